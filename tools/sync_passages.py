@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 PASSAGES: Mapping[str, Mapping[str, str]] = {
     "_transport/bulk.py": {
-        "            # Making cells takes long enough to hold up the loop.\n": "",
+        "            # In a thread: making cells takes long enough to block the event loop.\n": "",
     },
     "_transport/servers.py": {
         "For tasks of one event loop. Close it before a fork, see rowlock._transport.fork.": "Thread-safe.",
         "on one row and waits for its answer": "on one row and blocks for its answer",
-        "holds all its rows, and waits until": "holds all its rows, and blocks until",
+        "with all its rows, and waits until": "with all its rows, and blocks until",
         # A fork waits until no call is under way.
         """\
         try:
@@ -34,7 +34,7 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
             "from rowlock._transport.fork import gate\nfrom rowlock._transport.methods import Method\n"
         ),
         # A plain change passes the gate in another way; and a client that is closed has not sent it.
-        "asked, method, request, remaining)": "asked, method, request, remaining, kind=kind)",
+        "server, method, request, remaining)": "server, method, request, remaining, kind=kind)",
         """\
             except ClosedError as closed:
                 error, is_in_doubt = closed, has_arrived
@@ -45,47 +45,38 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
     },
     "batch.py": {
         "at the end of the block. For one task.": "at the end of the block. Not thread-safe.",
-        "now and waits until": "now and blocks until",
+        "        async with table.batch() as batch:\n            await batch.put(": (
+            "        with table.batch() as batch:\n            batch.put("
+        ),
+        "changes now and waits until": "changes now and blocks until",
     },
     "client.py": {
         """\
-    For tasks of the event loop that it was opened in. Close it, or use it with `async with`, and in any case before the
-    process forks: grpc's asyncio side does not survive that. Every call raises the errors of rowlock.errors; what a
-    lost connection leaves in doubt raises UnknownOutcomeError, and a change whose call was cancelled may or may not
-    have happened.
+    For tasks of the event loop that it was opened in. Close it, or use it with `async with`. Close it before the
+    process forks in any case: grpc's asyncio side does not survive a fork. Calls raise the errors of rowlock.errors.
+    UnknownOutcomeError means that a change may or may not have been made; so does the cancellation of its call.
 """: """\
-    Thread-safe, and safe to use in the child of a fork, which opens connections of its own. Close it, or use it with
-    `with`. Every call blocks for its answer and raises the errors of rowlock.errors; what a lost connection leaves in
-    doubt raises UnknownOutcomeError.
+    Thread-safe. It also works in the child of a fork, which opens its own connections. Close it, or use it with `with`.
+    A call blocks for its answer, and raises the errors of rowlock.errors. UnknownOutcomeError means that a change may
+    or may not have been made.
 """,
         """\
-        `async with db.snapshot(...)`, which ends it, or `await db.snapshot(...)`. It ends too when nothing used it for
-        lease_s seconds, at most a day; see Snapshot.
+        Use `async with db.snapshot(...)`, which ends it, or `await db.snapshot(...)`. It also ends after lease_s
+        seconds without use, at most a day; see Snapshot.
 """: """\
-        It ends with its `with` block, or when nothing used it for lease_s seconds, at most a day; see Snapshot.
+        Use `with db.snapshot(...)`, which ends it, or call its `end`. It also ends after lease_s seconds without use,
+        at most a day; see Snapshot.
 """,
     },
     "scan.py": {
-        "Read once, by one task at a time.": "Read once; one thread at a time.",
-        """\
-    An iterator: a second loop goes on where the first one was left, and after the end finds nothing. Nothing is asked
-    of a server before the first row is. When it is left early, what the server holds for it is freed by `async with`,
-    or by the garbage collector. Its timeout is for each batch of rows, or sign of life while there are none.
-""": """\
-    An iterator, like a file: a second loop goes on where the first one was left, and after the end finds nothing.
-    Nothing is asked of a server before the first row is. Used with `with`, or left to the garbage collector, what the
-    server holds for it is freed when it is left early. Its timeout is for each batch of rows, or sign of life
-    while there are none.
-""",
+        "at one read point. For one task at a time.": "at one read point. For one thread at a time.",
     },
     "table.py": {
-        "as `Client.table` gives it. For tasks of the client's event loop.": "as `Client.table` gives it. Thread-safe.",
+        "returned by `Client.table`. For tasks of the client's event loop.": "returned by `Client.table`. Thread-safe.",
         """\
-Every call is tried again, where
-    that can help and is safe, until the table's timeout. Errors: rowlock.errors.
-""": """\
-Every call blocks for its answer;
-    it is tried again, where that can help and is safe, until the table's timeout. Errors: rowlock.errors.
-""",
+    A call retries where that is safe and can help, until the table's timeout. Calls raise the errors of
+    rowlock.errors. TableNotFoundError,""": """\
+    A call blocks for its answer. It retries where that is safe and can help, until the table's timeout. Calls raise
+    the errors of rowlock.errors. TableNotFoundError,""",
     },
 }

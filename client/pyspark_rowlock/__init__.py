@@ -1,7 +1,7 @@
-"""Where PySpark finds `format("rowlock")` by itself: it imports every top-level module whose name begins with pyspark_.
+"""Registers `format("rowlock")`: PySpark imports every top-level module whose name starts with pyspark_.
 
-An error here would be met by whoever looks up any data source, so nothing is imported that may be missing: rowlock's
-own modules come with the first use of the format.
+An error here would break the lookup of every data source, so this module imports nothing that may be missing. It
+imports rowlock's own modules at the first use of the format.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ else:
     try:
         from pyspark.sql.datasource import DataSource
     except ImportError:
-        # No PySpark, or one without Python data sources: then nobody looks here for one.
+        # No PySpark, or a version without Python data sources: then nothing imports this module to find one.
         DataSource = object
 
 if TYPE_CHECKING or DataSource is not object:
 
     class DefaultSource(DataSource):
-        """The format "rowlock". Making one gives rowlock.spark.source.RowlockSource, or says which PySpark it needs."""
+        """The format "rowlock". Its constructor returns a rowlock.spark.source.RowlockSource.
+
+        Raises an error that names the required version if PySpark is too old.
+        """
 
         @classmethod
         def name(cls) -> str:
             return "rowlock"
 
-        # Any: pickle makes one without arguments.
-        def __new__(cls, *given: Any, **named: Any) -> DefaultSource:
+        # Any: pickle calls it without arguments.
+        def __new__(cls, *arguments: Any, **options: Any) -> DefaultSource:
             if cls is not DefaultSource:
                 return super().__new__(cls)
             from rowlock.spark.versions import check_pyspark

@@ -8,14 +8,14 @@
         flights.put(b"UA1545", {b"info:delay": b"5"})
         flights.row(b"UA1545")                              # {b"info:delay": b"5"}
 
-`rowlock.aio` has the same names for asyncio. Nothing heavy is imported before it is used.
+`rowlock.aio` has the same names for asyncio. Modules are imported at their first use.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-# First of all, and before grpc: see there.
+# First of all imports, and before grpc; fork.py says why.
 from rowlock import errors
 from rowlock._transport import fork  # noqa: F401
 from rowlock.errors import *  # noqa: F403
@@ -54,7 +54,7 @@ _MODULES = {
     "rowlock.changes": ("Append", "Delete", "Increment", "Put"),
     "rowlock.checks": ("Check", "CheckResult"),
     "rowlock.client": ("Client",),
-    # Not named like the function in it: importing a module sets its name on the package, over ours.
+    # Not named after its functions: importing a module sets its name on the package, which would hide the function.
     "rowlock.connecting": ("connect", "open"),
     "rowlock.counters": ("counter_value",),
     "rowlock.filters": ("Filter", "column", "row_key"),
@@ -115,7 +115,7 @@ __all__ += errors.__all__
 
 
 def __getattr__(name: str) -> object:
-    """Imports a public name's module at its first use."""
+    """Imports the module of a public name at its first use. Raises AttributeError for an unknown name."""
     import importlib
 
     if name == "__version__":

@@ -1,4 +1,4 @@
-"""What became of each row of the input of a put_arrow: written, surely not written, or not known."""
+"""The outcome of each row of a put_arrow: written, not written, or unknown."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rowlock.errors import BulkError, ClosedError, InvalidArgumentError, Rowlock
 
 @dataclass(frozen=True, slots=True)
 class BulkResult:
-    """What a put_arrow wrote.
+    """The result of a put_arrow that wrote all rows.
 
-    row_count: rows of the input that were written.
-    cell_count: cells written; of several with the same key, timestamp and batch one.
+    row_count: rows of the input; without a mapping each cell is a row of the input.
+    cell_count: cells written; cells of one batch with the same key and timestamp count once.
     """
 
     row_count: int
@@ -20,7 +20,7 @@ class BulkResult:
 
 
 class Portion:
-    """Rows of the input that became one batch, and are told of together when it had to be parted among regions."""
+    """The rows of the input that became one batch. They share one outcome, even if the batch was split by region."""
 
     __slots__ = ("error", "is_applied_in_part", "parts_left", "rows")
 
@@ -32,7 +32,7 @@ class Portion:
 
 
 class BulkOutcome:
-    """Not thread-safe."""
+    """Collects the outcomes of all batches. Not thread-safe."""
 
     def __init__(self) -> None:
         self.row_count = 0
@@ -43,26 +43,27 @@ class BulkOutcome:
         self._raised_by_input: Exception | None = None
 
     def part_applied(self, portion: Portion, cell_count: int) -> None:
+        """Records that a part of a portion was written."""
         portion.is_applied_in_part = True
         self._cell_count += cell_count
         self._part_ended(portion)
 
     def part_failed(self, portion: Portion, error: RowlockError) -> None:
-        """An UnknownOutcomeError leaves in doubt whether the part was written; others say that it was not."""
+        """Records the error of a part: UnknownOutcomeError if it may have been written, else it was not."""
         if portion.error is None or isinstance(error, UnknownOutcomeError):
             portion.error = error
         self._part_ended(portion)
 
     def input_failed(self, row: int, error: Exception) -> None:
-        """From this row on the input gave no more."""
+        """Records that the input raised an error before it gave this row."""
         self._raised_by_input = error
-        told = error if isinstance(error, RowlockError) else InvalidArgumentError(f"{type(error).__name__}: {error}")
-        self._failed.append((range(row, row + 1), told))
+        failure = error if isinstance(error, RowlockError) else InvalidArgumentError(f"{type(error).__name__}: {error}")
+        self._failed.append((range(row, row + 1), failure))
 
     def result(self, table: str) -> BulkResult:
-        """What was written; raises BulkError unless it is all.
+        """Returns the counts. Raises BulkError unless all rows were written.
 
-        If nothing was, what the caller did wrong, or what the input raised, is raised as it is.
+        If no row was written, an InvalidArgumentError, a ClosedError or the input's own exception is raised as it is.
         """
         if not self._failed and not self._unknown:
             return BulkResult(self.row_count, self._cell_count)
@@ -71,15 +72,15 @@ class BulkOutcome:
         cause: Exception = error
         if self._raised_by_input is not None and len(not_written) == 1:
             cause = self._raised_by_input
-        is_the_caller_s = isinstance(cause, InvalidArgumentError | ClosedError) or not isinstance(cause, RowlockError)
-        if is_the_caller_s and not self._applied and not self._unknown:
+        is_callers_error = isinstance(cause, InvalidArgumentError | ClosedError) or not isinstance(cause, RowlockError)
+        if is_callers_error and not self._applied and not self._unknown:
             raise cause
-        told = "were not written" if not self._unknown else "may or may not have been written"
-        why = str(error)
+        outcome = "were not written" if not self._unknown else "may or may not have been written"
+        reason = str(error)
         if isinstance(error, UnknownOutcomeError) and error.reason:
-            why = f"{error.reason}. Read them to find out."
+            reason = f"{error.reason}. Read them to find out."
         raise BulkError(
-            f"{self.row_count} rows were written; rows {rows.start} to {rows.stop - 1} {told}: {why}",
+            f"{self.row_count} rows were written; rows {rows.start} to {rows.stop - 1} {outcome}: {reason}",
             applied=self._applied,
             failed=self._failed,
             unknown=self._unknown,
@@ -94,7 +95,7 @@ class BulkOutcome:
             self._applied.append(portion.rows)
             self.row_count += len(portion.rows)
         elif portion.is_applied_in_part or isinstance(portion.error, UnknownOutcomeError):
-            # Which of its rows went where nobody keeps: of each one it is not known.
+            # The portion does not record which rows went to which region, so the outcome of each row is unknown.
             self._unknown.append((portion.rows, portion.error))
         else:
             self._failed.append((portion.rows, portion.error))

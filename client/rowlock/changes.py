@@ -1,4 +1,4 @@
-"""Changes of one row, as a caller names them, and on the wire. Those of one mutation take effect in their order."""
+"""Changes of one row, as values and as messages. Changes of one mutation take effect in their order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AMOUNT_MIN = -(1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Sets one column. Without a timestamp (milliseconds since the epoch) the server stamps it."""
+    """Sets one column. timestamp: milliseconds since the epoch; None: the server's clock."""
 
     column: Name
     value: Value
@@ -35,10 +35,10 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Removes a column's versions (`family:qualifier`), a family's (`family`) or the whole row's (None).
+    """Deletes a column (`family:qualifier`), a family (`family`) or the whole row (None).
 
-    With a timestamp: those at or before it. With `exact`: only the one version of the column at the timestamp, or its
-    newest one without a timestamp.
+    timestamp: milliseconds since the epoch; deletes the versions at or before it; None: all versions. exact: deletes
+    one version of the column only, the one at the timestamp, or the newest if there is no timestamp.
     """
 
     column: Name | None = None
@@ -48,7 +48,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Increment:
-    """Adds to a column's 64-bit counter; a missing cell counts as 0."""
+    """Adds an amount, which may be negative, to a signed 64-bit counter; a missing cell counts as 0."""
 
     column: Name
     amount: int = 1
@@ -66,13 +66,13 @@ Change = Put | Delete | Increment | Append
 
 
 class Changes(Protocol):
-    """What `changes` and `otherwise` of a mutation on the wire offer."""
+    """A repeated field of changes: `changes` or `otherwise` of a RowMutation."""
 
     def add(self) -> types_pb2.Change: ...
 
 
 def add_put(mutation: region_pb2.RowMutation, column: Name, value: Value, timestamp: int | None) -> None:
-    """One put more; the hot path of `Table.put`, which has checked the timestamp."""
+    """Adds a put. The hot path of `Table.put`, which has checked the timestamp."""
     put = mutation.changes.add().put
     put.family, put.qualifier = parse_cell_key(column)
     put.value = value if type(value) is bytes else encoded_value(value)
@@ -81,7 +81,7 @@ def add_put(mutation: region_pb2.RowMutation, column: Name, value: Value, timest
 
 
 def add_delete(changes: Changes, column: Name | None, timestamp: int | None, exact: bool) -> None:
-    """One delete more."""
+    """Adds a delete. Raises InvalidArgumentError for a malformed column, or `exact` without a column."""
     check_timestamp(timestamp)
     delete = changes.add().delete
     if column is None:
@@ -102,10 +102,10 @@ def add_delete(changes: Changes, column: Name | None, timestamp: int | None, exa
 
 
 def add_changes(changes: Changes, given: Iterable[Change], name: str = "changes") -> None:
-    """All of a caller's changes in their order.
+    """Adds a caller's changes, in order. name: the argument's name, for messages.
 
-    name: of the argument. Raises InvalidArgumentError for a malformed column, timestamp or amount, TypeError for
-    anything that is no change, and for one in place of a list.
+    Raises InvalidArgumentError for a malformed column, timestamp or amount; TypeError for an object that is no change,
+    and for a single change in place of a list.
     """
     for change in listed(name, "changes", given, Change):
         if isinstance(change, Put):
@@ -127,13 +127,13 @@ def add_changes(changes: Changes, given: Iterable[Change], name: str = "changes"
             append.suffix = encoded_value(change.suffix)
         else:
             raise TypeError(
-                f"a change is a rowlock.Put, Delete, Increment or Append, as in [rowlock.Put('f:q', b'1')], and not "
+                f"a change is a rowlock.Put, Delete, Increment or Append, as in [rowlock.Put('f:q', b'1')], not "
                 f"{type(change).__name__}"
             )
 
 
 def checked_amount(amount: int) -> int:
-    """The amount of an increment; raises TypeError or InvalidArgumentError if it is no signed 64-bit int."""
+    """Returns the amount of an increment. Raises TypeError unless it is an int, InvalidArgumentError beyond 64 bits."""
     if not isinstance(amount, int) or isinstance(amount, bool):
         raise TypeError(f"the amount of an increment is an int, not {type(amount).__name__}")
     if not AMOUNT_MIN <= amount <= AMOUNT_MAX:
@@ -142,9 +142,9 @@ def checked_amount(amount: int) -> int:
 
 
 def change_results(changes: Iterable[types_pb2.Change], cells: Sequence[types_pb2.Cell]) -> list[int | bytes | None]:
-    """One for each change: the new number of an increment, the new value of an append, None for puts and deletes.
+    """Returns one result per change: an increment's new number, an append's new value, None for puts and deletes.
 
-    `cells` are the answer's new cells, in the order of the increments and appends.
+    cells: the answer's new cells, in the order of the increments and appends. Raises StopIteration if there are fewer.
     """
     new_cells = iter(cells)
     results: list[int | bytes | None] = []

@@ -1,4 +1,4 @@
-"""Conditions of a change: what is checked, how it looks on the wire, and what a check saw."""
+"""Conditions of a change: checks, their messages and their results."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _OPS: dict[str, types_pb2.CompareOp] = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Reads "stored op expected", of the newest cell of a column, as bytes.
+    """A condition, "stored op expected", on the newest version of a column, compared as bytes.
 
-    expected None: the cell is absent (op "="), or present (op "!="). b"" is an empty value, not an absent one. An
-    absent cell fails every other comparison, also "!=".
+    expected: None: the column is absent (op "="), or present (op "!="). b"" is an empty value, not an absent column.
+    op: =, !=, <, <=, > or >=. An absent column fails every comparison with a value, even "!=".
     """
 
     column: Name
@@ -40,13 +40,13 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult(Generic[Text]):
-    """What became of a conditional change; true when its condition held and `then` was made.
+    """The result of a conditional change. It is true if the condition held, so that the changes of `then` were made.
 
-    applied: the same as a bool.
-    stored: what every check saw, by column: the value, None when it was absent.
-    stored_results: one of each change that was made: an increment's new number, an append's new value, None for others.
+    applied: whether the condition held.
+    stored: {column: value} as bytes, for each Check; None if the column was absent.
+    stored_results: one result per change made: an increment's new number, an append's new value as bytes, else None.
 
-    What was seen, and the new values of appends, are decoded only when they are looked at.
+    `current`, `seen` and `results` are the decoded forms: str in a table with an encoding. They decode at each access.
     """
 
     applied: bool
@@ -56,19 +56,19 @@ class CheckResult(Generic[Text]):
 
     @property
     def current(self) -> Text | None:
-        """What the first check saw, as text in a table with an encoding."""
+        """The value that the first check found, decoded; None if the column was absent."""
         value = next(iter(self.stored.values()), None)
         return None if value is None else self.decode(value)
 
     @property
     def seen(self) -> dict[Text, Text | None]:
-        """The same of every check, by column."""
+        """The values that all checks found, {column: value}, decoded; None for an absent column."""
         decode = self.decode
         return {decode(name): None if value is None else decode(value) for name, value in self.stored.items()}
 
     @property
     def results(self) -> list[int | Text | None]:
-        """The same as mutate_row returns it: in a table with an encoding appends' new values are text, as `current`."""
+        """One result per change made, as `Table.mutate_row` returns them, with the new values of appends decoded."""
         return decoded_results(self.stored_results, self.decode)
 
     def __bool__(self) -> bool:
@@ -76,24 +76,22 @@ class CheckResult(Generic[Text]):
 
 
 def decoded_results(results: Iterable[int | bytes | None], decode: Callable[[bytes], Text]) -> list[int | Text | None]:
-    """Results of changes in a table's encoding: an append's new value is text there."""
+    """Returns the results of changes with the new values of appends decoded."""
     return [decode(result) if isinstance(result, bytes) else result for result in results]
 
 
 def compare_op(op: str) -> types_pb2.CompareOp:
-    """The operator on the wire; raises InvalidArgumentError for an unknown one."""
+    """Returns the operator as an enum value. Raises InvalidArgumentError for an unknown one."""
     try:
         return _OPS[op]
     except (KeyError, TypeError):
-        raise InvalidArgumentError(
-            f"the operator of a check is one of =, !=, <, <=, >, >=; {op!r} is none of them"
-        ) from None
+        raise InvalidArgumentError(f"the operator of a check is one of =, !=, <, <=, >, >=; not {op!r}") from None
 
 
 def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filter]) -> list[tuple[bytes, bytes]]:
-    """Writes a condition in which all checks hold; returns the columns of its Checks, in order.
+    """Fills in a condition that holds if all checks do. Returns the columns of its Checks, in order.
 
-    Raises InvalidArgumentError for an empty list or a check that can't be, TypeError for anything that is no check.
+    Raises InvalidArgumentError for an empty list or an impossible check, TypeError for an object that is no check.
     """
     columns: list[tuple[bytes, bytes]] = []
     filters: list[Filter] = []
@@ -110,7 +108,8 @@ def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filt
             message.operand = encoded_value(check.expected)
         elif message.op not in (types_pb2.COMPARE_OP_EQUAL, types_pb2.COMPARE_OP_NOT_EQUAL):
             raise InvalidArgumentError(
-                f"an expected value of None means an absent cell, which is only checked by = and !=, not {check.op!r}"
+                "an expected value of None means an absent cell, which can only be checked with = and !=, "
+                f"not {check.op!r}"
             )
         columns.append((message.family, message.qualifier))
     if not columns and not filters:

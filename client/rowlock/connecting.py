@@ -1,4 +1,4 @@
-"""Opening a client: `connect` to servers that run, `open` a private server on a folder (threads)."""
+"""Opens a client: `connect` to running servers, or `open` a private server on a folder (threads)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,28 @@ from rowlock.errors import InvalidArgumentError
 
 
 def connect(server: str | None = None, *, timeout: float = 10) -> Client:
-    """A client of the servers at `host:port` or `unix:PATH`, several divided by commas; None: of $ROWLOCK_SERVER.
+    """Returns a client of the servers at `host:port` or `unix:PATH`; separate several by commas.
 
-    The first that answers is used, at once; others take its place when it fails. timeout: seconds that every call may
-    take in all, its retries included, and that this one tries to find a server which has not started or recovered yet.
-    Raises ServerUnavailableError if none answers, and at once InvalidArgumentError for a malformed address or one where
-    something else answers.
+    server: None: the value of $ROWLOCK_SERVER. The client uses the first server that answers, and another one when that
+    one fails. timeout: seconds that each call may take, retries included; also how long connect waits for a server that
+    has not started or recovered yet.
+
+    Raises ServerUnavailableError if no server answers, ServerRecoveringError if it still recovers. Raises
+    InvalidArgumentError at once for a malformed address, or if something else than rowlock answers there.
     """
     return connected(given_addresses(server), checked_timeout(timeout))
 
 
 def open(folder: str | os.PathLike[str], *, timeout: float = 10) -> Client:
-    """A client of a private server on a folder, which is started if none runs there; the folder is made if need be.
+    """Returns a client of the private server on a folder. Starts the server, and creates the folder, if necessary.
 
-    Other processes of this user that open the folder join the same server; nobody else can. It stops, flushed, a few
-    seconds after its last client has gone, however that went, and Ctrl-C doesn't reach it. Blocks until it is ready,
-    which takes as long as its recovery. Raises EmbeddedServerError with the server's last words if it can't be started.
+    Other processes of this user that open the folder share the server; other users have no access. The server flushes
+    and stops a few seconds after its last client has gone, even if that client was killed. Ctrl-C does not reach it.
+    Blocks until the server is ready, which takes as long as its recovery. timeout: seconds that each call may take,
+    retries included.
+
+    Raises EmbeddedServerError, with the server's last output, if it can't be started. Raises InvalidArgumentError for
+    an empty folder name.
     """
     seconds = checked_timeout(timeout)
 
@@ -44,7 +50,7 @@ def open(folder: str | os.PathLike[str], *, timeout: float = 10) -> Client:
 
 
 def reached_server(folder: Path, timeout_s: float) -> FolderServer:
-    """A folder's private server, started if none runs there. Blocks as `open` does."""
+    """Returns the folder's private server, once it answers; starts it if necessary. Blocks as `open` does."""
 
     def reached(server: FolderServer) -> FolderServer:
         _connected(Servers((server.address,)), timeout_s, folder_search(server, timeout_s)).close()
@@ -54,19 +60,19 @@ def reached_server(folder: Path, timeout_s: float) -> FolderServer:
 
 
 def folder_search(server: FolderServer, timeout_s: float) -> Search:
-    """The search for a server that a folder names; it ends at once if that server is gone or serves another folder."""
+    """Returns the search for a folder's server. It ends at once if that server is gone or has another folder."""
     return Search((server.address,), time.monotonic(), timeout_s, absent_s=0.0, folder_id=server.folder_id)
 
 
 def given_folder(folder: str | os.PathLike[str]) -> Path:
-    """The folder of a private server. InvalidArgumentError for an empty name, which Path takes for the current one."""
+    """Returns the path of a folder. Raises InvalidArgumentError for an empty name, which Path reads as '.'."""
     if folder == "":
         raise InvalidArgumentError("the folder's name is empty; name a folder, '.' for the current one")
     return Path(folder)
 
 
 def connected(addresses: tuple[str, ...], timeout_s: float, *, absent_s: float | None = None) -> Client:
-    """As `connect`; absent_s: for how long to try while no server listens, if not for all of timeout_s."""
+    """Returns a client of these servers, as `connect`. absent_s: how long to retry while none listens, if shorter."""
     return _connected(Servers(addresses), timeout_s, Search(addresses, time.monotonic(), timeout_s, absent_s=absent_s))
 
 

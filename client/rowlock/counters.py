@@ -1,4 +1,4 @@
-"""A counter's cell: what `increment` stores."""
+"""The value of a counter: 8 bytes, big-endian, signed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ _BYTES = 8
 
 
 def counter_value(value: Value) -> int:
-    """The number in a counter's cell, as a read gives its value, also as the str of a table with an encoding.
+    """Decodes the value of a counter, as `row` or `scan` returned it: bytes, or str in a table with an encoding.
 
-    `Table.counter` reads one; this is for those that came with others, by `row` or `scan`. Raises NotACounterError if
-    it is not 8 bytes.
+    `Table.counter` reads a single counter. Raises NotACounterError if the value is not 8 bytes.
     """
     stored = encoded_value(value)
     if len(stored) != _BYTES:

@@ -20,7 +20,7 @@ RowlockError
 │   ├── ServerStoppingError    The server is shutting down; nothing was changed
 │   └── ServerRecoveringError  The server is still replaying its log; nothing was changed
 ├── UnknownOutcomeError        The change may or may not have been made
-├── CorruptionError            The server found damaged data, and serves none of it
+├── CorruptionError            The server found damaged data and serves none of it
 ├── LeaseExpiredError          A strict scan lost its read point: its caller was too slow, or the server was lost
 ├── SnapshotEndedError         The snapshot has ended; make a new one
 ├── BatchError                 Some rows of a batch were not changed, or may not have been
@@ -42,7 +42,10 @@ from typing import ClassVar
 class RowlockError(Exception):
     """Base of all errors of the client.
 
-    `message` is one sentence: what failed, where, and what to do. Evidence that is unknown is empty.
+    message: one sentence: what failed, where, and what to do.
+    table, row, family, qualifier: what the error concerns; empty if unknown.
+    retry_after_ms: how many milliseconds the server asks to wait before a retry; 0 if it does not say.
+    can_retry: whether the same call may succeed later.
     """
 
     can_retry: ClassVar[bool] = False
@@ -71,14 +74,14 @@ class RowlockError(Exception):
         return self.family + b":" + self.qualifier if self.family else b""
 
     def __str__(self) -> str:
-        # OSError.__str__ would look for an errno.
+        # Not OSError.__str__, which looks for an errno.
         return self.message
 
 
 class ServerUnavailableError(RowlockError, ConnectionError):
     """No server answers at the address, or the connection was lost.
 
-    never_left: True if the request certainly did not start: there was no connection, or the server admitted nothing.
+    never_left: True if the request certainly had no effect: there was no connection, or the server admitted nothing.
     """
 
     can_retry = True
@@ -195,7 +198,7 @@ class ServerStoppingError(ServerUnavailableError):
 
 
 class CorruptionError(RowlockError):
-    """The server found damaged data, and serves none of it."""
+    """The server found damaged data and serves none of it."""
 
 
 class LeaseExpiredError(RowlockError):
@@ -261,7 +264,7 @@ class UnknownOutcomeError(RowlockError):
     """The change may or may not have been made.
 
     It was sent and no answer came, or the server does not know the outcome. Read the row to find out. `__cause__` is
-    the last error met.
+    the last error.
 
     reason: why the outcome is unknown, without advice; empty if the server reported it.
     """

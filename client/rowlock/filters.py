@@ -3,10 +3,10 @@
     (rowlock.column("info:delay", int) > 15) & rowlock.column("info:dest").is_absent()
     rowlock.row_key() >= "2013-07"
 
-`column` names a column and how its bytes are read; comparing it gives a Filter; filters combine by `&`, `|` and `~`.
-A comparison reads "stored op given", of the newest visible version. An absent column matches no comparison, also not
-`!=`. A filter sees the whole row, whether or not its columns are returned. Only what a row holds decides: a filter is
-not evaluated in Python, so it has no truth value, and `and`, `or`, `not` are refused.
+`column` names a column and the type of its values. Comparing it gives a Filter; filters combine by `&`, `|` and `~`.
+A comparison reads "stored op operand" and uses the newest visible version. An absent column matches no comparison, not
+even `!=`. A filter sees the whole row, whether or not its columns are returned. The server evaluates filters, so they
+have no truth value in Python: `and`, `or`, `not` and chained comparisons raise TypeError.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from rowlock.errors import InvalidArgumentError
 ValueType = type[bytes] | type[str] | type[int] | type[float] | type[bool] | str
 Operand = bytes | bytearray | memoryview | str | int | float | bool
 
-# The protocol's. A much deeper one could not even be parsed, which would end the conversation for everybody in it.
+# The protocol's limit. A much deeper filter could not be parsed, which would end the stream for all its requests.
 DEPTH_MAX = 32
 
 
 class Filter:
-    """A predicate over one row; immutable. Combine with `&`, `|`, `~`, at most DEPTH_MAX deep."""
+    """A predicate over one row; immutable. Combine filters with `&`, `|` and `~`.
+
+    Raises InvalidArgumentError when filters nest deeper than DEPTH_MAX (32); a & b & c is one level.
+    """
 
     __slots__ = ("depth", "message")
 
@@ -69,7 +72,10 @@ class Filter:
 
 
 class ColumnExpression:
-    """A column read as a type; compare it to get a Filter. Operands must fit the type, else TypeError."""
+    """A column with a type, returned by `column`. Compare it (==, !=, <, <=, >, >=) to get a Filter.
+
+    Raises TypeError for an operand of another type, InvalidArgumentError for a number that does not fit the type.
+    """
 
     __slots__ = ("_encode", "_family", "_is_text", "_qualifier", "_type")
 
@@ -116,18 +122,23 @@ class ColumnExpression:
         return Filter(types_pb2.Filter(column_in=message))
 
     def is_present(self) -> Filter:
+        """Matches rows that have the column."""
         return self._presence(True)
 
     def is_absent(self) -> Filter:
+        """Matches rows that don't have the column."""
         return self._presence(False)
 
     def starts_with(self, operand: Value) -> Filter:
+        """Matches values that start with the operand. Raises InvalidArgumentError unless the type is bytes or str."""
         return self._pattern(types_pb2.ColumnPattern.KIND_STARTS_WITH, operand)
 
     def ends_with(self, operand: Value) -> Filter:
+        """Matches values that end with the operand. Raises InvalidArgumentError unless the type is bytes or str."""
         return self._pattern(types_pb2.ColumnPattern.KIND_ENDS_WITH, operand)
 
     def contains(self, operand: Value) -> Filter:
+        """Matches values that contain the operand. Raises InvalidArgumentError unless the type is bytes or str."""
         return self._pattern(types_pb2.ColumnPattern.KIND_CONTAINS, operand)
 
     def _compared(self, op: types_pb2.CompareOp, operand: Operand) -> Filter:
@@ -150,7 +161,10 @@ class ColumnExpression:
 
 
 class RowKeyExpression:
-    """The row itself; compare it to get a Filter. Rows order by unsigned bytes; str is encoded as UTF-8."""
+    """The row's key, returned by `row_key`. Compare it (==, !=, <, <=, >, >=) to get a Filter.
+
+    Keys order by unsigned bytes; str is encoded as UTF-8.
+    """
 
     __slots__ = ()
 
@@ -175,22 +189,25 @@ class RowKeyExpression:
     __hash__ = None  # type: ignore[assignment]  # it has no equality of its own
 
     def starts_with(self, prefix: Name) -> Filter:
+        """Matches rows whose key starts with the prefix."""
         return Filter(types_pb2.Filter(row_prefix=_encoded_text(prefix)))
 
 
 def column(name: Name, kind: ValueType = bytes, encoding: str = "binary") -> ColumnExpression:
-    """A column to compare.
+    """Returns a column expression to compare, as in `rowlock.column("info:delay", int) > 15`.
 
-    kind: how its bytes are read: `bytes`, `str` (UTF-8), `int` (8 bytes, as counters), `float` (8 bytes), `bool`, or a
-    Mapping's type: "string", "binary", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double".
-    encoding: "binary" is HBase's big-endian bytes; "text" reads numbers written as decimal text.
-    A stored value that does not fit the type makes the scan fail with FilterTypeError.
+    kind: how the stored bytes are read: `bytes`, `str` (UTF-8), `int` (8 bytes, as counters), `float` (8 bytes),
+    `bool`, or a Mapping's type: "string", "binary", "boolean", "tinyint", "smallint", "int", "bigint", "float",
+    "double". encoding: "binary" for HBase's big-endian bytes, "text" for numbers as decimal text.
+
+    Raises InvalidArgumentError for an unknown type or encoding, or a malformed name. A stored value that does not fit
+    the type makes the read fail with FilterTypeError.
     """
     return ColumnExpression(name, kind, encoding)
 
 
 def row_key() -> RowKeyExpression:
-    """The row's key to compare; for a range of rows a scan's start and stop cost less."""
+    """Returns the row's key to compare. For a range of rows, a scan's start and stop cost less."""
     return RowKeyExpression()
 
 
@@ -198,38 +215,36 @@ def _row_compared(op: types_pb2.CompareOp, operand: Name) -> Filter:
     return Filter(types_pb2.Filter(row=types_pb2.RowComparison(op=op, operand=_encoded_text(operand))))
 
 
-def _operands(given: Filter, kind: str) -> list[types_pb2.Filter]:
-    """What a list of this kind would hold, so that a & b & c is one list instead of a deep tree."""
-    if given.message.WhichOneof("filter") != kind:
-        return [given.message]
-    return list(given.message.all.filters if kind == "all" else given.message.any.filters)
+def _operands(operand: Filter, kind: str) -> list[types_pb2.Filter]:
+    """Returns an operand's entries in a list of this kind, so that a & b & c is one list instead of a deep tree."""
+    if operand.message.WhichOneof("filter") != kind:
+        return [operand.message]
+    return list(operand.message.all.filters if kind == "all" else operand.message.any.filters)
 
 
-def _depth(kind: str, *given: Filter) -> int:
-    """How deep a list of this kind nests that holds their operands."""
-    return max([one.depth if one.message.WhichOneof("filter") == kind else one.depth + 1 for one in given])
+def _depth(kind: str, *operands: Filter) -> int:
+    """Returns the depth of a list of this kind with the entries of these operands."""
+    return max([one.depth if one.message.WhichOneof("filter") == kind else one.depth + 1 for one in operands])
 
 
 def _encoded_text(operand: Operand) -> bytes:
     if isinstance(operand, int | float):
         raise TypeError(
-            f"this column is read as bytes or text; {operand!r} needs column(name, {type(operand).__name__})"
+            f"this column is compared as bytes or text; for {operand!r} use column(name, {type(operand).__name__})"
         )
     if operand is None:
-        raise TypeError("nothing compares with None; use is_absent() or is_present()")
+        raise TypeError("a column can't be compared with None; use is_absent() or is_present()")
     return encoded_value(operand)
 
 
 def _integer(byte_count: int) -> Callable[[Operand], bytes]:
     def encode(operand: Operand) -> bytes:
         if not isinstance(operand, int) or isinstance(operand, bool):
-            raise TypeError(f"this column is read as an integer, and {operand!r} is none")
+            raise TypeError(f"this column is compared as an integer; {operand!r} is not an int")
         try:
             return operand.to_bytes(byte_count, "big", signed=True)
         except OverflowError:
-            raise InvalidArgumentError(
-                f"{operand} does not fit the {byte_count} bytes this column is read as"
-            ) from None
+            raise InvalidArgumentError(f"{operand} does not fit the {byte_count} bytes of this column's type") from None
 
     return encode
 
@@ -239,27 +254,27 @@ def _float(form: str) -> Callable[[Operand], bytes]:
         try:
             return struct.pack(form, _number(operand))
         except OverflowError:
-            raise InvalidArgumentError(f"{operand!r} is too large for the type this column is read as") from None
+            raise InvalidArgumentError(f"{operand!r} is too large for this column's type") from None
 
     return encode
 
 
 def _number(operand: Operand) -> float:
     if not isinstance(operand, int | float) or isinstance(operand, bool):
-        raise TypeError(f"this column is read as a number, and {operand!r} is none")
+        raise TypeError(f"this column is compared as a number; {operand!r} is not an int or float")
     return operand
 
 
 def _boolean(operand: Operand) -> bytes:
     if not isinstance(operand, bool):
-        raise TypeError(f"this column is read as a boolean, and {operand!r} is none")
+        raise TypeError(f"this column is compared as a boolean; {operand!r} is not a bool")
     # HBase writes true as -1.
     return b"\xff" if operand else b"\x00"
 
 
 def _text_integer(operand: Operand) -> bytes:
     if not isinstance(operand, int) or isinstance(operand, bool):
-        raise TypeError(f"this column is read as an integer, and {operand!r} is none")
+        raise TypeError(f"this column is compared as an integer; {operand!r} is not an int")
     return b"%d" % operand
 
 

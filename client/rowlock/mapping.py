@@ -1,4 +1,4 @@
-"""Mappings: how the columns of a table of values become a row's key and cells, in one small grammar.
+"""Mappings: the columns of typed rows as a row key and cells, and back, in one small grammar.
 
     rowlock.Mapping("id STRING :key, delay INT info:delay, price DECIMAL(10,2) info:price text")
 
@@ -7,13 +7,13 @@
     name     = word | "`" anything "`"                       a doubled ` stands for one
     type     = BINARY | STRING | BOOLEAN | TINYINT | SMALLINT | INT | BIGINT | FLOAT | DOUBLE
              | DECIMAL [ "(" precision [ "," scale ] ")" ] | DATE | TIMESTAMP
-    target   = ":key" | family ":" qualifier                 in ` ` if it holds spaces, commas or semicolons
-    encoding = binary | text | millis | ordered              encodings.py says what each is
+    target   = ":key" | family ":" qualifier                 in ` ` if it has spaces, commas or semicolons
+    encoding = binary | text | millis | ordered              see encodings.py
 
-Words of types and encodings may be written in either case; Spark's other names of the types are understood. Keys are
-`text` and values `binary` unless said otherwise; `ordered` is for keys only. Several :key columns make a composite
-key in the order written: text is followed by the separator ("|" unless said otherwise) if more comes after it,
-other encodings by nothing. A null value is no cell; a null in a key is an error.
+Types and encodings are case-insensitive, and Spark's other names of the types are accepted. The default encoding is
+`text` for keys and `binary` for values; `ordered` is for keys only. Several :key columns make a composite key, in the
+order written. In it, a separator ("|" by default) follows each `text` part but the last; no separator follows parts
+of other encodings. A null value is an absent cell; a null in a key is an error.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _PRECISION_DEFAULT, _PRECISION_MAX = 10, 38
 
 @dataclass(frozen=True, slots=True)
 class MappedColumn:
-    """One column of a mapping. family and qualifier are empty for a part of the key."""
+    """One column of a mapping. For a part of the key, is_key is true, and family and qualifier are empty."""
 
     name: str
     type: str
@@ -85,20 +85,26 @@ class MappedColumn:
 
     @property
     def column(self) -> bytes:
+        """b"family:qualifier"."""
         return self.family + b":" + self.qualifier
 
     @property
     def type_text(self) -> str:
-        """The type as a mapping writes it: DECIMAL with its precision and scale."""
+        """The type in the mapping's grammar: DECIMAL has its precision and scale."""
         arrow = self.codec.arrow
         digits = f"({arrow.precision},{arrow.scale})" if isinstance(arrow, pa.Decimal128Type) else ""
         return self.type.upper() + digits
 
 
 class Mapping:
-    """A parsed mapping; immutable. Raises MappingError if the text does not follow the grammar.
+    """A parsed mapping; immutable, hashable and picklable. See docs/mapping.md for the grammar.
 
-    keys: the parts of the key in order; values: the other columns in order; columns: all of them.
+        rowlock.Mapping("id STRING :key, delay INT info:delay, price DECIMAL(10,2) info:price text")
+
+    text: the mapping's text. columns: all columns, in order. keys: the parts of the key. values: the other columns.
+    separator: follows a `text` part of a composite key; one character, in UTF-8.
+
+    Raises MappingError, which names the position, if the text does not follow the grammar; TypeError if it is no str.
     """
 
     __slots__ = ("columns", "keys", "separator", "text", "values")
@@ -120,12 +126,12 @@ class Mapping:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of mapped rows; parts of the key are not nullable."""
+        """The Arrow schema of mapped rows; parts of the key are not nullable, values are."""
         return pa.schema([pa.field(item.name, item.codec.arrow, not item.is_key) for item in self.columns])
 
     @property
     def cell_columns(self) -> list[bytes]:
-        """The columns of the table that the values are kept in, b"family:qualifier", in the mapping's order."""
+        """The table's columns of the values, b"family:qualifier", in the mapping's order; for scan(columns=...)."""
         return [column.column for column in self.values]
 
     def _check_columns(self) -> None:
@@ -158,14 +164,14 @@ class Mapping:
 
 
 def as_mapping(mapping: Mapping | str) -> Mapping:
-    """The mapping itself, or the one that a text says; raises TypeError for anything else."""
+    """Returns a mapping, parsed if it is text. Raises MappingError for malformed text, TypeError for other types."""
     return mapping if isinstance(mapping, Mapping) else Mapping(mapping)
 
 
 def _split(text: str) -> tuple[list[re.Match[str]], bytes]:
-    """The parsed columns and the separator; raises MappingError that points to where the text stops making sense."""
+    """Returns the matched columns and the separator. Raises MappingError with the position of the first bad column."""
     if not isinstance(text, str):
-        raise TypeError(f"a mapping is a rowlock.Mapping, or its text, and not {type(text).__name__}")
+        raise TypeError(f"a mapping is a rowlock.Mapping or its text, not {type(text).__name__}")
     found: list[re.Match[str]] = []
     position = 0
     while True:
@@ -245,7 +251,7 @@ def _arrow_type(name: str, word: str, precision: str | None, scale: str | None) 
 
 
 def _codec(arrow: pa.DataType, encoding: str, is_last_key: bool) -> Codec | None:
-    """How a type is encoded, None when it has no such encoding."""
+    """Returns the codec of a type and encoding; None if the type has no such encoding."""
     is_bytes = arrow in (pa.string(), pa.binary())
     if encoding == "text":
         return encodings.bytes_codec(arrow) if is_bytes else encodings.text_codec(arrow)
@@ -267,7 +273,7 @@ def _codec(arrow: pa.DataType, encoding: str, is_last_key: bool) -> Codec | None
 
 
 def _integer_codec(arrow: pa.DataType, encoding: str) -> Codec | None:
-    """Integers, dates and timestamps: all are signed numbers in Arrow's memory."""
+    """Returns the codec of integers, dates and timestamps: all are signed integers in Arrow's memory."""
     widths = {pa.int8(): 1, pa.int16(): 2, pa.int32(): 4, pa.int64(): 8, pa.date32(): 4, encodings.TIMESTAMP: 8}
     width = widths.get(arrow)
     if width is None:

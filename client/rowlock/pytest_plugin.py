@@ -1,8 +1,8 @@
-"""pytest fixtures: a real server in a process of its own, and a client of it.
+"""pytest fixtures: a real server in its own process, and a client of it.
 
-Installing rowlock registers them. `rowlock_server` runs for the whole session on a fresh folder; `rowlock_client` is a
-connection for one test, and the tables that the test made are dropped after it. Nothing heavy is imported before a
-test asks for one of them.
+Installing rowlock registers them. `rowlock_server` runs for the whole session on a fresh folder. `rowlock_client` is a
+connection for one test; the tables that the test creates are dropped after it. Heavy modules are imported at the first
+use of a fixture.
 
     def test_orders_survive_a_crash(rowlock_server, rowlock_client):
         rowlock_client.create_table("orders", {"info": rowlock.Family()})
@@ -33,10 +33,10 @@ _STOP_SECONDS_MAX = 180.0
 
 
 class RowlockServer:
-    """A server process on a folder. Not safe to use from several threads."""
+    """A server process on a folder. Not thread-safe."""
 
     def __init__(self, folder: Path, log_path: Path, options: Sequence[str] = ()) -> None:
-        """`options` are further words for its command line; what it says goes to the file `log_path`."""
+        """options: more command line options. log_path: receives the server's stderr."""
         self.folder = folder
         self._options = tuple(options)
         self.address = ""  # host:port; the same after a restart
@@ -45,11 +45,11 @@ class RowlockServer:
 
     @property
     def is_running(self) -> bool:
-        """It was started and has not ended since."""
+        """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Starts the server and returns when it serves. RuntimeError, with what it said, if it does not."""
+        """Starts the server and returns when it serves. Raises RuntimeError, with its output, if it does not start."""
         import subprocess
         import threading
 
@@ -57,7 +57,7 @@ class RowlockServer:
         command = [sys.executable, "-m", "rowlock_regionserver", "--data", str(self.folder)]
         command += ["--listen", self.address or "127.0.0.1:0", *self._options]
         with self._log_path.open("a") as log:
-            # In a session of its own, so that Ctrl-C in the tests lets it stop in order.
+            # In its own session, so that Ctrl-C in the tests does not kill it and `stop` can stop it cleanly.
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
             )
@@ -78,13 +78,13 @@ class RowlockServer:
         self.address = found.group()
 
     def kill(self) -> None:
-        """Ends it with SIGKILL, as a crash would; what was acknowledged is in the folder."""
+        """Kills the server with SIGKILL, like a crash. Acknowledged writes are in the folder."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def stop(self) -> None:
-        """Ends it in order: flushed and synced. AssertionError if it fails to."""
+        """Stops the server cleanly: it flushes and syncs. Raises AssertionError if it fails to."""
         if self._process is None or not self.is_running:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -95,7 +95,7 @@ class RowlockServer:
         assert exit_code == 0, f"rowlock-server ended with {exit_code}: {self._log_path.read_text()[-2000:]}"
 
     def restart(self) -> None:
-        """Starts it again at the same address; stops it first if it runs."""
+        """Starts the server again at the same address; stops it first if it runs."""
         self.stop()
         self.start()
 
@@ -115,9 +115,9 @@ def rowlock_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rowlock
 
 @pytest.fixture
 def rowlock_client(rowlock_server: RowlockServer) -> Iterator[Client]:
-    """A connection to `rowlock_server`; tables that the test makes are dropped after it.
+    """A connection to `rowlock_server`. Tables that the test creates are dropped after it.
 
-    A server that the test left dead is started again; the connection may be closed by then.
+    If the test killed the server, it is started again for the next test. The test may close the connection.
     """
     import rowlock
 

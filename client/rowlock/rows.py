@@ -1,4 +1,4 @@
-"""Cells of whole rows, as Arrow, turned into Python rows."""
+"""Converts Arrow cells of whole rows into Python rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rowlock._core.scan_progress import row_starts
 
 @dataclass(frozen=True, slots=True)
 class Cell(Generic[Text]):
-    """One version of one column of one row; the timestamp in milliseconds since the epoch."""
+    """One version of one column of one row. column: `family:qualifier`. timestamp: milliseconds since the epoch."""
 
     row: Text
     column: Text
@@ -26,13 +26,13 @@ class Cell(Generic[Text]):
 
 
 def check_pandas() -> None:
-    """Raises ImportError, which names what to install, if there is no pandas."""
+    """Raises ImportError, with the command that installs pandas, if pandas is missing."""
     if importlib.util.find_spec("pandas") is None:
         raise ImportError("to_pandas needs pandas: pip install 'rowlock[pandas]'", name="pandas")
 
 
 def python_rows(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[tuple[Text, dict[Text, Text]]]:
-    """(row, {column: value}) in the order of the cells. Of several versions of a column the newest, which is first."""
+    """Yields (row, {column: value}) in the order of the cells, with the newest version of each column."""
     first_cells = row_starts(cells)
     rows = _decoded(cells.select(["row"]).take(int64_array(first_cells)), "row", decode)
     names = _column_names(cells, decode)
@@ -42,14 +42,14 @@ def python_rows(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[tu
     for row, start, stop in zip(rows, starts, starts[1:], strict=False):
         data = dict(zip(names[start:stop], values[start:stop], strict=True))
         if len(data) < stop - start:
-            # Several versions: the newest is the first, and must be set last.
+            # Several versions of a column: the newest comes first, so it must be set last.
             for place in range(stop - 1, start - 1, -1):
                 data[names[place]] = values[place]
         yield row, data
 
 
 def python_cells(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[Cell[Text]]:
-    """Every cell, in order."""
+    """Yields every cell, in order."""
     rows = _decoded(cells, "row", decode)
     names = _column_names(cells, decode)
     values = _decoded(cells, "value", decode)
@@ -59,7 +59,7 @@ def python_cells(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[C
 
 
 def _column_names(cells: pa.Table, decode: Callable[[bytes], Text]) -> list[Text]:
-    """`family:qualifier` of every cell. A table has few columns, so each name is made once and shared."""
+    """Returns `family:qualifier` of every cell. A table has few columns, so cells share one object per name."""
     encoded = joined(one_array(cells.column("family")), b":", one_array(cells.column("qualifier"))).dictionary_encode()
     found = cast(list[bytes], encoded.dictionary.to_pylist())  # the schema says binary, not null
     names = [decode(name) for name in found]
@@ -67,6 +67,6 @@ def _column_names(cells: pa.Table, decode: Callable[[bytes], Text]) -> list[Text
 
 
 def _decoded(cells: pa.Table, name: str, decode: Callable[[bytes], Text]) -> list[Text]:
-    """A binary column as Python values."""
+    """Returns a binary column as decoded Python values."""
     values = cast(list[bytes], cells.column(name).to_pylist())  # the schema says binary, not null
     return list(map(decode, values))

@@ -1,4 +1,4 @@
-"""Tables, families, regions and servers as values, and how they look on the wire."""
+"""Tables, families, regions and servers as values, and their conversion to and from messages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rowlock._codec.columns import Name, check_int, encoded_family
 from rowlock.errors import InvalidArgumentError
 
 Durability = Literal["fsync", "os", "async", "skip"]
-"""What an acknowledged write survives: "fsync" a power loss, "os" the end of the server's process; "async" and "skip"
-lose the last moments, or all that was not flushed, with the process."""
+"""What an acknowledged write survives. "fsync": power loss. "os": the death of the server's process. "async": neither;
+the last moments are lost with the process. "skip": neither; everything since the last flush is lost."""
 
 Compression = Literal["none", "lz4", "zstd"]
 
@@ -45,15 +45,16 @@ BLOCK_BYTES_DEFAULT = 128 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A column family's settings.
+    """The settings of a column family.
 
-    versions: newest versions kept of each column of a row, at least 1; what is beyond is dropped.
-    min_versions: of these, how many outlive time_to_live_ms; 0 to versions.
-    time_to_live_ms: milliseconds after its timestamp at which a version is gone; 0: it lives for ever.
-    block_bytes: uncompressed bytes of a store file's block, which is read as a whole, 4 KiB to 4 MiB.
-    compression: of blocks, "none", "lz4" or "zstd".
-    bloom_filter: whether store files know which rows they surely don't have, which spares gets of absent rows a read.
-    Raises InvalidArgumentError when one is out of range.
+    versions: how many versions of each column to keep, newest first; at least 1. Older ones are dropped.
+    min_versions: how many of these outlive time_to_live_ms; 0 to versions.
+    time_to_live_ms: a version expires so many milliseconds after its timestamp; 0: never.
+    block_bytes: the uncompressed size of a store file's block, the unit of reads; 4 KiB to 4 MiB.
+    compression: of blocks: "none", "lz4" or "zstd".
+    bloom_filter: whether store files have a Bloom filter of their rows, which saves a read when a row is absent.
+
+    Raises InvalidArgumentError if a setting is out of range, TypeError if a number is no int.
     """
 
     versions: int = 1
@@ -84,9 +85,9 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A range of rows [start, stop) of a table and the server that has it, host:port; empty bounds are open.
+    """A range of rows [start, stop) of a table, and its server (host:port or unix:PATH). Empty bounds are open.
 
-    region_id is never used again in the data folder data_folder_id, also not when the table is made anew.
+    region_id: unique in the data folder data_folder_id for ever, even if the table is dropped and created again.
     """
 
     region_id: int
@@ -97,19 +98,19 @@ class Region:
     data_folder_id: str = ""
 
     def holds(self, row: bytes) -> bool:
-        """Whether the row lies in it."""
+        """Returns whether the row lies in the region."""
         return self.start <= row and (not self.stop or row < self.stop)
 
 
 @dataclass(frozen=True, slots=True)
 class RegionStatistics:
-    """What a region held at one moment.
+    """The size of a region at one moment.
 
-    memstore_bytes: what the changes in memory take that are in no store file yet.
-    store_file_count, store_file_bytes: its files, and their size on disk.
-    store_file_cells: cells in them, before versions and tombstones are judged.
-    read_point: the newest change that reads saw, as the region counts its changes.
-    kept_answer_count, kept_answer_bytes: answers remembered for changes that may be sent again, and their memory.
+    memstore_bytes: memory of the changes that are in no store file yet.
+    store_file_count, store_file_bytes: store files, and their size on disk.
+    store_file_cells: cells in store files, before versions and tombstones are applied.
+    read_point: the number of the newest change that reads saw.
+    kept_answer_count, kept_answer_bytes: answers saved for changes that clients may repeat, and their memory.
     """
 
     region: Region
@@ -124,10 +125,11 @@ class RegionStatistics:
 
 @dataclass(frozen=True, slots=True)
 class TableDescription:
-    """A table's settings and, from `describe`, what its regions hold.
+    """A table's settings and, from `Client.describe`, the statistics of its regions.
 
-    table_id: never used again, also not by a table of the same name. families: by name.
-    durability: what an acknowledged write survives unless its caller asks for more; see docs/client.md.
+    table_id: unique for ever, even if a table of the same name is created again. families: settings by name.
+    durability: what an acknowledged write survives, unless the writer requests more; see docs/client.md.
+    regions: in row order; empty if not requested.
     """
 
     name: str
@@ -139,11 +141,11 @@ class TableDescription:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the server refuses beyond, with LimitExceededError.
+    """The server's limits. It answers a request beyond one of them with LimitExceededError.
 
-    row_bytes_max, qualifier_bytes_max, cell_bytes_max: of a row's key, a qualifier, and a cell's value.
-    request_bytes_max: of a message of any kind; an answer is no larger either.
-    timestamp_ahead_ms_max: milliseconds that an explicit timestamp may be ahead of the server's clock.
+    row_bytes_max, qualifier_bytes_max, cell_bytes_max: of a row's key, a qualifier and a cell's value.
+    request_bytes_max: of any message; answers have the same limit.
+    timestamp_ahead_ms_max: how many milliseconds an explicit timestamp may be ahead of the server's clock.
     """
 
     row_bytes_max: int
@@ -155,12 +157,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """Who answers.
+    """A server's version, clock, limits and ids.
 
-    protocol: counts the features of rowlock.v1. data_folder_id: random, made with the data folder.
+    version: of the product. protocol: the feature count of rowlock.v1.
     now_ms: the server's clock, milliseconds since the epoch; for a table, not below any timestamp that it gave there.
-    incarnation_id: changes with each start of the server. uptime_ms: milliseconds since that start.
-    limits: what it refuses beyond. address: host:port.
+    data_folder_id: random, chosen when the data folder was created.
+    incarnation_id: random, chosen at each start of the server. uptime_ms: milliseconds since that start.
+    address: host:port or unix:PATH.
     """
 
     version: str
@@ -175,14 +178,14 @@ class ServerInfo:
 
 @dataclass(frozen=True, slots=True)
 class FlushResult:
-    """What a flush wrote: how many store files, 0 if nothing was in memory, and how many cells into them."""
+    """How many store files a flush wrote, 0 if the memstores were empty, and how many cells are in them."""
 
     store_file_count: int
     cell_count: int
 
 
 def durability_message(durability: str | None) -> types_pb2.Durability:
-    """The word on the wire; None is "the table's own". Raises InvalidArgumentError for an unknown word."""
+    """Returns a durability as an enum value; None: the table's own. Raises InvalidArgumentError for an unknown one."""
     if durability is None:
         return types_pb2.DURABILITY_UNSPECIFIED
     try:
@@ -194,7 +197,7 @@ def durability_message(durability: str | None) -> types_pb2.Durability:
 
 
 def family_message(name: Name, family: Family) -> types_pb2.Family:
-    """A family on the wire; raises InvalidArgumentError if its name is malformed, TypeError if it is no Family."""
+    """Returns a family as a message. Raises InvalidArgumentError for a malformed name, TypeError unless a Family."""
     if not isinstance(family, Family):
         raise TypeError(f"a family's settings are a rowlock.Family, not {type(family).__name__}")
     return types_pb2.Family(
@@ -209,6 +212,7 @@ def family_message(name: Name, family: Family) -> types_pb2.Family:
 
 
 def family_from(message: types_pb2.Family) -> Family:
+    """Returns a family from its message."""
     return Family(
         versions=message.versions or 1,
         min_versions=message.min_versions,
@@ -220,7 +224,7 @@ def family_from(message: types_pb2.Family) -> Family:
 
 
 def region_from(message: types_pb2.RegionDescriptor, contacted: str) -> Region:
-    """`contacted`: the address that told of it, for a server that does not say its own."""
+    """Returns a region from its message. contacted: the server that sent it, used if the message names no server."""
     return Region(
         message.region_id,
         message.table,
@@ -236,6 +240,7 @@ def description_from(
     contacted: str,
     regions: Iterable[catalog_pb2.RegionStatistics] = (),
 ) -> TableDescription:
+    """Returns a table's description from its messages. contacted: as in region_from."""
     return TableDescription(
         name=message.name,
         table_id=message.table_id,
@@ -258,6 +263,7 @@ def description_from(
 
 
 def server_info_from(message: catalog_pb2.ServerInfoResponse, address: str) -> ServerInfo:
+    """Returns the answer of a server at this address."""
     limits = message.limits
     return ServerInfo(
         version=message.version,

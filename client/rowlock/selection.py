@@ -1,4 +1,4 @@
-"""What a read answers of each row it reads: columns, versions, times, and which cells of a row."""
+"""Which part of each row a read returns: columns, versions, times and cells."""
 
 from __future__ import annotations
 
@@ -29,12 +29,16 @@ VERSIONS_ALL = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class CellFilter:
-    """Which cells of a matching row are answered; all that is set must hold.
+    """Chooses the cells of a row that a scan returns. A cell must pass every condition that is set.
 
-    qualifier_prefix: how qualifiers begin. qualifier_start, qualifier_stop: they lie in [start, stop).
-    first_key_only: of each row the first cell only.
-    value: (op, operand) compares the cell's bytes, "stored op operand".
-    offset, limit: paging inside wide rows, counted over the row's cells that passed all else; limit None: no limit.
+    qualifier_prefix: the qualifier starts with this.
+    qualifier_start, qualifier_stop: the qualifier lies in [start, stop).
+    value: (op, operand): "stored op operand" holds for the cell's value, compared as bytes.
+    first_key_only: return only the first cell of each row.
+    offset, limit: skip and return so many of the row's cells that pass all other conditions; limit None: no limit.
+
+    A row without any cell left is not returned. Raises InvalidArgumentError for a negative offset or a limit below 1,
+    TypeError for a malformed value.
     """
 
     qualifier_prefix: Name | None = None
@@ -55,7 +59,7 @@ class CellFilter:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """All that a read says beyond its rows."""
+    """The options of a read, apart from its rows."""
 
     columns: Sequence[Name] | None = None
     timestamp: int | None = None
@@ -66,7 +70,7 @@ class Selection:
     keys_only: bool = False
 
     def write(self, message: region_pb2.Get | region_pb2.ScanRequest) -> None:
-        """Onto a request; raises InvalidArgumentError for a malformed column, time or number of versions."""
+        """Writes the options into a request. Raises InvalidArgumentError for a malformed column, time or versions."""
         if self.columns is not None:
             add_columns(message, self.columns)
         if self.timestamp is not None or self.time_range is not None:
@@ -105,7 +109,7 @@ class Selection:
 
 
 def add_columns(message: region_pb2.Get | region_pb2.ScanRequest, columns: Sequence[Name]) -> None:
-    """The columns and whole families to answer; raises InvalidArgumentError for an empty list or malformed names."""
+    """Adds columns and families to a request. Raises InvalidArgumentError for an empty list or malformed names."""
     count = 0
     for column in listed("columns", "columns", columns):
         family, qualifier = parse_column(column)

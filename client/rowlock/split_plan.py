@@ -1,4 +1,4 @@
-"""Splits without I/O: what a server is asked, and what a caller is given."""
+"""Splits, without I/O: the request to a region, and its answer as values."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ PART_BYTES_DEFAULT = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a scan: ranges (start, stop) in row order, all of one region; empty bounds are open.
+    """A part of a scan, returned by `Table.splits`.
 
-    byte_count: about the bytes in it, as they stand in memory, before versions and deletes are judged.
+    ranges: pairs (start, stop) in row order, all of one region; stop is outside, empty bounds are open.
+    byte_count: an estimate of its bytes in memory, before versions and deletes are applied.
     """
 
     ranges: tuple[RowRange, ...]
@@ -35,7 +36,7 @@ def plan_to_cut(
     columns: Sequence[Name] | None,
     part_bytes: int,
 ) -> ScanPlan:
-    """The scan that is to be cut. Raises InvalidArgumentError as scan_plan does, and for a size that is none."""
+    """Returns the plan of the scan to cut. Raises InvalidArgumentError as scan_plan does, or for a bad part_bytes."""
     if not isinstance(part_bytes, int) or isinstance(part_bytes, bool) or not 0 < part_bytes < 1 << 63:
         raise InvalidArgumentError(f"part_bytes is a number of bytes, more than 0; not {part_bytes!r}")
     return scan_plan(
@@ -53,12 +54,13 @@ def plan_to_cut(
 
 
 def plan_request(scan: region_pb2.ScanRequest, part_bytes: int) -> region_pb2.PlanScanRequest:
-    """Asks the scan's region where to cut it."""
+    """Returns the request that asks the scan's region for split points."""
     return region_pb2.PlanScanRequest(
         region_id=scan.region_id, ranges=scan.ranges, columns=scan.columns, part_bytes=part_bytes
     )
 
 
 def splits_of(answer: region_pb2.PlanScanResponse) -> Iterator[Split]:
+    """Yields the splits of a region's answer."""
     for part in answer.parts:
         yield Split(tuple((row_range.start, row_range.stop) for row_range in part.ranges), part.byte_count)

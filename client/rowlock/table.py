@@ -38,11 +38,17 @@ from rowlock.split_plan import PART_BYTES_DEFAULT, Split, plan_to_cut
 
 
 class Table(Generic[Text]):
-    """One table, as `Client.table` gives it. Thread-safe.
+    """One table, returned by `Client.table`. Thread-safe.
 
-    Rows, columns (`family:qualifier`) and values are bytes or str, which is encoded as UTF-8; answers are bytes, or str
-    for a table opened with an encoding. Timestamps are milliseconds since the epoch. Every call blocks for its answer;
-    it is tried again, where that can help and is safe, until the table's timeout. Errors: rowlock.errors.
+    Rows, columns (`family:qualifier`) and values are bytes or str; str is encoded as UTF-8. Results are bytes, or str
+    for a table opened with an encoding. Timestamps are milliseconds since the epoch, timeouts are seconds. A list of
+    columns may name whole families (`family`).
+
+    A call blocks for its answer. It retries where that is safe and can help, until the table's timeout. Calls raise
+    the errors of rowlock.errors. TableNotFoundError, FamilyNotFoundError and InvalidArgumentError: the call is wrong.
+    RegionTooBusyError and DeadlineError: the server was busy, or did not answer, until the timeout.
+    UnknownOutcomeError: a change may or may not have been made; after every other error of a single change nothing was
+    changed. TypeError: an argument has the wrong type.
     """
 
     def __init__(self, servers: Servers, view: View[Text]) -> None:
@@ -51,10 +57,11 @@ class Table(Generic[Text]):
 
     @property
     def name(self) -> str:
+        """The table's name."""
         return self._view.table
 
     def with_options(self, *, durability: Durability | None = None, timeout: float | None = None) -> Table[Text]:
-        """The same table with other defaults: what an acknowledged write survives, and the seconds a call may take."""
+        """Returns a view of this table with another durability or timeout (seconds); None keeps the current one."""
         return Table(self._servers, self._view.with_options(durability, timeout))
 
     def __repr__(self) -> str:
@@ -63,31 +70,36 @@ class Table(Generic[Text]):
     # Changes
 
     def put(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> None:
-        """Sets columns of one row, together. Without a timestamp the server stamps them."""
+        """Sets columns of one row atomically: {column: value}, at least one.
+
+        timestamp: of all of them; None: the server's clock.
+        """
         self._call(point.put(self._view.table, row, data, timestamp, self._view.durability))
 
     def create(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> bool:
-        """Sets columns if the row does not exist; whether it did so."""
+        """Sets columns if the row does not exist. Returns whether they were set. Arguments as in `put`."""
         return self._put_if(region_pb2.Condition.EXISTENCE_ABSENT, row, data, timestamp)
 
     def update(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> bool:
-        """Sets columns if the row exists; whether it did so."""
+        """Sets columns if the row exists. Returns whether they were set. Arguments as in `put`."""
         return self._put_if(region_pb2.Condition.EXISTENCE_PRESENT, row, data, timestamp)
 
     def delete(
         self, row: Name, columns: Sequence[Name] | None = None, *, timestamp: int | None = None, exact: bool = False
     ) -> None:
-        """Removes columns (`family:qualifier`), whole families (`family`), or the row when columns is None.
+        """Deletes columns (`family:qualifier`), whole families (`family`), or the row if columns is None.
 
-        With a timestamp: the versions at or before it. exact: only the one version at the timestamp, or the newest.
+        timestamp: deletes the versions at or before it; None: all versions. exact: deletes one version only, the one
+        at the timestamp, or the newest if there is no timestamp; only columns can be deleted so.
         """
         self._call(point.delete(self._view.table, row, columns, timestamp, exact, self._view.durability))
 
     def mutate_row(self, row: Name, changes: Iterable[Change]) -> list[int | Text | None]:
-        """Makes changes of one row together, in order, each seeing those before it.
+        """Applies changes to one row atomically and in order; each sees the effect of those before it.
 
         A change is a rowlock.Put, Delete, Increment or Append: [rowlock.Put("f:z", b"1"), rowlock.Delete("f:y")].
-        Answers one result a change: an increment's new number, an append's new value, None for puts and deletes.
+        Returns one result per change: an increment's new number, an append's new value, None for puts and deletes.
+        Raises NotACounterError or CounterOverflowError if an increment can't be made; then no change is.
         """
         request = point.mutate(self._view.table, row, changes, self._view.durability)
         return point.mutate_results(request, self._call(request), self._view.decode)
@@ -102,7 +114,12 @@ class Table(Generic[Text]):
         op: CompareOp = "=",
         timestamp: int | None = None,
     ) -> CheckResult[Text]:
-        """Sets columns if "stored op expected" holds of one column; expected None: it is absent, b"": an empty one."""
+        """Sets columns of a row if "stored op expected" holds for one of its columns, in one atomic step.
+
+        expected: compared as bytes with the newest value; None: the column is absent (op "=") or present ("!="); b"":
+        an empty value. op: =, !=, <, <=, > or >=. data, timestamp: as in `put`. Returns a CheckResult, which is true
+        if the check held; a check that fails is not an error.
+        """
         puts = point.puts_of(data, timestamp)
         return self.check_and_mutate(row, [Check(column, expected, op)], puts)
 
@@ -116,7 +133,10 @@ class Table(Generic[Text]):
         op: CompareOp = "=",
         timestamp: int | None = None,
     ) -> CheckResult[Text]:
-        """Removes columns, or the row, if "stored op expected" holds of one column."""
+        """Deletes columns, or the row if columns is None, if "stored op expected" holds for one column.
+
+        expected, op: as in `check_and_put`. columns, timestamp: as in `delete`. Returns a CheckResult.
+        """
         deletes = point.deletes_of(columns, timestamp)
         return self.check_and_mutate(row, [Check(column, expected, op)], deletes)
 
@@ -127,27 +147,31 @@ class Table(Generic[Text]):
         then: Iterable[Change],
         otherwise: Iterable[Change] = (),
     ) -> CheckResult[Text]:
-        """Makes the changes of `then` if all checks hold, else those of `otherwise`, together.
+        """Applies the changes of `then` if all checks hold, else those of `otherwise`, in one atomic step.
 
-        A check is a rowlock.Check of one column, or a filter over the row: [rowlock.Check("f:z", b"1")]. A change is
-        what mutate_row takes: [rowlock.Put("f:z", b"2")].
+        A check is a rowlock.Check of one column, [rowlock.Check("f:z", b"1")], or a filter over the row. Changes are
+        those of `mutate_row`: [rowlock.Put("f:z", b"2")]. Returns a CheckResult, which is true if all checks held.
         """
         request = point.check_and_mutate(self._view.table, row, checks, then, otherwise, self._view.durability)
         return point.check_result(request, self._call(request), self._view.decode)
 
     def increment(self, row: Name, column: Name, amount: int = 1) -> int:
-        """Adds to a 64-bit counter, a missing one counts as 0; its new number."""
+        """Adds an amount, which may be negative, to a signed 64-bit counter. Returns the new number.
+
+        A missing counter counts as 0. Raises NotACounterError if the value is not 8 bytes, CounterOverflowError if the
+        sum does not fit.
+        """
         return point.new_number(
             self._call(point.increment(self._view.table, row, column, amount, self._view.durability))
         )
 
     def append(self, row: Name, column: Name, suffix: Value) -> Text:
-        """Appends to a value, a missing one counts as empty; the new value."""
+        """Appends to a column's value; a missing value counts as empty. Returns the new value."""
         request = point.append(self._view.table, row, column, suffix, self._view.durability)
         return point.new_text(self._call(request), self._view.decode)
 
     def batch(self, size: int = SIZE_DEFAULT, max_bytes: int = MAX_BYTES_DEFAULT) -> Batch[Text]:
-        """Collects changes and sends them together, when there are `size` of them or about max_bytes; see Batch."""
+        """Returns a Batch, which sends changes when it holds `size` of them or about max_bytes bytes."""
         return Batch(self._servers, self._view, size, max_bytes)
 
     def put_arrow(
@@ -160,16 +184,21 @@ class Table(Generic[Text]):
         busy_timeout: float = BUSY_TIMEOUT_S_DEFAULT,
         on_progress: Callable[[int], None] | None = None,
     ) -> BulkResult:
-        """Writes an Arrow table, batch, reader or iterable of batches, or whatever exports an Arrow stream (pandas).
+        """Writes an Arrow table, batch, reader or iterable of batches, or an object that exports an Arrow stream.
 
-        With a mapping its rows are written as cells; without one the data is cells already: row, family, qualifier,
-        value and, if there is one, timestamp, where a null timestamp is stamped and a null value deletes the column.
-        Each batch of about batch_bytes is applied whole; all together are not. Of rows with the same key the later
-        wins. on_progress is called with the number of rows applied so far; what it raises ends the call, and then
-        nobody tells what became of the rows under way. busy_timeout: how many seconds a server is waited for that
-        answers that it is busy, while the log says so every ten seconds; the table's timeout is for one that does not
-        answer. Raises BulkError if a part was not written, also when the data
-        itself raised something in the middle, MappingError if the first batch does not fit.
+        A pandas DataFrame is such an object. With a mapping, rows of the data become cells. Without one the data is
+        cells: the columns row, family, qualifier, value and, optionally, timestamp. A null timestamp means the server's
+        clock, a null value deletes the column. Of rows with the same key the later one wins.
+
+        timestamp: of all cells; None: the server's clock, or the cells' own.
+        batch_bytes: about the size of a batch. Each batch is atomic, the call as a whole is not.
+        busy_timeout: seconds to retry while the server answers that it is busy; the logger `rowlock` reports it every
+            ten seconds. The table's timeout is for a server that does not answer.
+        on_progress: called with the number of rows written so far. An exception that it raises ends the call; the
+            outcome of rows in flight is then unknown.
+
+        Returns a BulkResult. Raises BulkError if some rows were not written, or may not have been; also if the data
+        raises after rows were sent. Raises MappingError if the first batch does not fit the mapping.
         """
         return put_arrow(self._servers, self._view, data, mapping, timestamp, batch_bytes, busy_timeout, on_progress)
 
@@ -206,10 +235,10 @@ class Table(Generic[Text]):
         time_range: TimeRange | None = None,
         include_timestamp: bool = False,
     ) -> dict[Text, Text] | dict[Text, tuple[Text, int]]:
-        """The newest version of each column, {column: value}; {} when the row is absent.
+        """Returns the newest version of each column, {column: value}; {} if the row is absent.
 
-        columns: columns and whole families, None: all. timestamp: versions at or before it; time_range: versions in
-        [start, stop). include_timestamp: {column: (value, timestamp)}.
+        columns: columns and whole families to read; None: all. timestamp: read versions at or before it. time_range:
+        read versions in [start, stop); None is no bound. include_timestamp: return {column: (value, timestamp)}.
         """
         is_whole = columns is None and timestamp is None and time_range is None
         selection = None if is_whole else Selection(columns, timestamp, time_range)
@@ -219,7 +248,10 @@ class Table(Generic[Text]):
         return point.row_dict(cells, self._view.decode)
 
     def rows(self, rows: Sequence[Name], columns: Sequence[Name] | None = None) -> list[tuple[Text, dict[Text, Text]]]:
-        """Several rows, in the order asked, {} for absent ones; up to 1,000 of one region at one read point."""
+        """Returns [(row, {column: value})] in the order of `rows`, with {} for an absent row.
+
+        Up to 1,000 rows of one region are read at one read point.
+        """
         encoded = encoded_rows(rows)
         read = RowsRead(self._view.table, encoded)
         attempts = Attempts(time.monotonic(), self._view.timeout_s, Kind.READ)
@@ -239,14 +271,17 @@ class Table(Generic[Text]):
         timestamp: int | None = None,
         time_range: TimeRange | None = None,
     ) -> list[tuple[Text, int]]:
-        """The versions of one column, (value, timestamp), newest first; versions None: all that the family keeps."""
+        """Returns the versions of one column, [(value, timestamp)], newest first; [] if it is absent.
+
+        versions: at most so many; None: all that the family keeps. timestamp, time_range: as in `row`.
+        """
         parse_cell_column(column)
         wanted = VERSIONS_ALL if versions is None else versions
         cells = self._row_cells(row, Selection([column], timestamp, time_range, wanted))
         return point.value_versions(cells, self._view.decode)
 
     def counter(self, row: Name, column: Name) -> int:
-        """A counter's number, 0 when it is missing; raises NotACounterError if the cell is not 8 bytes."""
+        """Returns a counter's number, 0 if it is missing. Raises NotACounterError if the value is not 8 bytes."""
         parse_cell_column(column)
         return point.counter(self._row_cells(row, Selection([column])), encoded_row(row))
 
@@ -271,14 +306,25 @@ class Table(Generic[Text]):
         snapshot: TakenSnapshot | bytes | None = None,
         busy_timeout: float | None = None,
     ) -> Scan[Text]:
-        """Rows of [start, stop), or that start with a prefix, or of several ranges; all rows without any of them.
+        """Returns a Scan of the rows in [start, stop), or with a prefix, or in several ranges; else of all rows.
 
-        columns: columns and whole families, None: all. where: a filter, evaluated on the whole row. limit: rows over
-        the whole scan. reverse: the same rows backwards. keys_only: values are empty. timestamp, time_range: as in
-        `row`. versions: newest versions of each column, which Scan.cells() shows. cells: which cells of a row.
-        strict: fail rather than go on at a new read point after a loss. batch_bytes: about how large the server's
-        batches are, 0: its default. snapshot: reads what this snapshot (or its id) sees; SnapshotEndedError when it has
-        ended. busy_timeout: as in put_arrow, None: no longer than the table's timeout.
+        No request is sent before the first row is read.
+
+        ranges: pairs (start, stop); None is no bound.
+        columns: columns and whole families to read; None: all.
+        where: a filter, which sees the whole row, whether or not its columns are returned.
+        limit: how many rows the scan returns at most; None: no limit.
+        reverse: return the same rows in descending order.
+        keys_only: return empty values.
+        timestamp, time_range: as in `row`.
+        versions: how many versions of each column to read, newest first; Scan.cells() returns them all.
+        cells: a CellFilter, which chooses cells of a row.
+        strict: raise LeaseExpiredError after a lost connection, instead of resuming at a new read point.
+        batch_bytes: about the size of the server's batches; 0: its default.
+        snapshot: a Snapshot, or its id, to read; SnapshotEndedError if it has ended.
+        busy_timeout: as in `put_arrow`; None: the table's timeout.
+
+        Raises InvalidArgumentError for arguments that contradict each other; errors of the server come from the Scan.
         """
         plan = scan_plan(
             self._view.table,
@@ -306,14 +352,16 @@ class Table(Generic[Text]):
         columns: Sequence[Name] | None = None,
         part_bytes: int = PART_BYTES_DEFAULT,
     ) -> list[Split]:
-        """Where a scan may be cut, for readers side by side: `scan(ranges=split.ranges)` over all is the whole scan.
+        """Cuts a scan into parts for parallel readers. Returns a list of Split, in row order.
 
-        Each has about part_bytes of the columns' families, as far as block indexes and memory tell. In row order.
+        `scan(ranges=split.ranges)` over all splits gives exactly the rows of the scan. Each split has about part_bytes
+        bytes in the families of `columns`, estimated from block indexes and memstores. The other arguments are those
+        of `scan`.
         """
         plan = plan_to_cut(self._view.table, start, stop, prefix, ranges, columns, part_bytes)
         return splits(self._servers, plan, part_bytes, self._view.timeout_s)
 
-    # How it is done
+    # Calls
 
     def _call(self, request: Request) -> region_pb2.PointAnswer:
         return self._servers.point(request, self._view.timeout_s)

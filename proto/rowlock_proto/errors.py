@@ -4,11 +4,11 @@ Both exception trees and both code maps come from this table. `make errors` writ
 client/rowlock/errors.py and regionserver/rowlock_regionserver/errors.py. The client's _codec/wire_errors.py and the
 server's rpc/messages/failures.py build their maps from it when they are imported.
 
-To add an error, add a row and run `make errors`. An error with a code also needs its line in `Error.Code` and in the
-table above it, both in v1/types.proto; `make proto` then generates all of it.
+To add an error, add a row and run `make errors`. An error with a code also needs a line in `Error.Code` and one in the
+table above it, both in v1/types.proto; then `make proto` generates all of it.
 
-A class with evidence of its own is written by hand in its `errors.py`, outside the generated part. It has its row all
-the same, because the drawn tree and the maps need it, and a test compares the class with the row.
+A class with its own attributes is written by hand in its `errors.py`, outside the generated part. It also has a row,
+because the drawn tree and the maps need it. A test compares the class with the row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """How an error travels."""
+    """The code of an error in messages, and the gRPC status of a call that ends with it."""
 
     name: str  # in Error.Code
     status: str  # in grpc.StatusCode
@@ -31,13 +31,13 @@ class ErrorClass:
 
     name: str
     parents: str  # as in the class statement; the parent in the tree comes first
-    summary: str = ""  # if this side says it differently
+    summary: str = ""  # in place of the row's
     details: str = ""  # the rest of the docstring
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """One error. A class without a code travels under the code of its parent."""
+    """One error. A class without a code is sent with the code of its parent."""
 
     summary: str  # the first line of the docstring, which the drawn tree shows too
     code: Code | None = None
@@ -202,7 +202,7 @@ ERRORS: Sequence[ErrorRow] = (
         "Stored bytes are not what was written.",
         code=Code("CORRUPTION", "DATA_LOSS"),
         server=ErrorClass("CorruptionError", "RegionServerError"),
-        client=ErrorClass("CorruptionError", "RowlockError", "The server found damaged data, and serves none of it."),
+        client=ErrorClass("CorruptionError", "RowlockError", "The server found damaged data and serves none of it."),
     ),
     ErrorRow(
         "The client did not take a scan's next batch in time.",

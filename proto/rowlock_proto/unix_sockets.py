@@ -1,8 +1,8 @@
-"""Unix sockets as addresses: `unix:PATH`, as users write it, and the name under which gRPC finds the socket.
+"""Unix sockets as addresses: `unix:PATH`, as users write it, and the target name for gRPC.
 
-The system takes 107 bytes of a path (macOS 103), and gRPC takes a comma for the end of one. A socket whose path is
-longer, or has anything but plain characters in it, is named through its folder instead: by an open descriptor of the
-folder where /proc shows those, else by a link to it in a temporary folder of our own.
+The system limits a socket's path to 107 bytes (macOS 103), and gRPC takes a comma for the end of a path. If the path is
+longer, or has other than plain characters, the socket gets a short name through its folder: an open descriptor of the
+folder where /proc lists descriptors, else a link to the folder in a temporary folder of our own.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from urllib.parse import quote
 PREFIX = "unix:"
 
 _PATH_BYTES_MAX = 100
-# More would make the path too long again.
+# A longer name would make the short path too long again.
 _NAME_BYTES_MAX = 60
 _PLAIN = re.compile(r"[A-Za-z0-9_./+~-]+")
 _DESCRIPTORS = "/proc/self/fd"
 
 
 def socket_path(address: str) -> str:
-    """The absolute path of `unix:PATH`; a relative one is that of the current folder. ValueError when it has none."""
+    """Returns the absolute path of `unix:PATH`; a relative PATH starts at the current folder. Raises ValueError."""
     path = address.removeprefix(PREFIX)
     if path.startswith("//"):
         path = "/" + path.lstrip("/")  # unix:///PATH, as URLs are written
@@ -33,11 +33,11 @@ def socket_path(address: str) -> str:
 
 
 class SocketName:
-    """A name for a socket that the system and gRPC take; it holds until `close`. Not thread-safe."""
+    """A name of a socket that the system and gRPC accept; valid until `close`. Not thread-safe."""
 
     def __init__(self, path: str) -> None:
-        """`path` is absolute. The socket need not be there. Raises OSError when its folder is not, ValueError when its
-        own name is too long or has a comma."""
+        """`path` is absolute. The socket need not exist, its folder must: else OSError. Raises ValueError if the
+        socket's own name is too long or has a comma."""
         self._folder: int | None = None
         self._link: str | None = None
         if len(os.fsencode(path)) <= _PATH_BYTES_MAX and _PLAIN.fullmatch(path):
@@ -50,7 +50,7 @@ class SocketName:
 
     @property
     def target(self) -> str:
-        """What gRPC calls it."""
+        """The target name for gRPC."""
         return PREFIX + quote(self.path)
 
     def _short(self, folder: str) -> str:
@@ -63,7 +63,7 @@ class SocketName:
         return f"{self._link}/folder"
 
     def close(self) -> None:
-        """Idempotent. Connections that there are stay."""
+        """Frees the name. Existing connections stay. Idempotent."""
         folder, self._folder = self._folder, None
         if folder is not None:
             os.close(folder)

@@ -1,4 +1,4 @@
-"""A client that sends the beginning of a large message and then nothing: HTTP/2 by hand, as grpc sends whole ones."""
+"""A client that sends the start of a large message and then nothing. It speaks HTTP/2 itself: grpc sends whole ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FRAME_BYTES_MAX = 16_384
 
 
 class HalfMessage:
-    """One call with one message that never ends. `send` blocks while the server does not want more of it."""
+    """One call with one endless message. `send` blocks while the server's flow control does not accept more."""
 
     def __init__(self, address: str, path: str, message_bytes: int) -> None:
         host, _, port = address.rpartition(":")
@@ -41,7 +41,7 @@ class HalfMessage:
         self._to_send = struct.pack(">BI", 0, message_bytes)
 
     def send(self, byte_count: int) -> None:
-        """Sends so many bytes of the message. ConnectionError when the server has ended the connection."""
+        """Sends so many bytes of the message. Raises ConnectionError if the server has closed the connection."""
         left = byte_count
         while left or self._to_send:
             data = (self._to_send + bytes(min(left, _FRAME_BYTES_MAX)))[:_FRAME_BYTES_MAX]
@@ -55,7 +55,7 @@ class HalfMessage:
             self._socket.sendall(_frame(_DATA, 0, 1, data))
 
     def is_ended(self) -> bool:
-        """Whether the server has ended the connection; waits until it has said something, or for a while."""
+        """Returns whether the server has closed the connection; waits a while for its next frame."""
         self._socket.settimeout(0.05)
         try:
             while True:
@@ -105,6 +105,6 @@ def _frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
 
 
 def _text(value: bytes) -> bytes:
-    """A literal of HPACK, as it is; of less than 127 bytes."""
+    """Returns an HPACK literal without Huffman coding; at most 126 bytes."""
     assert len(value) < 127, value
     return bytes([len(value)]) + value

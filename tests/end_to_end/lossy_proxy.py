@@ -1,4 +1,4 @@
-"""A TCP proxy that loses what it is told to: bytes on their way, or whole connections."""
+"""A TCP proxy that drops bytes or whole connections on request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 
 
 class LossyProxy:
-    """Stands before one server. Thread-safe."""
+    """A proxy of one server. Thread-safe."""
 
     def __init__(self) -> None:
         self._target = ("", 0)
@@ -24,27 +24,27 @@ class LossyProxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def stand_before(self, server: str) -> None:
-        """Connections go to this host:port from now on."""
+        """Sends new connections to this host:port."""
         host, port = server.rsplit(":", 1)
         self._target = (host, int(port))
 
     def swallow_answers(self) -> None:
-        """From now on the server's bytes are read and dropped, until the next cut."""
+        """Drops the server's bytes from now on, until the next cut."""
         with self._lock:
             self._swallowing = True
 
     def begin_late(self, seconds: float) -> None:
-        """From now on the server's first bytes on a new connection come so much later."""
+        """Delays the server's first bytes on each new connection."""
         with self._lock:
             self._delay_seconds = seconds
 
     def vanish(self) -> None:
-        """From now on nothing comes through the connections there are, though they stay open; new ones are whole."""
+        """Stops forwarding on the existing connections, which stay open. New ones work."""
         with self._lock:
             self._vanished.update(end for pair in self._connections for end in pair)
 
     def cut(self) -> None:
-        """Ends every connection; new ones are whole."""
+        """Closes all connections. New ones work."""
         with self._lock:
             connections, self._connections = self._connections, []
             self._swallowing = False

@@ -1,4 +1,4 @@
-"""A client written from the .proto files alone: generated stubs, and nothing of the client package."""
+"""A client made from the .proto files alone: generated stubs, without the client package."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RawClient:
     def create_table(
         self, name: str, *families: bytes, durability: types_pb2.Durability = types_pb2.DURABILITY_OS
     ) -> int:
-        """The id of the new table's region."""
+        """Creates a table and returns its region's id."""
         descriptor = types_pb2.TableDescriptor(
             name=name, families=[types_pb2.Family(name=family) for family in families], durability=durability
         )
@@ -54,20 +54,20 @@ class RawClient:
         return answer.regions[0].region_id
 
     def scan(self, region_id: int, **fields: object) -> pa.Table:
-        """All batches of a scan as one table."""
+        """Returns all batches of a scan as one table."""
         request = region_pb2.ScanRequest(region_id=region_id, **fields)  # type: ignore[arg-type]
         tables = [read_batch(batch) for batch in self.regions.Scan(request)]
         return pa.concat_tables(tables) if tables else pa.table({})
 
     def rows(self, region_id: int, **fields: object) -> list[bytes]:
-        """The distinct rows of a scan, in its order."""
+        """Returns the distinct rows of a scan, in its order."""
         table = self.scan(region_id, **fields)
         rows: list[bytes] = [cell["row"] for cell in table.to_pylist()]
         return list(dict.fromkeys(rows))
 
 
 class RawConversation:
-    """A point stream. Answers are asked for by their ids; those that came early are kept."""
+    """A point stream. Answers are requested by id; those that arrive earlier are stored."""
 
     def __init__(self, client: RawClient) -> None:
         self._sent: queue.SimpleQueue[region_pb2.PointRequests | None] = queue.SimpleQueue()
@@ -90,11 +90,11 @@ class RawConversation:
         return self.answer(request.id)
 
     def end(self) -> None:
-        """Says that no more requests come."""
+        """Closes the client's side of the stream."""
         self._sent.put(None)
 
     def rest(self) -> Iterator[Answer]:
-        """What is still answered until the server ends the stream."""
+        """Returns the remaining answers until the server ends the stream."""
         for message in self._call:
             yield from message.answers
 
@@ -128,7 +128,7 @@ def read_batch(batch: region_pb2.ScanBatch) -> pa.Table:
 
 
 def bulk_batch(cells: Iterable[tuple[bytes, bytes, bytes, int | None, bytes | None]]) -> pa.RecordBatch:
-    """(row, family, qualifier, timestamp, value) as the schema of BulkBatch.arrow."""
+    """Returns tuples (row, family, qualifier, timestamp, value) in the schema of BulkBatch.arrow."""
     rows, families, qualifiers, timestamps, values = zip(*cells, strict=True)
     schema = pa.schema(
         (
@@ -165,7 +165,7 @@ def bulk_message(region_id: int, batch: pa.RecordBatch, **fields: object) -> reg
 
 
 def evidence(error: grpc.RpcError) -> types_pb2.Error:
-    """The rowlock.v1.Error in a failed call's trailing metadata."""
+    """Returns the rowlock.v1.Error in a failed call's trailing metadata."""
     assert isinstance(error, grpc.Call)
     metadata = dict(error.trailing_metadata() or ())
     status = Status.FromString(metadata["grpc-status-details-bin"])

@@ -1,4 +1,4 @@
-"""The command rowlock-server as a process of its own, and what it says."""
+"""Runs the command rowlock-server as a process, and reads its output."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MODULE = ("-m", "rowlock_regionserver")
 
 
 class ServerCommand:
-    """A started rowlock-server; leaving it kills the process if it still runs."""
+    """A running rowlock-server. The end of the `with` block kills the process if it still runs."""
 
     def __init__(
         self, *arguments: str | Path, program: Sequence[str] = MODULE, environment: Mapping[str, str] | None = None
     ) -> None:
-        """`program`: what the interpreter runs; tests put a patched one in its place. `environment`: beside ours."""
+        """program: the Python program, which tests may replace by a patched one. environment: more variables."""
         self.process = subprocess.Popen(
             [sys.executable, *program, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
@@ -41,7 +41,7 @@ class ServerCommand:
         self.process.communicate()
 
     def ready(self) -> str:
-        """The address, once it is ready. Fails with what it said instead."""
+        """Returns the address when the server is ready. Fails with its output if it does not start."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         match = READY.fullmatch(line)
@@ -52,6 +52,6 @@ class ServerCommand:
         self.process.send_signal(number)
 
     def ended(self) -> tuple[int, str, str]:
-        """Exit code, and what it said on standard output since it was ready and on standard error."""
+        """Returns the exit code, the standard output since the server was ready, and the standard error."""
         output, errors = self.process.communicate(timeout=180)
         return self.process.returncode, output, errors

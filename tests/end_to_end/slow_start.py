@@ -1,4 +1,4 @@
-"""A rowlock-server whose recovery takes until it may end."""
+"""A rowlock-server whose recovery lasts until the test releases it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ main()
 
 
 def recovering_server(tmp_path: Path, *words: str | Path) -> tuple[ServerCommand, Callable[[], None]]:
-    """A server in the middle of its recovery, and what lets it end that."""
+    """Returns a server that is recovering, and a function that ends its recovery."""
     count = len(list(tmp_path.glob("recovery-*.begun")))
     may_end = tmp_path / f"recovery-{count}"
     server = ServerCommand(may_end, *words, program=("-c", PROGRAM))

@@ -1,4 +1,4 @@
-"""At an address where another folder is served now, nothing is done in it that was meant for the first."""
+"""If another folder's server takes over an address, no request for the first folder has an effect in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAPPING = "k STRING :key, v STRING f:v"
 
 
 class Places:
-    """Two folders, each with a table of its own in region 1, and one address for both, one after the other."""
+    """Two folders, each with its own table in region 1, whose servers use one address, one after the other."""
 
     def __init__(self, tmp_path: Path) -> None:
         self.address = f"unix:{tmp_path / 'socket'}"
@@ -45,7 +45,7 @@ class Places:
             assert db.regions(name)[0].region_id == 1
 
     def exchange(self) -> None:
-        """The second folder is served now; its region 1 is table u."""
+        """Serves the second folder; its region 1 is table u."""
         self.end()
         self._server = self._served(self.second)
         self._make("u")
@@ -55,7 +55,7 @@ class Places:
         self._server.process.communicate()
 
     def check(self) -> None:
-        """Nothing has happened in the second folder."""
+        """Checks that the second folder is unchanged."""
         with rowlock.connect(self.address, timeout=60) as db:
             assert db.tables() == ["u"]
             assert list(db.table("u").scan()) == [(b"r", {b"f:v": b"u's"})]
@@ -69,7 +69,7 @@ def places(tmp_path: Path) -> Iterator[Places]:
 
 
 def is_refused_for_its_table(error: BaseException | None) -> bool:
-    """There is no such table in the second folder.
+    """Returns whether it is the error for a table that the second folder does not have.
 
     That is certain, but for a change that was sent before the client saw its connection end: the first folder's server
     might have made it. The call met the missing table when it was repeated.
@@ -123,7 +123,7 @@ AIO_CALLS: dict[str, Callable[[rowlock.aio.Table[bytes]], Awaitable[object]]] = 
 
 
 @pytest.mark.parametrize("name", AIO_CALLS)
-def test_so_does_one_of_asyncio(places: Places, name: str) -> None:
+def test_an_asyncio_client_looks_its_regions_up_again(places: Places, name: str) -> None:
     async def body() -> None:
         async with rowlock.aio.connect(places.address, timeout=60) as db:
             table = db.table("t")
@@ -136,7 +136,7 @@ def test_so_does_one_of_asyncio(places: Places, name: str) -> None:
     places.check()
 
 
-def test_so_does_one_that_has_not_seen_the_end_of_its_connection(places: Places) -> None:
+def test_a_client_that_has_not_seen_the_end_of_its_connection_looks_its_regions_up_again(places: Places) -> None:
     async def body() -> None:
         async with rowlock.aio.connect(places.address, timeout=60) as db:
             table = db.table("t")
@@ -167,7 +167,7 @@ def opened_and_written_by_asyncio(folder: Path) -> None:
 def test_an_address_file_that_a_killed_server_left_joins_no_other_folders_server(
     tmp_path: Path, listen: str, write: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its port, or the place of its socket, is another server's by now."""
+    """Another server has its port, or the path of its socket, by now."""
     monkeypatch.chdir(tmp_path)
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     embedded = ServerCommand("--data", ours, "--embedded", "--linger", "600")
@@ -185,7 +185,7 @@ def test_an_address_file_that_a_killed_server_left_joins_no_other_folders_server
 
 
 def test_no_call_of_a_folders_client_is_made_by_another_folders_server(places: Places) -> None:
-    """Whichever way its connection got there."""
+    """However its connection reached that server."""
     servers = Servers((places.address,), folder_id="0" * 32)
     with Client(servers, timeout_s=60):
         calls: list[tuple[methods.Method[Any, Any], Message]] = [
@@ -196,9 +196,9 @@ def test_no_call_of_a_folders_client_is_made_by_another_folders_server(places: P
         for method, request in calls:
             with pytest.raises(grpc.RpcError) as refused:
                 servers.call_once(places.address, method, request, 60)
-            told = servers.judged(refused.value, places.address)
-            assert type(told) is rowlock.AnotherFolderError
-            assert "is for the data folder" in str(told)
+            error = servers.error_for(refused.value, places.address)
+            assert type(error) is rowlock.AnotherFolderError
+            assert "is for the data folder" in str(error)
     with rowlock.connect(places.address, timeout=60) as db:
         assert db.tables() == ["t"]
 
@@ -212,9 +212,9 @@ def test_an_embedded_server_of_the_version_before_is_joined(tmp_path: Path) -> N
             assert db.server_info().address == address
 
 
-def test_a_folder_that_others_may_write_to_is_not_asked_where_its_server_is(tmp_path: Path) -> None:
+def test_the_address_in_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
     with ServerCommand("--data", tmp_path / "data", "--embedded", "--linger", "600") as server:
         server.ready()
         (tmp_path / "data").chmod(0o777)
-        with pytest.raises(rowlock.EmbeddedServerError, match="could have named the server"):
+        with pytest.raises(rowlock.EmbeddedServerError, match="could direct clients to a server of theirs"):
             rowlock.open(tmp_path / "data")

@@ -1,4 +1,4 @@
-"""The workloads of the bench run against a real server; how fast is for `make bench` to say."""
+"""The workloads of the bench run against a real server; `make bench` measures the speed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIGURES = [
 _SECONDS_MAX = 1200
 
 
-def test_a_smoke_run_measures_what_it_is_asked_for() -> None:
+def test_a_smoke_run_measures_the_requested_workload() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "bench", "--quick", *_FIGURES], capture_output=True, text=True, timeout=_SECONDS_MAX
     )

@@ -1,4 +1,4 @@
-"""Bounds are the server's, however many connections bring their share, and a client's faults are no faults of ours."""
+"""Bounds hold for the whole server, whatever the number of connections, and a client's fault does not harm it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def refusal_of_a_call(client: RawClient) -> Error | None:
-    """What a quick question is refused with; None: it is answered."""
+    """Returns the error of a quick request; None if it is answered."""
     try:
         client.catalog.ListTables(catalog_pb2.ListTablesRequest())
     except grpc.RpcError as failed:
@@ -53,7 +53,7 @@ def large_put(request_id: int, region_id: int) -> region_pb2.PointRequest:
     return request
 
 
-def test_a_connection_too_many_is_refused_in_words_and_taken_when_another_one_goes(server: Server) -> None:
+def test_a_connection_too_many_is_refused_with_a_message_and_accepted_when_another_one_ends(server: Server) -> None:
     with contextlib.ExitStack() as clients:
         *clients_taken, last = [clients.enter_context(RawClient(server.address)) for _ in range(4)]
         region_id = last.create_table("t", b"f")
@@ -70,8 +70,8 @@ def test_a_connection_too_many_is_refused_in_words_and_taken_when_another_one_go
             pass
 
 
-def test_of_a_unix_socket_no_connection_too_many_is_taken(tmp_path: Path) -> None:
-    """Its clients have no names of their own, so one that was taken can't be refused in words."""
+def test_a_unix_socket_accepts_no_connection_too_many(tmp_path: Path) -> None:
+    """Its clients have no addresses, so an accepted connection can't be refused with a message."""
     with contextlib.ExitStack() as opened:
         address = f"unix:{tmp_path / 'clients'}"
         opened.enter_context(Server(tmp_path / "folder", listen=address, config=CONFIG))
@@ -105,7 +105,7 @@ def test_large_messages_of_several_connections_share_one_bound(server: Server, m
         assert refused.answer(9).HasField("mutate")
 
 
-def test_what_clients_leave_unread_is_bounded_and_others_are_served(server: Server) -> None:
+def test_unread_answers_are_bounded_and_other_clients_are_served(server: Server) -> None:
     with RawClient(server.address) as reader, RawClient(server.address) as idle:
         region_id = reader.create_table("t", b"f")
         putting = RawConversation(reader)
@@ -113,9 +113,9 @@ def test_what_clients_leave_unread_is_bounded_and_others_are_served(server: Serv
             putting.send(large_put(number, region_id))
             assert putting.answer(number).HasField("mutate")
         rows = [b"%d" % number for number in range(3)]
-        asked = region_pb2.PointRequests(requests=[get(number, region_id, *rows) for number in range(200)])
+        message = region_pb2.PointRequests(requests=[get(number, region_id, *rows) for number in range(200)])
         may_end = threading.Event()
-        sent = iter([asked] * 5)
+        sent = iter([message] * 5)
 
         def messages() -> Iterator[region_pb2.PointRequests]:
             yield from sent
@@ -134,7 +134,7 @@ def test_what_clients_leave_unread_is_bounded_and_others_are_served(server: Serv
 
 
 def resident_bytes(process_id: int) -> int:
-    """The most that a process held in memory."""
+    """Returns the peak memory of a process."""
     for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) << 10
@@ -143,8 +143,8 @@ def resident_bytes(process_id: int) -> int:
 
 @pytest.mark.skipif(not anonymous_bytes(), reason="only Linux tells what connections have brought")
 @pytest.mark.parametrize("is_unix", [False, True])
-def test_messages_that_are_half_there_are_bounded_too(tmp_path: Path, is_unix: bool) -> None:
-    """gRPC holds what came of them, and tells nobody: 60 connections bring 200 MiB to a server of 64 MiB."""
+def test_incomplete_messages_are_bounded_too(tmp_path: Path, is_unix: bool) -> None:
+    """gRPC buffers their bytes without reporting them: 60 connections bring 200 MiB to a server of 64 MiB."""
     settings = ("--config", "memory=64MiB", "--config", "connections_max=100")
     listen = f"unix:{tmp_path / 'clients'}" if is_unix else "127.0.0.1:0"
     with ServerCommand("--data", tmp_path / "data", "--listen", listen, *settings) as server:
@@ -175,7 +175,7 @@ def test_messages_that_are_half_there_are_bounded_too(tmp_path: Path, is_unix: b
 
 
 @pytest.mark.skipif(not anonymous_bytes(), reason="only Linux tells what a process holds")
-def test_what_comes_while_the_server_recovers_is_not_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_received_during_recovery_are_charged_to_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     came: list[bytes] = []
     recover = RegionServer.open
 

@@ -32,7 +32,7 @@ main()
 
 
 class Gate(logging.Handler):
-    """Opens a gate in the file system when a line of the log says that a client has waited longer than its timeout."""
+    """A log handler that releases flushes when a line says that a client has waited longer than its timeout."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Gate(logging.Handler):
             self.open()
 
     def open(self) -> None:
-        """Lets the flushes pass, now and later."""
+        """Releases all flushes, also later ones."""
         if self.path.is_fifo():
             opened = os.open(self.path, os.O_RDWR)
             self.path.with_suffix(".open").touch()
@@ -72,7 +72,7 @@ def behind(gate: Gate) -> Iterator[None]:
 def test_a_bulk_job_waits_for_a_flush_that_takes_longer_than_its_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy_timeout: float
 ) -> None:
-    """Up to a bound of its own: with a small one it fails."""
+    """Only up to its own bound: with a small one it fails."""
     monkeypatch.setattr("rowlock._core.waiting.EVERY_S", 0.0)
     gate = Gate(tmp_path / "data.gate")
     keys = [f"{number:06}".encode() for number in range(ROWS)]

@@ -20,14 +20,14 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(rowlock_server: RowlockServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command line; gives (exit code, standard output, standard error)."""
+    """Runs a command line. Returns (exit code, standard output, standard error)."""
     monkeypatch.setenv("ROWLOCK_SERVER", rowlock_server.address)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
 
     def command(*words: str) -> tuple[int, str, str]:
         exit_code = main(words)
-        said = capsys.readouterr()
-        return exit_code, said.out, said.err
+        captured = capsys.readouterr()
+        return exit_code, captured.out, captured.err
 
     return command
 
@@ -183,7 +183,7 @@ MAPPING = (
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_what_is_exported_is_imported_as_the_same_rows(
+def test_exported_rows_are_imported_unchanged(
     run: Run, orders: rowlock.Table[bytes], rowlock_client: rowlock.Client, tmp_path: Path, suffix: str
 ) -> None:
     source = tmp_path / "source.csv"
@@ -264,7 +264,7 @@ def test_a_file_that_does_not_fit_is_refused(
     assert list(orders.scan()) == []
 
 
-def test_a_file_that_is_wrong_in_the_middle_is_told_with_what_was_written(
+def test_a_file_that_is_wrong_in_the_middle_is_reported_with_what_was_written(
     run: Run, orders: rowlock.Table[bytes], tmp_path: Path
 ) -> None:
     source = tmp_path / "source.csv"
@@ -286,7 +286,7 @@ def test_a_file_that_is_wrong_in_the_middle_is_told_with_what_was_written(
     )
 
 
-def test_fields_are_separated_as_told(run: Run, orders: rowlock.Table[bytes], tmp_path: Path) -> None:
+def test_fields_are_separated_by_the_given_separator(run: Run, orders: rowlock.Table[bytes], tmp_path: Path) -> None:
     orders.put(b"a;b", {b"info:n": b"1"})
     target = tmp_path / "out.csv"
     mapping = ("-m", "key STRING :key, n STRING info:n")
@@ -312,7 +312,7 @@ def test_an_export_does_not_replace_a_device(run: Run, many: rowlock.Table[bytes
     assert pipe.is_fifo()
 
 
-def test_a_file_that_cannot_be_imported_is_told(run: Run, many: rowlock.Table[bytes], tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_imported_is_reported(run: Run, many: rowlock.Table[bytes], tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.write_text('id,other,"a, b"\n1,2,3\n')
     mapping = ("-m", "id STRING :key, n STRING f:n")
@@ -333,7 +333,7 @@ def test_an_export_that_fails_leaves_no_file(run: Run, many: rowlock.Table[bytes
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_that_can_not_be_are_refused(run: Run, orders: rowlock.Table[bytes], tmp_path: Path) -> None:
+def test_invalid_files_are_refused(run: Run, orders: rowlock.Table[bytes], tmp_path: Path) -> None:
     mapping = "key STRING :key"
     for words, message in [
         (["import", "orders", str(tmp_path / "nosuch.csv")], "there is no file"),

@@ -1,4 +1,4 @@
-"""The command line as a process of its own: start-up, pipes, signals, and the shell at a terminal."""
+"""The command line as its own process: start-up, pipes, signals, and the shell at a terminal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def start(words: Sequence[str], environment: dict[str, str]) -> subprocess.Popen
 
 
 def test_help_is_shown() -> None:
-    # That it is quick is shown by what it does not import, in tests/tidy/test_start_up.py.
+    # tests/tidy/test_start_up.py checks its imports, which decide how fast it starts.
     ran = subprocess.run([ROWLOCK, "--help"], capture_output=True, text=True)
     assert ran.returncode == 0
     assert "check-and-put" in ran.stdout
@@ -73,7 +73,7 @@ def test_a_reader_that_goes_away_ends_a_scan_silently(wide: rowlock.Table[bytes]
 def test_an_interrupt_ends_a_scan_in_one_line(wide: rowlock.Table[bytes], environment: dict[str, str]) -> None:
     with start(["scan", "wide", "--all"], environment) as process:
         assert process.stdout is not None
-        # Nobody reads on, so the command waits for the pipe when the signal comes.
+        # The test stops reading, so the command blocks on the pipe when the signal comes.
         assert process.stdout.readline().startswith("r00000\t")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE_SECONDS)
@@ -84,7 +84,7 @@ def test_an_interrupt_ends_a_scan_in_one_line(wide: rowlock.Table[bytes], enviro
 def test_an_interrupt_while_modules_are_imported_is_one_line(
     environment: dict[str, str], tmp_path: Path, module: str, words: Sequence[str]
 ) -> None:
-    # Stands for the module, and like some of them turns whatever ends its import into an ImportError.
+    # Replaces a module, and like some modules converts any exception during its import into an ImportError.
     (tmp_path / f"{module}.py").write_text(
         "import threading\n"
         "print('importing', flush=True)\n"
@@ -99,7 +99,7 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(
     assert (process.returncode, err) == (130, "interrupted\n")
 
 
-def test_an_interrupt_while_a_server_is_waited_for_is_one_line(environment: dict[str, str]) -> None:
+def test_an_interrupt_while_waiting_for_a_server_is_one_line(environment: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(PATIENCE_SECONDS)
         with start(["tables", "--server", f"127.0.0.1:{silent.getsockname()[1]}"], environment) as process:
@@ -133,7 +133,7 @@ def test_an_interrupt_after_the_command_is_done_changes_nothing() -> None:
         (["--help"], ""),
     ],
 )
-def test_output_that_is_not_taken_is_one_line(
+def test_output_that_can_not_be_written_is_one_line(
     wide: rowlock.Table[bytes], environment: dict[str, str], words: Sequence[str], unbuffered: str
 ) -> None:
     environment["PYTHONUNBUFFERED"] = unbuffered
@@ -144,7 +144,7 @@ def test_output_that_is_not_taken_is_one_line(
     assert ran.stderr.count("\n") == 1
 
 
-def test_an_error_that_nobody_can_be_told_keeps_its_exit_code(environment: dict[str, str]) -> None:
+def test_an_error_that_can_not_be_printed_keeps_its_exit_code(environment: dict[str, str]) -> None:
     with open("/dev/full", "w") as full:
         ran = subprocess.run([ROWLOCK, "get", "nosuch", "r"], env=environment, stdout=subprocess.PIPE, stderr=full)
     assert (ran.returncode, ran.stdout) == (2, b"")
@@ -166,7 +166,7 @@ def test_it_also_runs_as_a_module() -> None:
 
 
 class Terminal:
-    """A pseudo-terminal with a process at it."""
+    """A pseudo-terminal with a process."""
 
     def __init__(self, words: Sequence[str], environment: dict[str, str]) -> None:
         self._master, slave = pty.openpty()
@@ -185,13 +185,13 @@ class Terminal:
         os.write(self._master, text.encode())
 
     def wait_for(self, text: str) -> str:
-        """Reads until `text` is shown; gives all that was shown since the last call."""
+        """Reads until `text` is shown. Returns all output since the last call."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while text not in self._shown:
             ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, f"{text!r} did not come: {self._shown!r}"
             read = os.read(self._master, 65536).decode()
-            # Where the cursor is, a terminal tells when it is asked.
+            # A terminal answers the request for its cursor position.
             if "\x1b[6n" in read:
                 os.write(self._master, b"\x1b[1;1R")
             self._shown += read

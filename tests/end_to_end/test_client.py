@@ -30,7 +30,7 @@ def table(rowlock_client: rowlock.Client) -> rowlock.Table[bytes]:
 
 @pytest.fixture
 def proxied(tmp_path: Path) -> Iterator[tuple[LossyProxy, rowlock.Client]]:
-    """A server that tells clients the proxy's address, and a client that goes through the proxy."""
+    """A server that advertises the proxy's address, and a client that connects through the proxy."""
     proxy = LossyProxy()
     words = ("--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--advertise", proxy.address)
     with ServerCommand(*words) as server:
@@ -65,7 +65,7 @@ def test_every_operation_on_a_row(rowlock_client: rowlock.Client, table: rowlock
 
 
 def test_a_text_table_is_read_whatever_its_counters_hold(rowlock_client: rowlock.Client) -> None:
-    """Each number passes through bytes that are not UTF-8, from 128 on."""
+    """From 128 on, each number has bytes that are not UTF-8."""
     rowlock_client.create_table("t", ["f"])
     table = rowlock_client.table("t", encoding="utf-8")
     table.put("r", {"f:text": "x"})
@@ -80,7 +80,7 @@ def test_a_text_table_is_read_whatever_its_counters_hold(rowlock_client: rowlock
     assert table.counter("r", "f:n") == 300
 
 
-def test_checks_tell_what_they_saw(table: rowlock.Table[bytes]) -> None:
+def test_checks_return_what_they_saw(table: rowlock.Table[bytes]) -> None:
     assert table.check_and_put("r", "f:a", None, {"f:a": "1"})
     missed = table.check_and_put("r", "f:a", None, {"f:a": "2"})
     assert not missed
@@ -276,14 +276,14 @@ def test_retried_increments_count_once_over_a_lossy_connection(proxied: tuple[Lo
     assert table.counter("r", "f:n") == 400
 
 
-def test_a_server_that_is_slow_to_take_a_connection_is_waited_for(proxied: tuple[LossyProxy, rowlock.Client]) -> None:
+def test_a_server_that_is_slow_to_accept_a_connection_is_reached(proxied: tuple[LossyProxy, rowlock.Client]) -> None:
     proxy, _ = proxied
     proxy.begin_late(1.0)
     with rowlock.connect(proxy.address, timeout=60) as db:
         assert db.tables() == ["t"]
 
 
-def test_scans_and_bulk_writes_go_on_over_a_lossy_connection(proxied: tuple[LossyProxy, rowlock.Client]) -> None:
+def test_scans_and_bulk_writes_continue_over_a_lossy_connection(proxied: tuple[LossyProxy, rowlock.Client]) -> None:
     proxy, db = proxied
     table = db.table("t")
     mapping = "k BIGINT :key ordered, v STRING f:v"
@@ -313,7 +313,7 @@ def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
             assert waiting.result(timeout=60) == 1
         assert table.row("r", ["f:a"]) == {b"f:a": b"1"}
         server.kill()
-        # Until the client knows that its stream has ended, a change goes out on it, and is rightly in doubt.
+        # Until the client knows that its stream has ended, it sends a change on it, which is then in doubt.
         (stream,) = db._servers._streams.values()
         wait_until(lambda: stream._run is None)
         with pytest.raises(rowlock.DeadlineError, match="Nothing was changed"):
@@ -321,7 +321,7 @@ def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
 
 
 def in_child(work: Callable[[], None]) -> int:
-    """Forks a child that does the work; its pid."""
+    """Forks a child that does the work. Returns its pid."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -334,7 +334,7 @@ def in_child(work: Callable[[], None]) -> int:
 
 
 def exit_codes(pids: list[int], seconds: float) -> list[int | None]:
-    """How the children ended, None for one that did not in time (and is killed)."""
+    """Returns the exit status of each child; None for one that did not end in time, which is killed."""
     deadline = time.monotonic() + seconds
     codes: list[int | None] = []
     for pid in pids:
@@ -390,7 +390,7 @@ def test_a_process_may_fork_after_its_asyncio_client_is_closed(
     assert table.counter("r", "f:n") == 6
 
 
-# Python 3.12 warns too, of the threads: it is not what this is about.
+# Python 3.12 also warns of the threads, which these tests are not about.
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_child_forked_beside_an_open_asyncio_client_refuses_instead_of_hanging(
     rowlock_server: RowlockServer, table: rowlock.Table[bytes]
@@ -425,7 +425,7 @@ def test_many_tasks_share_an_asyncio_client(rowlock_server: RowlockServer, table
     assert table.counter("r", "f:n") == 500
 
 
-def test_batches_are_no_larger_than_a_server_of_little_memory_takes(tmp_path: Path) -> None:
+def test_batches_are_no_larger_than_a_server_with_little_memory_accepts(tmp_path: Path) -> None:
     mapping = "k BIGINT :key ordered, v BINARY f:v"
     data = pa.table({"k": range(4000), "v": [bytes(1000)] * 4000})
     settings = ("--config", "memory=64MiB", "--config", "request_bytes_max=1MiB")

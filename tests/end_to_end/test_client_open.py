@@ -1,4 +1,4 @@
-"""rowlock.open: a private server on a folder, started once, joined by others, gone after the last."""
+"""rowlock.open: a private server on a folder is started once, shared, and stops after its last client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import rowlock
 
 
 def servers_of(folder: Path) -> list[psutil.Process]:
-    """The server processes that run on a folder."""
+    """Returns the server processes that run on a folder."""
     found = []
     for process in psutil.process_iter(["cmdline"]):
         command = process.info["cmdline"] or []
@@ -71,7 +71,7 @@ def test_it_stops_flushed_after_the_last_client_and_starts_again_with_everything
         assert db.table("t").row("r") == {b"f:a": b"1"}
 
 
-def test_a_client_whose_server_was_killed_is_told_to_open_the_folder_again(folder: Path) -> None:
+def test_the_error_after_the_death_of_a_private_server_says_to_open_the_folder_again(folder: Path) -> None:
     async def read() -> None:
         async with rowlock.aio.open(folder, timeout=1) as db:
             for server in servers_of(folder):
@@ -99,7 +99,7 @@ def test_a_client_whose_server_was_killed_is_told_to_open_the_folder_again(folde
         assert db.table("t").row("r") == {b"f:a": b"1"}
 
 
-def test_a_killed_server_leaves_an_address_that_hurts_nobody(folder: Path) -> None:
+def test_a_killed_server_leaves_an_address_that_does_no_harm(folder: Path) -> None:
     with rowlock.open(folder) as db:
         db.create_table("t", ["f"]).put("r", {"f:a": "1"})
         (server,) = servers_of(folder)
@@ -146,13 +146,13 @@ def test_ctrl_c_in_the_client_does_not_reach_it(folder: Path) -> None:
         incarnation = db.server_info().incarnation_id
         # The terminal sends Ctrl-C to the whole group of the client.
         os.killpg(client.pid, signal.SIGINT)
-        _, told = client.communicate(timeout=180)
-        assert "KeyboardInterrupt" in told
+        _, stderr = client.communicate(timeout=180)
+        assert "KeyboardInterrupt" in stderr
         assert db.server_info().incarnation_id == incarnation
         assert db.tables() == ["t"]
 
 
-def test_a_folder_that_can_not_be_used_is_told_in_the_servers_words(tmp_path: Path) -> None:
+def test_the_error_for_an_unusable_folder_is_the_servers_message(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "somebody-elses.txt").write_text("not a database")
     with pytest.raises(rowlock.EmbeddedServerError, match="ended with code") as caught:

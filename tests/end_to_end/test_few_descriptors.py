@@ -1,4 +1,4 @@
-"""A server with more store files than it may open, and more clients than it has descriptors for."""
+"""A server with more store files and clients than it has file descriptors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_many_store_files_and_a_flood_of_connections(tmp_path: Path) -> None:
                     connection = flood.enter_context(socket.socket())
                     connection.settimeout(60)
                     connection.connect((host, int(port)))
-                # With no descriptor left for clients there are still some for what is asked by this one.
+                # No descriptor is left for new clients, but there are some for the requests of this one.
                 assert table.row(b"007") == {f"{family}:q".encode(): b"7" for family in FAMILIES}
                 table.put(b"more", {"f0:q": b"v"})
                 db.flush("t")

@@ -1,4 +1,4 @@
-"""Many threads fork beside a client that is in use: every child is good, and everybody goes on."""
+"""Many threads fork while a client is in use: every child works, and all threads continue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import rowlock
 from rowlock.pytest_plugin import RowlockServer
 
-# A process of its own, since a build that is broken hangs in the fork itself.
+# In its own process, because a broken build hangs in the fork itself.
 PROGRAM = """
 import os, subprocess, sys, threading
 from concurrent.futures import ThreadPoolExecutor
@@ -51,9 +51,9 @@ db.close()
 """
 
 
-def test_threads_fork_beside_threads_that_call(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
+def test_threads_fork_while_other_threads_call(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
     rowlock_client.create_table("t", ["f"])
-    # Python 3.12 warns of a fork beside threads, which is what this is about.
+    # Python 3.12 warns of a fork with threads, which is what this test is about.
     words = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM, rowlock_server.address]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=300)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "30\n", "")

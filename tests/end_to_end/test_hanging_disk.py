@@ -1,4 +1,4 @@
-"""A disk that hangs in the sync of a lone caller: everybody else is served meanwhile."""
+"""A disk that hangs in the sync of a single caller: all other clients are served meanwhile."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.server import Server
 
 WAIT_SECONDS = 60.0
-# A client that asks this often whether the server is still there.
+# A client that sends keepalive pings this often.
 PINGING = [("grpc.keepalive_time_ms", 5_000), ("grpc.keepalive_timeout_ms", 5_000)]
 
 
 class HangingFiles(Files):
-    """Once told so, each sync of the log hangs until it is let go."""
+    """While `hangs` is set, each sync of the log blocks."""
 
     def __init__(self) -> None:
         self.hangs = threading.Event()
@@ -42,14 +42,14 @@ def files() -> HangingFiles:
 
 @pytest.fixture
 def server(tmp_path: Path, files: HangingFiles) -> Iterator[Server]:
-    # Whatever the disk takes counts as quick, and the log never falls idle: the sync that hangs is the caller's.
+    # Every sync counts as fast, and the log is never idle: so the caller's own sync hangs.
     config = Config(log_quick_sync_us=3_600_000_000, log_idle_marker_ms=3_600_000)
     with Server(tmp_path / "data", files=files, config=config) as server:
         yield server
         files.may_go_on.set()
 
 
-def test_health_and_reads_are_answered_while_the_sync_of_a_lone_caller_hangs(
+def test_health_and_reads_are_answered_while_the_sync_of_a_single_caller_hangs(
     server: Server, files: HangingFiles
 ) -> None:
     with rowlock.connect(server.address, timeout=WAIT_SECONDS) as lone:

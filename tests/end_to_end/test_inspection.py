@@ -1,4 +1,4 @@
-"""verify and salvage on the folder of a real server that was killed, whole and with damage of every kind."""
+"""verify and salvage on the folder of a real server that was killed, intact and with every kind of damage."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OPTIONS = ("--config", "log_segment_bytes=1MiB", "--config", "bulk_file_bytes_mi
 
 @dataclass(frozen=True)
 class Left:
-    """What a killed server left: its folder, and the cells of its tables as they were read before."""
+    """The folder of a killed server, and the cells of its tables as they were read before."""
 
     folder: Path
     cells: dict[str, list[CellValue]]
@@ -51,7 +51,7 @@ class Left:
 
     @property
     def log_bytes(self) -> int:
-        """How much of the last segment is used."""
+        """Returns how many bytes of the last segment are used."""
         recovered = read_log(self.folder / "log", Files(), lambda *_: None)
         return recovered.proven_bytes
 
@@ -148,15 +148,15 @@ def test_a_killed_servers_folder_is_whole(left: Left) -> None:
 
 def test_salvage_of_a_whole_folder_gives_every_cell(left: Left, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    exit_code, said, err = run_salvage(left.folder, out)
+    exit_code, report, err = run_salvage(left.folder, out)
     assert (exit_code, err) == (0, "")
     assert {name: salvaged(out, name) for name in left.cells} == left.cells
-    assert (out / "report.txt").read_text() == said
-    assert f"table young: 1003 rows, 1003 cells in {out / 'young.parquet'}\n" in said
-    assert said.endswith("nothing is damaged\n")
+    assert (out / "report.txt").read_text() == report
+    assert f"table young: 1003 rows, 1003 cells in {out / 'young.parquet'}\n" in report
+    assert report.endswith("nothing is damaged\n")
 
 
-def test_salvage_of_tables_with_the_longest_names_gives_a_file_each(tmp_path: Path) -> None:
+def test_salvage_of_tables_with_the_longest_names_gives_one_file_each(tmp_path: Path) -> None:
     names = ["a", "b" * 254 + "1", "b" * 254 + "2", "b" * 247, "c"]
     server = RowlockServer(tmp_path / "data", tmp_path / "server.log")
     server.start()
@@ -214,16 +214,16 @@ def test_a_file_that_is_missing_or_cut_is_named(left: Left, pattern: str) -> Non
     assert run_verify(left.folder)[0] == 0
 
 
-def test_a_damaged_block_costs_its_own_rows_only(left: Left, tmp_path: Path) -> None:
+def test_a_damaged_block_loses_its_own_rows_only(left: Left, tmp_path: Path) -> None:
     largest = max(left.files("regions/*/*.store"), key=lambda path: path.stat().st_size)
     # Half way through 0.9 MB of blocks of 128 KiB, each with some 40 rows.
     flip(largest, largest.stat().st_size // 2)
-    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    exit_code, report, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
-    assert f"damaged: {largest} at byte " in said
+    assert f"damaged: {largest} at byte " in report
     assert salvaged(tmp_path / "out", "young") == left.cells["young"]
     found = salvaged(tmp_path / "out", "old")
-    # Of the column a:text only this file knows; nothing that was not written may be there.
+    # Only this file has the column a:text; salvage must not invent cells.
     assert set(found) < set(left.cells["old"])
     lost = {row for row, family, qualifier, _, _ in set(left.cells["old"]) - set(found)}
     assert 0 < len(lost) < ROW_COUNT / 3
@@ -252,7 +252,7 @@ def test_a_store_file_without_its_metadata_gives_its_blocks(left: Left, tmp_path
     for path in left.files("regions/*/*.store"):
         raw = path.read_bytes()
         assert raw.count(b"rlmetad\x01") == 1, f"where is the metadata of {path}?"
-        # Behind the header of 64 bytes.
+        # After the header of 64 bytes.
         flip(path, raw.index(b"rlmetad\x01") + 70)
     exit_code, _, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
@@ -268,7 +268,7 @@ def test_a_region_without_its_manifest_is_found_by_the_names_of_its_files(left: 
 
 
 def go_on(left: Left, change: Callable[[rowlock.Client], object]) -> dict[str, list[CellValue]]:
-    """Runs the server again on the folder, and kills it; gives the cells as they are then."""
+    """Runs the server on the folder again, reads the cells and kills it. Returns the cells."""
     server = RowlockServer(left.folder, left.folder.with_name("server.log"), OPTIONS)
     server.start()
     try:
@@ -293,7 +293,7 @@ def test_an_older_manifest_is_not_taken_for_the_newest(left: Left, tmp_path: Pat
         client.flush("young")
 
     expected = go_on(left, put_and_flush)
-    # The log has forgotten what the newest files hold, and the manifest before doesn't name them.
+    # The log no longer has the cells of the newest files, and the manifest before does not name the files.
     assert not (left.folder / "log" / "0000000001.wal").exists()
     for folder in left.files("regions/*"):
         flip(sorted(folder.glob("manifest-*"))[-1], 40)
@@ -319,7 +319,7 @@ def test_with_a_damaged_catalog_the_tables_of_the_one_before_are_found(left: Lef
 
 
 def unnamed(cells: list[CellValue]) -> list[CellValue]:
-    """As they are written without a catalog: families are numbers, in order of their names."""
+    """Returns the cells as they are written without a catalog: families are numbers, in order of their names."""
     names = sorted({family for _, family, _, _, _ in cells})
     return [
         (row, b"%d" % (1 + names.index(family)), qualifier, timestamp, value)
@@ -333,9 +333,9 @@ def test_without_the_newest_catalog_its_table_is_found_without_a_name(left: Left
     exit_code, out, _ = run_verify(left.folder)
     assert exit_code == 1
     assert f"damaged: {lost} at byte 0: " in out
-    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    exit_code, report, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
-    assert f"damaged: {lost} at byte 0: " in said
+    assert f"damaged: {lost} at byte 0: " in report
     assert salvaged(tmp_path / "out", "old") == left.cells["old"]
     assert salvaged(tmp_path / "out", "region~2") == unnamed(left.cells["young"])
     with ServerCommand("--data", left.folder, "--listen", "127.0.0.1:0") as server:
@@ -347,20 +347,20 @@ def test_without_the_newest_catalog_its_table_is_found_without_a_name(left: Left
 def test_without_any_catalog_regions_are_found_without_names(left: Left, tmp_path: Path) -> None:
     for path in left.files("catalog/*"):
         flip(path, 40)
-    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    exit_code, report, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
-    assert "a catalog that names the regions expected" in said
+    assert "a catalog that names the regions expected" in report
     assert salvaged(tmp_path / "out", "region~1") == unnamed(left.cells["old"])
     assert salvaged(tmp_path / "out", "region~2") == unnamed(left.cells["young"])
 
 
-def test_a_damaged_record_costs_its_own_change_only(left: Left, tmp_path: Path) -> None:
+def test_a_damaged_record_loses_its_own_change_only(left: Left, tmp_path: Path) -> None:
     [segment] = left.files("log/0*.wal")
     place = segment.read_bytes().index(b"counter")
     flip(segment, place)
-    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    exit_code, report, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
-    assert f"damaged: {segment} at byte " in said
+    assert f"damaged: {segment} at byte " in report
     assert salvaged(tmp_path / "out", "young") == left.cells["young"]
     expected = [cell for cell in left.cells["old"] if cell[0] != b"counter"]
     assert salvaged(tmp_path / "out", "old") == expected
@@ -372,23 +372,23 @@ def test_a_segment_with_a_damaged_header_still_gives_its_records(left: Left, tmp
     segments = left.files("log/0*.wal")
     assert len(segments) > 2
     flip(segments[1], 20)
-    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    exit_code, report, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
-    assert f"damaged: {segments[1]} at byte " in said
+    assert f"damaged: {segments[1]} at byte " in report
     assert salvaged(tmp_path / "out", "old") == expected
 
 
-def test_a_damaged_bulk_file_costs_its_own_batch_only(left: Left, tmp_path: Path) -> None:
+def test_a_damaged_bulk_file_loses_its_own_batch_only(left: Left, tmp_path: Path) -> None:
     [bulk_file] = left.files("bulk/*.bulk")
     flip(bulk_file, 1000)
-    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    exit_code, report, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
-    assert f"damaged: {bulk_file} at byte " in said
+    assert f"damaged: {bulk_file} at byte " in report
     assert salvaged(tmp_path / "out", "old") == left.cells["old"]
     assert salvaged(tmp_path / "out", "young") == left.cells["young"][1000:]
 
 
-def test_what_is_in_use_or_not_a_folder_of_ours_is_refused(left: Left, tmp_path: Path) -> None:
+def test_folders_that_are_in_use_or_not_ours_are_refused(left: Left, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     for folder in (tmp_path / "nosuch", tmp_path / "other", left.folder / "format"):
         assert run_verify(folder)[0] == 2

@@ -1,4 +1,4 @@
-"""What users meet when something is wrong: told with what, where and what to do, against a real server."""
+"""Messages that users get from a real server: they say what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.end_to_end.server_command import ServerCommand
 from tests.end_to_end.test_refusals_of_folders import WITHOUT_RIGHTS
 
 MIB = 1 << 20
-# Beyond what grpc takes at all: request_bytes_max and 1 MiB.
+# Beyond grpc's own limit: request_bytes_max plus 1 MiB.
 TOO_LARGE = b"x" * (3 * MIB)
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[rowlock.Table[bytes]]:
-    """A table of a server that takes requests of 1 MiB."""
+    """A table of a server that accepts requests of 1 MiB."""
     limits = ("--config", "request_bytes_max=1MiB", "--config", "cell_bytes_max=1MiB")
     with ServerCommand("--data", tmp_path / "data", "--listen", "127.0.0.1:0", *limits) as server:
         with rowlock.connect(server.ready()) as db:
@@ -45,7 +45,7 @@ def in_batch(table: rowlock.Table[bytes]) -> None:
     ],
     ids=["put", "append", "check_and_put", "put_arrow", "batch"],
 )
-def test_a_request_that_is_far_too_large_is_told_with_the_limit(
+def test_the_error_for_a_far_too_large_request_names_the_limit(
     small: rowlock.Table[bytes], send: Callable[[rowlock.Table[bytes]], object]
 ) -> None:
     with pytest.raises(rowlock.RowlockError) as refused:
@@ -70,7 +70,7 @@ def test_a_request_that_is_far_too_large_is_told_with_the_limit(
         lambda table: table.put(b"r", {"nosuch:a": b"1"}),
     ],
 )
-def test_an_unknown_family_is_told_with_its_table(
+def test_the_error_for_an_unknown_family_names_the_table(
     rowlock_client: rowlock.Client, call: Callable[[rowlock.Table[bytes]], object]
 ) -> None:
     table = rowlock_client.create_table("named", ["f", "g"])
@@ -80,15 +80,15 @@ def test_an_unknown_family_is_told_with_its_table(
     assert (refused.value.table, refused.value.family) == ("named", b"nosuch")
 
 
-def test_a_server_that_is_not_there_is_told_once() -> None:
+def test_a_missing_server_is_reported_once() -> None:
     for address, why in (("127.0.0.1:1", "failed to connect"), ("host.invalid:7460", "")):
         with pytest.raises(rowlock.ServerUnavailableError) as refused:
             rowlock.connect(address, timeout=0.5)
-        told = str(refused.value)
-        assert told.startswith(f"no rowlock server answers at {address}: {why}")
-        assert told.count("answers at") == 1
-        assert "was lost" not in told
-        assert ("there is no host 'host.invalid'" in told) is (not why)
+        message = str(refused.value)
+        assert message.startswith(f"no rowlock server answers at {address}: {why}")
+        assert message.count("answers at") == 1
+        assert "was lost" not in message
+        assert ("the host name 'host.invalid' does not resolve" in message) is (not why)
 
 
 def test_a_folder_that_becomes_read_only_ends_the_server_in_one_line(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_folder_that_becomes_read_only_ends_the_server_in_one_line(tmp_path: P
         table.put(b"r", {"f:a": b"1"})
         (data / "catalog").chmod(0o500)
         try:
-            with pytest.raises(rowlock.UnknownOutcomeError, match="Look at the list of tables"):
+            with pytest.raises(rowlock.UnknownOutcomeError, match="List the tables"):
                 db.create_table("u", ["f"])
         finally:
             (data / "catalog").chmod(0o700)
@@ -113,7 +113,7 @@ def test_a_folder_that_becomes_read_only_ends_the_server_in_one_line(tmp_path: P
         assert db.table("t").row(b"r") == {b"f:a": b"1"}
 
 
-def test_the_server_tells_its_version() -> None:
+def test_the_server_prints_its_version() -> None:
     with ServerCommand("--version") as server:
         code, output, errors = server.ended()
     assert (code, errors) == (0, "")

@@ -37,7 +37,7 @@ def client(server: Server) -> Iterator[RawClient]:
 
 @pytest.fixture
 def region_id(client: RawClient, request: pytest.FixtureRequest) -> int:
-    """The region of a table of the test's own, with the families f and g."""
+    """The region of a new table, with the families f and g."""
     return client.create_table(re.sub(r"\W+", "-", request.node.name), b"f", b"g")
 
 
@@ -91,7 +91,7 @@ def test_a_change_that_is_sent_again_is_made_once(conversation: RawConversation,
     assert (first.repeated_request, again.repeated_request) == (False, True)
 
 
-def test_a_batch_with_one_bad_row_tells_the_others_results(conversation: RawConversation, region_id: int) -> None:
+def test_a_batch_with_one_bad_row_has_the_results_of_the_others(conversation: RawConversation, region_id: int) -> None:
     too_long = put(b"b", b"x" * ((1 << 18) + 1))
     nothing_said = region_pb2.RowMutation(row=b"c", changes=[types_pb2.Change()])
     no_family = put(b"d", b"v", family=b"zz")
@@ -136,7 +136,7 @@ def test_a_client_that_vanishes_leaves_nothing_behind(server: Server, client: Ra
         fresh.cancel()
 
 
-def test_unary_calls_do_the_same_and_tell_errors_in_the_status(client: RawClient, region_id: int) -> None:
+def test_unary_calls_do_the_same_and_report_errors_in_the_status(client: RawClient, region_id: int) -> None:
     call = region_pb2.MutateCall(
         region_id=region_id,
         mutate=region_pb2.Mutate(mutations=[increment(b"r", 5, sequence=3)]),
@@ -158,7 +158,7 @@ def test_unary_calls_do_the_same_and_tell_errors_in_the_status(client: RawClient
         assert evidence(failed.value).can_retry
 
 
-def test_a_counter_that_is_none_is_named(client: RawClient, region_id: int) -> None:
+def test_a_cell_that_is_no_counter_is_named(client: RawClient, region_id: int) -> None:
     text = put(b"r", b"text", qualifier=b"n")
     client.regions.Mutate(region_pb2.MutateCall(region_id=region_id, mutate=region_pb2.Mutate(mutations=[text])))
     call = region_pb2.MutateCall(region_id=region_id, mutate=region_pb2.Mutate(mutations=[increment(b"r")]))
@@ -167,8 +167,8 @@ def test_a_counter_that_is_none_is_named(client: RawClient, region_id: int) -> N
 
 
 @pytest.mark.parametrize("method", ["Converse", "BulkPut", "Get", "Mutate", "Scan", "PlanScan", "Flush"])
-def test_bytes_that_are_not_the_protocol_are_refused_and_the_server_goes_on(client: RawClient, method: str) -> None:
-    # Without serializers, bytes travel as they are.
+def test_bytes_that_are_not_the_protocol_are_refused_and_the_server_continues(client: RawClient, method: str) -> None:
+    # Without serializers, bytes are sent unchanged.
     channel: Any = client.channel
     rubbish, path = b"\xff\xff\xff\xff", f"/rowlock.v1.RegionService/{method}"
     call: Callable[[], object] = {
@@ -241,7 +241,7 @@ def test_a_table_name_outside_the_pattern_is_refused(client: RawClient, name: st
     assert evidence(failed.value).code == Error.INVALID_ARGUMENT
 
 
-def test_tables_that_are_not_there_and_those_that_are_have_errors_of_their_own(client: RawClient) -> None:
+def test_missing_and_existing_tables_have_their_own_errors(client: RawClient) -> None:
     client.create_table("twice", b"f")
     with pytest.raises(grpc.RpcError) as failed:
         client.create_table("twice", b"f")
@@ -261,22 +261,22 @@ def test_tables_that_are_not_there_and_those_that_are_have_errors_of_their_own(c
 
 
 @pytest.mark.parametrize(
-    ("family", "said"),
+    ("family", "expected"),
     [
         (types_pb2.Family(name=b"a:b"), "':'"),
         (types_pb2.Family(name=b"f", time_to_live_ms=(1 << 64) - 1), "longer than any timestamp"),
         (types_pb2.Family(name=b"f", block_bytes=1), "block_bytes"),
     ],
 )
-def test_families_that_cannot_be_are_refused(client: RawClient, family: types_pb2.Family, said: str) -> None:
+def test_invalid_families_are_refused(client: RawClient, family: types_pb2.Family, expected: str) -> None:
     descriptor = types_pb2.TableDescriptor(name="families", families=[family])
     with pytest.raises(grpc.RpcError) as failed:
         client.catalog.CreateTable(catalog_pb2.CreateTableRequest(table=descriptor))
     assert evidence(failed.value).code == Error.INVALID_ARGUMENT
-    assert said in evidence(failed.value).message
+    assert expected in evidence(failed.value).message
 
 
-def test_the_server_says_who_it_is(server: Server, client: RawClient) -> None:
+def test_server_info_identifies_the_server(server: Server, client: RawClient) -> None:
     info = client.catalog.ServerInfo(catalog_pb2.ServerInfoRequest())
     assert (info.protocol, len(info.data_folder_id), info.limits.request_bytes_max) == (1, 32, 1 << 20)
     assert info.version.count(".") == 2

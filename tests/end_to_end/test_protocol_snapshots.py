@@ -1,4 +1,4 @@
-"""Snapshots and parts of a scan, as a client of another language would ask for them."""
+"""Snapshots and parts of a scan, as a client in another language would use them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def region_id(client: RawClient, table: str) -> int:
 
 
 def write(client: RawClient, region_id: int, row: bytes, value: bytes) -> int:
-    """The stamp of the write."""
+    """Writes a row and returns its timestamp."""
     conversation = RawConversation(client)
     (result,) = conversation.ask(mutate(1, region_id, put(row, value))).mutate.results
     conversation.end()
@@ -60,7 +60,7 @@ def refused(call: Callable[[], object]) -> types_pb2.Error:
     return evidence(failed.value)
 
 
-def test_a_snapshot_says_what_it_is_and_a_scan_of_it_at_which_read_point_it_reads(
+def test_a_snapshot_has_its_attributes_and_a_scan_of_it_has_its_read_point(
     client: RawClient, table: str, region_id: int, clock: ManualClock
 ) -> None:
     write(client, region_id, b"r", b"old")
@@ -89,7 +89,7 @@ def test_a_snapshot_says_what_it_is_and_a_scan_of_it_at_which_read_point_it_read
         assert (error.code, error.table, error.can_retry) == (Error.SNAPSHOT_ENDED, table, False)
 
 
-def test_ids_that_are_none_are_refused(client: RawClient, table: str, region_id: int) -> None:
+def test_invalid_ids_are_refused(client: RawClient, table: str, region_id: int) -> None:
     for nonsense in (b"x", b"x" * 17):
         calls: list[Callable[[], object]] = [
             lambda: client.catalog.MakeSnapshot(
@@ -120,7 +120,7 @@ def test_a_longer_lease_than_a_day_and_another_incarnation_are_refused(client: R
 def test_the_servers_clock_is_not_below_a_stamp_of_the_table_that_is_named(
     client: RawClient, region_id: int, table: str, clock: ManualClock
 ) -> None:
-    def told(name: str = "", reserve_ms: int = 0) -> catalog_pb2.ServerInfoResponse:
+    def info(name: str = "", reserve_ms: int = 0) -> catalog_pb2.ServerInfoResponse:
         request = catalog_pb2.ServerInfoRequest(table=name, reserve_ms=reserve_ms)
         answer: catalog_pb2.ServerInfoResponse = client.catalog.ServerInfo(request)
         return answer
@@ -128,14 +128,14 @@ def test_the_servers_clock_is_not_below_a_stamp_of_the_table_that_is_named(
     before = clock.now_ms()
     stamp = write(client, region_id, b"r", b"1")
     clock.set_now_ms(before - 10_000)
-    assert told(table).now_ms == stamp >= before
-    assert told().now_ms == clock.now_ms()
+    assert info(table).now_ms == stamp >= before
+    assert info().now_ms == clock.now_ms()
     assert write(client, region_id, b"r", b"2") > stamp
     clock.set_now_ms(before + 10_000)
-    assert told(table).now_ms == told().now_ms == before + 10_000
-    assert told(table, 500).reserved_ms == 500
-    assert refused(lambda: told("no-such-table")).code == Error.TABLE_NOT_FOUND
-    assert told().request_ids_remembered_ms == 3_600_000
+    assert info(table).now_ms == info().now_ms == before + 10_000
+    assert info(table, 500).reserved_ms == 500
+    assert refused(lambda: info("no-such-table")).code == Error.TABLE_NOT_FOUND
+    assert info().request_ids_remembered_ms == 3_600_000
 
 
 def test_parts_of_a_region(client: RawClient, region_id: int) -> None:

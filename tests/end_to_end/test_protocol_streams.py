@@ -47,7 +47,7 @@ def region_id(client: RawClient, request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def filled(client: RawClient, region_id: int) -> int:
-    """A region of ROW_COUNT rows, whose values together are larger than any window of HTTP/2."""
+    """A region of ROW_COUNT rows, whose values together exceed any HTTP/2 window."""
     cells = [(b"row%05d" % i, b"f", b"q", 1, b"%05d" % i * 1000) for i in range(ROW_COUNT)]
     for start in range(0, ROW_COUNT, 1000):
         answers = list(client.regions.BulkPut(iter([bulk_message(region_id, bulk_batch(cells[start : start + 1000]))])))
@@ -77,7 +77,7 @@ def test_ranges_limits_filters_and_direction_are_obeyed(client: RawClient, fille
     assert client.rows(filled, columns=[types_pb2.Column(family=b"g")]) == []
 
 
-def test_a_row_larger_than_a_batch_goes_on_in_the_next(client: RawClient, region_id: int) -> None:
+def test_a_row_larger_than_a_batch_continues_in_the_next(client: RawClient, region_id: int) -> None:
     cells = [(b"wide", b"f", b"%04d" % i, 1, b"v" * 100) for i in range(1000)] + [(b"z", b"f", b"q", 1, b"v")]
     list(client.regions.BulkPut(iter([bulk_message(region_id, bulk_batch(cells))])))
     batches = list(client.regions.Scan(region_pb2.ScanRequest(region_id=region_id, batch_bytes=10_000)))
@@ -100,7 +100,7 @@ def test_a_scan_sees_nothing_that_was_written_after_it_began(client: RawClient, 
     assert read_batch(later).column("value").to_pylist() == [b"new"]
 
 
-def test_a_scan_that_meets_no_row_says_how_far_it_has_come(tmp_path: Path) -> None:
+def test_a_scan_that_finds_no_row_reports_its_resume_key(tmp_path: Path) -> None:
     config = Config(scan_window_bytes=1 << 14, scan_heartbeat_ms=1)
     with Server(tmp_path / "folder", config=config) as server, RawClient(server.address) as client:
         region_id = client.create_table("t", b"f")
@@ -130,7 +130,7 @@ def test_a_scan_that_is_closed_frees_its_read_point_at_once(server: Server, clie
     until(client, filled, lambda: readers(server, filled) == 0)
 
 
-def test_a_scan_whose_client_stops_reading_loses_its_lease_and_is_told(
+def test_a_scan_whose_client_stops_reading_loses_its_lease_with_an_error(
     server: Server, client: RawClient, filled: int
 ) -> None:
     scan = client.regions.Scan(region_pb2.ScanRequest(region_id=filled, batch_bytes=1 << 20))
@@ -175,7 +175,7 @@ def test_more_scans_than_the_limit_are_refused_with_a_delay(client: RawClient, f
         ),
     ],
 )
-def test_a_scan_that_makes_no_sense_is_refused(
+def test_an_invalid_scan_is_refused(
     client: RawClient, region_id: int, request_fields: dict[str, object], code: Error.Code
 ) -> None:
     with pytest.raises(grpc.RpcError) as failed:
@@ -184,7 +184,7 @@ def test_a_scan_that_makes_no_sense_is_refused(
 
 
 @pytest.mark.parametrize("byte_count", [6000, 200_000])
-def test_a_scan_of_a_family_with_a_very_long_name_is_told_so(
+def test_a_scan_of_a_family_with_a_very_long_name_is_refused_with_the_reason(
     client: RawClient, region_id: int, byte_count: int
 ) -> None:
     with pytest.raises(grpc.RpcError) as failed:
@@ -227,7 +227,7 @@ def test_a_null_value_deletes_and_a_repeated_batch_is_applied_once(client: RawCl
     assert client.rows(region_id) == [b"b"]
 
 
-def test_a_bad_batch_is_told_and_the_next_is_applied(client: RawClient, region_id: int) -> None:
+def test_a_bad_batch_is_refused_and_the_next_is_applied(client: RawClient, region_id: int) -> None:
     good = bulk_batch([(b"a", b"f", b"q", None, b"v")])
     broken = bulk_message(region_id, good)
     broken.arrow = broken.arrow[:-30]
@@ -248,7 +248,7 @@ def test_a_bad_batch_is_told_and_the_next_is_applied(client: RawClient, region_i
 
 
 def until(client: RawClient, region_id: int, holds: Callable[[], bool]) -> None:
-    """Waits for a state of the server, asking it something else meanwhile."""
+    """Waits for a state of the server, and sends it other requests meanwhile."""
     conversation = RawConversation(client)
     while not holds():
         conversation.ask(get(1, region_id, b"row00000"))
@@ -256,5 +256,5 @@ def until(client: RawClient, region_id: int, holds: Callable[[], bool]) -> None:
 
 
 def readers(server: Server, region_id: int) -> int:
-    """Read points that are registered in the region."""
+    """Returns the read points that are registered in the region."""
     return server.region_server.region(region_id).statistics().mvcc.registered_readers

@@ -1,4 +1,4 @@
-"""The fixtures that rowlock gives to other people's tests."""
+"""The pytest fixtures that rowlock offers to other projects."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_tables_are_gone_also_when_the_client_was_closed(rowlock_client):
 """
 
 
-def test_a_suite_of_somebody_else_gets_a_server_and_a_client(tmp_path: Path) -> None:
+def test_another_projects_tests_get_a_server_and_a_client(tmp_path: Path) -> None:
     (tmp_path / "test_orders.py").write_text(SUITE)
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],

@@ -23,7 +23,7 @@ def block(language: str, holding: str) -> str:
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """The commands of this environment come first, as in an activated one."""
+    """Puts the commands of this environment first, as in an activated one."""
     return {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
@@ -43,13 +43,13 @@ def test_the_tour_of_the_command_line_and_of_python_works(tmp_path: Path, enviro
     address = free_address()
     commands = block("bash", "rowlock create") + block("bash", "kill -9")
     python = block("python", "flights.batch()")
-    # Whatever fails, no server stays behind, which would hold our end of its output open.
+    # After a failure too, no server may keep running: it would keep our end of its output open.
     script = (
         "set -em\ntrap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\n"
         + commands
         + f"python - <<'END'\n{python}\nEND\nkill %%; wait\n"
     )
-    # For a reader two seconds are enough, for a machine with more to do they may not be.
+    # Two seconds are enough for a reader, but may not be for a busy machine.
     assert script.count("sleep 2\n") == 2
     script = script.replace("sleep 2\n", f"until rowlock tables --server {address} >/dev/null 2>&1; do :; done\n")
     script = script.replace("127.0.0.1:7460", address)

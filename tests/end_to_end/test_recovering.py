@@ -1,4 +1,4 @@
-"""A server that recovers answers that it does, and clients wait for it."""
+"""A recovering server answers that it is recovering, and clients wait for it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_a_server_answers_while_it_recovers_and_is_healthy_when_it_has(tmp_path:
                 call()
             assert isinstance(refused.value, grpc.Call)
             assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
-            told = evidence(refused.value)
-            assert (told.code, told.can_retry, told.retry_after_ms > 0) == (Error.SERVER_RECOVERING, True, True)
+            error = evidence(refused.value)
+            assert (error.code, error.can_retry, error.retry_after_ms > 0) == (Error.SERVER_RECOVERING, True, True)
         let_it_end()
         assert server.ready() == address
         assert next(statuses).status == Health.SERVING
@@ -65,7 +65,7 @@ def test_clients_wait_until_it_has_recovered(tmp_path: Path) -> None:
             server.process.wait()
             again, let_it_end = recovering_server(tmp_path, "--data", tmp_path / "data", "--listen", address)
             with again:
-                # What the client begins while it recovers is done when it has, and once.
+                # A change that the client starts during the recovery is applied after it, once.
                 counted = threads.submit(table.with_options(timeout=180).increment, "r", "f:n")
                 with pytest.raises(rowlock.DeadlineError):
                     table.with_options(timeout=0.2).row("r")
@@ -74,7 +74,7 @@ def test_clients_wait_until_it_has_recovered(tmp_path: Path) -> None:
                 assert table.row("r")[b"f:a"] == b"1"
 
 
-def test_who_opens_a_folder_waits_for_a_server_that_recovers(tmp_path: Path) -> None:
+def test_opening_a_folder_waits_for_a_server_that_recovers(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     server, let_it_end = recovering_server(tmp_path, "--data", folder, "--embedded", "--linger", "600")
     with server, ThreadPoolExecutor(2) as threads:

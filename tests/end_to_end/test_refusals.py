@@ -1,4 +1,4 @@
-"""What a real server refuses over real sockets: told with what and where, nothing changed, everybody else unharmed."""
+"""Requests that a real server refuses: the error says what and where, nothing changes, other clients are unharmed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def db(refusing: str) -> Iterator[rowlock.Client]:
 
 @pytest.fixture
 def table(db: rowlock.Client) -> Iterator[rowlock.Table[bytes]]:
-    """A table of the test's own with the families f and g and one row, which must be unchanged at the end."""
+    """A new table with the families f and g and one row, which must be unchanged at the end."""
     name = f"t{time.monotonic_ns()}"
     table = db.create_table(name, {"f": rowlock.Family(), "g": rowlock.Family(versions=3)})
     table = db.table(name)
@@ -82,7 +82,7 @@ def region_of(db: rowlock.Client, table: rowlock.Table[bytes]) -> int:
     return db.regions(table.name)[0].region_id
 
 
-def told(call: Callable[[], object]) -> types_pb2.Error:
+def refusal(call: Callable[[], object]) -> types_pb2.Error:
     with pytest.raises(grpc.RpcError) as refused:
         call()
     return evidence(refused.value)
@@ -92,7 +92,7 @@ def told(call: Callable[[], object]) -> types_pb2.Error:
 def test_a_name_outside_the_pattern_is_refused_by_every_call_of_the_catalog(raw: RawClient, name: str) -> None:
     families = [types_pb2.Family(name=b"f")]
     create = catalog_pb2.CreateTableRequest(table=types_pb2.TableDescriptor(name=name, families=families))
-    assert told(lambda: raw.catalog.CreateTable(create)).code == Error.INVALID_ARGUMENT
+    assert refusal(lambda: raw.catalog.CreateTable(create)).code == Error.INVALID_ARGUMENT
     alter = catalog_pb2.AlterTableRequest(name=name, set_families=families)
     for call in (
         lambda: raw.catalog.AlterTable(alter),
@@ -102,7 +102,7 @@ def test_a_name_outside_the_pattern_is_refused_by_every_call_of_the_catalog(raw:
         lambda: raw.catalog.LocateRegions(catalog_pb2.LocateRegionsRequest(table=name)),
         lambda: raw.regions.Flush(region_pb2.FlushRequest(table=name)),
     ):
-        assert told(call).code in (Error.INVALID_ARGUMENT, Error.TABLE_NOT_FOUND)
+        assert refusal(call).code in (Error.INVALID_ARGUMENT, Error.TABLE_NOT_FOUND)
 
 
 def test_an_unknown_table_is_named_by_every_operation(db: rowlock.Client) -> None:
@@ -140,7 +140,7 @@ def test_an_unknown_table_is_named_by_every_operation(db: rowlock.Client) -> Non
         (region_pb2.RowMutation(row=b"r", changes=[types_pb2.Change()]), Error.INVALID_ARGUMENT),
     ],
 )
-def test_a_change_that_cannot_be_is_refused_and_the_other_rows_are_changed(
+def test_an_invalid_change_is_refused_and_the_other_rows_are_changed(
     db: rowlock.Client,
     raw: RawClient,
     table: rowlock.Table[bytes],
@@ -176,7 +176,7 @@ def test_an_absurd_timestamp_is_refused(
     conversation.cancel()
 
 
-def test_a_counter_that_is_none_and_one_that_is_full_stay_as_they_are(table: rowlock.Table[bytes]) -> None:
+def test_a_refused_increment_leaves_the_cell_unchanged(table: rowlock.Table[bytes]) -> None:
     table.put(
         b"c", {b"f:text": b"abc", b"f:high": struct.pack(">q", INT64_MAX), b"f:low": struct.pack(">q", -(1 << 63))}
     )
@@ -211,7 +211,7 @@ def test_a_deep_filter_is_refused_by_the_server_too(
     request = region_pb2.ScanRequest(region_id=region_of(db, table)).SerializeToString()
     request += b"\x32" + _varint(len(nested)) + nested  # ScanRequest.where
     scan: grpc.UnaryStreamMultiCallable[bytes, bytes] = raw.channel.unary_stream("/rowlock.v1.RegionService/Scan")
-    assert told(lambda: list(scan(request))).code == Error.INVALID_ARGUMENT
+    assert refusal(lambda: list(scan(request))).code == Error.INVALID_ARGUMENT
 
 
 def test_a_scan_whose_stop_is_before_its_start_is_refused(
@@ -220,12 +220,12 @@ def test_a_scan_whose_stop_is_before_its_start_is_refused(
     with pytest.raises(rowlock.InvalidArgumentError, match="before"):
         list(table.scan(b"b", b"a"))
     ranges = [region_pb2.RowRange(start=b"b", stop=b"a")]
-    assert told(lambda: raw.scan(region_of(db, table), ranges=ranges)).code == Error.INVALID_ARGUMENT
+    assert refusal(lambda: raw.scan(region_of(db, table), ranges=ranges)).code == Error.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize("byte_count", [REQUEST_BYTES_MAX + 1000, REQUEST_BYTES_MAX + (3 << 20)])
 def test_a_put_beyond_the_limit_is_refused_alone(table: rowlock.Table[bytes], byte_count: int) -> None:
-    """The same client counts meanwhile, over the same stream, and each of its changes is made once."""
+    """The client increments meanwhile, over the same stream, and each increment is applied once."""
     counted: list[int] = []
     failed: list[BaseException] = []
     is_over = threading.Event()
@@ -253,7 +253,7 @@ def test_a_put_beyond_the_limit_is_refused_alone(table: rowlock.Table[bytes], by
 
 
 def forged_batches() -> dict[str, tuple[bytes, int]]:
-    """Arrow bytes and how large they say they are, by what is wrong with them."""
+    """Returns {fault: (Arrow bytes, declared size)}."""
     batch = bulk_batch([(b"row%d" % number, b"f", b"q", None, bytes(200)) for number in range(10)])
     whole = bulk_message(0, batch).arrow
     offsets = batch.column(0).buffers()[1]
@@ -377,7 +377,7 @@ def converse(stream: int) -> bytes:
     ],
     ids=["random", "HTTP/1", "TLS", "half a preface", "half a frame", "half a message", "500 streams", "500 resets"],
 )
-def test_connections_that_speak_something_else_and_then_nothing_hold_up_nobody(
+def test_connections_with_another_protocol_or_none_delay_no_other_client(
     refusing: str, table: rowlock.Table[bytes], sent: bytes
 ) -> None:
     host, port = refusing.rsplit(":", 1)
@@ -393,7 +393,7 @@ def test_connections_that_speak_something_else_and_then_nothing_hold_up_nobody(
             connection.close()
 
 
-def test_a_client_that_never_reads_holds_up_nobody(
+def test_a_client_that_never_reads_delays_no_other_client(
     db: rowlock.Client, raw: RawClient, table: rowlock.Table[bytes]
 ) -> None:
     region_id = region_of(db, table)
@@ -419,7 +419,7 @@ def _varint(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("setting", ["log_segment_bytes=0", "worker_threads=0"])
-def test_a_setting_with_which_nothing_works_is_refused(tmp_path: Path, setting: str) -> None:
+def test_an_unworkable_setting_is_refused(tmp_path: Path, setting: str) -> None:
     with ServerCommand("--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--config", setting) as server:
         code, output, errors = server.ended()
     assert (code, output) == (2, "")
@@ -436,7 +436,7 @@ def test_a_limit_beyond_what_the_log_can_hold_is_refused(tmp_path: Path, setting
     assert errors == f"rowlock-server: can't start: {name} must be at most 65535, it is 65536\n"
 
 
-def test_requests_larger_than_a_message_can_be_are_refused(tmp_path: Path) -> None:
+def test_requests_larger_than_a_message_are_refused(tmp_path: Path) -> None:
     most = (2 << 30) - (1 << 20) - 1
     arguments = ("--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--config")
     with ServerCommand(*arguments, f"request_bytes_max={most + 1}") as server:

@@ -12,7 +12,7 @@ import rowlock
 
 from tests.end_to_end.server_command import ServerCommand
 
-# Root may write everywhere, so a server that root starts gives that right up before it begins.
+# Root may write everywhere, so a server started by root first drops that right.
 PR_CAPBSET_DROP = 24
 CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 WITHOUT_RIGHTS = f"""
@@ -27,7 +27,7 @@ os.execv(sys.executable, [sys.executable, "-m", "rowlock_regionserver", *sys.arg
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """A data folder that a server has left; writable again at the end."""
+    """The data folder of a stopped server; writable again at the end."""
     path = tmp_path / "data"
     with ServerCommand("--data", path, "--listen", "127.0.0.1:0") as server:
         server.ready()
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def refused(path: Path | str) -> str:
-    """What a server without special rights says of the folder when it can't start there."""
+    """Returns the message of a server without special rights that can't start on the folder."""
     with ServerCommand("--data", path, "--listen", "127.0.0.1:0", program=("-c", WITHOUT_RIGHTS)) as server:
         code, output, errors = server.ended()
     assert (code, output) == (2, "")
@@ -71,7 +71,7 @@ def test_an_empty_path_is_not_taken_for_the_current_folder() -> None:
 
 @pytest.mark.parametrize("change", ["removed", "replaced"])
 def test_a_second_server_is_refused_also_when_the_lock_file_was_cleaned_away(folder: Path, change: str) -> None:
-    """As programs do that clean temporary files."""
+    """Programs that clean temporary files remove it."""
     with ServerCommand("--data", folder, "--listen", "127.0.0.1:0") as server:
         address = server.ready()
         with rowlock.connect(address) as db:
@@ -86,7 +86,7 @@ def test_a_second_server_is_refused_also_when_the_lock_file_was_cleaned_away(fol
 
 @pytest.mark.parametrize("name", ["lock", "format.temporary", "address.temporary", "catalog", "log", "bulk", "regions"])
 def test_links_in_a_folder_lead_the_server_nowhere(tmp_path: Path, name: str) -> None:
-    """As somebody makes who knows the name that a folder will have."""
+    """Another user can make such a link if they know the folder's future name."""
     photos, letters = tmp_path / "photos", tmp_path / "letters.txt"
     (photos / "1").mkdir(parents=True)
     (photos / "1" / "cat.jpg").write_text("a cat")
@@ -99,7 +99,7 @@ def test_links_in_a_folder_lead_the_server_nowhere(tmp_path: Path, name: str) ->
     assert sorted(path.name for path in photos.iterdir()) == ["1"]
 
 
-def test_a_folder_that_others_may_write_to_needs_the_word_insecure(folder: Path) -> None:
+def test_a_folder_that_others_may_write_to_needs_the_option_insecure(folder: Path) -> None:
     folder.chmod(0o777)
     assert f"run 'chmod go-w {folder}'" in refused(folder)
     with ServerCommand("--data", folder, "--listen", "127.0.0.1:0", "--insecure") as server:

@@ -1,4 +1,4 @@
-"""Scans in row form against a real server: by the protocol alone, and by the client."""
+"""Scans in row form from a real server: by the protocol alone, and by the client."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ Line = tuple[object, ...]
 
 
 def laid_out(cells: Iterable[rowlock.Cell[bytes]], columns: Sequence[FormColumn]) -> list[Line]:
-    """Cells of whole rows, plainly, one line a row."""
+    """Returns cells of whole rows in row form, in plain Python."""
     lines: list[Line] = []
     for row, of_row in groupby(cells, key=lambda cell: cell.row):
         newest: dict[bytes, rowlock.Cell[bytes]] = {}
@@ -88,7 +88,7 @@ def laid_out(cells: Iterable[rowlock.Cell[bytes]], columns: Sequence[FormColumn]
 
 
 def read_rows(read: pa.Table) -> list[Line]:
-    """What a mapping read, whose first column is the key as text."""
+    """Returns the rows that a mapping read, whose first column is the key as text."""
     return [(row.encode(), *rest) for row, *rest in zip(*read.to_pydict().values(), strict=True)]
 
 
@@ -111,7 +111,7 @@ def lines_of(batches: Iterable[pa.RecordBatch]) -> list[Line]:
 def test_the_row_form_lays_out_the_cells_that_the_same_scan_gives(
     table: rowlock.Table[bytes], options: dict[str, object]
 ) -> None:
-    """Of rows that have none of the form's columns too, unless the scan's caller chose columns."""
+    """Also of rows that have none of the form's columns, unless the scan chooses columns."""
     expected = laid_out(table.scan(**options).cells(), COLUMNS)  # type: ignore[arg-type]  # the case's
     assert len(expected) > 50
     assert "columns" in options or any(set(line[1:]) == {None} for line in expected)
@@ -173,7 +173,7 @@ def test_a_row_larger_than_an_answer_is_refused_by_its_name(db: rowlock.Client) 
 
 
 @pytest.mark.parametrize(
-    ("columns", "asked", "code"),
+    ("columns", "requested", "code"),
     [
         ([(b"zz", b"q", VALUE)], [], Error.FAMILY_NOT_FOUND),
         ([(b"f", b"q", VALUE), (b"f", b"q", VALUE)], [], Error.INVALID_ARGUMENT),
@@ -183,15 +183,15 @@ def test_a_row_larger_than_an_answer_is_refused_by_its_name(db: rowlock.Client) 
         ([(b"f", b"q" * 40_000, VALUE)], [], Error.LIMIT_EXCEEDED),
     ],
 )
-def test_a_form_that_makes_no_sense_is_refused(
+def test_an_invalid_form_is_refused(
     table: rowlock.Table[bytes],
     raw: RawClient,
     columns: list[tuple[bytes, bytes, RowFormColumn.Part]],
-    asked: list[bytes],
+    requested: list[bytes],
     code: Error.Code,
 ) -> None:
     form = RowForm(columns=[RowFormColumn(family=name[0], qualifier=name[1], part=name[2]) for name in columns])
-    named = [types_pb2.Column(family=b"f", qualifier=qualifier) for qualifier in asked]
+    named = [types_pb2.Column(family=b"f", qualifier=qualifier) for qualifier in requested]
     with pytest.raises(grpc.RpcError) as failed:
         raw.scan(raw.region_id("t"), row_form=form, columns=named)
     assert evidence(failed.value).code == code

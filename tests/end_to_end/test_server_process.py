@@ -1,4 +1,4 @@
-"""The server process: it starts, stops in order, and refuses in one line with nothing changed."""
+"""The server process: it starts, stops cleanly, and refuses with one line and without any change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_it_says_one_line_when_it_is_ready_and_nothing_more(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_stop_answers_what_was_begun_and_keeps_what_was_acknowledged(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_stop_answers_started_requests_and_keeps_acknowledged_changes(tmp_path: Path, number: signal.Signals) -> None:
     acknowledged: list[bytes] = []
     ended: list[grpc.RpcError] = []
     with ServerCommand("--data", tmp_path, *ANY_PORT) as server, RawClient(server.ready()) as client:
@@ -74,7 +74,7 @@ def test_a_stop_answers_what_was_begun_and_keeps_what_was_acknowledged(tmp_path:
         assert described.regions[0].store_file_cells >= len(acknowledged), "the stop did not flush"
 
 
-def test_a_stop_ends_scans_and_watchers_without_the_grace_of_what_was_begun(tmp_path: Path) -> None:
+def test_a_stop_ends_scans_and_watchers_without_a_grace_period(tmp_path: Path) -> None:
     patient = (
         "from rowlock_regionserver import server\n"
         "from rowlock_regionserver.__main__ import main\n"
@@ -99,7 +99,7 @@ def test_a_stop_ends_scans_and_watchers_without_the_grace_of_what_was_begun(tmp_
         idle.end()
 
 
-def test_a_stop_before_it_is_ready_is_a_stop_all_the_same(tmp_path: Path) -> None:
+def test_a_server_can_be_stopped_before_it_is_ready(tmp_path: Path) -> None:
     with ServerCommand("--data", tmp_path, *ANY_PORT) as server:
         # The lock file appears in the middle of the start.
         while not (tmp_path / "lock").exists():
@@ -139,7 +139,7 @@ def test_a_second_signal_ends_a_stop_that_takes_too_long(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("in_one_message", [100, 1], ids=["many at once", "a lone caller"])
-def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, in_one_message: int) -> None:
+def test_acknowledged_changes_survive_a_kill(tmp_path: Path, in_one_message: int) -> None:
     quick = ("--config", "log_quick_sync_us=3600000000")
     with ServerCommand("--data", tmp_path, *ANY_PORT, *quick) as server, RawClient(server.ready()) as client:
         region_id = client.create_table("t", b"f", durability=DURABILITY_FSYNC)
@@ -192,7 +192,7 @@ def test_a_sync_that_fails_ends_the_process_with_nothing_acknowledged_after_it(t
 
 
 def outcome_after(conversation: RawConversation, request: region_pb2.PointRequest) -> object:
-    """What a change is told by a server that is ending: the stream's status, or the error in its answer."""
+    """Returns the error of a change on a server that is stopping: the stream's status, or the error in its answer."""
     try:
         answer = conversation.ask(request)
     except grpc.RpcError as error:
@@ -201,7 +201,7 @@ def outcome_after(conversation: RawConversation, request: region_pb2.PointReques
 
 
 def refused(*arguments: str | Path) -> str:
-    """The one line with which the server refuses to start."""
+    """Returns the one line with which the server refuses to start."""
     with ServerCommand(*arguments) as server:
         code, output, errors = server.ended()
     assert (code, output, errors.count("\n")) == (2, "", 1), errors
@@ -262,7 +262,7 @@ def test_a_lost_catalog_is_refused_rather_than_taken_for_an_empty_one(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (("--listen", "192.0.2.1:7460"), "--insecure"),
         (("--listen", "0.0.0.0:0"), "--insecure"),
@@ -279,14 +279,12 @@ def test_a_lost_catalog_is_refused_rather_than_taken_for_an_empty_one(tmp_path: 
         (("--config", "memory=1GiB", "--config", "memstore_bytes_max=1GiB"), "more than memory = 1024 MiB"),
     ],
 )
-def test_an_address_or_a_setting_that_cannot_be_is_refused(
-    tmp_path: Path, arguments: tuple[str, ...], said: str
-) -> None:
-    assert said in refused("--data", tmp_path / "data", *arguments)
+def test_an_invalid_address_or_setting_is_refused(tmp_path: Path, arguments: tuple[str, ...], output: str) -> None:
+    assert output in refused("--data", tmp_path / "data", *arguments)
     assert not (tmp_path / "data").exists()
 
 
-def test_every_address_is_served_when_it_is_asked_for_and_clients_are_told_the_right_one(tmp_path: Path) -> None:
+def test_every_requested_address_is_served_and_advertised_to_clients(tmp_path: Path) -> None:
     arguments = ("--listen", "0.0.0.0:0", "--insecure", "--advertise", "db.example:7460")
     with ServerCommand("--data", tmp_path, *arguments, "--config", "request_bytes_max=1MiB") as server:
         port = server.ready().rpartition(":")[2]
@@ -298,7 +296,7 @@ def test_every_address_is_served_when_it_is_asked_for_and_clients_are_told_the_r
             assert info.limits.request_bytes_max == 1 << 20
 
 
-def test_a_stop_that_fails_is_told_in_one_line_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_stop_that_fails_prints_one_line_and_loses_nothing(tmp_path: Path) -> None:
     stop_fails = (
         "import errno\n"
         "from rowlock_regionserver.host.region_server import RegionServer\n"
@@ -365,12 +363,12 @@ def test_a_stop_on_a_full_disk_ends_soon_says_what_it_left_and_loses_nothing(tmp
         assert b"late" not in errors
         server.signal(signal.SIGTERM)
         code = server.process.wait(timeout=200)  # Less than the late change would wait.
-        _, _, said = server.ended()
+        _, _, output = server.ended()
         late.join()
     assert sorted(errors) == [b"late", b"more"]
-    assert (code, said.count("\n")) == (0, 1)
-    assert "'t'" in said
-    assert "no disk space for the log" in said
+    assert (code, output.count("\n")) == (0, 1)
+    assert "'t'" in output
+    assert "no disk space for the log" in output
     full.unlink()
     with ServerCommand("--data", data, *ANY_PORT) as server, RawClient(server.ready()) as client:
         assert b"r" in client.rows(client.region_id("t"))

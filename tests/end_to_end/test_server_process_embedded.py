@@ -1,4 +1,4 @@
-"""An embedded server: found through its folder, gone after its last client."""
+"""An embedded server: clients find it through its folder, and it stops after its last client."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 from tests.end_to_end.raw_client import RawClient, RawConversation, get, mutate, put
 from tests.end_to_end.server_command import ServerCommand
 
-# The first client has all the time that a slow machine needs.
+# Long enough for the first client on a slow machine.
 PATIENT = (
     "from rowlock_regionserver import embedded\n"
     "from rowlock_regionserver.__main__ import main\n"
     "embedded.FIRST_CLIENT_SECONDS = 600.0\n"
     "main()\n"
 )
-# A mask that keeps nothing from anybody.
+# A umask that removes no permission.
 OPEN_TO_ALL = "import os; os.umask(0)\nfrom rowlock_regionserver.__main__ import main; main()"
 
 
@@ -28,7 +28,7 @@ def embedded(folder: Path, linger: str = "0.2") -> ServerCommand:
     return ServerCommand("--data", folder, "--embedded", "--linger", linger, program=("-c", PATIENT))
 
 
-def test_the_folder_says_where_it_listens_to_its_owner_only(tmp_path: Path) -> None:
+def test_only_the_owner_of_a_folder_can_read_its_address(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     with embedded(tmp_path / "data") as server:
         address = server.ready()
@@ -81,7 +81,7 @@ def test_a_socket_that_a_server_has_is_not_taken_away_and_one_that_was_left_is(t
     assert (tmp_path / "socket").read_text() == "a letter"
 
 
-def test_it_stays_while_a_stream_is_open_and_goes_flushed_after_the_last(tmp_path: Path) -> None:
+def test_it_runs_while_a_stream_is_open_and_stops_flushed_after_the_last(tmp_path: Path) -> None:
     with embedded(tmp_path) as server:
         address = server.ready()
         with RawClient(address) as client, RawClient(address) as other:

@@ -52,7 +52,7 @@ def test_all_scans_of_a_snapshot_see_the_moment_at_which_it_was_made(
 
 
 @pytest.mark.parametrize("is_dropped", [True, False])
-def test_a_snapshot_of_a_table_that_another_client_made_anew_is_read(
+def test_a_snapshot_of_a_table_that_another_client_created_again_is_read(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client, table: rowlock.Table[bytes], *, is_dropped: bool
 ) -> None:
     table.put(b"r", {b"f:a": b"old"})
@@ -94,7 +94,7 @@ def test_a_snapshot_lets_its_table_be_altered(rowlock_client: rowlock.Client, ta
             list(table.scan(columns=["g"], snapshot=snapshot))
 
 
-def test_what_is_no_snapshot_is_refused(rowlock_client: rowlock.Client, table: rowlock.Table[bytes]) -> None:
+def test_an_object_that_is_no_snapshot_is_refused(rowlock_client: rowlock.Client, table: rowlock.Table[bytes]) -> None:
     other = rowlock_client.create_table("other", ["f"])
     snapshot = rowlock_client.snapshot("t")
     with pytest.raises(rowlock.InvalidArgumentError, match="of table 't'"):
@@ -111,7 +111,7 @@ def test_what_is_no_snapshot_is_refused(rowlock_client: rowlock.Client, table: r
         list(table.scan(snapshot=b"x" * 16))
 
 
-def test_after_a_kill_a_snapshot_is_told_as_ended(
+def test_after_a_kill_a_snapshot_has_ended(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client, table: rowlock.Table[bytes]
 ) -> None:
     table.put(b"r", {b"f:a": b"1"})
@@ -152,7 +152,7 @@ def test_an_asyncio_client_makes_and_reads_snapshots(
 
 @pytest.fixture
 def proxied(tmp_path: Path) -> Iterator[tuple[LossyProxy, rowlock.Client]]:
-    """A server that tells clients the proxy's address, and a client that goes through the proxy."""
+    """A server that advertises the proxy's address, and a client that connects through the proxy."""
     proxy = LossyProxy()
     words = ("--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--advertise", proxy.address)
     with ServerCommand(*words) as server:
@@ -163,7 +163,7 @@ def proxied(tmp_path: Path) -> Iterator[tuple[LossyProxy, rowlock.Client]]:
     proxy.close()
 
 
-def test_a_scan_of_a_snapshot_that_loses_its_connection_goes_on_at_the_same_moment(
+def test_a_scan_of_a_snapshot_that_loses_its_connection_resumes_at_the_same_moment(
     proxied: tuple[LossyProxy, rowlock.Client],
 ) -> None:
     proxy, db = proxied
@@ -191,7 +191,7 @@ def test_a_scan_of_a_snapshot_that_loses_its_connection_goes_on_at_the_same_mome
 def test_sums_that_writers_keep_are_kept_in_every_snapshot(
     rowlock_client: rowlock.Client, table: rowlock.Table[bytes]
 ) -> None:
-    """Writers move amounts between two rows of a counter, whole in one row at a time; each row sums to 100."""
+    """Writers move amounts between counters within a row, atomically; each row sums to 100."""
     for number in range(50):
         table.put(b"%02d" % number, {b"f:a": b"50", b"g:b": b"50"})
     is_over = threading.Event()

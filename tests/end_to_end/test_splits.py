@@ -1,4 +1,4 @@
-"""Splits over the wire: together they are the scan, and each is about as large as asked."""
+"""Splits over the wire: together they are the scan, and each has about the requested size."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_ranges_and_prefixes_are_cut_and_small_ones_grouped(table: rowlock.Table
     assert rows_of(table, grouped) == [b"%05d" % i for i in range(0, ROWS, 7)]
 
 
-def test_only_the_families_asked_are_counted(table: rowlock.Table[bytes]) -> None:
+def test_only_the_requested_families_are_counted(table: rowlock.Table[bytes]) -> None:
     (both,) = table.splits()
     (small,) = table.splits(columns=["g:b"])
     (large,) = table.splits(columns=["f"])

@@ -1,4 +1,4 @@
-"""A client process that is stopped for longer than the server remembers answers does not repeat a change."""
+"""A client process that is stopped for longer than the server saves answers does not repeat a change."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def remembers_nothing(region: Region) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads from /proc whether a process is stopped")
-def test_a_client_that_was_stopped_does_not_repeat_what_the_server_forgot(tmp_path: Path) -> None:
+def test_a_client_that_was_stopped_does_not_repeat_a_change_that_the_server_forgot(tmp_path: Path) -> None:
     proxy = LossyProxy()
     config = Config(request_ids_forgotten_after_ms=2000)
     with Server(tmp_path / "data", config=config, advertise=proxy.address) as server:

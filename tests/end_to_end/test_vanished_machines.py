@@ -1,4 +1,4 @@
-"""A machine that vanished closes no connection: each side asks the other whether it is still there."""
+"""A machine that vanished closes no connection: each side sends keepalive pings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.end_to_end.raw_client import RawClient, RawConversation, get, put
 from tests.end_to_end.server_command import ServerCommand
 from tests.unit.wal.log_case import wait_until
 
-# Far beyond the time in which a vanished server is noticed here, far below the calls' own deadline.
+# Much longer than a vanished server takes to be noticed here, much shorter than the calls' own deadline.
 NOTICED_S = 60.0
 DEADLINE_S = 600.0
 ROW_COUNT = 4000
@@ -35,7 +35,7 @@ def _ask_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def proxy(tmp_path: Path) -> Iterator[LossyProxy]:
-    """Before a server that tells clients the proxy's address."""
+    """A proxy of a server that advertises the proxy's address."""
     proxy = LossyProxy()
     words = ("--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--advertise", proxy.address)
     with ServerCommand(*words) as server:
@@ -54,7 +54,7 @@ def test_a_call_goes_to_another_connection_when_the_server_vanished(proxy: Lossy
         assert time.monotonic() - started < NOTICED_S
 
 
-def test_a_scan_goes_on_when_the_server_vanished(proxy: LossyProxy) -> None:
+def test_a_scan_resumes_when_the_server_vanished(proxy: LossyProxy) -> None:
     with rowlock.connect(proxy.address, timeout=DEADLINE_S) as db:
         scan = iter(filled(db).scan())
         rows = [next(scan)[0]]
@@ -100,7 +100,7 @@ def test_streams_and_scans_of_a_client_that_vanished_end(tmp_path: Path) -> None
 
 
 def filled(db: rowlock.Client) -> rowlock.Table[bytes]:
-    """A table with more than a scan's connection holds unread."""
+    """A table with more data than a scan's connection buffers."""
     table = db.create_table("t", ["f"])
     with table.batch() as batch:
         for i in range(ROW_COUNT):

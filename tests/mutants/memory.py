@@ -90,7 +90,7 @@ MEMORY = [
         "            region_server = await loop.run_in_executor(None, self._recover, folder, ledger)\n",
         "            region_server = await loop.run_in_executor(None, self._recover, folder, ledger)\n"
         "            ledger.own_bytes = anonymous_bytes()\n",
-        "end_to_end/test_bounds.py::test_what_comes_while_the_server_recovers_is_not_its_own",
+        "end_to_end/test_bounds.py::test_bytes_received_during_recovery_are_charged_to_clients",
     ),
     Mutant(
         "clients of a Unix socket are closed for what is counted",
@@ -104,7 +104,7 @@ MEMORY = [
         "_options",
         "config.connections_max * (1 if is_unix else 2)",
         "config.connections_max * 2",
-        "end_to_end/test_bounds.py::test_of_a_unix_socket_no_connection_too_many_is_taken",
+        "end_to_end/test_bounds.py::test_a_unix_socket_accepts_no_connection_too_many",
     ),
     Mutant(
         "messages that were read count as unread",

@@ -16,7 +16,7 @@ from rowlock.schema import Region
 from rowlock.selection import Selection
 from rowlock_proto.v1 import region_pb2
 
-from tests.unit.client.plain_row_form import as_asked, stream_of
+from tests.unit.client.plain_row_form import as_requested, stream_of
 
 # Rows 00 to 39, of 1 to 4 cells each.
 CELLS = [(b"%02d" % row, b"%d" % cell) for row in range(40) for cell in range(1 + row % 4)]
@@ -47,7 +47,7 @@ def answer(
         yield batch
         reached = b"%02dx" % (int(last_row) - 1) if request.reverse else last_row + b"x"
         empty = region_pb2.ScanBatch(arrow=stream_of(CELL_SCHEMA.empty_table()), row_reached=reached)
-        yield as_asked(request, empty)
+        yield as_requested(request, empty)
 
 
 def batches(request: region_pb2.ScanRequest, batch_cells: int) -> Iterator[tuple[region_pb2.ScanBatch, bytes]]:
@@ -64,7 +64,7 @@ def batches(request: region_pb2.ScanRequest, batch_cells: int) -> Iterator[tuple
     if request.HasField("row_form"):
         for at in range(0, len(rows), batch_cells):
             part = [cell for row in rows[at : at + batch_cells] for cell in ordered if cell[0] == row]
-            yield as_asked(request, region_pb2.ScanBatch(arrow=stream_of(table_of(part)))), part[-1][0]
+            yield as_requested(request, region_pb2.ScanBatch(arrow=stream_of(table_of(part)))), part[-1][0]
         return
     for at in range(0, len(ordered), batch_cells):
         part = ordered[at : at + batch_cells]

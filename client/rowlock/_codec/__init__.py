@@ -1,1 +1,1 @@
-"""Values, keys and columns as bytes and back; whole Arrow arrays at a time."""
+"""Encodes and decodes values, keys and columns, whole Arrow arrays at a time."""

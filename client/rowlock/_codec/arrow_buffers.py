@@ -1,7 +1,7 @@
-"""Arrow arrays made from numpy buffers and taken apart again.
+"""Converts between Arrow arrays and numpy buffers.
 
-`pa.array` on Python objects imports pandas where it is installed, 1.4 s and 120 MB that nobody asked for; these
-functions don't. None of them loops over elements in Python.
+`pa.array` on Python objects imports pandas if it is installed, which costs 1.4 s and 120 MB. These functions don't
+import it, and don't loop over elements in Python.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ BINARY_BYTES_MAX = (1 << 31) - 1
 
 
 def int64_array(values: npt.NDArray[np.integer]) -> Array:
-    """Without nulls."""
-    whole = np.ascontiguousarray(values, np.int64)
-    return pa.Array.from_buffers(pa.int64(), len(whole), [None, pa.py_buffer(whole.data)])
+    """Returns an int64 array without nulls."""
+    contiguous = np.ascontiguousarray(values, np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(contiguous), [None, pa.py_buffer(contiguous.data)])
 
 
 def primitive_array(kind: pa.DataType, values: npt.NDArray[np.generic], is_valid: Bools | None) -> Array:
-    """An array of a fixed-width type from its memory; is_valid None: without nulls."""
+    """Returns an array of a fixed-width type with this memory. is_valid None: without nulls."""
     return pa.Array.from_buffers(kind, len(values), [validity(is_valid), buffer_of(values)])
 
 
 def binary_array(offsets: npt.NDArray[np.integer], data: pa.Buffer, is_valid: Bools | None = None) -> Array:
-    """From len + 1 ascending offsets into the data; raises OverflowError beyond 2 GiB."""
+    """Returns a binary array from len + 1 ascending offsets into data. Raises OverflowError beyond 2 GiB."""
     if int(offsets[-1]) > BINARY_BYTES_MAX:
         raise OverflowError(f"{int(offsets[-1])} bytes are too many for one Arrow array; use smaller batches")
     narrow = np.ascontiguousarray(offsets, np.int32)
@@ -40,13 +40,13 @@ def binary_array(offsets: npt.NDArray[np.integer], data: pa.Buffer, is_valid: Bo
 
 
 def binary_scalar(value: bytes) -> pa.BinaryScalar:
-    """One value. (`pa.scalar` would import pandas.)"""
+    """Returns one value as a scalar. (`pa.scalar` would import pandas.)"""
     scalar: pa.BinaryScalar = binary_array(np.array([0, len(value)], np.int64), pa.py_buffer(value))[0]
     return scalar
 
 
 def fixed_binary_array(values: npt.NDArray[np.generic], width: int, is_valid: Bools | None) -> Array:
-    """Each element's memory as `width` bytes."""
+    """Returns a binary array with the memory of each element, `width` bytes."""
     offsets = np.arange(0, len(values) * width + 1, width, dtype=np.int64)
     if len(values) == 0:
         offsets = np.zeros(1, np.int64)
@@ -54,27 +54,27 @@ def fixed_binary_array(values: npt.NDArray[np.generic], width: int, is_valid: Bo
 
 
 def names_array(names: list[bytes]) -> Array:
-    """A few short values; O(values) in Python."""
+    """Returns a binary array of a few short values. O(values) in Python."""
     offsets = np.cumsum([0, *map(len, names)], dtype=np.int64)
     return binary_array(offsets, pa.py_buffer(b"".join(names)))
 
 
 def validity(is_valid: Bools | None) -> pa.Buffer | None:
-    """A validity bitmap; None when all are valid."""
+    """Returns a validity bitmap; None if all elements are valid."""
     if is_valid is None or bool(is_valid.all()):
         return None
     return buffer_of(np.packbits(is_valid, bitorder="little"))
 
 
 def valid_of(array: Array) -> Bools | None:
-    """Which elements are not null; None: all."""
+    """Returns which elements are not null; None: all."""
     if array.null_count == 0:
         return None
     return bools_of(array.is_valid())
 
 
 def values_of(array: Array, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
-    """The memory of a fixed-width array, as dtype, without copying; what stands under nulls is anything."""
+    """Returns the memory of a fixed-width array as dtype, without copying. Values under nulls are undefined."""
     data = array.buffers()[1]
     if data is None or len(array) == 0:
         return np.empty(0, dtype)
@@ -83,7 +83,7 @@ def values_of(array: Array, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
 
 
 def offsets_of(array: Array) -> Ints:
-    """The len + 1 offsets of a binary array into `data_of`."""
+    """Returns the len + 1 offsets of a binary array into `data_of`."""
     data = array.buffers()[1]
     if data is None or len(array) == 0:
         return np.zeros(len(array) + 1, np.int64)
@@ -91,12 +91,16 @@ def offsets_of(array: Array) -> Ints:
 
 
 def data_of(array: Array) -> npt.NDArray[np.uint8]:
+    """Returns the data buffer of a binary array, without copying."""
     data = array.buffers()[2]
     return np.empty(0, np.uint8) if data is None else np.frombuffer(memoryview(data), np.uint8)
 
 
 def slices_of(array: Array, starts: Ints, lengths: Ints) -> Array:
-    """Of each element the `lengths` bytes from `starts` on (both relative to it and inside it). O(bytes)."""
+    """Returns a slice of each element: `lengths` bytes at `starts`, relative to the element. O(bytes).
+
+    Slices must lie inside their elements.
+    """
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     begins = offsets_of(array)[:-1] + starts
     # Byte i of the result lies at (begin of its slice) + (i - offset of its slice).
@@ -105,11 +109,12 @@ def slices_of(array: Array, starts: Ints, lengths: Ints) -> Array:
 
 
 def lengths_of(array: Array) -> Ints:
+    """Returns the length of each element of a binary array, in bytes."""
     return np.diff(offsets_of(array))
 
 
 def bools_of(array: Array) -> Bools:
-    """The elements of a boolean array; what stands under nulls is anything. (`to_numpy` would import pandas.)"""
+    """Returns a boolean array as numpy; values under nulls are undefined. (`to_numpy` would import pandas.)"""
     data = array.buffers()[1]
     if data is None or len(array) == 0:
         return np.zeros(len(array), np.bool_)
@@ -118,7 +123,7 @@ def bools_of(array: Array) -> Bools:
 
 
 def one_array(column: pa.ChunkedArray[Any] | Array) -> Array:
-    """A table's column as one array; nothing is copied if it is one chunk."""
+    """Returns a table's column as one array; copies nothing if it has one chunk."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     chunks: list[Array] = column.chunks
@@ -128,7 +133,7 @@ def one_array(column: pa.ChunkedArray[Any] | Array) -> Array:
 
 
 def first_places(array: Array, pattern: bytes) -> Ints:
-    """Where the pattern first stands in each element, -1 where it doesn't. The elements are not null."""
+    """Returns the position of the pattern in each element, -1 if it does not occur. No element may be null."""
     import pyarrow.compute as pc
 
     # The stubs only know text.
@@ -137,7 +142,7 @@ def first_places(array: Array, pattern: bytes) -> Ints:
 
 
 def joined(*parts: Array | bytes) -> Array:
-    """The parts of each element, end to end; bytes stand for themselves in every element."""
+    """Concatenates the parts element by element; a part that is bytes is the same in every element."""
     import pyarrow.compute as pc
 
     # Any: the stubs don't know that arrays and scalars can be mixed.
@@ -147,12 +152,12 @@ def joined(*parts: Array | bytes) -> Array:
 
 
 def buffer_of(values: npt.NDArray[Any]) -> pa.Buffer:
-    """The memory of an array, copied only if it has gaps."""
+    """Returns the memory of an array; copies it only if it is not contiguous."""
     return pa.py_buffer(np.ascontiguousarray(values).data)
 
 
 def cells_schema(nullable: tuple[str, ...]) -> pa.Schema:
-    """The schema of cells as they travel: row, family, qualifier, timestamp, value."""
+    """Returns the protocol's schema of cells: row, family, qualifier, timestamp, value."""
     types: dict[str, pa.DataType] = {
         "row": pa.binary(),
         "family": pa.binary(),

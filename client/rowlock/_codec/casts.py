@@ -1,9 +1,9 @@
-"""Columns of an input as the types of a mapping, refused where a value would become another one. Vectorised.
+"""Casts input columns to the types of a mapping; raises MappingError where a value would change. Vectorised.
 
-Arrow refuses most such casts itself. It makes those that are caught here: what is too large for a float becomes
-infinite, a time loses its time of day, a float is rounded to a decimal's places, every number but 0 becomes true, and
-one time becomes as many numbers as there are units that it may be kept in.
-Rounding to the nearest float, and to the decimal that a float was meant for, is no change.
+Arrow refuses most such casts itself. This module catches those that it makes: a number too large for a float becomes
+infinite, a timestamp loses its time of day, a float is rounded to a decimal's scale, every number but 0 becomes true,
+and a time becomes a number that depends on its unit. Rounding to the nearest float is allowed, and so is rounding a
+float to the decimal that it approximates.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from rowlock.errors import MappingError
 
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]  # Any: of 32 or 64 bits
 
-# A float is only near the decimal that it stands for; after some arithmetic it may be off by so many of its last bits.
+# How many units in the last place a float may differ from the decimal that it approximates, after some arithmetic.
 _LAST_BITS = 4
-# Of Arrow's widest decimal.
+# The precision of Arrow's widest decimal.
 _DIGITS_MAX = 76
 
 
 def as_type(array: Array, wanted: pa.DataType) -> Array:
-    """The values as `wanted`.
+    """Returns the array cast to `wanted`.
 
-    Raises MappingError for a value that would become another one, ArrowInvalid or ArrowNotImplementedError where Arrow
-    makes no such cast.
+    Raises MappingError for a value that would change, ArrowInvalid or ArrowNotImplementedError if Arrow can't cast it.
     """
     if array.type == wanted:
         return array
@@ -44,55 +43,53 @@ def as_type(array: Array, wanted: pa.DataType) -> Array:
     if pa.types.is_integer(wanted) or (pa.types.is_string(wanted) and pa.types.is_duration(array.type)):
         _check_no_unit(array.type)
     if pa.types.is_decimal(wanted) and pa.types.is_integer(array.type):
-        # Arrow asks a decimal for room for every number of the integer's type. The widest one has it, and is cast by
-        # its values.
+        # Arrow casts integers only to a decimal that fits every number of their type. The widest one does; Arrow then
+        # checks each value when it casts between decimals.
         array = array.cast(pa.decimal256(_DIGITS_MAX, wanted.scale))
-    made = array.cast(wanted)
-    changed = _first_changed(array, made)
+    result = array.cast(wanted)
+    changed = _first_changed(array, result)
     if changed is not None:
-        raise MappingError(f"{_text(array, changed)} would become {_text(made, changed)}")
-    return made
+        raise MappingError(f"{_text(array, changed)} would become {_text(result, changed)}")
+    return result
 
 
-def _check_no_unit(given: pa.DataType) -> None:
-    """Raises MappingError if the numbers of such an array are of a unit, which the caller of a mapping may not know."""
-    if pa.types.is_timestamp(given):
-        advice = "say TIMESTAMP in the mapping, or make the column"
-    elif pa.types.is_date64(given):
-        advice = "say DATE in the mapping, or make the column"
-    elif pa.types.is_duration(given) or pa.types.is_time(given):
+def _check_no_unit(kind: pa.DataType) -> None:
+    """Raises MappingError for times and durations: as numbers they depend on a unit that the caller may not know."""
+    if pa.types.is_timestamp(kind):
+        advice = "use TIMESTAMP in the mapping, or make the column"
+    elif pa.types.is_date64(kind):
+        advice = "use DATE in the mapping, or make the column"
+    elif pa.types.is_duration(kind) or pa.types.is_time(kind):
         advice = "make the column"
     else:
         return
-    raise MappingError(
-        f"its number depends on the unit in which the column is kept; {advice} a number of the unit that you mean"
-    )
+    raise MappingError(f"its number depends on the unit of the column; {advice} a number of the unit that you mean")
 
 
 def _text(array: Array, place: int) -> str:
-    # As Arrow writes it: Python has no nanoseconds.
+    # In Arrow's format: Python's times have no nanoseconds.
     text: str = array.slice(place, 1).cast(pa.string())[0].as_py()
     return text
 
 
-def _first_changed(array: Array, made: Array) -> int | None:
+def _first_changed(array: Array, result: Array) -> int | None:
     import pyarrow.compute as pc
 
     is_changed: Array
-    if pa.types.is_floating(made.type):
-        is_changed = pc.is_inf(made)
+    if pa.types.is_floating(result.type):
+        is_changed = pc.is_inf(result)
         if pc.any(is_changed).as_py():
             is_changed = pc.and_not(is_changed, _is_infinite(array))
-    elif pa.types.is_date(made.type) and pa.types.is_timestamp(array.type):
+    elif pa.types.is_date(result.type) and pa.types.is_timestamp(array.type):
         local: Any = array  # Any: the stubs know fewer timestamps
         if array.type.tz is not None:
-            # Arrow takes the date there.
+            # Arrow takes the date in the column's zone.
             local = pc.local_timestamp(local)
-        is_changed = pc.not_equal(made.cast(local.type), local)
-    elif pa.types.is_decimal(made.type) and pa.types.is_floating(array.type):
-        is_changed = _is_rounded(array, made)
-    elif pa.types.is_boolean(made.type) and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
-        is_changed = pc.not_equal(made.cast(array.type), array)
+        is_changed = pc.not_equal(result.cast(local.type), local)
+    elif pa.types.is_decimal(result.type) and pa.types.is_floating(array.type):
+        is_changed = _is_rounded(array, result)
+    elif pa.types.is_boolean(result.type) and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
+        is_changed = pc.not_equal(result.cast(array.type), array)
     else:
         return None
     place: int = pc.index(is_changed, True).as_py()
@@ -104,15 +101,15 @@ def _is_infinite(array: Array) -> Array:
 
     if pa.types.is_floating(array.type):
         return pc.is_inf(array)
-    # Of numbers only floats are; of text what says so, "inf" or "-Infinity".
+    # Other numbers are finite; text may say "inf" or "-Infinity".
     return pc.match_substring(array.cast(pa.string()), "inf", ignore_case=True)
 
 
-def _is_rounded(array: Array, made: Array) -> Array:
-    """Whether a float is farther from its decimal than by its last bits, or a billionth of the decimal's last place."""
+def _is_rounded(array: Array, result: Array) -> Array:
+    """Returns which floats differ from their decimals by more than _LAST_BITS, and 1e-9 of the decimal's last place."""
     floats: Floats = array.to_numpy(zero_copy_only=False)
-    back: Floats = made.cast(array.type).to_numpy(zero_copy_only=False)
-    scale: int = made.type.scale
+    back: Floats = result.cast(array.type).to_numpy(zero_copy_only=False)
+    scale: int = result.type.scale
     nearly: Floats = np.maximum(_LAST_BITS * np.spacing(np.abs(floats)), 1e-9 * 10.0**-scale)
     is_far: npt.NDArray[np.bool_] = np.abs(back - floats) > nearly
     return pa.array(is_far)

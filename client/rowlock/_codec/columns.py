@@ -1,10 +1,10 @@
-"""Rows, columns and values as callers give them, turned into bytes, and back.
+"""Converts rows, columns and values between the caller's types and bytes.
 
-A row, column or value is bytes, or str, which is encoded as UTF-8. Bytes that are not UTF-8 have a str too: each such
-byte stands in it as a lone surrogate, U+DC80 to U+DCFF, as in names of files (PEP 383), and becomes that byte again. A
-column is `family:qualifier`; the qualifier may be empty and may hold more colons. Where a whole family is allowed, its
-bare name means it. What the server would refuse whatever its configuration is refused here, in the same words and
-before anything is sent.
+A row, column or value is bytes, or str, which is encoded as UTF-8. A byte that is not UTF-8 is decoded to a lone
+surrogate, U+DC80 to U+DCFF, as in file names (PEP 383), and is encoded back to the same byte. A column is
+`family:qualifier`; the qualifier may be empty and may contain colons. Where a whole family is allowed, its bare name
+means the family. Arguments that the server refuses with any configuration are refused here, with the same messages,
+before a request is sent.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import TypeVar
 
 from rowlock.errors import InvalidArgumentError, LimitExceededError
 
-# What a table answers with: bytes, or str throughout when it was opened with an encoding.
+# The type of a table's results: bytes, or str if it was opened with an encoding.
 Text = TypeVar("Text", bytes, str)
 
 Name = bytes | str
 Value = bytes | bytearray | memoryview | str
 T = TypeVar("T")
 
-# How bytes that are no text become str, and that str bytes.
+# The error handler for bytes that are not UTF-8.
 _NO_TEXT = "surrogateescape"
 
 FAMILY_BYTES_MAX = 127
-# HBase's: a row's length fits 15 bits. The server's own limit may be lower, never higher than what it tells.
+# HBase's limit: a row's length fits 15 bits. The server's configured limit may be lower, never higher.
 ROW_BYTES_MAX = 32 * 1024 - 1
 TIMESTAMP_MAX = (1 << 63) - 2
 UINT32_MAX = (1 << 32) - 1
@@ -36,7 +36,7 @@ UINT64_MAX = (1 << 64) - 1
 
 
 def encoded_row(row: Name) -> bytes:
-    """The row as bytes; raises InvalidArgumentError if it is empty, LimitExceededError if it is too long."""
+    """Returns a row as bytes. Raises InvalidArgumentError if it is empty, LimitExceededError if it is too long."""
     if type(row) is not bytes:
         row = _encoded(row, "a row")
     if not row:
@@ -53,33 +53,33 @@ def encoded_row(row: Name) -> bytes:
 
 
 def encoded_rows(rows: Iterable[Name]) -> list[bytes]:
-    """Several rows as bytes; raises as encoded_row does, and TypeError for one row in place of a list."""
+    """Returns rows as bytes. Raises as encoded_row does, and TypeError for a single row in place of a list."""
     return [encoded_row(row) for row in listed("rows", "rows", rows)]
 
 
-def listed(name: str, what: str, given: Iterable[T], one: type | UnionType = bytes | str) -> Iterable[T]:
-    """What was given as the argument `name`; raises TypeError for `one` in place of a list, and for what is no list."""
-    if isinstance(given, one):
-        raise TypeError(f"{name} is a list of {what}, not one: [{given!r:.200}]")
-    if not isinstance(given, Iterable):
-        raise TypeError(f"{name} is a list of {what}, not {type(given).__name__}")
-    return given
+def listed(name: str, what: str, argument: Iterable[T], one: type | UnionType = bytes | str) -> Iterable[T]:
+    """Returns the argument `name`. Raises TypeError unless it is iterable, or for a single `one` in place of a list."""
+    if isinstance(argument, one):
+        raise TypeError(f"{name} is a list of {what}, not one: [{argument!r:.200}]")
+    if not isinstance(argument, Iterable):
+        raise TypeError(f"{name} is a list of {what}, not {type(argument).__name__}")
+    return argument
 
 
-def is_pair(given: object) -> bool:
-    """Whether it is a sequence of two, and not a str of two letters, which could be taken apart like one."""
-    return isinstance(given, Sequence) and not isinstance(given, bytes | str) and len(given) == 2
+def is_pair(value: object) -> bool:
+    """Returns whether it is a sequence of two elements, but not a str or bytes of length 2."""
+    return isinstance(value, Sequence) and not isinstance(value, bytes | str) and len(value) == 2
 
 
 def encoded_bound(bound: Name | None) -> bytes:
-    """A bound of a range as bytes; None and empty mean "no bound"."""
+    """Returns a bound of a range as bytes; None and empty mean "no bound"."""
     if bound is None:
         return b""
     return bound if type(bound) is bytes else _encoded(bound, "a bound of rows")
 
 
 def encoded_value(value: Value) -> bytes:
-    """The value as bytes; raises TypeError for anything but bytes and str, naming what to use for numbers."""
+    """Returns a value as bytes. Raises TypeError unless it is bytes or str; the message says how to store numbers."""
     if type(value) is bytes:
         return value
     if isinstance(value, str):
@@ -100,11 +100,11 @@ def encoded_value(value: Value) -> bytes:
 
 
 def parse_column(column: Name) -> tuple[bytes, bytes | None]:
-    """(family, qualifier), qualifier None when only a family is named.
+    """Returns (family, qualifier); qualifier is None if only a family is named.
 
     Raises InvalidArgumentError if the family's name is malformed, TypeError if it is neither bytes nor str.
     """
-    # What can't be hashed is not looked up: a dict, say.
+    # Not by the cache alone: an unhashable argument, like a dict, needs its own error.
     return _parsed(column if isinstance(column, bytes | str) else _encoded(column, "a column"))
 
 
@@ -117,32 +117,32 @@ def _parsed(column: Name) -> tuple[bytes, bytes | None]:
 
 
 def parse_cell_column(column: Name) -> tuple[bytes, bytes]:
-    """(family, qualifier) of one column; raises as parse_column, and InvalidArgumentError if only a family is named."""
+    """Returns (family, qualifier). Raises as parse_column, and InvalidArgumentError if only a family is named."""
     return parse_cell_key(column if isinstance(column, bytes | str) else _encoded(column, "a column"))
 
 
 @lru_cache(maxsize=4096)
 def parse_cell_key(column: Name) -> tuple[bytes, bytes]:
-    """The same of a key of a dict, which can be looked up as it is: the hot path of puts."""
+    """Does what parse_cell_column does, for the key of a dict, which is hashable: the hot path of puts."""
     family, qualifier = parse_column(column)
     if qualifier is None:
         raise InvalidArgumentError(
-            f"{column!r} names a family, and one column is needed: 'family:qualifier', {column!r} with a ':' for the "
-            "empty qualifier"
+            f"{column!r} names a family, and a column is required: 'family:qualifier', or {column!r} with a ':' for "
+            "the empty qualifier"
         )
     return family, qualifier
 
 
 def encoded_family(name: Name) -> bytes:
-    """A family's name, with or without the colon behind it; raises InvalidArgumentError if it can't be one."""
+    """Returns a family's name as bytes, without a trailing colon. Raises InvalidArgumentError if it is malformed."""
     encoded = _encoded(name, "the name of a family")
     family = encoded.removesuffix(b":")
     check_family(family, encoded, "the name of a family")
     return family
 
 
-def check_family(family: bytes, given: bytes, what: str = "a column, 'family:qualifier'") -> None:
-    """Raises InvalidArgumentError unless it can be a family's name; `given` is what the caller gave for `what`."""
+def check_family(family: bytes, argument: bytes, what: str = "a column, 'family:qualifier'") -> None:
+    """Raises InvalidArgumentError unless the family's name is valid. argument, what: for the message."""
     if not family:
         reason = "the family is empty"
     elif len(family) > FAMILY_BYTES_MAX:
@@ -150,14 +150,14 @@ def check_family(family: bytes, given: bytes, what: str = "a column, 'family:qua
     elif family.startswith(b"."):
         reason = "the family starts with '.'"
     elif any(byte < 32 or byte == 127 or byte in b":/\\" for byte in family):
-        reason = "the family holds a control character, ':', '/' or '\\'"
+        reason = "the family has a control character, ':', '/' or '\\'"
     else:
         return
-    raise InvalidArgumentError(f"{given[:200]!r} is not {what}: {reason}")
+    raise InvalidArgumentError(f"{argument[:200]!r} is not {what}: {reason}")
 
 
 def check_timestamp(timestamp: int | None) -> None:
-    """Raises InvalidArgumentError unless it is None or milliseconds since the epoch in range; TypeError if no int."""
+    """Raises InvalidArgumentError unless it is None or 0 to TIMESTAMP_MAX (milliseconds), TypeError if it is no int."""
     if timestamp is None:
         return
     if not isinstance(timestamp, int) or isinstance(timestamp, bool):
@@ -166,33 +166,33 @@ def check_timestamp(timestamp: int | None) -> None:
         raise InvalidArgumentError(f"a timestamp is 0 to {TIMESTAMP_MAX} milliseconds since the epoch, not {timestamp}")
 
 
-def check_number(name: str, number: int, least: int, most: int) -> None:
-    """Raises InvalidArgumentError unless it is at least `least` and at most `most`, TypeError if it is no int."""
+def check_number(name: str, number: int, minimum: int, maximum: int) -> None:
+    """Raises InvalidArgumentError unless minimum <= number <= maximum, TypeError if it is no int."""
     check_int(name, number)
-    if not least <= number <= most:
-        raise InvalidArgumentError(f"{name} is {least} to {most}, not {number}")
+    if not minimum <= number <= maximum:
+        raise InvalidArgumentError(f"{name} is {minimum} to {maximum}, not {number}")
 
 
 def check_int(name: str, number: int) -> None:
-    """Raises TypeError if it is no int."""
+    """Raises TypeError unless it is an int, and no bool."""
     if not isinstance(number, int) or isinstance(number, bool):
         raise TypeError(f"{name} is an int, not {type(number).__name__}")
 
 
 def prefix_stop(prefix: bytes) -> bytes:
-    """The first row after all that start with the prefix; empty when there is none."""
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else b""
+    """Returns the first row after all rows with the prefix; empty if there is none."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else b""
 
 
 def decoder(encoding: str) -> Callable[[bytes], str]:
-    """Decodes answers, whatever they are; raises InvalidArgumentError for anything but UTF-8, as which str is sent."""
+    """Returns a function that decodes any bytes. Raises InvalidArgumentError unless the encoding is UTF-8."""
     try:
         is_utf_8 = codecs.lookup(encoding).name == "utf-8"
     except (LookupError, TypeError):
         is_utf_8 = False
     if not is_utf_8:
-        raise InvalidArgumentError(f"the encoding of a table is 'utf-8', as which str is sent, and not {encoding!r}")
+        raise InvalidArgumentError(f"the encoding of a table is 'utf-8' or None, not {encoding!r}")
     return _text
 
 

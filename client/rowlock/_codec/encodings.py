@@ -1,15 +1,15 @@
-"""How typed values become a cell's bytes and back, whole Arrow arrays at a time.
+"""Encodings of typed values as bytes, for whole Arrow arrays.
 
 binary   HBase's: numbers big-endian in two's complement or IEEE 754, text UTF-8, boolean one byte (ff is true, 00 is
          false), decimal 4 bytes of scale and the unscaled number in as few bytes as it needs; date 4 bytes of days,
          timestamp 8 bytes of microseconds, both since the epoch
 millis   date and timestamp as HBase's Spark connectors write them: 8 bytes of milliseconds since the epoch
-text     what one would type: 15, -1.5, true, 2013-01-31, 2013-01-31T05:00:00 (UTC; a fraction only if there is one);
+text     readable text: 15, -1.5, true, 2013-01-31, 2013-01-31T05:00:00 (UTC; a fraction only if there is one);
          a timestamp is also read with its zone, Z or +02:00
-ordered  for keys: bytes that order as the values do, see below; fixed width but for string and binary
+ordered  for keys: bytes that sort as the values do, see below; fixed width except string and binary
 
-In `ordered` signed numbers have their sign bit turned over; negative floats have every bit turned over. String and
-binary are taken as they are at the end of a key; elsewhere each 00 becomes 00 ff and 00 00 ends the value.
+In `ordered` the sign bit of signed numbers is inverted, and so is every bit of negative floats. String and binary are
+unchanged at the end of a key; elsewhere each 00 becomes 00 ff, and 00 00 ends the value.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rowlock._codec.arrow_buffers import (
 )
 from rowlock.errors import MappingError
 
-Numbers: TypeAlias = npt.NDArray[Any]  # Any: numbers of whatever type is encoded
+Numbers: TypeAlias = npt.NDArray[Any]  # Any: numbers of the encoded type
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 _MILLIS_PER_DAY = 86_400_000
 _MICROS_PER_DAY = _MILLIS_PER_DAY * 1000
@@ -45,9 +45,10 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """encode: an array of `arrow` to binary; decode: back. Nulls stay nulls. Both raise MappingError.
+    """Encodes and decodes arrays of one Arrow type.
 
-    width: bytes of every encoded value; None when they differ.
+    encode: converts an array of `arrow` to binary; decode: converts it back. Nulls stay nulls. Both raise MappingError.
+    width: the size of an encoded value in bytes; None if sizes differ.
     """
 
     arrow: pa.DataType
@@ -63,7 +64,10 @@ def fixed_codec(
     to_stored: Callable[[Numbers], Numbers] = lambda values: values,
     from_stored: Callable[[Numbers], Numbers] = lambda values: values,
 ) -> Codec:
-    """memory: numpy's type of the array's memory; stored: of the encoded bytes, big-endian."""
+    """Returns the codec of a fixed-width type.
+
+    memory: numpy's type of the array's memory. stored: of the encoded bytes, big-endian.
+    """
     width = np.dtype(stored).itemsize
 
     def encode(array: Array) -> Array:
@@ -78,7 +82,7 @@ def fixed_codec(
 
 
 def fixed_bytes(array: Array, width: int) -> bytes:
-    """The values' bytes in a row, zeros for nulls; raises MappingError unless all others have `width` bytes."""
+    """Returns the concatenated values, zeros for nulls. Raises MappingError unless all others have `width` bytes."""
     lengths = lengths_of(array)
     is_valid = valid_of(array)
     is_wrong = lengths != width
@@ -99,7 +103,7 @@ def fixed_bytes(array: Array, width: int) -> bytes:
 
 
 def first_refused(decode: Callable[[Array], Array], values: Array) -> int:
-    """The place of the first value that `decode` refuses, found by halving; it refuses one at least."""
+    """Returns the index of the first value that `decode` refuses, by bisection. There must be one."""
     start, stop = 0, len(values)
     while stop - start > 1:
         middle = (start + stop) // 2
@@ -113,7 +117,7 @@ def first_refused(decode: Callable[[Array], Array], values: Array) -> int:
 
 
 def bytes_codec(arrow: pa.DataType) -> Codec:
-    """string and binary, as they are; raises MappingError for text that is not UTF-8."""
+    """Returns the codec of string and binary, unchanged. Decoding raises MappingError for text that is not UTF-8."""
 
     def decode(array: Array) -> Array:
         try:
@@ -125,7 +129,7 @@ def bytes_codec(arrow: pa.DataType) -> Codec:
 
 
 def terminated_codec(arrow: pa.DataType) -> Codec:
-    """string and binary in front of other components of an ordered key."""
+    """Returns the codec of string and binary before other parts of an ordered key."""
     plain = bytes_codec(arrow)
 
     def encode(array: Array) -> Array:
@@ -137,14 +141,14 @@ def terminated_codec(arrow: pa.DataType) -> Codec:
     def decode(array: Array) -> Array:
         import pyarrow.compute as pc
 
-        # The terminator was taken off by whoever found it.
+        # Without the terminator, which decoded_keys has removed.
         return plain.decode(pc.replace_substring(array, b"\0\xff", b"\0"))
 
     return Codec(arrow, None, encode, decode)
 
 
 def text_codec(arrow: pa.DataType) -> Codec:
-    """Numbers, booleans, dates and timestamps as text."""
+    """Returns the codec of numbers, booleans, dates and timestamps as text."""
 
     def encode(array: Array) -> Array:
         import pyarrow.compute as pc
@@ -169,10 +173,10 @@ def text_codec(arrow: pa.DataType) -> Codec:
 
 
 def timestamps_of_text(text: Array) -> Array:
-    """TIMESTAMPs of strings as ISO 8601 has them, in UTC where no zone is named; raises ArrowInvalid for others."""
+    """Parses ISO 8601 timestamps; those without a zone are UTC. Raises ArrowInvalid for other strings."""
     import pyarrow.compute as pc
 
-    # Arrow reads either all with a zone or all without one.
+    # Arrow parses an array only if all strings have a zone, or none has.
     has_zone = pc.match_substring_regex(text, r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$")
     none = pa.scalar(None, text.type)
     without = pc.if_else(has_zone, none, text).cast(pa.timestamp("us")).cast(pa.int64()).cast(TIMESTAMP)
@@ -180,7 +184,7 @@ def timestamps_of_text(text: Array) -> Array:
 
 
 def _check_years(array: Array) -> None:
-    """Raises MappingError for dates and timestamps outside of the years that text has digits for and is read with."""
+    """Raises MappingError for dates and timestamps outside of the years 0001 to 9999, which text can represent."""
     if pa.types.is_timestamp(array.type):
         days: Numbers = values_of(array, np.int64) // _MICROS_PER_DAY
     elif pa.types.is_date(array.type):
@@ -191,34 +195,36 @@ def _check_years(array: Array) -> None:
     is_outside = ((days < _FIRST_DAY) | (days > _LAST_DAY)) & (True if is_valid is None else is_valid)
     if is_outside.any():
         index = int(np.flatnonzero(is_outside)[0])
-        raise MappingError(f"value {index} lies outside of the years 0001 to 9999; 'text' holds no others")
+        raise MappingError(f"value {index} lies outside of the years 0001 to 9999 that 'text' can represent")
 
 
-def _turned(bits: npt.NDArray[Any]) -> Numbers:
-    """Floats' bits, ordered as unsigned numbers."""
+def _ordered_bits(bits: npt.NDArray[Any]) -> Numbers:
+    """Maps the bits of floats to unsigned numbers in the same order."""
     sign = bits.dtype.type(1 << (bits.dtype.itemsize * 8 - 1))
     return np.where(bits & sign, ~bits, bits | sign)
 
 
-def _turned_back(bits: npt.NDArray[Any]) -> Numbers:
+def _float_bits(bits: npt.NDArray[Any]) -> Numbers:
+    """The inverse of _ordered_bits."""
     sign = bits.dtype.type(1 << (bits.dtype.itemsize * 8 - 1))
     return np.where(bits & sign, bits & ~sign, ~bits)
 
 
 def ordered_integer_codec(arrow: pa.DataType, width: int) -> Codec:
-    """Signed integers, dates and timestamps with the sign bit turned over."""
+    """Returns the `ordered` codec of signed integers, dates and timestamps: the sign bit is inverted."""
     memory, stored = np.dtype(f"u{width}"), np.dtype(f">u{width}")
     sign = memory.type(1 << (width * 8 - 1))
     return fixed_codec(arrow, memory, stored, lambda values: values ^ sign, lambda values: values.astype(memory) ^ sign)
 
 
 def ordered_float_codec(arrow: pa.DataType, width: int) -> Codec:
+    """Returns the `ordered` codec of floats."""
     memory, stored = np.dtype(f"u{width}"), np.dtype(f">u{width}")
-    return fixed_codec(arrow, memory, stored, _turned, lambda values: _turned_back(values.astype(memory)))
+    return fixed_codec(arrow, memory, stored, _ordered_bits, lambda values: _float_bits(values.astype(memory)))
 
 
 def boolean_codec(true: int) -> Codec:
-    """One byte; anything but 0 reads as true."""
+    """Returns the codec of booleans: one byte, `true` for true, 0 for false. Any byte but 0 decodes to true."""
 
     def encode(array: Array) -> Array:
         values = values_of(array.cast(pa.int8()), np.int8)
@@ -232,10 +238,13 @@ def boolean_codec(true: int) -> Codec:
 
 
 def millis_codec(arrow: pa.DataType) -> Codec:
-    """8 bytes of milliseconds; a time between two milliseconds, and more than `arrow` holds, raise MappingError."""
+    """Returns the codec of dates and timestamps as 8 bytes of milliseconds.
+
+    Encoding raises MappingError for a fraction of a millisecond, decoding for a number outside of `arrow`'s range.
+    """
     is_date = pa.types.is_date(arrow)
     inner = fixed_codec(pa.int64(), np.int64, ">i8")
-    # What comes out in `arrow`'s own unit, days or microseconds, fits its memory.
+    # The limits in milliseconds: numbers that fit in `arrow`'s own unit, days or microseconds.
     ends = np.iinfo(np.int32) if is_date else np.iinfo(np.int64)
     memory = ends.dtype
     lowest = ends.min * _MILLIS_PER_DAY if is_date else -(ends.max // 1000)
@@ -249,7 +258,9 @@ def millis_codec(arrow: pa.DataType) -> Codec:
         is_between = (values % 1000 != 0) & (True if is_valid is None else is_valid)
         if is_between.any():
             index = int(np.flatnonzero(is_between)[0])
-            raise MappingError(f"value {index} is no whole millisecond; leave 'millis' out to keep microseconds")
+            raise MappingError(
+                f"value {index} has a fraction of a millisecond; leave out 'millis' to store microseconds"
+            )
         return inner.encode(primitive_array(pa.int64(), values // 1000, is_valid))
 
     def decode(array: Array) -> Array:
@@ -258,7 +269,7 @@ def millis_codec(arrow: pa.DataType) -> Codec:
         is_outside = (millis < lowest) | (millis > highest)
         if is_outside.any():
             found = int(millis[np.flatnonzero(is_outside)[0]])
-            raise MappingError(f"a value has more milliseconds than {arrow} holds: {found}")
+            raise MappingError(f"a value has more milliseconds than fit {arrow}: {found}")
         values = millis // _MILLIS_PER_DAY if is_date else millis * 1000
         return primitive_array(arrow, values.astype(memory), valid_of(array))
 

@@ -1,20 +1,20 @@
-r"""Keys and values as text and back: printable UTF-8 stands for itself, every other byte is \xNN.
+r"""Converts keys and values to text and back: printable UTF-8 is unchanged, every other byte becomes \xNN.
 
-A backslash is written twice. The text of any bytes reads back as those bytes, holds no tab and no line break, and is
-unique, so that it can stand in tab-separated lines and be compared as text.
+A backslash is doubled. The text of any bytes converts back to those bytes, has no tab and no line break, and is unique.
+So it can be used in tab-separated lines and compared as text.
 """
 
 from __future__ import annotations
 
 import re
 
-# But for the surrogates that the operating system makes.
+# Lone surrogates, except those that the operating system makes of undecodable bytes.
 _HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|\\|.|$)", re.DOTALL)
 
 
 class EscapeError(ValueError):
-    """A backslash that starts no escape, or a character that no text has; `position` counts characters from 0."""
+    """A malformed escape, or a lone surrogate. position: its index, in characters from 0."""
 
     def __init__(self, text: str, position: int) -> None:
         is_escape = text[position] == "\\"
@@ -23,7 +23,7 @@ class EscapeError(ValueError):
             + (
                 r"after a backslash write xNN (a byte in hexadecimal) or a second backslash"
                 if is_escape
-                else r"half of a pair that UTF-16 makes of one; write its bytes as \xNN"
+                else r"half of a surrogate pair; write its bytes as \xNN"
             )
         )
         self.text = text
@@ -31,7 +31,7 @@ class EscapeError(ValueError):
 
 
 def escaped(data: bytes) -> str:
-    """Text of `data`."""
+    """Returns bytes as text."""
     # Undecodable bytes arrive as the lone surrogates U+DC80 to U+DCFF, which aren't printable.
     text = data.decode("utf-8", "surrogateescape")
     if text.isprintable() and "\\" not in text:
@@ -40,9 +40,9 @@ def escaped(data: bytes) -> str:
 
 
 def unescaped(text: str) -> bytes:
-    """The bytes that `text` stands for; EscapeError if it is malformed.
+    """Returns the bytes of a text. Raises EscapeError if it is malformed.
 
-    Surrogates that the operating system made of undecodable arguments become the bytes that they were.
+    Surrogates that the operating system made of undecodable bytes become those bytes again.
     """
     if wrong := _HALF.search(text):
         raise EscapeError(text, wrong.start())
@@ -63,7 +63,7 @@ def unescaped(text: str) -> bytes:
 
 
 def typed(text: str) -> str:
-    """What somebody typed, in quotes, with the backslashes that it has; as Python writes it if it can't be printed."""
+    """Returns user input in quotes, with single backslashes; Python's repr if it is not printable."""
     return repr(text).replace("\\\\", "\\") if text.isprintable() else repr(text)
 
 

@@ -1,4 +1,4 @@
-"""Composite keys: the parts of a mapping's key joined into rows, and rows taken apart again. Vectorised."""
+"""Encodes and decodes composite keys: the parts of a mapping's key to rows, and back. Vectorised."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TERMINATOR = b"\0\0"
 
 
 def encoded_keys(mapping: Mapping, columns: Sequence[Array]) -> Array:
-    """The rows of the key's columns, given in the mapping's order; raises MappingError for nulls and empty keys."""
+    """Returns rows from the key's columns, in the mapping's order. Raises MappingError for nulls and empty keys."""
     parts: list[Array] = []
     for part, array in zip(mapping.keys, columns, strict=True):
         if array.null_count:
@@ -41,7 +41,7 @@ def encoded_keys(mapping: Mapping, columns: Sequence[Array]) -> Array:
 
 
 def _encoded_part(mapping: Mapping, part: MappedColumn, array: Array) -> Array:
-    """One part with what ends it."""
+    """Returns one part with its separator or terminator."""
     try:
         encoded = part.codec.encode(array)
     except MappingError as error:
@@ -53,7 +53,7 @@ def _encoded_part(mapping: Mapping, part: MappedColumn, array: Array) -> Array:
     if holds_separator.any():
         index = int(np.flatnonzero(holds_separator)[0])
         raise MappingError(
-            f"the key column {part.name!r} holds the separator {mapping.separator.decode()!r} in row {index}: "
+            f"the key column {part.name!r} has the separator {mapping.separator.decode()!r} in row {index}: "
             f"{encoded[index].as_py()[:100]!r}; choose another one ('; separator=#' at the end of the mapping), or "
             "make the column 'ordered'"
         )
@@ -61,7 +61,7 @@ def _encoded_part(mapping: Mapping, part: MappedColumn, array: Array) -> Array:
 
 
 def decoded_keys(mapping: Mapping, rows: Array) -> list[Array]:
-    """The key's columns in the mapping's order; raises MappingError for a row that is not such a key."""
+    """Returns the key's columns, in the mapping's order. Raises MappingError for a row that is not such a key."""
     if len(mapping.keys) == 1:
         return [_decoded_part(mapping.keys[0], rows, rows)]
     lengths = lengths_of(rows)
@@ -79,7 +79,7 @@ def decoded_keys(mapping: Mapping, rows: Array) -> list[Array]:
 
 
 def _end_of_part(mapping: Mapping, part: MappedColumn, rows: Array, position: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-    """Where a part that begins at `position` ends, and where the next one begins."""
+    """Returns where a part that starts at `position` ends, and where the next part starts."""
     if part.encoding != "text" and part.codec.width is not None:
         end = position + part.codec.width
         is_short = end > lengths
@@ -100,10 +100,10 @@ def _decoded_part(part: MappedColumn, taken: Array, rows: Array) -> Array:
     try:
         return part.codec.decode(taken)
     except MappingError as refused:
-        place, why = first_unreadable(part, taken, refused)
+        place, reason = first_unreadable(part, taken, refused)
         row: bytes = rows[place].as_py()
         raise MappingError(
-            f"the key column {part.name!r} of row {row[:100]!r} can't be read as {part.type_text}: {why}", row=row
+            f"the key column {part.name!r} of row {row[:100]!r} can't be read as {part.type_text}: {reason}", row=row
         ) from refused
 
 

@@ -1,8 +1,8 @@
-"""Rows of typed columns turned into cells, and back from row form, by a mapping. Vectorised: no loop over cells.
+"""Converts typed rows into cells, and the row form back into typed rows, by a mapping. No loop over cells.
 
-Forth: of N rows and C value columns all encoded values stand column by column in one array; taking them row by row
-gives cells in the rows' order, so rows that are sorted stay so. A row's cells are ordered by family and qualifier.
-Back: the server answers one row a line (row_form.py), so that only the bytes are left to be read as values.
+Rows to cells: the encoded values of N rows and C value columns lie column by column in one array. Taking them row by
+row gives cells in the order of the rows, so sorted rows give sorted cells. A row's cells are ordered by family and
+qualifier. Back: the server returns the row form (row_form.py), so only the values are left to decode.
 """
 
 from __future__ import annotations
@@ -27,39 +27,40 @@ from rowlock._codec.unreadable import first_unreadable
 from rowlock.errors import MappingError
 from rowlock.mapping import MappedColumn, Mapping
 
-# What BulkPut takes. A null timestamp is stamped by the server; a null value deletes.
+# The schema of BulkPut. A null timestamp means the server's clock; a null value is a delete.
 BULK_SCHEMA = cells_schema(nullable=("timestamp", "value"))
 
 
 class ColumnsRefusedError(MappingError):
-    """Such columns can't be written, whatever is in them; the message names no row. Callers see a MappingError."""
+    """The columns can't be written with any values, so the message names no row. Callers see a MappingError."""
 
 
 def cells_from_rows(
     batch: pa.RecordBatch, mapping: Mapping, timestamp: int | None, *, nulls_delete: bool = False
 ) -> pa.RecordBatch:
-    """Cells of BULK_SCHEMA, in the order of the rows; a null gives no cell, or, with nulls_delete, one that deletes.
+    """Returns cells of BULK_SCHEMA, in the order of the rows.
 
-    Raises MappingError when a column is missing, or a value does not fit.
+    A null gives no cell or, with nulls_delete, a delete. Raises MappingError for a missing column or a value that does
+    not fit, OverflowError beyond 2 GiB.
     """
     import pyarrow.compute as pc
 
     keys = keys_of_rows(batch, mapping)
     columns = sorted(mapping.values, key=lambda column: (column.family, column.qualifier))
     if not columns:
-        raise ColumnsRefusedError(f"{mapping!r} has only a key; a row exists by having at least one cell")
+        raise ColumnsRefusedError(f"{mapping!r} has only a key; a row needs at least one cell")
     encoded = [_encoded(batch, column, keys) for column in columns]
     if sum(array.nbytes for array in encoded) > BINARY_BYTES_MAX:
-        raise OverflowError("a batch of more than 2 GiB can't be turned into cells; use smaller ones")
+        raise OverflowError("can't convert a batch of more than 2 GiB into cells; use smaller batches")
     row_count, column_count = batch.num_rows, len(columns)
-    # Cell i, row by row, is of row i // C and column i % C, and its value stands at (i % C) * N + i // C.
+    # Cell i, row by row, has row i // C and column i % C; its value is at (i % C) * N + i // C.
     cell = np.arange(row_count * column_count, dtype=np.int64)
     row_of, column_of = cell // column_count, cell % column_count
     value_at = column_of * row_count + row_of
     values = pa.concat_arrays(encoded)
     if values.null_count and not nulls_delete:
-        is_there = bools_of(values.is_valid())[value_at]
-        row_of, column_of, value_at = row_of[is_there], column_of[is_there], value_at[is_there]
+        is_present = bools_of(values.is_valid())[value_at]
+        row_of, column_of, value_at = row_of[is_present], column_of[is_present], value_at[is_present]
     families = names_array([column.family for column in columns])
     qualifiers = names_array([column.qualifier for column in columns])
     place = int64_array(column_of)
@@ -74,14 +75,14 @@ def cells_from_rows(
 
 
 def keys_of_rows(batch: pa.RecordBatch, mapping: Mapping) -> Array:
-    """The rows' keys as bytes; raises MappingError when one is null, empty or does not fit."""
+    """Returns the rows' keys as bytes. Raises MappingError if one is null, empty or does not fit."""
     return encoded_keys(mapping, [_typed_part(batch, part) for part in mapping.keys])
 
 
 def rows_from_form(form: pa.Table | pa.RecordBatch, mapping: Mapping) -> pa.Table:
-    """Rows of the mapping's schema from rows in row form, whose columns are the mapping's values in their order.
+    """Decodes rows in row form, whose columns are the mapping's values in order, to the mapping's schema.
 
-    Text and bytes stay where they are. Raises MappingError when a row or value can't be read.
+    Does not copy text and bytes. Raises MappingError if a key or value can't be decoded.
     """
     rows = one_array(form.column(0))
     parts = dict(zip(mapping.keys, decoded_keys(mapping, rows), strict=True))
@@ -94,7 +95,7 @@ def rows_from_form(form: pa.Table | pa.RecordBatch, mapping: Mapping) -> pa.Tabl
 
 
 def _typed(batch: pa.RecordBatch, column: MappedColumn) -> Array:
-    """A column of the input as the mapping's type."""
+    """Returns a column of the input cast to the mapping's type."""
     if batch.schema.get_field_index(column.name) < 0:
         names = batch.schema.names
         what = "is in the data more than once" if column.name in names else "is not in the data"
@@ -141,7 +142,7 @@ def _encoded_values(batch: pa.RecordBatch, column: MappedColumn) -> Array:
 
 
 def _refused(batch: pa.RecordBatch, column: MappedColumn, refused: MappingError) -> tuple[int, MappingError]:
-    """The first row whose value can't be written, and why; raises `refused` if no row is at fault, but the types."""
+    """Returns the first row whose value can't be written, and its error. Raises `refused` if no single row is wrong."""
 
     def encode(values: Array) -> Array:
         return _encoded_values(pa.RecordBatch.from_arrays([values], [column.name]), column)
@@ -157,20 +158,20 @@ def _refused(batch: pa.RecordBatch, column: MappedColumn, refused: MappingError)
     try:
         encode(values.slice(place, 1))
     except MappingError as error:
-        # Of this value alone: Arrow tells of the last one that it can't read.
+        # The error of this value alone: Arrow's message names the last bad value of an array.
         return place, error
     raise refused
 
 
 def _shown(values: Array, place: int) -> str:
-    """The value, shortened, also one that Python has no object for."""
+    """Returns a value for a message, shortened; also a value that Python can't represent."""
     one = values.slice(place, 1)
     if isinstance(one.type, pa.DictionaryType):
         one = one.cast(one.type.value_type)
     try:
         value: object = one[0].as_py()
     except (ValueError, OverflowError):
-        # A date or time of a far year.
+        # A date or time beyond Python's years.
         number = one.view(pa.int32() if one.type == pa.date32() else pa.int64())
         return f"{number[0]} ({one.type})"
     return f"{value!r:.100}" if isinstance(value, bytes | str) else f"{value!s:.100}"
@@ -180,11 +181,11 @@ def _decoded(column: MappedColumn, values: Array, rows: Array) -> Array:
     try:
         return column.codec.decode(values)
     except MappingError as refused:
-        place, why = first_unreadable(column, values, refused)
+        place, reason = first_unreadable(column, values, refused)
         row: bytes = rows[place].as_py()
         raise MappingError(
             f"{column.column.decode(errors='backslashreplace')} of row {row[:100]!r} can't be read as "
-            f"{column.type_text} {column.encoding}: {why}",
+            f"{column.type_text} {column.encoding}: {reason}",
             row=row,
             family=column.family,
             qualifier=column.qualifier,

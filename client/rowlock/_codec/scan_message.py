@@ -1,8 +1,8 @@
-"""A batch of a scan as it comes: the message's fields, its Arrow bytes where they are.
+"""Parses a ScanBatch without copying its Arrow bytes.
 
-Protobuf would copy these bytes twice, once when it reads the message and once when the field is asked for, which is
-most of what reading in bulk costs a client. So the message's outer frame is read by hand: it is a run of fields, each a
-tag and its value, in any order and number. All but the Arrow field goes to protobuf.
+Protobuf would copy them twice: once to parse the message, and once at the access to the field. These copies were most
+of the client's cost of a bulk read. So this module parses the outer message by hand: a sequence of fields, each a tag
+and a value, in any order and number. It gives all fields but `arrow` to protobuf.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 @dataclass(frozen=True, slots=True)
 class ScanMessage:
-    """A ScanBatch; `arrow` keeps the bytes of the whole message."""
+    """A ScanBatch. `arrow` is a slice, which keeps the bytes of the whole message in memory."""
 
     arrow: pa.Buffer
     row_continues: bool
@@ -29,25 +29,25 @@ class ScanMessage:
 
 
 def parse_scan_message(data: bytes) -> ScanMessage:
-    """The message; raises DecodeError for bytes that are none."""
-    whole = pa.py_buffer(data)
-    arrow = whole.slice(0, 0)
-    rest: list[bytes] = []
+    """Returns the parsed message. Raises DecodeError for malformed bytes."""
+    message = pa.py_buffer(data)
+    arrow = message.slice(0, 0)
+    other_fields: list[bytes] = []
     place = 0
     while place < len(data):
         tag, value = _varint(data, place)
         start, stop = _value_bounds(data, tag & 7, value)
         if tag >> 3 == _ARROW_FIELD and tag & 7 == _BYTES:
-            arrow = whole.slice(start, stop - start)
+            arrow = message.slice(start, stop - start)
         else:
-            rest.append(data[place:stop])
+            other_fields.append(data[place:stop])
         place = stop
-    fields = region_pb2.ScanBatch.FromString(b"".join(rest))
+    fields = region_pb2.ScanBatch.FromString(b"".join(other_fields))
     return ScanMessage(arrow, fields.row_continues, fields.read_point, fields.row_count, fields.row_reached)
 
 
 def _value_bounds(data: bytes, wire_type: int, place: int) -> tuple[int, int]:
-    """Where the value of a field lies, after its length if it has one."""
+    """Returns where the value of a field lies, after its length if it has one."""
     if wire_type == _VARINT:
         bounds = place, _varint(data, place)[1]
     elif wire_type == _BYTES:
@@ -63,7 +63,7 @@ def _value_bounds(data: bytes, wire_type: int, place: int) -> tuple[int, int]:
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number of 7 bits a byte, least first, and where it ends."""
+    """Returns a number, 7 bits per byte, least significant first, and where it ends."""
     number = shift = 0
     while True:
         if place >= len(data) or shift > 63:

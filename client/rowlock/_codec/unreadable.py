@@ -1,4 +1,4 @@
-"""Stored bytes that can't be read as a mapping says: which value, why, and what helps."""
+"""Error messages for stored bytes that a mapping can't decode: the value, the reason and the remedy."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rowlock.mapping import MappedColumn
 
 
 def first_unreadable(column: MappedColumn, stored: Array, refused: MappingError) -> tuple[int, str]:
-    """The place of the first value that the column's codec refuses, and what it says of that value alone.
+    """Returns the index of the first value that the column's codec refuses, and the message for that value alone.
 
-    refused: what it said of all of them, where Arrow tells of the last one that it can't read.
+    refused: the error of the whole array, in which Arrow names the last bad value.
     """
     place = first_refused(column.codec.decode, stored)
     value = stored.slice(place, 1)
@@ -23,11 +23,11 @@ def first_unreadable(column: MappedColumn, stored: Array, refused: MappingError)
 
 
 def _advice(column: MappedColumn, value: Array) -> str:
-    """What reads the value, if it is text of the column's type; empty if it is not."""
+    """Returns advice to use 'text', if the value is text of the column's type; else an empty string."""
     try:
         text_codec(column.codec.arrow).decode(value)
     except MappingError:
         return ""
     target = ":key" if column.is_key else column.column.decode(errors="backslashreplace")
     instead = "" if column.encoding == "binary" else f" instead of {column.encoding!r}"
-    return f"; it is {column.type_text} as text: say 'text' behind {target} in the mapping{instead}"
+    return f"; it is {column.type_text} as text: write 'text' after {target} in the mapping{instead}"

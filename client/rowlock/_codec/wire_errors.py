@@ -1,4 +1,4 @@
-"""Turns what arrives into this package's exceptions: a server's typed Error, or a failed gRPC call."""
+"""Converts a server's Error message, or a failed gRPC call, into an exception of the client."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from rowlock.errors import (
     ServerUnavailableError,
 )
 
-# How grpc says that it had no connection and could not make one, or that the host name did not resolve. Only then is it
-# certain that nothing was sent.
+# Starts of grpc's messages if it could not connect, or the host name did not resolve. Only then is it certain that
+# nothing was sent.
 NAME_NOT_FOUND = ("errors resolving", "DNS resolution failed")
 _NEVER_CONNECTED = ("failed to connect to all addresses", *NAME_NOT_FOUND)
-# The system's words when nobody listens at a socket that is there, or at none.
-_NOBODY_LISTENS = ("Connection refused", "No such file or directory")
-# A private server's socket in its data folder, and a file that only data folders have.
+# The system's messages if no process listens at a socket, or there is no socket.
+_NOT_LISTENING = ("Connection refused", "No such file or directory")
+# The name of a private server's socket in its data folder, and of a file that only data folders have.
 _SOCKET, _FORMAT_FILE = "socket", "format"
-# How grpc says that the other side speaks another protocol.
+# grpc's message if the other side speaks another protocol.
 NOT_GRPC = "Failed parsing HTTP/2"
-# How grpc.aio reports, as INTERNAL, a message that was written to a stream after its end.
+# grpc.aio's message, with INTERNAL, for a write to a stream after its end.
 _WRITTEN_TOO_LATE = "Internal error from Core"
-# How grpc reports a message that is larger than its receiver accepts.
+# grpc's message for one that is larger than its receiver accepts.
 _TOO_LARGE = re.compile(r"larger than max \((\d+) vs\. (\d+)\)")
 # A server's grpc accepts messages this much larger than its request_bytes_max (types.proto).
 _BEYOND_REQUEST_BYTES_MAX = 1 << 20
@@ -50,7 +50,7 @@ _BY_CODE: dict[int, type[RowlockError]] = {
 
 
 class FailedCall(Protocol):
-    """What grpc's sync and asyncio errors have in common."""
+    """The common interface of grpc's sync and asyncio errors."""
 
     def code(self) -> grpc.StatusCode | None: ...
 
@@ -58,7 +58,7 @@ class FailedCall(Protocol):
 
 
 def error_from(message: types_pb2.Error) -> RowlockError:
-    """The exception for a server's typed error; ServerError for a code that this client does not know."""
+    """Returns the exception for a server's Error message; ServerError for a code that this client does not know."""
     kind = _BY_CODE.get(message.code, ServerError)
     text = message.message or f"the server reported error {message.code} without a message"
     if kind is LimitExceededError:
@@ -83,7 +83,7 @@ def error_from(message: types_pb2.Error) -> RowlockError:
 
 
 def answered_error(failed: FailedCall) -> RowlockError | None:
-    """The server's typed error; None if only grpc reports the failure, and the request may have been executed."""
+    """Returns the server's error; None if the failure is grpc's own, so that the request may have been executed."""
     for key, value in _trailing_metadata(failed):
         if key == _DETAILS_KEY and isinstance(value, bytes):
             evidence = _unpacked(value)
@@ -93,7 +93,7 @@ def answered_error(failed: FailedCall) -> RowlockError | None:
 
 
 def error_of_call(failed: FailedCall, address: str) -> RowlockError:
-    """The exception for a failed gRPC call, from its status code alone if the server sent no typed error."""
+    """Returns the exception for a failed gRPC call; from its status code alone if the server sent no Error message."""
     answered = answered_error(failed)
     if answered is not None:
         return answered
@@ -118,11 +118,11 @@ def _unavailable(address: str, details: str) -> ServerUnavailableError:
 
 
 def _private_server_advice(address: str, details: str) -> str:
-    """What to do if the address is that of a data folder's private server; a killed one is not started again by itself.
+    """Returns advice if the address is that of a killed private server, which clients don't restart; else "".
 
-    Nothing but its place tells such a socket: `socket` in a data folder, which has a file `format`.
+    Such a socket is recognised by its path alone: `socket` in a data folder, which has a file `format`.
     """
-    if not any(word in details for word in _NOBODY_LISTENS):
+    if not any(word in details for word in _NOT_LISTENING):
         return ""
     folder, name = os.path.split(address.removeprefix(PREFIX))
     if not address.startswith(PREFIX) or name != _SOCKET or not os.path.exists(os.path.join(folder, _FORMAT_FILE)):
@@ -147,7 +147,7 @@ def _too_large(address: str, details: str) -> LimitExceededError:
 
 
 def _unpacked(details: bytes) -> types_pb2.Error | None:
-    """The typed error in a google.rpc.Status; None if it has none or is malformed."""
+    """Returns the Error in a google.rpc.Status; None if it has none or is malformed."""
     try:
         status = status_pb2.Status.FromString(details)
         for packed in status.details:
@@ -176,7 +176,7 @@ _BY_STATUS: dict[grpc.StatusCode, Callable[[str, str], RowlockError]] = {
     ),
     grpc.StatusCode.RESOURCE_EXHAUSTED: _too_large,
     grpc.StatusCode.INVALID_ARGUMENT: lambda address, details: InvalidArgumentError(
-        f"the server at {address} did not understand the request: {details}"
+        f"the server at {address} rejected the request as malformed: {details}"
     ),
     grpc.StatusCode.UNIMPLEMENTED: lambda address, details: InvalidArgumentError(
         f"the server at {address} does not speak the protocol rowlock.v1: {details}"

@@ -1,1 +1,1 @@
-"""What the client decides without I/O: which request goes where, what comes again, what an answer means."""
+"""The client's logic without I/O: routing, retries, and the meaning of answers."""

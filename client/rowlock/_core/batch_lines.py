@@ -1,4 +1,4 @@
-"""What a batch has collected and not sent: one mutation a row, holding the row's changes in order."""
+"""The unsent changes of a batch: one mutation per row, with the row's changes in order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_BYTES_DEFAULT = 4 * 1024 * 1024
 
 
 class BatchLines:
-    """Not thread-safe. A call that is refused leaves what was collected before as it was."""
+    """Collects changes. Not thread-safe. A call that raises leaves the collected changes as they were."""
 
     def __init__(self, size: int, max_bytes: int) -> None:
         check_int("the size of a batch", size)
@@ -31,6 +31,7 @@ class BatchLines:
 
     @property
     def is_full(self) -> bool:
+        """Whether `size` changes or max_bytes bytes are collected."""
         return self._count >= self._size or self._byte_count >= self._max_bytes
 
     def put(self, row: Name, data: Data[ColumnName], timestamp: int | None) -> None:
@@ -57,7 +58,7 @@ class BatchLines:
         self._add(added)
 
     def take(self) -> dict[bytes, region_pb2.RowMutation]:
-        """All that was collected, by row; nothing is left."""
+        """Removes and returns the collected mutations, by row."""
         taken = self._mutations
         self._mutations, self._count, self._byte_count = {}, 0, 0
         return taken

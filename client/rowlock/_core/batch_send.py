@@ -1,7 +1,7 @@
-"""One send of a batch, or one read of many rows, without I/O: what is left to do, and what became of each row.
+"""One send of a batch, or one read of many rows, without I/O: the rows still to do, and the outcome of each row.
 
-A send has one deadline. Each row is repeated under its own number until it was answered; a row never occurs twice in
-a send, so repeating one cannot put it after a later change of the same row.
+A send has one deadline. Each row's mutation is repeated under its own sequence number until it is answered. A row
+occurs only once in a send, so a repetition can't overwrite a later change of the same row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rowlock.schema import Region
 
 
 class BatchSend:
-    """The mutations of one send, by row. Times are seconds on time.monotonic()."""
+    """The mutations of one send, by row. Times are seconds on time.monotonic(). Not thread-safe."""
 
     def __init__(
         self,
@@ -48,15 +48,16 @@ class BatchSend:
 
     @property
     def is_done(self) -> bool:
+        """Whether every row has its outcome."""
         return not self._pending
 
     @property
     def first_row(self) -> bytes:
-        """A row that is still to be sent."""
+        """The first row without an outcome."""
         return next(iter(self._pending))
 
     def set_ages(self) -> None:
-        """Before each attempt: what is in doubt says how long ago it was first sent, or ends if that is too long."""
+        """Sets the age of each mutation in doubt; a mutation that is too old to repeat ends. Call before an attempt."""
         for row, attempts in self._attempts.items():
             if row in self._pending:
                 try:
@@ -65,7 +66,7 @@ class BatchSend:
                     self._end(row, error)
 
     def request_for(self, region: Region) -> Request:
-        """Everything pending that the region holds; `first_row` is among it."""
+        """Returns a request with all pending rows of the region, which include `first_row`."""
         message = region_pb2.PointRequests()
         mutate = message.requests.add().mutate
         mutate.durability = self._durability
@@ -73,7 +74,7 @@ class BatchSend:
         return Request(self.table, mutate.mutations[0].row, message, is_change=True)
 
     def absorb(self, request: Request, failure: RowlockError | None, now: float) -> None:
-        """Notes what became of a request's rows; `pause_s` is then how long to wait before the next one."""
+        """Records the outcome of a request's rows and sets `pause_s`, the wait in seconds before the next request."""
         rows = [mutation.row for mutation in request.point.mutate.mutations]
         self.pause_s = 0.0
         if failure is None and request.answer is None:
@@ -93,23 +94,23 @@ class BatchSend:
             self._repeat(row, failure, now, was_sent=request.is_in_doubt)
 
     def not_located(self, error: RowlockError, now: float) -> None:
-        """The region of `first_row` could not be found."""
+        """Records that the region of `first_row` could not be found."""
         self.pause_s = 0.0
         self._repeat(self.first_row, error, now, was_sent=False)
 
     def finish(self) -> int:
-        """How many rows were changed; raises BatchError unless all were, ClosedError if that is why none was."""
+        """Returns how many rows were changed. Raises BatchError unless all were, or ClosedError if none was sent."""
         if not self._failed and not self._unknown:
             return len(self._applied)
         count = len(self._applied) + len(self._failed) + len(self._unknown)
-        told = [f"{len(self._failed)} of {count} rows of a batch were not changed"] if self._failed else []
+        outcomes = [f"{len(self._failed)} of {count} rows of a batch were not changed"] if self._failed else []
         if self._unknown:
-            told.append(f"of {len(self._unknown)} of {count} rows of a batch it is not known whether they were changed")
+            outcomes.append(f"{len(self._unknown)} of {count} rows of a batch may or may not have been changed")
         row, error = (self._failed or self._unknown)[0]
         if isinstance(error, ClosedError) and not self._applied and not self._unknown:
             raise error
         raise BatchError(
-            f"{'; '.join(told)}. The first is row {row[:100]!r}: {error}",
+            f"{'; '.join(outcomes)}. The first is row {row[:100]!r}: {error}",
             applied=self._applied,
             failed=self._failed,
             unknown=self._unknown,
@@ -143,9 +144,9 @@ class BatchSend:
 
 
 class RowsRead:
-    """The rows of one read of many, each at the read point of the request that brings it."""
+    """The rows of one read of many. Each request reads its rows at one read point."""
 
-    # Rows asked in one request: bounds what one answer can hold.
+    # Bounds the size of an answer.
     ROWS_PER_REQUEST = 1000
 
     def __init__(self, table: str, rows: Sequence[bytes]) -> None:
@@ -155,18 +156,21 @@ class RowsRead:
 
     @property
     def is_done(self) -> bool:
+        """Whether every row was read."""
         return not self._pending
 
     @property
     def first_row(self) -> bytes:
+        """The first row that was not read yet."""
         return next(iter(self._pending))
 
     def rows_for(self, region: Region) -> list[bytes]:
-        """What to ask of the region next; `first_row` is among it."""
+        """Returns the rows of the next request to the region, at most ROWS_PER_REQUEST; they include `first_row`."""
         held = (row for row in self._pending if region.holds(row))
         return [row for row, _ in zip(held, range(self.ROWS_PER_REQUEST), strict=False)]
 
     def absorb(self, rows: Sequence[bytes], answer: region_pb2.PointAnswer) -> None:
+        """Records the answer to a request for these rows. Raises ServerError if it has another number of rows."""
         if len(rows) != len(answer.get.rows):
             raise ServerError(f"the server answered {len(answer.get.rows)} rows of {len(rows)}")
         for row, cells in zip(rows, answer.get.rows, strict=True):
@@ -174,4 +178,5 @@ class RowsRead:
             del self._pending[row]
 
     def cells_of(self, row: bytes) -> Sequence[types_pb2.Cell]:
+        """Returns the cells of a row that was read."""
         return self._cells[row]

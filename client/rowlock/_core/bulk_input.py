@@ -1,4 +1,4 @@
-"""What put_arrow takes, turned into batches of cells of about one size. No I/O."""
+"""Converts the input of put_arrow into batches of cells of about equal size. No I/O."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from rowlock.mapping import Mapping
 
 
 class ArrowStream(Protocol):
-    """Whatever exports an Arrow stream: tables and batches of pyarrow, pandas, polars, duckdb, ..."""
+    """An object that exports an Arrow stream: tables and batches of pyarrow, pandas, polars, duckdb, ..."""
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...  # Any: an opaque capsule
 
 
 ArrowInput = pa.Table | pa.RecordBatch | pa.RecordBatchReader | ArrowStream | Iterable[pa.RecordBatch]
 
-# A batch may be this many times as large as was estimated; beyond it, it is halved.
+# A batch that is more than this many times as large as estimated is halved.
 _OVERSHOOT_MAX = 2
-# Family, qualifier and key are counted apart; timestamps, offsets and bitmaps are about this much a cell.
+# The size of a cell's timestamp, offsets and bitmaps, apart from family, qualifier and key.
 _CELL_OVERHEAD_BYTES = 28
 
 
 @dataclass(frozen=True, slots=True)
 class CellBatch:
-    """Cells of BULK_SCHEMA, made from these row numbers of the input."""
+    """Cells of BULK_SCHEMA, made from the rows of the input with these numbers."""
 
     rows: range
     cells: pa.RecordBatch
 
     @property
     def byte_count(self) -> int:
-        """Of the cells alone: the buffers of a slice are those of the whole that it was cut from."""
+        """The size of these cells alone. (A slice shares the larger buffers of the batch that it was cut from.)"""
         return self.cells.nbytes
 
 
 def cell_batches(
     data: ArrowInput, mapping: Mapping | None, timestamp: int | None, batch_bytes: int
 ) -> Iterator[CellBatch]:
-    """The input as cells, in its order. Raises MappingError or InvalidArgumentError where it can't be."""
+    """Yields the input as cells, in order. Raises MappingError or InvalidArgumentError for data that don't fit."""
 
     def as_cells(piece: pa.RecordBatch) -> pa.RecordBatch:
         return _as_cells(piece, timestamp) if mapping is None else cells_from_rows(piece, mapping, timestamp)
@@ -59,9 +59,9 @@ def cut_batches(
     mapping: Mapping | None,
     batch_bytes: int,
 ) -> Iterator[CellBatch]:
-    """Batches of rows, cut between rows into pieces that give about batch_bytes of cells, if they give any.
+    """Cuts batches of rows, between rows, into pieces of about batch_bytes of cells. Leaves out pieces without cells.
 
-    mapping is what their size is estimated by; None: as large as the rows.
+    mapping: for the estimate of their size; None: cells are as large as the rows.
     """
     position = 0
     for batch in batches:
@@ -73,7 +73,7 @@ def cut_batches(
 
 
 def record_batches(data: ArrowInput) -> Iterator[pa.RecordBatch]:
-    """Raises TypeError for anything that is not Arrow data, MappingError for what can't be made of it."""
+    """Yields the input's record batches. Raises TypeError unless it is Arrow data, MappingError if it can't convert."""
     if isinstance(data, pa.RecordBatch):
         yield data
     elif isinstance(data, pa.Table):
@@ -90,33 +90,33 @@ def record_batches(data: ArrowInput) -> Iterator[pa.RecordBatch]:
                 yield item
             else:
                 raise TypeError(
-                    f"put_arrow takes Arrow tables or batches, and met {type(item).__name__}; of a list of dicts "
-                    "pyarrow.Table.from_pylist() makes a table"
+                    f"put_arrow takes Arrow tables or batches, not {type(item).__name__}; to write a list of dicts, "
+                    "convert it with pyarrow.Table.from_pylist()"
                 )
     else:
         raise TypeError(
-            f"put_arrow takes Arrow tables or batches, not {type(data).__name__}; pyarrow.table() makes a table of a "
-            "dict of columns"
+            f"put_arrow takes Arrow tables or batches, not {type(data).__name__}; to write a dict of columns, "
+            "convert it with pyarrow.table()"
         )
 
 
 def _reader_of(stream: ArrowStream) -> pa.RecordBatchReader:
-    """Raises MappingError where a column of Python objects, as pandas has them, has no type in Arrow."""
+    """Returns a reader. Raises MappingError if a column of Python objects, as in pandas, has no type in Arrow."""
     try:
         return pa.RecordBatchReader.from_stream(stream)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
-        # What is wrong, then in which column.
-        told = ": ".join(str(part) for part in reversed(error.args))
+        # The last argument says what is wrong, those before it in which column.
+        reason = ": ".join(str(part) for part in reversed(error.args))
         raise MappingError(
-            f"the data can't be made Arrow columns: {told}; give all values of a column one type that Arrow has, or "
-            "leave the column out of the data"
+            f"can't convert the data to Arrow columns: {reason}; give all values of a column one type that Arrow has, "
+            "or leave the column out of the data"
         ) from error
 
 
 def _sized(
     piece: pa.RecordBatch, position: int, as_cells: Callable[[pa.RecordBatch], pa.RecordBatch], batch_bytes: int
 ) -> Iterator[CellBatch]:
-    """One piece as cells, halved as long as it came out far too large."""
+    """Yields one piece as cells; halves it while the cells are far larger than estimated."""
     rows = range(position, position + piece.num_rows)
     try:
         cells = as_cells(piece)
@@ -124,38 +124,38 @@ def _sized(
         if isinstance(error, ColumnsRefusedError):
             raise MappingError(error.message) from error.__cause__
         raise MappingError(f"{error} (rows counted from row {position} of the data)") from error
-    made = CellBatch(rows, cells)
-    if made.byte_count > _OVERSHOOT_MAX * batch_bytes and piece.num_rows > 1:
+    converted = CellBatch(rows, cells)
+    if converted.byte_count > _OVERSHOOT_MAX * batch_bytes and piece.num_rows > 1:
         half = piece.num_rows // 2
         yield from _sized(piece.slice(0, half), position, as_cells, batch_bytes)
         yield from _sized(piece.slice(half), position + half, as_cells, batch_bytes)
     elif cells.num_rows:
-        yield made
+        yield converted
 
 
 def _rows_per_batch(batch: pa.RecordBatch, mapping: Mapping | None, batch_bytes: int) -> int:
-    """About how many rows make a batch of cells of that size, at least 1."""
+    """Returns about how many rows give a batch of cells of that size, at least 1."""
     if batch.num_rows == 0:
         return 1
     row_bytes = batch.nbytes / batch.num_rows
     if mapping is not None:
-        # Each cell carries the key; how long that is is not known yet, so the row's size stands in for it.
+        # Each cell carries the key. Its length is not known yet; the row's size serves as an estimate.
         names = sum(len(column.family) + len(column.qualifier) + _CELL_OVERHEAD_BYTES for column in mapping.values)
         row_bytes += names + min(row_bytes, 32) * len(mapping.values)
     return max(1, int(batch_bytes / max(row_bytes, 1)))
 
 
 def _as_cells(batch: pa.RecordBatch, timestamp: int | None) -> pa.RecordBatch:
-    """A batch that is cells already, in the protocol's schema."""
+    """Returns a batch of cells cast to the protocol's schema."""
     names = batch.schema.names
     wanted = [name for name in BULK_SCHEMA.names if name != "timestamp" or name in names]
     if sorted(names) != sorted(wanted):
         raise InvalidArgumentError(
             f"the data has the columns {', '.join(names)}. Without a mapping put_arrow takes cells: row, family, "
-            "qualifier, value and, if there is one, timestamp; with a mapping it takes rows"
+            "qualifier, value and, optionally, timestamp; with a mapping it takes rows"
         )
     if timestamp is not None and "timestamp" in names:
-        raise InvalidArgumentError("the cells have timestamps of their own; leave timestamp out")
+        raise InvalidArgumentError("the cells have a timestamp column; leave out the argument timestamp")
     arrays: list[Array] = []
     for field in BULK_SCHEMA:
         if field.name not in names:
@@ -167,7 +167,7 @@ def _as_cells(batch: pa.RecordBatch, timestamp: int | None) -> pa.RecordBatch:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidArgumentError(f"the column {field.name!r} of cells is not {field.type}: {error}") from error
         if array.null_count and not field.nullable:
-            raise InvalidArgumentError(f"the column {field.name!r} of cells has nulls, and every cell needs one")
+            raise InvalidArgumentError(f"the column {field.name!r} of cells has nulls; every cell needs a value there")
         arrays.append(array if array.offset == 0 else pa.concat_arrays([array.slice(0, 0), array]))
     return pa.RecordBatch.from_arrays(arrays, schema=BULK_SCHEMA)
 

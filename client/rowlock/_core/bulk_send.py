@@ -1,13 +1,13 @@
-"""One put_arrow, without I/O: which batches are under way, which come again, and what became of each row of the input.
+"""One put_arrow, without I/O: the batches in flight, the batches to repeat, and the outcome of each row of the input.
 
-1. Up to WINDOW batches are on the stream unanswered, so that the next ones are made and sent while the server syncs.
+1. Up to WINDOW batches are in flight, so that the next ones are made and sent while the server syncs.
 2. Answers come in the order of the batches.
-3. Of rows with the same key the later one wins: a batch that has a row in common with one under way waits for it.
-   So batches under way have no row in common, and repeating one of them never undoes another.
-4. A batch is repeated under its own number until it was answered.
-5. A stream that ended is one batch's own failure only if that batch was larger than its receiver takes.
-6. A server that answers that it is busy is waited for up to a bound of its own, and the log says so every ten seconds;
-   the timeout is for one that does not answer.
+3. Of rows with the same key the later one wins. A batch waits while a batch with one of its rows is in flight. So no
+   two batches in flight share a row, and repeating one never undoes another.
+4. A batch is repeated under its own sequence number until it is answered.
+5. The end of the stream is the failure of one batch only if that batch exceeded the server's message limit.
+6. While the server answers that it is busy, batches are retried for busy_timeout, and the log says so every ten
+   seconds. The timeout is for a server that does not answer.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from rowlock.schema import Region
 WINDOW = 3
 BATCH_BYTES_DEFAULT = 8 * 1024 * 1024
 BUSY_TIMEOUT_S_DEFAULT = 3600.0
-# A batch may come out twice as large as it should be (bulk_input.py), and its message is a little larger.
-_LARGEST_BATCH = 3
+# A batch may become twice as large as estimated (bulk_input.py), and its message is a little larger.
+_ESTIMATES_PER_MESSAGE = 3
 
 
 def checked_batch_bytes(batch_bytes: int, request_bytes_max: int) -> int:
-    """About how large batches are to be, so that the server takes them: some come out twice as large.
+    """Returns the estimated size of batches, in bytes, lowered so that the server accepts twice as much.
 
-    Raises InvalidArgumentError unless at least 1, TypeError if it is no int.
+    Raises InvalidArgumentError if batch_bytes is less than 1, TypeError if it is no int.
     """
     check_int("batch_bytes", batch_bytes)
     if batch_bytes < 1:
         raise InvalidArgumentError(f"batch_bytes is at least 1, not {batch_bytes}")
-    return min(batch_bytes, max(1, request_bytes_max // _LARGEST_BATCH))
+    return min(batch_bytes, max(1, request_bytes_max // _ESTIMATES_PER_MESSAGE))
 
 
 class Bulk:
-    """One batch on its way. region, arrow_bytes: where it was sent to last, and how large it was as a message."""
+    """One batch to send. region, arrow_bytes: the region that it was last sent to, and its size as Arrow bytes."""
 
     __slots__ = ("age_ms", "arrow_bytes", "attempts", "batch", "portion", "region", "sequence")
 
@@ -72,23 +72,25 @@ class Bulk:
 
     @property
     def first_row(self) -> bytes:
+        """The row of the batch's first cell."""
         row: bytes = self.batch.cells.column("row")[0].as_py()
         return row
 
     def shares_row_with(self, other: Bulk) -> bool:
+        """Returns whether both batches have a cell of the same row. O(cells) if their key ranges overlap."""
         import pyarrow.compute as pc
 
-        mine, others = self.batch.cells.column("row"), other.batch.cells.column("row")
-        my = cast(dict[str, bytes], pc.min_max(mine).as_py())  # a struct of two
-        their = cast(dict[str, bytes], pc.min_max(others).as_py())
-        if my["max"] < their["min"] or their["max"] < my["min"]:
+        rows, other_rows = self.batch.cells.column("row"), other.batch.cells.column("row")
+        bounds = cast(dict[str, bytes], pc.min_max(rows).as_py())  # a struct of two
+        other_bounds = cast(dict[str, bytes], pc.min_max(other_rows).as_py())
+        if bounds["max"] < other_bounds["min"] or other_bounds["max"] < bounds["min"]:
             return False
-        shared: bool = pc.any(pc.is_in(mine, value_set=pc.unique(others))).as_py()
+        shared: bool = pc.any(pc.is_in(rows, value_set=pc.unique(other_rows))).as_py()
         return shared
 
 
 class BulkSend:
-    """Not thread-safe, but for `stop`. Times are seconds on time.monotonic()."""
+    """The batches of one put_arrow. Not thread-safe, except `stop`. Times are seconds on time.monotonic()."""
 
     def __init__(
         self,
@@ -110,38 +112,39 @@ class BulkSend:
         self._sequences = sequences
         self._durability = durability
         self._next: deque[Bulk] = deque()
-        self._under_way: deque[Bulk] = deque()
-        # After a failure nothing more is sent until all that is under way was answered.
+        self._in_flight: deque[Bulk] = deque()
+        # After a failure no batch is sent until all batches in flight are answered.
         self._is_draining = False
         self._is_exhausted = False
         self._outcome = BulkOutcome()
-        # Where the rows begin that are still to come from the input.
+        # The number of the input's next row.
         self._next_row = 0
         self._lock = threading.Lock()
-        # Guarded by self._lock: the numbers of batches that are not done, and whether anybody waits for them.
+        # Guarded by self._lock: the sequence numbers of unfinished batches, and whether `stop` was called.
         self._taken: set[int] = set()
         self._is_stopped = False
 
     @property
     def is_done(self) -> bool:
-        return self._is_exhausted and not self._next and not self._under_way
+        """Whether every batch has its outcome and the input has ended."""
+        return self._is_exhausted and not self._next and not self._in_flight
 
     @property
     def is_waiting(self) -> bool:
-        """Whether answers are to come."""
-        return bool(self._under_way)
+        """Whether batches are in flight, so that answers will come."""
+        return bool(self._in_flight)
 
     @property
     def row_count(self) -> int:
-        """Rows of the input applied so far."""
+        """Rows of the input written so far."""
         return self._outcome.row_count
 
     def next(self, now: float) -> Bulk | None:
-        """The batch to send now, None when there is none, those under way come first, or a pause does.
+        """Returns the batch to send now. None: no batch is left, one must wait for those in flight, or a pause is due.
 
-        Who has paused for `pause_s` sets it to 0.
+        After pausing for `pause_s` seconds, the caller sets it to 0.
         """
-        if self._is_draining or self.pause_s or len(self._under_way) >= WINDOW:
+        if self._is_draining or self.pause_s or len(self._in_flight) >= WINDOW:
             return None
         if not self._next and not self._is_exhausted:
             self._pull()
@@ -150,7 +153,7 @@ class BulkSend:
         if not self._next:
             return None
         bulk = self._next[0]
-        if any(bulk.shares_row_with(other) for other in self._under_way):
+        if any(bulk.shares_row_with(other) for other in self._in_flight):
             return None
         if bulk.attempts is None:
             bulk.attempts = Attempts(
@@ -163,7 +166,7 @@ class BulkSend:
         return bulk
 
     def _set_age(self, bulk: Bulk) -> bool:
-        """The next batch says how long ago it was first sent, if it is in doubt. False: too long ago; it has ended."""
+        """Sets the age of the next batch, if it is in doubt. Returns False if it is too old to repeat and has ended."""
         if bulk.attempts is None:
             return True
         try:
@@ -175,12 +178,12 @@ class BulkSend:
         return True
 
     def message(self, bulk: Bulk, region: Region) -> region_pb2.BulkBatch:
-        """The batch for its region; from now on it is under way. Rows of other regions become a batch of their own."""
+        """Returns the batch's message to a region; the batch is in flight now. Other regions' rows become a new one."""
         assert bulk is self._next[0], "only the next batch is sent"
         self._split_off_other_regions(bulk, region)
         bulk.region = region
         self._next.popleft()
-        self._under_way.append(bulk)
+        self._in_flight.append(bulk)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, bulk.batch.cells.schema) as writer:
             writer.write_batch(bulk.batch.cells)
@@ -198,46 +201,46 @@ class BulkSend:
         )
 
     def answered(self, answer: region_pb2.BulkAnswer, now: float) -> Region:
-        """The answer to the oldest batch under way; gives the region that this was sent to."""
-        bulk = self._under_way.popleft()
-        assert bulk.region is not None, "what is under way was sent to a region"
+        """Records the answer to the oldest batch in flight. Returns the region that the batch was sent to."""
+        bulk = self._in_flight.popleft()
+        assert bulk.region is not None, "a batch in flight was sent to a region"
         if answer.HasField("error"):
             self._is_draining = True
             self._judge(bulk, _as_busy(error_from(answer.error)), now, was_sent=False)
         else:
-            self._waiting.over()
+            self._waiting.progressed()
             self._end(bulk)
             self._outcome.part_applied(bulk.portion, answer.cell_count)
-        self._go_on_if_drained()
+        self._resume_if_drained()
         return bulk.region
 
     def lost(self, error: RowlockError, now: float) -> None:
-        """The stream ended, or could not be opened: all under way are in doubt and come again, if they may.
+        """Records that the stream ended or could not be opened. Batches in flight are in doubt and repeated if allowed.
 
-        A message beyond the limit ends the stream for all. That is the failure of the batch which is so large, and a
-        lost connection for the others.
+        A message beyond the server's limit ends the stream for all its batches. The batch that is too large fails with
+        that error; for the others it is a lost connection.
         """
-        if not self._under_way and self._next:
+        if not self._in_flight and self._next:
             self._judge(self._next.popleft(), error, now, was_sent=False)
-        others = error
+        collateral = error
         too_large: Bulk | None = None
         if isinstance(error, LimitExceededError):
-            others = ServerUnavailableError(f"the stream of batches ended: {error.message}")
+            collateral = ServerUnavailableError(f"the stream of batches ended: {error.message}")
             too_large = self._too_large(error.limit_value)
-        for bulk in reversed(list(self._under_way)):
-            self._under_way.pop()
-            met = _with_row(error, bulk) if bulk is too_large else others
-            self._judge(bulk, met, now, was_sent=True)
-        self._go_on_if_drained()
+        for bulk in reversed(list(self._in_flight)):
+            self._in_flight.pop()
+            cause = _with_row(error, bulk) if bulk is too_large else collateral
+            self._judge(bulk, cause, now, was_sent=True)
+        self._resume_if_drained()
 
     def finish(self) -> BulkResult:
-        """What was written; raises BulkError unless it is all, or what the first batch failed with if nothing was."""
+        """Returns the counts. Raises BulkError unless all rows were written; see BulkOutcome.result."""
         return self._outcome.result(self.table)
 
     def stop(self) -> None:
-        """Nobody waits for what is under way any more. May come from any thread, in the middle of any other call.
+        """Releases the sequence numbers of all unfinished batches. Any thread may call it, even during another call.
 
-        A cancelled task can't wait for the thread that reads its input, which may block for as long as it likes.
+        So a cancelled task need not wait for the thread that reads its input, which may block for any time.
         """
         with self._lock:
             self._is_stopped = True
@@ -245,12 +248,12 @@ class BulkSend:
                 self._sequences.release(self._taken.pop())
 
     def _pull(self) -> None:
-        """The next batch of the input; one that can't be made ends the input."""
+        """Reads the next batch of the input. An error of the input ends it."""
         try:
             batch = next(self._batches, None)
         except Exception as error:
-            # Kept, whatever it is, until those under way were answered; raised here, it could be taken for a failure of
-            # the stream.
+            # Recorded, of any type, until the batches in flight are answered. Raised here, it could be taken for a
+            # failure of the stream.
             self._outcome.input_failed(self._next_row, error)
             batch = None
         if batch is None:
@@ -260,37 +263,37 @@ class BulkSend:
             self._next.append(Bulk(batch, self._take()))
 
     def _too_large(self, byte_count: int) -> Bulk | None:
-        """The largest batch under way, if it is larger than this. 0: the limit is unknown, and whose failure it is."""
-        largest = max(self._under_way, key=lambda bulk: bulk.arrow_bytes, default=None)
+        """Returns the largest batch in flight, if it exceeds byte_count. 0: the limit is unknown; returns None."""
+        largest = max(self._in_flight, key=lambda bulk: bulk.arrow_bytes, default=None)
         return largest if largest is not None and 0 < byte_count < largest.arrow_bytes else None
 
     def _judge(self, bulk: Bulk, error: RowlockError, now: float, *, was_sent: bool) -> None:
-        """It comes again, in its place, or it ends everything."""
-        assert bulk.attempts is not None, "a batch that was never to be sent can't fail"
+        """Puts a failed batch back into its place in the queue, or records its failure and ends the input."""
+        assert bulk.attempts is not None, "a batch has its attempts before it is sent"
         try:
             self.pause_s = max(self.pause_s, bulk.attempts.failed(error, now, was_sent=was_sent))
         except RowlockError as final:
             self._failed(bulk, final)
         else:
             server = "" if bulk.region is None else bulk.region.server
-            self._waiting.met(error, server, now, bulk.attempts.given_up_at)
-            # By rows and not by numbers: a part for another region got its number when the batch was parted.
+            self._waiting.failed(error, server, now, bulk.attempts.ends_at)
+            # By rows, not by sequence numbers: the part for another region got its number when the batch was split.
             start = bulk.portion.rows.start
-            behind = (i for i, other in enumerate(self._next) if other.portion.rows.start >= start)
-            self._next.insert(next(behind, len(self._next)), bulk)
+            later = (i for i, other in enumerate(self._next) if other.portion.rows.start >= start)
+            self._next.insert(next(later, len(self._next)), bulk)
 
     def _failed(self, bulk: Bulk, error: RowlockError) -> None:
         self._end(bulk)
         self._outcome.part_failed(bulk.portion, error)
-        # What was not begun is not begun any more; what is to come again still does, to learn what became of it.
+        # No new batch is started. Batches in doubt are still repeated, to learn their outcomes.
         self._is_exhausted = True
 
-    def _go_on_if_drained(self) -> None:
-        if not self._under_way:
+    def _resume_if_drained(self) -> None:
+        if not self._in_flight:
             self._is_draining = False
 
     def _take(self) -> int:
-        """A number for one batch; waited for until the batch has ended, or all is stopped."""
+        """Returns a sequence number for one batch, in use until the batch ends or `stop` is called."""
         with self._lock:
             sequence = self._sequences.take()
             if self._is_stopped:
@@ -318,16 +321,16 @@ class BulkSend:
             return
         inside = bulk.batch.cells.filter(is_inside)
         if inside.num_rows == 0:
-            raise LimitExceededError("a batch has no row in the region it is meant for", table=self.table)
+            raise LimitExceededError("a batch has no row in its region", table=self.table)
         outside = CellBatch(bulk.batch.rows, bulk.batch.cells.filter(pc.invert(is_inside)))
-        rest = Bulk(outside, self._take(), bulk.portion)
+        remainder = Bulk(outside, self._take(), bulk.portion)
         bulk.portion.parts_left += 1
         bulk.batch = CellBatch(bulk.batch.rows, inside)
-        self._next.insert(1, rest)
+        self._next.insert(1, remainder)
 
 
 def _with_row(error: RowlockError, bulk: Bulk) -> RowlockError:
-    """What a batch that is too large ends with, which names its row, or the first of several."""
+    """Returns the error of a batch that is too large, with its row, or its first row."""
     assert isinstance(error, LimitExceededError), error
     row, server = bulk.first_row, "" if bulk.region is None else bulk.region.server
     is_one = len(bulk.batch.cells.column("row").unique()) == 1
@@ -344,7 +347,7 @@ def _with_row(error: RowlockError, bulk: Bulk) -> RowlockError:
 
 
 def _as_busy(error: RowlockError) -> RowlockError:
-    """A server that gave up waiting for itself, for a flush say, and changed nothing, is busy."""
+    """Converts the server's DeadlineError to RegionTooBusyError: it waited for a flush, say, and changed nothing."""
     if isinstance(error, DeadlineError):
         return RegionTooBusyError(error.message, table=error.table, retry_after_ms=error.retry_after_ms)
     return error

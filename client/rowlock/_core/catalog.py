@@ -1,4 +1,4 @@
-"""Requests to the catalog, checked before they are sent."""
+"""Requests to the catalog; arguments are checked before they are sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 
 
 def check_table_name(name: str) -> None:
-    """Raises InvalidArgumentError unless it can be a table's name, TypeError if it is no str."""
+    """Raises InvalidArgumentError unless the name is a valid table name, TypeError if it is no str."""
     if not isinstance(name, str):
         raise TypeError(f"a table's name is str, not {type(name).__name__}")
     if TABLE_NAME.fullmatch(name) is None:
@@ -25,10 +25,10 @@ def check_table_name(name: str) -> None:
         )
 
 
-def flush_goes_on(table: str, address: str, seconds: float, error: DeadlineError) -> DeadlineError:
-    """What a flush ends with that was not answered in time."""
+def flush_continues(table: str, address: str, seconds: float, error: DeadlineError) -> DeadlineError:
+    """Returns the error of a flush that was not answered in time."""
     return DeadlineError(
-        f"the flush of table {table!r} was not done within {seconds:g} s ({error.message}); if the server at {address} "
+        f"the flush of table {table!r} did not end within {seconds:g} s ({error.message}); if the server at {address} "
         "has begun it, it continues, and a later flush of the table waits for it",
         table=table,
     )
@@ -40,10 +40,9 @@ def create_request(
     check_table_name(name)
     if isinstance(families, str | bytes) or not isinstance(families, Iterable):
         raise TypeError(
-            "families is a mapping of names to rowlock.Family, or a list of names, as in ['f'], and not "
-            f"{families!r:.100}"
+            f"families is a mapping of names to rowlock.Family, or a list of names, as in ['f'], not {families!r:.100}"
         )
-    # By the encoded name: what can't be hashed is told as what it is.
+    # By the encoded name: then an unhashable name raises the error of encoded_family.
     named = families if isinstance(families, Mapping) else {encoded_family(family): Family() for family in families}
     if not named:
         raise InvalidArgumentError("a table has at least one column family")
@@ -63,12 +62,12 @@ def alter_request(
     check_table_name(name)
     if set_families is not None and not isinstance(set_families, Mapping):
         raise TypeError(
-            "set_families is a mapping of names to all settings of these families, as in {'f': rowlock.Family()}, and "
+            "set_families is a mapping of names to all settings of these families, as in {'f': rowlock.Family()}, "
             f"not {set_families!r:.100}"
         )
     dropped = [encoded_family(family) for family in listed("drop_families", "names", drop_families)]
     if not set_families and not dropped and durability is None:
-        raise InvalidArgumentError("nothing to alter is given: families to set, families to drop, or a durability")
+        raise InvalidArgumentError("no alteration is given: pass families to set, families to drop, or a durability")
     return catalog_pb2.AlterTableRequest(
         name=name,
         set_families=[family_message(family, settings) for family, settings in (set_families or {}).items()],

@@ -1,15 +1,15 @@
-"""The conversation with one server, without I/O: what waits to be sent, what is in flight, whose answer has come.
+"""The point stream to one server, without I/O: the queue of requests, the requests in flight, and their answers.
 
-One long-lived stream carries all point operations to a server. Whatever callers have waiting when the stream can take
-a message travels together in it: nobody waits for company, so a lone caller pays nothing, and under load messages
-grow by themselves. Answers come in any order, by request id.
+One long-lived stream carries all point operations to a server. When the stream can take a message, the message holds
+all requests that wait at that moment. No request waits for others to share its message, so a single caller pays
+nothing, and messages grow under load. Answers arrive in any order and carry the request's id.
 
-A request goes through: submitted → waiting → sent (in flight) → done. It is done when it is answered, when the stream
-is lost, or when its caller abandons it; what is repeated after that is its caller's business (rules: retry.py). The
-caller is woken exactly once, except when it abandoned.
+The states of a request: submitted → waiting → sent (in flight) → done. It is done when it is answered, when the stream
+is lost, or when its caller abandons it. The caller decides on retries (rules: retry.py). It is woken exactly once, or
+never if it abandoned the request.
 
-Two drivers move the bytes: stream.py with threads, aio/stream.py with tasks. Neither this module nor its objects lock:
-the threaded driver holds its lock around every call.
+Two drivers move the bytes: _transport/stream.py with threads, aio/_transport/stream.py with tasks. This module takes no
+locks: the threaded driver holds its lock around each call.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from rowlock_proto.v1 import region_pb2
 from rowlock._core.sequences import Sequences
 from rowlock.errors import LimitExceededError, RowlockError, ServerUnavailableError
 
-# Enough to fill the link; more would only make those in front wait for those behind.
+# Enough to fill the link. In a larger message the first requests would only wait for the last ones.
 MESSAGE_BYTES_MAX = 1024 * 1024
 IN_FLIGHT_MAX = 4096
 _MANY_UNDER_WAY = 8
-# Of a message, beside its requests: the client's id and the floor, with their tags.
+# The part of a message before its requests: the client's id and the floor, with their tags.
 _HEADER_BYTES_MAX = 29
 
 
 class Request:
-    """One point operation: its message, and what has become of it. It belongs to one caller and one attempt at a time.
+    """One point operation: its message and its outcome. It belongs to one caller and one attempt at a time.
 
-    message: a PointRequests with exactly one request, so that the bytes of many, joined, are one message with all of
-    them: protobuf merges concatenated messages.
+    message: a PointRequests with exactly one request. Protobuf merges concatenated messages, so the joined bytes of
+    several requests are one message with all of them.
     """
 
     __slots__ = ("answer", "failure", "id", "is_change", "message", "payload", "point", "row", "sent", "table", "wake")
@@ -48,15 +48,15 @@ class Request:
         self.is_change = is_change
         self.id = 0
         self.payload = b""
-        self.wake: Callable[[], object] = _nobody
+        self.wake: Callable[[], object] = _unprepared
         # Whether it may have reached the server.
         self.sent = False
-        # One of the two is set when it is done.
+        # When the request is done, one of the two is set.
         self.answer: region_pb2.PointAnswer | None = None
         self.failure: RowlockError | None = None
 
     def prepare(self, region_id: int, timeout_ms: int, wake: Callable[[], object]) -> None:
-        """Makes it ready for an attempt; `wake` is called once, when it is done."""
+        """Prepares the request for an attempt. `wake` is called once, when the request is done."""
         self.point.region_id = region_id
         self.point.timeout_ms = timeout_ms
         self.wake = wake
@@ -65,29 +65,29 @@ class Request:
         self.failure = None
 
     def set_age(self, age_ms: int) -> None:
-        """The next attempt says how long ago the change was first sent; 0: that it was not."""
+        """Sets how long ago the change was first sent, for the next attempt; 0: it was not sent."""
         if age_ms:
             self.point.mutate.mutations[0].age_ms = age_ms
 
     def fail(self, failure: RowlockError) -> None:
-        """It is done before it was sent."""
+        """Ends the attempt with a failure, before the request is sent."""
         self.sent = False
         self.answer = None
         self.failure = failure
 
     @property
     def is_in_doubt(self) -> bool:
-        """It was sent, and the server has not answered it."""
+        """Whether the request was sent and not answered."""
         return self.sent and self.answer is None
 
 
-def _nobody() -> None:
+def _unprepared() -> None:
     raise AssertionError("a request was done before it was prepared")
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationStatistics:
-    """What one conversation holds now, and has done so far."""
+    """The requests that a conversation holds now, and its counts since it was made."""
 
     waiting: int
     in_flight: int
@@ -97,7 +97,7 @@ class ConversationStatistics:
 
 
 class Conversation:
-    """Not thread-safe; see above."""
+    """The requests of one point stream. Not thread-safe; see above."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Conversation:
         self._answers_without_request = 0
 
     def submit(self, request: Request) -> None:
-        """Puts a prepared request into the line."""
+        """Gives a prepared request its id and appends it to the queue."""
         request.id = request.point.id = self._next_id
         self._next_id += 1
         request.payload = request.message.SerializeToString()
@@ -127,26 +127,30 @@ class Conversation:
 
     @property
     def can_send(self) -> bool:
-        """Whether `next_message` would give one."""
+        """Whether `next_message` would return a message."""
         return bool(self._waiting) and len(self._in_flight) < self._in_flight_max
 
     @property
     def is_busy(self) -> bool:
-        """Whether many are under way."""
+        """Whether many requests wait or are in flight."""
         return len(self._in_flight) + len(self._waiting) >= _MANY_UNDER_WAY
 
     @property
     def is_worth_waiting(self) -> bool:
-        """Whether many are in flight and few wait: then more are about to come, and should travel together.
+        """Whether the next message should wait a moment for more requests: many are in flight and few are queued.
 
-        Without it 64 threads may settle into messages of one or two requests, each of which costs both sides as much
-        as one of twenty. A lone caller is never made to wait.
+        The callers of those in flight will soon send their next requests. Without the wait, 64 threads may settle into
+        messages of one or two requests, and such a message costs both sides as much as one of twenty. It is False for a
+        single caller.
         """
         in_flight = len(self._in_flight)
         return in_flight >= _MANY_UNDER_WAY and 4 * len(self._waiting) < in_flight
 
     def next_message(self) -> bytes | None:
-        """The next PointRequests, serialized: as many waiting requests as fit, at least one. None: nothing to send."""
+        """Returns the next PointRequests, serialized, with as many waiting requests as fit, or at least one.
+
+        Returns None if no request waits or too many are in flight.
+        """
         waiting, in_flight = self._waiting, self._in_flight
         if not waiting or len(in_flight) >= self._in_flight_max:
             return None
@@ -167,7 +171,7 @@ class Conversation:
         return b"".join(parts)
 
     def _header(self) -> bytes:
-        """What a message tells beside its requests; made anew only when the floor has moved."""
+        """Returns the client's id and the floor, serialized; cached until the floor moves."""
         floor = self._sequences.floor()
         if floor != self._header_floor:
             self._header_floor = floor
@@ -176,7 +180,7 @@ class Conversation:
         return self._header_bytes
 
     def answered(self, answers: Iterable[region_pb2.PointAnswer]) -> None:
-        """Hands answers to those who wait for them. Late ones, of abandoned requests, are dropped."""
+        """Gives answers to their requests and wakes the callers. Drops answers to abandoned requests."""
         for answer in answers:
             request = self._in_flight.pop(answer.id, None)
             if request is None:
@@ -186,30 +190,30 @@ class Conversation:
             request.wake()
 
     def lost(self, failure: RowlockError) -> None:
-        """The stream ended: everybody is woken with the failure; `sent` says who is left in doubt.
+        """Fails all requests and wakes their callers, because the stream ended. `sent` says which are in doubt.
 
-        A message beyond the limit ends the stream for all. That is the failure of the request which is so large, and
-        a lost connection for the others, who try again.
+        A message beyond the server's limit ends the stream for all its requests. The request that is too large fails
+        with that error; for the others it is a lost connection, after which they are retried.
         """
         requests = [*self._in_flight.values(), *self._waiting]
-        others = failure
+        collateral = failure
         too_large: Request | None = None
         if isinstance(failure, LimitExceededError):
-            others = ServerUnavailableError("the conversation ended because of another request, which was too large")
+            collateral = ServerUnavailableError("the stream ended because another request on it was too large")
             too_large = self._too_large(failure.limit_value or self._message_bytes_max)
         self._in_flight.clear()
         self._waiting.clear()
         for request in requests:
-            request.failure = failure if request is too_large else others
+            request.failure = failure if request is too_large else collateral
             request.wake()
 
     def _too_large(self, byte_count: int) -> Request | None:
-        """The largest request in flight, if a message with it alone is larger than this."""
+        """Returns the largest request in flight, if a message with it alone exceeds byte_count; else None."""
         largest = max(self._in_flight.values(), key=lambda request: len(request.payload), default=None)
         return largest if largest is not None and len(largest.payload) + _HEADER_BYTES_MAX > byte_count else None
 
     def abandon(self, request: Request) -> None:
-        """Its caller gives up and is not woken any more. O(1) once sent, else O(waiting)."""
+        """Removes a request that its caller no longer waits for. O(1) if it is in flight, else O(waiting)."""
         if request.sent:
             self._in_flight.pop(request.id, None)
         elif request in self._waiting:

@@ -1,4 +1,4 @@
-"""Point operations of one table as requests, and what their answers mean; for threads and for asyncio alike."""
+"""Builds the requests of point operations and reads their answers; for both faces of the client."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ Data: TypeAlias = Mapping[ColumnName, Value]
 
 
 def failure_of(request: Request) -> RowlockError | None:
-    """What a finished request met; None when its answer is what was asked for, or when there is no answer.
+    """Returns the error of a finished request; None if its answer is valid, or if there is no answer.
 
-    The rows of a batch may still hold errors of their own.
+    Rows of a batch may have their own errors in a valid answer.
     """
     answer = request.answer
     if answer is None:
@@ -45,15 +45,15 @@ def failure_of(request: Request) -> RowlockError | None:
     if kind == "error":
         return error_from(answer.error)
     if kind == "get":
-        asked, given = len(request.point.get.rows), len(answer.get.rows)
+        requested, answered = len(request.point.get.rows), len(answer.get.rows)
         is_single = False
     elif kind == "mutate":
-        asked, given = len(request.point.mutate.mutations), len(answer.mutate.results)
-        is_single = asked == 1
+        requested, answered = len(request.point.mutate.mutations), len(answer.mutate.results)
+        is_single = requested == 1
     else:
-        asked, given, is_single = 1, 0, False
-    if asked != given:
-        return ServerError(f"the server answered {given} rows of {asked}; is it of another version?")
+        requested, answered, is_single = 1, 0, False
+    if requested != answered:
+        return ServerError(f"the server answered {answered} rows of {requested}; is it of another version?")
     if is_single and answer.mutate.results[0].HasField("error"):
         return error_from(answer.mutate.results[0].error)
     return None
@@ -65,7 +65,7 @@ def failure_of(request: Request) -> RowlockError | None:
 def new_mutation(
     table: str, row: bytes, durability: types_pb2.Durability
 ) -> tuple[region_pb2.PointRequests, region_pb2.RowMutation]:
-    """A message that will change one row, and its mutation to fill."""
+    """Returns a message with one empty mutation of a row, and that mutation, to be filled in."""
     message = region_pb2.PointRequests()
     mutate = message.requests.add().mutate
     if durability:
@@ -76,7 +76,7 @@ def new_mutation(
 
 
 def add_data(mutation: region_pb2.RowMutation, data: Data[ColumnName], timestamp: int | None) -> None:
-    """Puts of all columns of a row; raises InvalidArgumentError if there is none."""
+    """Adds a put of each column. Raises InvalidArgumentError if there is none."""
     check_timestamp(timestamp)
     _check_data(data)
     for column, value in data.items():
@@ -84,7 +84,7 @@ def add_data(mutation: region_pb2.RowMutation, data: Data[ColumnName], timestamp
 
 
 def puts_of(data: Data[ColumnName], timestamp: int | None) -> list[Put]:
-    """The same as changes."""
+    """Returns a Put of each column. Raises InvalidArgumentError if there is none."""
     _check_data(data)
     return [Put(column, value, timestamp) for column, value in data.items()]
 
@@ -93,7 +93,7 @@ def _check_data(data: Data[ColumnName]) -> None:
     if not isinstance(data, Mapping):
         raise TypeError(f"the data of a row is a dict of columns and values, not {type(data).__name__}")
     if not data:
-        raise InvalidArgumentError("no column is given; a row exists by having at least one")
+        raise InvalidArgumentError("no column is given; a row needs at least one")
 
 
 def put(
@@ -104,7 +104,7 @@ def put(
     durability: types_pb2.Durability,
     existence: region_pb2.Condition.Existence = region_pb2.Condition.EXISTENCE_ANY,
 ) -> Request:
-    """Sets columns of a row; with an existence only if the row is absent, or present."""
+    """Returns a request that sets columns of a row. existence: only if the row is absent, or present."""
     encoded = encoded_row(row)
     message, mutation = new_mutation(table, encoded, durability)
     if existence:
@@ -121,6 +121,7 @@ def delete(
     exact: bool,
     durability: types_pb2.Durability,
 ) -> Request:
+    """Returns a request that deletes columns, families or the row."""
     encoded = encoded_row(row)
     message, mutation = new_mutation(table, encoded, durability)
     add_deletes(mutation, columns, timestamp, exact)
@@ -130,18 +131,21 @@ def delete(
 def add_deletes(
     mutation: region_pb2.RowMutation, columns: Sequence[Name] | None, timestamp: int | None, exact: bool = False
 ) -> None:
-    """Deletes of columns and whole families, of the row when columns is None; an empty list and a name are refused."""
+    """Adds deletes of columns and families, or of the row if columns is None.
+
+    Raises InvalidArgumentError for an empty list, TypeError for a single name in place of a list.
+    """
     for column in _deleted(columns):
         add_delete(mutation.changes, column, timestamp, exact)
 
 
 def deletes_of(columns: Sequence[Name] | None, timestamp: int | None) -> list[Delete]:
-    """The same as changes."""
+    """Returns a Delete of each column or family, or of the row if columns is None; raises as add_deletes does."""
     return [Delete(column, timestamp) for column in _deleted(columns)]
 
 
 def _deleted(columns: Sequence[Name] | None) -> Sequence[Name | None]:
-    """What is deleted: None is the row."""
+    """Returns the columns and families to delete; None stands for the row."""
     if columns is None:
         return [None]
     listed("columns", "columns", columns)
@@ -151,6 +155,7 @@ def _deleted(columns: Sequence[Name] | None) -> Sequence[Name | None]:
 
 
 def mutate(table: str, row: Name, changes: Iterable[Change], durability: types_pb2.Durability) -> Request:
+    """Returns a request that applies changes to a row. Raises InvalidArgumentError if there is none."""
     encoded = encoded_row(row)
     message, mutation = new_mutation(table, encoded, durability)
     add_changes(mutation.changes, changes)
@@ -167,17 +172,19 @@ def check_and_mutate(
     otherwise: Iterable[Change],
     durability: types_pb2.Durability,
 ) -> Request:
+    """Returns a request that applies `then` if all checks hold, else `otherwise`."""
     encoded = encoded_row(row)
     message, mutation = new_mutation(table, encoded, durability)
     set_condition(mutation.condition, [checks] if isinstance(checks, Check | Filter) else checks)
     add_changes(mutation.changes, then, "then")
     add_changes(mutation.otherwise, otherwise, "otherwise")
     if not mutation.changes and not mutation.otherwise:
-        raise InvalidArgumentError("no change is given, neither for when the checks hold nor for when they don't")
+        raise InvalidArgumentError("no change is given, neither in then nor in otherwise")
     return Request(table, encoded, message, is_change=True)
 
 
 def increment(table: str, row: Name, column: Name, amount: int, durability: types_pb2.Durability) -> Request:
+    """Returns a request that adds to a counter."""
     encoded = encoded_row(row)
     message, mutation = new_mutation(table, encoded, durability)
     change = mutation.changes.add().increment
@@ -187,6 +194,7 @@ def increment(table: str, row: Name, column: Name, amount: int, durability: type
 
 
 def append(table: str, row: Name, column: Name, suffix: Value, durability: types_pb2.Durability) -> Request:
+    """Returns a request that appends to a value."""
     encoded = encoded_row(row)
     message, mutation = new_mutation(table, encoded, durability)
     change = mutation.changes.add().append
@@ -196,7 +204,7 @@ def append(table: str, row: Name, column: Name, suffix: Value, durability: types
 
 
 def new_value(answer: region_pb2.PointAnswer) -> bytes:
-    """The new value of a single increment or append; raises ServerError if the answer has none."""
+    """Returns the new value of a single increment or append. Raises ServerError if the answer has none."""
     results = answer.mutate.results[0].results
     if len(results) != 1:
         raise ServerError(f"the server answered {len(results)} new values for one change; is it of another version?")
@@ -204,16 +212,17 @@ def new_value(answer: region_pb2.PointAnswer) -> bytes:
 
 
 def new_text(answer: region_pb2.PointAnswer, decode: Decode[Text]) -> Text:
-    """The new value of a single append, decoded."""
+    """Returns the new value of a single append, decoded."""
     return decode(new_value(answer))
 
 
 def new_number(answer: region_pb2.PointAnswer) -> int:
+    """Returns the new number of a single increment."""
     return int.from_bytes(new_value(answer), "big", signed=True)
 
 
 def results_of(changes: Iterable[types_pb2.Change], answer: region_pb2.PointAnswer) -> list[int | bytes | None]:
-    """One for each change, see changes.change_results; raises ServerError if they don't fit."""
+    """Returns one result per change, see changes.change_results. Raises ServerError if the answer has too few."""
     cells = answer.mutate.results[0].results
     try:
         return change_results(changes, cells)
@@ -222,12 +231,12 @@ def results_of(changes: Iterable[types_pb2.Change], answer: region_pb2.PointAnsw
 
 
 def mutate_results(request: Request, answer: region_pb2.PointAnswer, decode: Decode[Text]) -> list[int | Text | None]:
-    """The same, appends' new values decoded."""
+    """Returns one result per change of a mutation, with the new values of appends decoded."""
     return decoded_results(results_of(request.point.mutate.mutations[0].changes, answer), decode)
 
 
 def check_result(request: Request, answer: region_pb2.PointAnswer, decode: Decode[Text]) -> CheckResult[Text]:
-    """What a conditional change saw and did."""
+    """Returns the result of a conditional change."""
     result = answer.mutate.results[0]
     values = {(cell.family, cell.qualifier): cell.value for cell in result.seen}
     mutation = request.point.mutate.mutations[0]
@@ -244,7 +253,7 @@ def check_result(request: Request, answer: region_pb2.PointAnswer, decode: Decod
 
 
 def get(table: str, rows: Sequence[bytes], selection: Selection | None) -> Request:
-    """Reads rows, of one region, at one read point."""
+    """Returns a request that reads rows of one region at one read point."""
     message = region_pb2.PointRequests()
     message_get = message.requests.add().get
     message_get.rows.extend(rows)
@@ -254,21 +263,22 @@ def get(table: str, rows: Sequence[bytes], selection: Selection | None) -> Reque
 
 
 def row_dict(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> dict[Text, Text]:
-    """{column: value} of an answered row."""
+    """Returns {column: value} of a row in an answer."""
     return {decode(cell.family + b":" + cell.qualifier): decode(cell.value) for cell in cells}
 
 
 def row_dict_with_timestamps(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> dict[Text, tuple[Text, int]]:
+    """Returns {column: (value, timestamp)} of a row in an answer."""
     return {decode(cell.family + b":" + cell.qualifier): (decode(cell.value), cell.timestamp) for cell in cells}
 
 
 def value_versions(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> list[tuple[Text, int]]:
-    """(value, timestamp) of each version of an answered column."""
+    """Returns (value, timestamp) of each version of a column in an answer."""
     return [(decode(cell.value), cell.timestamp) for cell in cells]
 
 
 def counter(cells: Sequence[types_pb2.Cell], row: bytes) -> int:
-    """The number in an answered counter, 0 when absent; raises NotACounterError if it is not 8 bytes."""
+    """Returns the number of a counter in an answer, 0 if absent. Raises NotACounterError if it is not 8 bytes."""
     if not cells:
         return 0
     cell = cells[0]

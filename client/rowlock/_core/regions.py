@@ -1,11 +1,11 @@
-"""Which region holds a row, as far as this client knows: a cache that may be stale and is corrected by the servers.
+"""A cache of region locations. An entry may be stale; the servers' answers correct it.
 
-A server that does not have a region answers NOT_SERVING_REGION; then the region is forgotten and looked up again. So
-an entry may be wrong at any time, and no more is promised than that regions of one table never overlap in here.
+A server that does not have a region answers NOT_SERVING_REGION. The client then forgets the region and looks it up
+again. So an entry may be wrong at any time. The only guarantee is that cached regions of one table never overlap.
 
-The ids of regions count within a data folder, and at an address may stand the server of another folder tomorrow, whose
-region 1 is another table. So a call that names a region also names its folder, and a server of another one does
-nothing and says so; then nothing that was known is true any more.
+Region ids are unique only within a data folder. The server of another folder may take over an address later, and its
+region 1 belongs to another table. So a call that names a region also names the data folder. A server of another folder
+refuses the call without any effect, and the client then forgets all regions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rowlock.schema import Region
 
 @dataclass(frozen=True, slots=True)
 class _TableRegions:
-    """Known regions of one table, by start."""
+    """The cached regions of one table, by start."""
 
     starts: tuple[bytes, ...] = ()
     regions: tuple[Region, ...] = ()
@@ -30,7 +30,7 @@ _NONE = _TableRegions()
 
 
 class RegionCache:
-    """Known regions by table. Thread-safe; looking up takes no lock, since each table's entry is replaced whole."""
+    """Cached regions by table. Thread-safe. Lookups take no lock, because each table's entry is immutable."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,7 +38,7 @@ class RegionCache:
         self._tables: dict[str, _TableRegions] = {}
 
     def find(self, table: str, row: bytes) -> Region | None:
-        """The region that holds the row, None when it is not known. O(log n)."""
+        """Returns the region that holds the row; None if it is not cached. O(log n)."""
         known = self._tables.get(table, _NONE)
         index = bisect_right(known.starts, row) - 1
         if index < 0:
@@ -47,7 +47,7 @@ class RegionCache:
         return region if not region.stop or row < region.stop else None
 
     def cover(self, table: str, start: bytes, stop: bytes) -> tuple[Region, ...] | None:
-        """All regions that touch [start, stop), in row order; None if there is a gap. O(regions)."""
+        """Returns the regions that overlap [start, stop), in row order; None if the cache has a gap. O(regions)."""
         found: list[Region] = []
         position = start
         while True:
@@ -60,28 +60,28 @@ class RegionCache:
             position = region.stop
 
     def store(self, table: str, regions: Iterable[Region]) -> None:
-        """Adds what a catalog answered, in place of all that overlaps it."""
+        """Adds regions from the catalog and removes cached ones that overlap them."""
         added = list(regions)
         with self._lock:
             known = self._tables.get(table, _NONE).regions
-            kept = [old for old in known if not any(_overlap(old, new) for new in added)]
-            joined = sorted([*kept, *added], key=lambda region: region.start)
-            self._tables[table] = _TableRegions(tuple(region.start for region in joined), tuple(joined))
+            remaining = [old for old in known if not any(_overlap(old, new) for new in added)]
+            merged = sorted([*remaining, *added], key=lambda region: region.start)
+            self._tables[table] = _TableRegions(tuple(region.start for region in merged), tuple(merged))
 
     def forget(self, region: Region) -> None:
-        """Drops one region, if it is still what is known."""
+        """Removes one region, if it is still cached."""
         with self._lock:
             known = self._tables.get(region.table, _NONE).regions
-            kept = [old for old in known if old.region_id != region.region_id]
-            self._tables[region.table] = _TableRegions(tuple(old.start for old in kept), tuple(kept))
+            remaining = [old for old in known if old.region_id != region.region_id]
+            self._tables[region.table] = _TableRegions(tuple(old.start for old in remaining), tuple(remaining))
 
     def forget_all(self) -> None:
-        """Drops everything: the server at an address has another data folder than it had."""
+        """Removes everything, because another data folder's server has taken over an address."""
         with self._lock:
             self._tables = {}
 
     def forget_table(self, table: str) -> None:
-        """Drops all regions of a table: it was dropped, truncated or altered."""
+        """Removes all regions of a table, because it was dropped or truncated."""
         with self._lock:
             self._tables.pop(table, None)
 

@@ -1,4 +1,4 @@
-"""What a scan asks for: ranges of rows put in order, a limit, a direction, and the request that each region gets."""
+"""The plan of a scan: its ranges in row order, its limit and direction, and the template of its requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rowlock._codec.columns import (
     listed,
     prefix_stop,
 )
-from rowlock._codec.row_form import ColumnsAsked, FormColumn
+from rowlock._codec.row_form import FormColumn, RequestedColumns
 from rowlock._core.view import checked_timeout
 from rowlock.errors import InvalidArgumentError
 from rowlock.selection import Selection
@@ -26,13 +26,13 @@ from rowlock.selection import Selection
 # Half-open; empty bounds are open.
 RowRange = tuple[bytes, bytes]
 
-# Of scans in row form: beyond the server's default, because a batch costs whoever takes it as much as many rows.
+# Of scans in row form. Larger than the server's default, because a batch costs its reader as much as many rows do.
 FORM_BATCH_BYTES = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
-    """A scan over all regions of a table. The ranges are in row order and don't touch each other."""
+    """A scan over all regions of a table. The ranges are in row order and neither overlap nor touch."""
 
     table: str
     ranges: tuple[RowRange, ...]
@@ -41,7 +41,7 @@ class ScanPlan:
     is_reverse: bool
     is_strict: bool
     row_form: tuple[FormColumn, ...] | None = None  # see row_form.py; None: cells
-    # How long a server that says that it is busy is waited for; 0: as long as one that does not answer.
+    # How long to retry while a server answers "busy"; 0: no longer than the timeout.
     busy_timeout_s: float = 0.0
 
 
@@ -60,7 +60,7 @@ def scan_plan(
     snapshot_id: bytes = b"",
     busy_timeout: float | None = None,
 ) -> ScanPlan:
-    """Checks what a caller gave; raises InvalidArgumentError for bounds that exclude each other or make no sense."""
+    """Returns the plan of a scan. Raises InvalidArgumentError for contradictory or malformed arguments."""
     if limit is not None:
         check_number("the limit of rows", limit, 0, UINT64_MAX)
     check_number("batch_bytes", batch_bytes, 0, UINT32_MAX)
@@ -68,7 +68,7 @@ def scan_plan(
     selection.write(template)
     return ScanPlan(
         table=table,
-        ranges=_joined(_given_ranges(start, stop, prefix, ranges)),
+        ranges=_joined(_parsed_ranges(start, stop, prefix, ranges)),
         template=template,
         limit=limit,
         is_reverse=reverse,
@@ -77,30 +77,30 @@ def scan_plan(
     )
 
 
-def _given_ranges(
+def _parsed_ranges(
     start: Name | None,
     stop: Name | None,
     prefix: Name | None,
     ranges: Iterable[tuple[Name | None, Name | None]] | None,
 ) -> list[RowRange]:
     if sum((start is not None or stop is not None, prefix is not None, ranges is not None)) > 1:
-        raise InvalidArgumentError("a scan has start and stop, or a prefix, or ranges: one of the three")
+        raise InvalidArgumentError("a scan takes start and stop, or a prefix, or ranges: only one of the three")
     if ranges is not None:
-        given = [_bounds(pair) for pair in listed("ranges", "pairs (start, stop)", ranges)]
-        if not given:
+        parsed = [_bounds(pair) for pair in listed("ranges", "pairs (start, stop)", ranges)]
+        if not parsed:
             raise InvalidArgumentError("the list of ranges is empty; leave it out to scan everything")
     elif prefix is not None:
         first = encoded_bound(prefix)
-        given = [(first, prefix_stop(first))]
+        parsed = [(first, prefix_stop(first))]
     else:
-        given = [(encoded_bound(start), encoded_bound(stop))]
-    for first, last in given:
+        parsed = [(encoded_bound(start), encoded_bound(stop))]
+    for first, last in parsed:
         if last and first > last:
             raise InvalidArgumentError(
-                f"the scan's stop {last[:100]!r} comes before its start {first[:100]!r}; for rows backwards give the "
-                "same start and stop and reverse=True"
+                f"the scan's stop {last[:100]!r} comes before its start {first[:100]!r}; to scan in descending order, "
+                "pass the smaller key as start, and reverse=True"
             )
-    return given
+    return parsed
 
 
 def _bounds(pair: tuple[Name | None, Name | None]) -> RowRange:
@@ -110,7 +110,7 @@ def _bounds(pair: tuple[Name | None, Name | None]) -> RowRange:
 
 
 def _joined(ranges: Sequence[RowRange]) -> tuple[RowRange, ...]:
-    """In row order, overlapping and touching ones joined, empty ones left out."""
+    """Returns the ranges in row order. Merges those that overlap or touch, and leaves out empty ones."""
     joined: list[RowRange] = []
     for start, stop in sorted(ranges):
         if stop and start >= stop:
@@ -124,17 +124,17 @@ def _joined(ranges: Sequence[RowRange]) -> tuple[RowRange, ...]:
 
 
 def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn]) -> ScanPlan:
-    """The same rows of the same scan, in row form: each with these columns, null where it has no such cell.
+    """Returns the plan of the same scan in row form: each row with these columns, null where it has no such cell.
 
-    A column that the scan's caller did not choose is null in every row.
+    A column that the scan does not read is null in every row.
     """
     template = region_pb2.ScanRequest()
     template.CopyFrom(plan.template)
     template.row_form.SetInParent()
     template.batch_bytes = template.batch_bytes or FORM_BATCH_BYTES
-    asked = ColumnsAsked(template)
+    requested = RequestedColumns(template)
     for column in columns:
-        if column in asked:
+        if column in requested:
             part = region_pb2.RowFormColumn.PART_TIMESTAMP if column.is_timestamp else 0
             template.row_form.columns.add(family=column.family, qualifier=column.qualifier, part=part)
     return dataclasses.replace(plan, template=template, row_form=tuple(columns))

@@ -1,10 +1,10 @@
-"""How far a scan has come, without I/O: which region is next, which rows are whole, where it goes on after a loss.
+"""The progress of a scan, without I/O: the next region, the complete rows, and the resume key after a failure.
 
-A region answers batches of cells at one read point. Cells are handed on only as whole rows: a row that goes on in the
-next batch is held back until it is complete; in row form each is. So after a lost connection the scan can go on behind
-the last whole row, or from the row that the server has reached without answering one, at a new read point, and no row
-is ever pieced together from two. A strict scan fails instead, once a region has begun to answer. A scan of a snapshot
-goes on at the same read point, so nothing is lost.
+A region answers with batches of cells at one read point. The scan returns complete rows only: a row that continues in
+the next batch is held back until it is complete. (In row form every row is.) So after a lost connection the scan can
+resume after the last complete row, or at the server's resume key (row_reached) if that is further, at a new read point;
+no row is ever combined from two read points. A strict scan fails instead, if a region has begun to answer. A scan of a
+snapshot resumes at the same read point.
 """
 
 from __future__ import annotations
@@ -29,40 +29,41 @@ from rowlock.errors import (
 )
 from rowlock.schema import Region
 
-# What a scan answers.
+# The schema of a scan's batches of cells.
 CELL_SCHEMA = cells_schema(nullable=())
 
 
 class ScanProgress:
-    """One scan. Not thread-safe."""
+    """The state of one scan. Not thread-safe."""
 
     def __init__(self, plan: ScanPlan, timeout_s: float) -> None:
         self.plan = plan
         self.timeout_s = timeout_s
         self.has_resumed = False
-        self._left = plan.ranges
-        self._rows_left = plan.limit
+        self._remaining = plan.ranges
+        self._rows_remaining = plan.limit
         self._row_form = None if plan.row_form is None else RowFormReader.of(plan.row_form, plan.template)
         self._held: pa.Table | None = None
         self._region_has_answered = False
         self._attempts: Attempts | None = None
         self._waiting = Waiting(f"a scan of {plan.table!r}")
-        # Which was asked last.
+        # The server of the last request.
         self._server = ""
 
     @property
     def is_done(self) -> bool:
-        return not self._left or self._rows_left == 0
+        """Whether no range is left, or the limit is reached."""
+        return not self._remaining or self._rows_remaining == 0
 
     @property
     def bounds(self) -> RowRange:
-        """The range that holds all that is left."""
-        return self._left[0][0], self._left[-1][1]
+        """The smallest range that contains all remaining ranges."""
+        return self._remaining[0][0], self._remaining[-1][1]
 
     def request_for(self, regions: tuple[Region, ...]) -> tuple[Region, region_pb2.ScanRequest]:
-        """The next region to scan, of those that touch `bounds` in row order, and what to ask of it.
+        """Returns the next region to scan and the request for it. regions: those that overlap `bounds`, in row order.
 
-        Raises NotServingRegionError when the rows that come next are in none of them.
+        Raises NotServingRegionError if none of them has the next rows.
         """
         region = regions[-1 if self.plan.is_reverse else 0]
         self._check_is_next(region)
@@ -70,8 +71,8 @@ class ScanProgress:
         request = region_pb2.ScanRequest()
         request.CopyFrom(self.plan.template)
         request.region_id = region.region_id
-        request.row_limit = self._rows_left or 0
-        for start, stop in self._left:
+        request.row_limit = self._rows_remaining or 0
+        for start, stop in self._remaining:
             clipped = _clipped(start, stop, region)
             if clipped is not None:
                 request.ranges.add(start=clipped[0], stop=clipped[1])
@@ -80,16 +81,16 @@ class ScanProgress:
         return region, request
 
     def received(self, batch: ScanMessage) -> pa.Table | None:
-        """The whole rows that this batch completes, None if there are none; raises ServerError if it is none."""
+        """Returns the rows that this batch completes; None if there are none. Raises ServerError if it is malformed."""
         self._region_has_answered = True
         self._attempts = None
-        self._waiting.over()
-        rows = self._whole_rows(batch)
+        self._waiting.progressed()
+        rows = self._complete_rows(batch)
         if batch.row_reached and not batch.row_continues:
-            self._go_on_from(batch.row_reached)
+            self._resume_at(batch.row_reached)
         return rows
 
-    def _whole_rows(self, batch: ScanMessage) -> pa.Table | None:
+    def _complete_rows(self, batch: ScanMessage) -> pa.Table | None:
         if self._row_form is not None:
             rows = self._row_form.read(batch.arrow)
             return self._passed_on(rows) if rows.num_rows else None
@@ -104,9 +105,9 @@ class ScanProgress:
         return self._passed_on(cells) if cells.num_rows else None
 
     def region_is_done(self, region: Region) -> pa.Table | None:
-        """The region has answered all; gives what was held back, if anything."""
-        rest, self._held = self._held, None
-        passed = self._passed_on(rest) if rest is not None else None
+        """Records that the region has answered all its rows. Returns the row that was held back, if any."""
+        held, self._held = self._held, None
+        rows = self._passed_on(held) if held is not None else None
         self._region_has_answered = False
         if self.plan.is_reverse:
             self._cut(stop=region.start) if region.start else self._finish()
@@ -114,34 +115,34 @@ class ScanProgress:
             self._cut(start=region.stop)
         else:
             self._finish()
-        return passed
+        return rows
 
     def failed(self, error: RowlockError, now: float) -> float:
-        """The pause in seconds before the scan goes on; raises what it ends with if it can't."""
+        """Returns the pause in seconds before the next request. Raises the scan's final error if it can't resume."""
         self._held = None
-        may_go_on = isinstance(
+        can_resume = isinstance(
             error, ServerUnavailableError | LeaseExpiredError | NotServingRegionError | RegionTooBusyError
         )
-        if self._region_has_answered and may_go_on and not self.plan.template.snapshot_id:
+        if self._region_has_answered and can_resume and not self.plan.template.snapshot_id:
             if self.plan.is_strict:
                 raise LeaseExpiredError(
-                    f"the scan of {self.plan.table!r} lost its read point, and strict=True forbids to go on at a new "
-                    f"one: {error.message}",
+                    f"the scan of {self.plan.table!r} lost its read point, and strict=True does not allow to "
+                    f"resume at a new one: {error.message}",
                     table=self.plan.table,
                 ) from error
             self.has_resumed = True
             self._region_has_answered = False
         if self._attempts is None:
             self._attempts = Attempts(now, self.timeout_s, Kind.READ, busy_s=self.plan.busy_timeout_s)
-        if isinstance(error, LeaseExpiredError) and may_go_on:
-            # The lease is gone for good; a new request opens another.
+        if isinstance(error, LeaseExpiredError) and can_resume:
+            # Retried like a lost connection: a new request gets a new lease.
             error = ServerUnavailableError(error.message)
         pause_s = self._attempts.failed(error, now, was_sent=False)
-        self._waiting.met(error, self._server, now, self._attempts.given_up_at)
+        self._waiting.failed(error, self._server, now, self._attempts.ends_at)
         return pause_s
 
     def _check_is_next(self, region: Region) -> None:
-        """A region that lies beyond the rows that come next would pass them over."""
+        """Raises NotServingRegionError if the region does not have the next row; scanning it would skip rows."""
         start, stop = self.bounds
         if self.plan.is_reverse:
             has_next = not region.stop or (stop != b"" and region.start < stop <= region.stop)
@@ -149,54 +150,55 @@ class ScanProgress:
             has_next = region.start <= start and (not region.stop or start < region.stop)
         if not has_next:
             raise NotServingRegionError(
-                f"no server has the rows of table {self.plan.table!r} that come next, at this moment",
+                f"no server has the next rows of table {self.plan.table!r} at this moment",
                 table=self.plan.table,
             )
 
-    def _passed_on(self, whole_rows: pa.Table) -> pa.Table:
-        last_row: bytes = whole_rows.column("row")[-1].as_py()
-        if self._rows_left is not None:
-            row_count = len(row_starts(whole_rows)) if self._row_form is None else whole_rows.num_rows
-            self._rows_left = max(0, self._rows_left - row_count)
-        self._go_on_from(last_row if self.plan.is_reverse else last_row + b"\0")
-        return whole_rows
+    def _passed_on(self, rows: pa.Table) -> pa.Table:
+        """Counts complete rows as returned, and returns them."""
+        last_row: bytes = rows.column("row")[-1].as_py()
+        if self._rows_remaining is not None:
+            row_count = len(row_starts(rows)) if self._row_form is None else rows.num_rows
+            self._rows_remaining = max(0, self._rows_remaining - row_count)
+        self._resume_at(last_row if self.plan.is_reverse else last_row + b"\0")
+        return rows
 
-    def _go_on_from(self, row: bytes) -> None:
-        """What comes before the row is done, or backwards what does not."""
+    def _resume_at(self, row: bytes) -> None:
+        """Removes the rows before this one from the remaining ranges; in a reverse scan this row and those after it."""
         if self.plan.is_reverse:
             self._cut(stop=row)
         else:
             self._cut(start=row)
 
     def _cut(self, start: bytes = b"", stop: bytes = b"") -> None:
-        """Only what lies in [start, stop) is left."""
-        left: list[RowRange] = []
-        for first, last in self._left:
+        """Cuts the remaining ranges to [start, stop)."""
+        remaining: list[RowRange] = []
+        for first, last in self._remaining:
             cut = _intersection(first, last, start, stop)
             if cut is not None:
-                left.append(cut)
-        self._left = tuple(left)
+                remaining.append(cut)
+        self._remaining = tuple(remaining)
 
     def _finish(self) -> None:
-        self._left = ()
+        self._remaining = ()
 
 
 def read_cells(arrow: bytes | pa.Buffer) -> pa.Table:
-    """The cells of a batch; raises ServerError unless they have the protocol's schema and are valid."""
+    """Returns the cells of a batch. Raises ServerError unless they are valid and have the protocol's schema."""
     try:
         with pa.ipc.open_stream(pa.py_buffer(arrow)) as reader:
             table = reader.read_all()
         if not table.schema.equals(CELL_SCHEMA, check_metadata=False):
             raise ServerError(f"a batch of a scan has the wrong schema: {table.schema}")
-        # A forged offset would otherwise be followed out of the buffer.
+        # Otherwise a forged offset could lead outside of the buffer.
         table.validate(full=True)
     except (pa.ArrowInvalid, OSError) as error:
-        raise ServerError(f"a batch of a scan is not what the server sent: {error}") from error
+        raise ServerError(f"a batch of a scan is damaged: {error}") from error
     return table.combine_chunks()
 
 
 def row_starts(cells: pa.Table) -> Ints:
-    """The index of each row's first cell; equal rows stand together. Vectorised, O(cells)."""
+    """Returns the index of each row's first cell; a row's cells are contiguous. Vectorised, O(cells)."""
     import pyarrow.compute as pc
 
     if cells.num_rows == 0:
@@ -215,7 +217,7 @@ def _clipped(start: bytes, stop: bytes, region: Region) -> RowRange | None:
 
 
 def _intersection(start: bytes, stop: bytes, other_start: bytes, other_stop: bytes) -> RowRange | None:
-    """What two ranges share, None if nothing; empty bounds are open."""
+    """Returns the intersection of two ranges; None if it is empty. Empty bounds are open."""
     first = max(start, other_start)
     last = min(stop, other_stop) if stop and other_stop else stop or other_stop
     return (first, last) if not last or first < last else None

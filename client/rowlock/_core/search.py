@@ -1,11 +1,11 @@
-"""Connecting, without I/O: which of the addresses is asked next, what an answer is worth, and when it is given up.
+"""The search for a server to connect to, without I/O: judges the answers of addresses and ends at a deadline.
 
-All addresses are asked in turn, again and again after a pause. What ends the search:
+A round tries all addresses in turn; after a pause the next round begins. The search ends:
 
-- a server of our protocol that has recovered, and that serves the folder that is wanted, if one is;
-- at once, a mistake that waiting can't mend: something else answers at an address;
-- otherwise the time. Where nobody listens that may be shorter than where a server says that it is still recovering. A
-  name that is not known counts as that: a container's name often appears only when its server starts.
+- when a server answers that speaks our protocol, has recovered, and serves the requested folder, if one is requested;
+- at once when something else than rowlock answers, because waiting can't help;
+- at the deadline. It may be earlier (absent_s) while no server listens than while one is recovering. An unknown host
+  name counts as "no server listens": a container's name often appears only when its server starts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Search:
         absent_s: float | None = None,
         folder_id: str = "",
     ) -> None:
-        """absent_s: for how long to go on while no server listens; None: as long as for anything else.
+        """absent_s: for how long to search while no server listens; None: timeout_s.
 
         folder_id: the data folder that the server must have; empty: any.
         """
@@ -41,62 +41,63 @@ class Search:
         self._absent_deadline = now + (timeout_s if absent_s is None else min(absent_s, timeout_s))
         self._folder_id = folder_id
         self._round = 1
-        self._met: dict[str, RowlockError] = {}  # by address, in this round
+        self._errors: dict[str, RowlockError] = {}  # by address, in this round
 
     def share_s(self, now: float) -> float:
-        """The time for the next address of this round: an equal share of what is left."""
-        return (self._deadline - now) / max(1, len(self._addresses) - len(self._met))
+        """Returns the seconds for the next address of this round: an equal share of the time left."""
+        return (self._deadline - now) / max(1, len(self._addresses) - len(self._errors))
 
     def failed(self, address: str, error: RowlockError) -> None:
-        """The address gave no answer, or none that is one."""
+        """Records that the address gave no valid answer."""
         if NOT_GRPC in str(error):
             error = InvalidArgumentError(
-                f"what answers at {address} is no rowlock server: it does not speak gRPC. Is the port right? ({error})"
+                f"the server at {address} is not a rowlock server: it does not speak gRPC. Is the port right? ({error})"
             )
-        self._met[address] = error
+        self._errors[address] = error
 
     def answered(self, address: str, info: catalog_pb2.ServerInfoResponse) -> bool:
-        """Whether this is a server to use. Raises InvalidArgumentError when it speaks another protocol."""
+        """Returns whether to use this server. Raises InvalidArgumentError if it speaks another protocol version."""
         if info.protocol != PROTOCOL:
             raise InvalidArgumentError(
                 f"the server at {address} speaks protocol {info.protocol}, and this client {PROTOCOL}; install the "
                 f"version of rowlock that it has, {info.version}"
             )
         if self._folder_id and info.data_folder_id != self._folder_id:
-            self._met[address] = ServerUnavailableError(f"the server at {address} serves another folder")
+            self._errors[address] = ServerUnavailableError(f"the server at {address} serves another folder")
             return False
         return True
 
     def pause_s(self, now: float, draw: float) -> float:
-        """The pause before all addresses are asked again; draw in [0, 1). Raises when it is given up."""
-        for error in self._met.values():
+        """Returns the pause in seconds before the next round; draw in [0, 1). Raises the search's error at the end."""
+        for error in self._errors.values():
             if isinstance(error, InvalidArgumentError):
                 raise error
-        is_recovering = any(isinstance(error, ServerRecoveringError) for error in self._met.values())
+        is_recovering = any(isinstance(error, ServerRecoveringError) for error in self._errors.values())
         pause = _POLICY.pause_s(self._round, draw)
         if now + pause >= (self._deadline if is_recovering else self._absent_deadline):
-            raise self._nobody_answers()
+            raise self._unavailable()
         self._round += 1
-        self._met = {}
+        self._errors = {}
         return pause
 
-    def _nobody_answers(self) -> ServerUnavailableError:
+    def _unavailable(self) -> ServerUnavailableError:
         addresses = ", ".join(self._addresses)
-        address, error = list(self._met.items())[-1]
-        why = _reason(address, error)
+        address, error = list(self._errors.items())[-1]
+        reason = _reason(address, error)
         if isinstance(error, ServerRecoveringError):
             return ServerRecoveringError(
-                f"the rowlock server at {address} is still reading its log, which takes the longer the more was "
-                "written since the last flush; give connect() a longer timeout"
+                f"the rowlock server at {address} is still replaying its log, which takes longer the more was "
+                "written since the last flush; pass a longer timeout to connect()"
             )
         if _is_unknown_name(address, error):
             host = address.rpartition(":")[0]
             return ServerUnavailableError(
-                f"no rowlock server answers at {addresses}: there is no host {host!r} as far as name servers "
-                f"know. Is the name right? ({why})"
+                f"no rowlock server answers at {addresses}: the host name {host!r} does not resolve. "
+                f"Is the name right? ({reason})"
             )
         return ServerUnavailableError(
-            f"no rowlock server answers at {addresses}: {why}. Is it running? 'rowlock-server --data FOLDER' starts one"
+            f"no rowlock server answers at {addresses}: {reason}. Is it running? "
+            "'rowlock-server --data FOLDER' starts one"
         )
 
 

@@ -1,8 +1,8 @@
-"""The numbers of a client's changes, which let a server apply a repeated change once.
+"""Sequence numbers of a client's changes, by which a server applies a repeated change only once.
 
-A client draws an id of 16 random bytes and numbers its changes 1, 2, 3, ... A change that is sent again carries its
-number again, and the server answers what it answered the first time. Each message also names the floor, the lowest
-number still waited for: below it the server forgets.
+A client draws an id of 16 random bytes and numbers its changes 1, 2, 3, ... A repeated change carries the same number,
+and the server returns its saved answer. Each message also carries the floor, the lowest number whose answer the client
+still waits for. The server forgets the answers to lower numbers.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from contextlib import contextmanager
 
 
 class Sequences:
-    """Hands out numbers and knows the floor. Thread-safe; one a client and process."""
+    """Allocates sequence numbers and tracks the floor. Thread-safe; one per client and process."""
 
     def __init__(self) -> None:
         self.client_id = os.urandom(16)
         self._lock = threading.Lock()
         # Guarded by self._lock:
         self._next = 1
-        # First number of each block that is waited for, in the order taken, so the first key is the lowest.
+        # The first number of each block in use, in the order taken, so the first key is the lowest.
         self._waited_for: dict[int, None] = {}
 
     def take(self, count: int = 1) -> int:
-        """The first of `count` new numbers in a row; waited for until `release` is called with it."""
+        """Allocates `count` consecutive numbers and returns the first. They are in use until `release`."""
         with self._lock:
             first = self._next
             self._next = first + count
@@ -33,13 +33,13 @@ class Sequences:
         return first
 
     def release(self, first: int) -> None:
-        """Nobody waits for this block any more: it was answered or given up."""
+        """Ends the use of a block of numbers: it was answered or given up."""
         with self._lock:
             del self._waited_for[first]
 
     @contextmanager
     def taken(self, count: int) -> Iterator[int]:
-        """`take`, released at the end of the block."""
+        """Takes numbers and releases them at the end of the `with` block."""
         first = self.take(count)
         try:
             yield first
@@ -47,6 +47,6 @@ class Sequences:
             self.release(first)
 
     def floor(self) -> int:
-        """The lowest number waited for, or the next one. Cost: about the number of blocks waited for."""
+        """Returns the lowest number in use, or the next one if none is. O(blocks in use)."""
         with self._lock:
             return next(iter(self._waited_for), self._next)

@@ -1,4 +1,4 @@
-"""How a table is used by one caller: with which durability, time and text."""
+"""The options with which a caller uses a table: durability, timeout and encoding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rowlock.schema import durability_message
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[Text]):
-    """A table's name and the defaults of its calls; immutable."""
+    """A table's name and the options of its calls; immutable."""
 
     table: str
     timeout_s: float
@@ -24,7 +24,7 @@ class View(Generic[Text]):
     durability: types_pb2.Durability = types_pb2.DURABILITY_UNSPECIFIED
 
     def with_options(self, durability: str | None, timeout: float | None) -> View[Text]:
-        """The same with other defaults; None leaves one as it is."""
+        """Returns a view with other options; None keeps the current one."""
         return dataclasses.replace(
             self,
             durability=self.durability if durability is None else durability_message(durability),
@@ -33,10 +33,10 @@ class View(Generic[Text]):
 
 
 def checked_timeout(timeout: float) -> float:
-    """Seconds; raises InvalidArgumentError unless more than 0, TypeError if it is no number."""
+    """Returns a timeout in seconds. Raises InvalidArgumentError outside (0, 1e9], TypeError if it is no number."""
     if not isinstance(timeout, int | float) or isinstance(timeout, bool):
         raise TypeError(f"a timeout is a number of seconds, not {type(timeout).__name__}")
-    # threading can't wait longer than about 292 years, and nobody means to.
+    # threading can't wait longer than about 292 years.
     if not 0 < timeout <= 1e9:
         raise InvalidArgumentError(f"a timeout is more than 0 seconds and at most 1e9, not {timeout}")
     return float(timeout)

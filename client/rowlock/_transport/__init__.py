@@ -1,1 +1,1 @@
-"""Where the client does I/O with threads: channels, streams, calls, forks, the server of a folder."""
+"""The client's I/O with threads: channels, streams, calls, forks, and private servers."""

@@ -1,5 +1,5 @@
 # Made from client/rowlock/aio/_transport/bulk.py by tools/async_to_sync.py: change that, then `make faces`.
-"""put_arrow (threads): batches of cells on a stream, the next ones on their way while the server syncs."""
+"""put_arrow (threads): batches of cells on a stream; the next ones are sent while the server syncs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def put_arrow(
         while not send.is_done:
             with contextlib.closing(_answers(servers, send)) as answers:
                 for _ in answers:
-                    # What it raises is the caller's, and no failure of the stream.
+                    # Outside of _answers: an exception of the caller's function is no failure of the stream.
                     if on_progress is not None:
                         on_progress(send.row_count)
             pause, send.pause_s = send.pause_s, 0.0
@@ -58,9 +58,9 @@ def put_arrow(
 
 
 def _answers(servers: Servers, send: BulkSend) -> Generator[None]:
-    """Sends and receives on one stream until nothing is left, the stream is lost, or a batch must pause.
+    """Sends batches and receives answers on one stream. Ends when no batch is left, at a failure, or before a pause.
 
-    Yields at each answer that has come.
+    Yields after each answer.
     """
     stream: BulkStream | None = None
     try:
@@ -69,7 +69,7 @@ def _answers(servers: Servers, send: BulkSend) -> Generator[None]:
                 region = servers.region_of(send.table, bulk.first_row, time.monotonic() + send.timeout_s)
                 if stream is None:
                     stream = BulkStream(servers, region, send.timeout_s)
-                elif not stream.leads_to(region):
+                elif not stream.connects_to(region):
                     break
                 stream.put(send.message(bulk, region))
             if stream is None or not send.is_waiting:

@@ -15,7 +15,7 @@ from rowlock.schema import Region
 
 
 class BulkStream:
-    """Opened when it is made. Used by one thread."""
+    """A stream, opened by the constructor. For one thread."""
 
     def __init__(self, servers: Servers, region: Region, timeout_s: float) -> None:
         """timeout_s: how long the server may take to answer a batch."""
@@ -33,33 +33,33 @@ class BulkStream:
             try:
                 self._answers = open_stream(iter(self._messages.get, None), metadata=servers.metadata(region))
             except ValueError as failed:
-                # grpc's word for a channel that was closed meanwhile.
+                # grpc raises it for a closed channel.
                 raise ClosedError("the client was closed") from failed
 
-    def leads_to(self, region: Region) -> bool:
-        """Whether the region's server, with its data folder, is at the other end."""
+    def connects_to(self, region: Region) -> bool:
+        """Returns whether the stream's server has the region: the same address and data folder."""
         return (region.server, region.data_folder_id) == (self._address, self._folder_id)
 
     def put(self, message: region_pb2.BulkBatch) -> None:
-        """Never blocks; the window bounds what is in the queue."""
+        """Queues a batch. Never blocks; the window of batches in flight bounds the queue."""
         self._messages.put(message)
 
     def take(self) -> region_pb2.BulkAnswer:
-        """The next answer; raises DeadlineError when none came in time, or what the stream ended with."""
-        with gate, self._servers.watch.limit(self._timeout_s, self._answers.cancel) as limit:
+        """Returns the next answer. Raises DeadlineError after the timeout, or the error of the stream."""
+        with gate, self._servers.timeouts.limit(self._timeout_s, self._answers.cancel) as limit:
             try:
                 answer = next(self._answers, None)
             except grpc.RpcError as failed:
-                error = self._servers.judged(failed, self._address)
+                error = self._servers.error_for(failed, self._address)
             else:
                 if answer is not None:
                     return answer
                 error = ServerUnavailableError(f"the server at {self._address} ended the stream of batches")
-        if limit.has_struck:
+        if limit.has_expired:
             raise DeadlineError(f"no answer to a batch came within {self._timeout_s:g} s")
         raise error
 
     def close(self) -> None:
-        """Ends the stream, if it has not ended."""
+        """Ends the stream. A no-op if it has ended."""
         self._messages.put(None)
         self._answers.cancel()

@@ -1,6 +1,6 @@
-"""What a client holds open: its channels and streams, which end with a fork or with the client (threads).
+"""The channels and streams of a client (threads). They are closed at a fork and with the client.
 
-Servers builds on it, and makes calls.
+Servers, which makes calls, is built on it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from rowlock._core.retry import REPEATED_FOR_S, Kind
 from rowlock._core.sequences import Sequences
 from rowlock._transport import methods
 from rowlock._transport.channels import Target, channel_options
-from rowlock._transport.fork import check_usable, disconnected, gate, keep, register
+from rowlock._transport.fork import check_usable, gate, keep_alive, note_disconnect, register
 from rowlock._transport.methods import Metadata, Method, folder_metadata
 from rowlock._transport.stream import Answers, PointStream
-from rowlock._transport.watch import Watch
+from rowlock._transport.timeouts import Timeouts
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
 from rowlock.schema import Region
 
@@ -30,35 +30,35 @@ A = TypeVar("A")
 
 
 class Connections:
-    """Thread-safe. In the child of a fork it starts anew: own channels, own streams, own client id."""
+    """Thread-safe. In the child of a fork it gets new channels, new streams and a new client id."""
 
     def __init__(self, addresses: tuple[str, ...], *, is_held_open: bool = False, folder_id: str = "") -> None:
-        """is_held_open: a point stream is kept open to each server as long as there is a channel, used or not.
+        """is_held_open: keep a point stream open to each server that has a channel, even if it is not used.
 
         folder_id: the data folder that the servers must have; empty: any.
         """
         self.addresses = addresses
         self._folder_id = folder_id
         self._is_held_open = is_held_open
-        # What connecting learns; until then more than any server takes.
+        # Set when connecting; until then larger than any server's limit.
         self.request_bytes_max = 1 << 31
         self._is_closed = False
-        # How long a change in doubt may be repeated, as the server says that was connected to.
+        # How long a change in doubt may be repeated; set when connecting, by what the server says.
         self.repeated_for_s = REPEATED_FOR_S
         self._start()
 
     def _start(self) -> None:
         self.regions = RegionCache()
         self.sequences = Sequences()
-        self.watch = Watch()
+        self.timeouts = Timeouts()
         # Held while a region is looked up, and before self._lock.
         self._locating = threading.Lock()
         self._lock = threading.Lock()
-        # Guarded by self._lock (single look-ups are not):
+        # Guarded by self._lock (reads of a single entry are not):
         self._channels: dict[str, grpc.Channel] = {}
         self._targets: dict[str, Target] = {}
         self._streams: dict[tuple[str, str], PointStream] = {}  # by server and data folder
-        # Which of the addresses is asked for the catalog.
+        # The index of the address whose server answers for the catalog.
         self._chosen = 0
 
     @property
@@ -70,7 +70,7 @@ class Connections:
         return False
 
     def before_fork(self) -> None:
-        """Ends every connection; parent and child open new ones at their next call."""
+        """Closes all connections; parent and child open new ones at their next call."""
         self._disconnect(ServerUnavailableError("the process forked, and connections don't survive that"))
 
     def after_fork_in_parent(self) -> None:
@@ -78,11 +78,11 @@ class Connections:
             self.channel(self.catalog_address)
 
     def after_fork_in_child(self) -> None:
-        keep((self._channels, self._streams, self.watch))
+        keep_alive((self._channels, self._streams, self.timeouts))
         self._start()
 
     def close(self) -> None:
-        """Ends every stream and connection. Idempotent."""
+        """Closes all streams and channels. Idempotent."""
         self._is_closed = True
         self._disconnect(ClosedError("the client was closed while the call was under way"))
 
@@ -98,33 +98,33 @@ class Connections:
         for target in targets:
             target.close()
         if channels:
-            disconnected()
+            note_disconnect()
 
     @property
     def catalog_address(self) -> str:
-        """The server that is asked for the catalog."""
+        """The server that is used for the catalog."""
         return self.addresses[self._chosen]
 
     def choose(self, address: str) -> None:
-        """Asks this one of the addresses for the catalog from now on."""
+        """Uses this one of the addresses for the catalog from now on."""
         with self._lock:
             self._chosen = self.addresses.index(address)
 
-    def _pass_over(self, address: str) -> None:
-        """Asks it for the catalog no more while there are others."""
+    def _stop_using(self, address: str) -> None:
+        """Uses the next address for the catalog, if this one is in use."""
         with self._lock:
             if self.addresses[self._chosen] == address:
                 self._chosen = (self._chosen + 1) % len(self.addresses)
 
     def metadata(self, region: Region | None = None) -> Metadata:
-        """What a call says beside its message: for which data folder it is, if it names a region or all calls do."""
+        """Returns the metadata of a call: the data folder that its server must have, if one is required."""
         return folder_metadata(self._folder_of(region))
 
     def _folder_of(self, region: Region | None) -> str:
         return self._folder_id or (region.data_folder_id if region is not None else "")
 
     def channel(self, address: str) -> grpc.Channel:
-        """The channel to a server, opened at first use; raises ClosedError if the client was closed."""
+        """Returns the channel to a server, opened at first use. Raises ClosedError if the client was closed."""
         channel = self._channels.get(address)
         if channel is not None:
             return channel
@@ -151,7 +151,7 @@ class Connections:
         *,
         kind: Kind = Kind.READ,
     ) -> A:
-        """One unary call, about a region or not, without retries.
+        """Makes one unary call, without retries. region: the region that it is about, if any.
 
         Raises grpc.RpcError, or ClosedError if the client was closed meanwhile.
         """
@@ -162,7 +162,7 @@ class Connections:
             try:
                 return call(request, timeout=max(0.001, timeout_s), metadata=self.metadata(region))
             except ValueError as failed:
-                # grpc's word for a channel that was closed meanwhile.
+                # grpc raises it for a closed channel.
                 raise ClosedError("the client was closed") from failed
 
     def _stream(self, address: str, folder_id: str) -> PointStream:
@@ -178,17 +178,22 @@ class Connections:
             try:
                 return call(messages, metadata=folder_metadata(folder_id))
             except ValueError as failed:
-                # grpc's word for a channel that was closed meanwhile.
+                # grpc raises it for a closed channel.
                 raise ClosedError("the client was closed") from failed
 
         with self._lock:
             return self._streams.setdefault((address, folder_id), PointStream(converse, address, self.sequences))
 
     @contextmanager
-    def _turn_to_look_up(self, table: str, row: bytes, deadline: float) -> Iterator[None]:
-        """One asks for a region, the others then find the answer in the cache; raises DeadlineError."""
+    def _single_lookup(self, table: str, row: bytes, deadline: float) -> Iterator[None]:
+        """Lets one caller at a time look up regions; the others then find the answer in the cache.
+
+        Raises DeadlineError if the turn does not come before the deadline.
+        """
         if not self._locating.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            raise DeadlineError(f"the region of a row of {table!r} was not looked up in time", table=table, row=row)
+            raise DeadlineError(
+                f"timed out waiting for another lookup of the region of a row of {table!r}", table=table, row=row
+            )
         try:
             yield
         finally:

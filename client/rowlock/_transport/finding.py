@@ -1,5 +1,5 @@
 # Made from client/rowlock/aio/_transport/finding.py by tools/async_to_sync.py: change that, then `make faces`.
-"""Finding a server to begin with (threads)."""
+"""Finds a server to connect to (threads)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rowlock._transport.servers import Servers
 
 
 def find_server(servers: Servers, search: Search) -> None:
-    """Asks each address until one answers as a rowlock server does, and notes what it says of itself.
+    """Tries the addresses until a rowlock server answers, and stores what it says of its limits.
 
-    Closes the servers if none does, and raises what the search ends with.
+    If none does, closes the servers and raises the error of the search.
     """
     try:
         while not _round(servers, search):
@@ -29,13 +29,13 @@ def find_server(servers: Servers, search: Search) -> None:
 
 
 def _round(servers: Servers, search: Search) -> bool:
-    """Asks each address once; whether one answered."""
+    """Tries each address once. Returns whether one answered."""
     for address in servers.addresses:
         share = search.share_s(time.monotonic())
         try:
             info = servers.call_once(address, methods.SERVER_INFO, catalog_pb2.ServerInfoRequest(), share)
         except grpc.RpcError as failed:
-            search.failed(address, servers.judged(failed, address))
+            search.failed(address, servers.error_for(failed, address))
             continue
         if search.answered(address, info):
             servers.choose(address)

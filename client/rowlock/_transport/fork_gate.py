@@ -1,14 +1,15 @@
-"""The gate between calls and forks: while threads fork no call is under way, and nobody waits for ever.
+"""A gate that keeps calls and forks apart: no call runs while a thread forks, and every wait ends.
 
-    thread that calls:   with gate: ...                    one call, or one wait inside a call
-    thread that forks:   gate.close(quieten) ... fork ... gate.open()
+    a thread that calls:   with gate: ...                  one call, or one wait inside a call
+    a thread that forks:   gate.close(quiesce) ... fork ... gate.open()
 
-1. The first thread that forks closes the gate and quietens the process, see `close`. Threads that fork meanwhile wait
-   for that and fork then, side by side; the last one opens the gate. So ten forks at once cost as much as one.
-2. A thread that comes to fork when the process has been quiet for _JOINED_S_MAX waits until the gate has been open
-   again, and calls that wait for the gate pass it before any later fork. So neither kind holds back the other.
-3. A thread that forks in the middle of its own call, in a signal handler say, does not wait for itself for ever: all
-   waits for calls have an end.
+1. The first thread that forks closes the gate and quiesces the process, see `close`. Threads that want to fork
+   meanwhile wait for that, then fork concurrently. The last one opens the gate. So ten forks at once cost as much as
+   one.
+2. A thread that wants to fork when the process has been quiescent for _JOIN_S_MAX waits until the gate was open
+   again. Calls that wait for the gate pass it before any later fork. So calls and forks can't starve each other.
+3. A thread may fork during its own call, in a signal handler for instance. It does not deadlock on itself, because all
+   waits for calls have a time limit.
 """
 
 from __future__ import annotations
@@ -20,41 +21,44 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-# How long calls that are under way may take to end by themselves. Those that take longer are cut off and tried again.
+# How long calls in flight may take to end. Calls that take longer are cut off and retried.
 _END_S_MAX = 0.2
-# The same for calls that must not be tried again: a change of a table that is cut off has an unknown outcome.
+# How long calls that must not be retried may take to end: a change of a table has an unknown outcome if it is cut off.
 _UNREPEATABLE_END_S_MAX = 2.0
-# How long calls that were cut off may take to notice.
+# How long calls that were cut off may take to return.
 _CUT_S_MAX = 1.0
-# How long after it became quiet a thread may still fork without waiting for the gate to open in between.
-_JOINED_S_MAX = 0.2
+# How long after the process became quiescent another thread may join the fork; later ones wait for the gate to open.
+_JOIN_S_MAX = 0.2
 
 
 class ForkGate:
-    """Thread-safe. Passing it open takes no lock, since every call does: adding to a deque and removing from it are
-    atomic, and a call adds first and looks at the gate then, while a fork closes it first and counts then."""
+    """A context manager for calls. Thread-safe.
+
+    A call passes the open gate without a lock. Appending to a deque and popping from it are atomic; a call appends
+    first and then looks at the gate, and a fork closes the gate first and then counts the calls.
+    """
 
     def __init__(self) -> None:
-        # Reentrant, because a signal handler may fork while its thread is in here.
+        # Reentrant, because a signal handler may fork while its thread holds the lock.
         self._condition = threading.Condition(threading.RLock())
-        # One entry a call.
+        # One entry per call.
         self._under_way: deque[None] = deque()
         self._unrepeatable: deque[None] = deque()
-        # Set with the condition held, read by anybody.
+        # Written under the condition, read without it.
         self._is_closed = False
         # Guarded by self._condition:
         self._waiting = 0  # calls that wait for the gate to open
         self._opened = 0  # how often it was opened
-        self._forking: dict[int, int] = {}  # threads between `close` and `open`, and how deep each is in there
-        self._is_quiet = False
-        self._joined_until = 0.0
+        self._forking: dict[int, int] = {}  # threads between `close` and `open`, and their nesting depth
+        self._is_quiescent = False
+        self._join_until = 0.0
 
     # Calls
 
     def __enter__(self) -> None:
         self._under_way.append(None)
         if self._is_closed:
-            self._pass_later()
+            self._wait_for_open()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -66,7 +70,7 @@ class ForkGate:
 
     @contextmanager
     def unrepeatable(self) -> Iterator[None]:
-        """As `with gate`, for a call that must not be tried again once it is sent."""
+        """A context manager for a call that must not be retried after it was sent; else like `with gate`."""
         with self:
             self._unrepeatable.append(None)
             try:
@@ -74,8 +78,8 @@ class ForkGate:
             finally:
                 self._unrepeatable.pop()
 
-    def _pass_later(self) -> None:
-        """Steps back until the gate opens, which lets in all that wait."""
+    def _wait_for_open(self) -> None:
+        """Leaves the count of calls and waits for the gate to open, which counts all waiting calls again."""
         with self._condition:
             if not self._is_closed:
                 return
@@ -95,42 +99,42 @@ class ForkGate:
 
     # Forks
 
-    def close(self, quieten: Callable[[], None]) -> None:
-        """Returns when no call is under way, or when waiting for those that are would take too long.
+    def close(self, quiesce: Callable[[], None]) -> None:
+        """Closes the gate. Returns when no call is in flight, or after the time limits.
 
-        The first of the threads that fork gives calls a moment to end, then calls `quieten`, which cuts off the rest.
+        The first thread that forks gives calls a moment to end, then calls `quiesce`, which cuts off the others.
         """
         me = threading.get_ident()
         with self._condition:
             if me in self._forking:
-                self._forking[me] += 1  # A signal handler forks while its thread is about to.
+                self._forking[me] += 1  # A signal handler forks while its thread is about to fork.
                 return
-            while self._forking and self._is_quiet and time.monotonic() > self._joined_until:
+            while self._forking and self._is_quiescent and time.monotonic() > self._join_until:
                 self._condition.wait()
             self._forking[me] = 1
             if len(self._forking) > 1:
-                while not self._is_quiet:
+                while not self._is_quiescent:
                     self._condition.wait()
                 return
             self._is_closed = True
         try:
-            self._quieten(quieten)
+            self._quiesce(quiesce)
         finally:
             with self._condition:
-                self._is_quiet = True
-                self._joined_until = time.monotonic() + _JOINED_S_MAX
+                self._is_quiescent = True
+                self._join_until = time.monotonic() + _JOIN_S_MAX
                 self._condition.notify_all()
 
-    def _quieten(self, quieten: Callable[[], None]) -> None:
+    def _quiesce(self, quiesce: Callable[[], None]) -> None:
         with self._condition:
             self._condition.wait_for(lambda: not self._under_way, _END_S_MAX)
             self._condition.wait_for(lambda: not self._unrepeatable, _UNREPEATABLE_END_S_MAX)
-        quieten()
+        quiesce()
         with self._condition:
             self._condition.wait_for(lambda: not self._under_way, _CUT_S_MAX)
 
     def open(self, when_open: Callable[[], None]) -> None:
-        """This thread has forked. The last one of those that fork opens the gate, and calls `when_open` then."""
+        """Ends this thread's fork. The last thread that forks opens the gate, and then calls `when_open`."""
         me = threading.get_ident()
         with self._condition:
             depth = self._forking.pop(me, 0)
@@ -138,8 +142,8 @@ class ForkGate:
                 self._forking[me] = depth - 1
             if self._forking or not self._is_closed:
                 return
-            self._is_closed = self._is_quiet = False
-            # They have passed from here on, also if the next fork closes the gate before they wake.
+            self._is_closed = self._is_quiescent = False
+            # They count as calls from here on, even if the next fork closes the gate before they wake.
             self._under_way.extend([None] * self._waiting)
             self._waiting = 0
             self._opened += 1

@@ -1,4 +1,4 @@
-"""The calls of the two services as typed values, for threads and for asyncio alike."""
+"""The methods of the two services as typed values, for both faces of the client."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Q, A]):
-    """One call: its path, how its requests become bytes, and bytes its answers."""
+    """One method: its path, and the functions that serialize a request and parse an answer."""
 
     path: str
     serialize: Callable[[Q], bytes]
     parse: Callable[[bytes], A]
 
 
-# What a call says beside its message, and how it says which data folder it is meant for.
+# A call's metadata, and the key under which it names the data folder that its server must have.
 Metadata = tuple[tuple[str, str], ...]
 _FOLDER_ID_KEY = "rowlock-data-folder-id"
 
 
 def folder_metadata(folder_id: str) -> Metadata:
-    """Of a call that is meant for the server of this data folder; empty: of any."""
+    """Returns the metadata of a call for the server of this data folder; empty: of any folder."""
     return ((_FOLDER_ID_KEY, folder_id),) if folder_id else ()
 
 
@@ -74,5 +74,5 @@ FLUSH = Method(_REGION + "Flush", region.FlushRequest.SerializeToString, region.
 PLAN_SCAN = Method(_REGION + "PlanScan", region.PlanScanRequest.SerializeToString, region.PlanScanResponse.FromString)
 SCAN = Method(_REGION + "Scan", region.ScanRequest.SerializeToString, parse_scan_message)
 BULK_PUT = Method(_REGION + "BulkPut", region.BulkBatch.SerializeToString, region.BulkAnswer.FromString)
-# The conversation sends messages that are bytes already: see Request.message in conversation.py.
+# The conversation sends serialized messages: see Request.message in conversation.py.
 CONVERSE: Method[bytes, region.PointAnswers] = Method(_REGION + "Converse", bytes, region.PointAnswers.FromString)

@@ -24,7 +24,7 @@ class ScanCall(Protocol):
 
 
 class ScanStream:
-    """Opened when it is made. Used by one thread; any may cancel it."""
+    """A stream, opened by the constructor. For one thread; any thread may cancel it."""
 
     def __init__(self, servers: Servers, region: Region, request: region_pb2.ScanRequest) -> None:
         self._servers = servers
@@ -38,16 +38,16 @@ class ScanStream:
             )(request, metadata=servers.metadata(region))
 
     def next(self, timeout_s: float) -> ScanMessage | None:
-        """The next batch, None at the region's end; raises DeadlineError, or what the stream ended with."""
-        with gate, self._servers.watch.limit(timeout_s, self._call.cancel) as limit:
+        """Returns the next batch, None at the region's end. Raises DeadlineError, or the error of the stream."""
+        with gate, self._servers.timeouts.limit(timeout_s, self._call.cancel) as limit:
             try:
                 return next(self._call, None)
             except grpc.RpcError as failed:
-                error = self._servers.judged(failed, self._address)
-        if limit.has_struck:
+                error = self._servers.error_for(failed, self._address)
+        if limit.has_expired:
             raise DeadlineError(f"no batch of the scan of {self._table!r} came within {timeout_s:g} s")
         raise error
 
     def cancel(self) -> None:
-        """Frees the read point at once; nothing happens if the stream is over."""
+        """Frees the server's read point at once. A no-op if the stream has ended."""
         self._call.cancel()

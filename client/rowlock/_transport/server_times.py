@@ -1,4 +1,4 @@
-"""Times of the server's clock, to write with."""
+"""Reserves a range of the server's timestamps, to write with."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from rowlock._transport.servers import Servers
 
 @dataclass(frozen=True, slots=True)
 class ReservedTimes:
-    """The milliseconds from `first` to `first + later_ms`, both inside. What the server stamps afterwards is later."""
+    """The milliseconds `first` to `first + later_ms`, inclusive. The server's later timestamps come after them."""
 
     first: int
     later_ms: int
 
 
 def reserve_times(servers: Servers, table: str, later_ms: int, timeout_s: float) -> ReservedTimes:
-    """Times that are not below a stamp that was given in the table; fewer than asked for just after others were."""
+    """Returns timestamps not below any that the server gave in the table.
+
+    later_ms: how many after the first; the server may return fewer shortly after another reservation.
+    """
     request = catalog_pb2.ServerInfoRequest(table=table, reserve_ms=later_ms)
     answer = servers.call(methods.SERVER_INFO, request, timeout_s)
     return ReservedTimes(answer.now_ms, answer.reserved_ms)

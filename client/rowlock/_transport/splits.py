@@ -1,5 +1,5 @@
 # Made from client/rowlock/aio/_transport/splits.py by tools/async_to_sync.py: change that, then `make faces`.
-"""Splits (threads): where a scan may be cut into parts of about equal size."""
+"""Splits (threads): cuts a scan into parts of about equal size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rowlock.split_plan import Split, plan_request, splits_of
 
 
 def splits(servers: Servers, plan: ScanPlan, part_bytes: int, timeout_s: float) -> list[Split]:
-    """Asks each region that the scan touches, in row order; regions that moved are looked up again."""
+    """Returns the splits of all regions of the scan, in row order. Looks up regions again that have moved."""
     progress = ScanProgress(plan, timeout_s)
     found: list[Split] = []
     while not progress.is_done:
@@ -31,7 +31,7 @@ def splits(servers: Servers, plan: ScanPlan, part_bytes: int, timeout_s: float) 
                     region.server, methods.PLAN_SCAN, request, deadline - time.monotonic(), region
                 )
             except grpc.RpcError as failed:
-                raise servers.judged(failed, region.server) from None
+                raise servers.error_for(failed, region.server) from None
             found += splits_of(answer)
             progress.region_is_done(region)
             continue

@@ -3,17 +3,17 @@
     caller threads ── submit ──▶ Conversation ── next_message ──▶ grpc's sending thread   ──▶ server
                    ◀── wake ───  Conversation ◀── answered ────── grpc's receiving thread ◀── server
 
-A caller sleeps on a lock of its own. It is woken where grpc turns a received message into an object: that runs in
-grpc's own thread, one hand-over earlier than whoever iterates over the stream, which costs 20 to 30 us of the 280 that
-an echo takes. The stream's reading thread has only to ask for the next message, and to learn how the stream ended.
-Tried instead: letting a waiting caller read the stream itself, for all. A caller inside grpc can keep no deadline and
-must not be interrupted.
+A caller sleeps on its own lock. It is woken in the function with which grpc deserializes a message. That function runs
+in grpc's own thread, one thread switch earlier than code that iterates over the stream; a switch costs 20 to 30 us of
+the 280 that an echo takes. So the stream's reading thread only requests the next message, and gets the stream's status
+at its end. Tried instead: a waiting caller reads the stream for all callers. But inside grpc a caller can't keep a
+deadline and must not be interrupted.
 
-grpc's receiving thread holds grpc's lock of this call when it takes ours, so nobody who holds ours may call into grpc:
-streams are cancelled outside the lock.
+When grpc's receiving thread takes our lock, it holds grpc's lock of the call. So a thread that holds our lock must not
+call into grpc: streams are cancelled outside the lock.
 
-The stream is opened at the first request and again at the first one after it was lost. Each opening is a _Run; a run
-that is over never touches its successor.
+The stream is opened at the first request, and again at the first request after it was lost. Each opening is a _Run. A
+run that is over never touches its successor.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rowlock.errors import ClosedError, RowlockError, ServerUnavailableError
 
 
 class Answers(Protocol):
-    """The receiving half of an open stream, which gives what its messages were made into."""
+    """The receiving half of an open stream; iterates over its deserialized messages."""
 
     def __iter__(self) -> Iterator[object]: ...
 
@@ -47,7 +47,8 @@ _UINT32_MAX = (1 << 32) - 1
 # Under load a small message costs as much as a large one; see Conversation.is_worth_waiting.
 _COALESCE_WAIT_S = 0.0005
 
-# Opens a stream: what it sends, and what is called with each message that it receives, which must not answer None.
+# Opens a stream. Arguments: the messages to send, and a function that is called with each received message; it must not
+# return None.
 Converse = Callable[[Iterator[bytes], Callable[[bytes], object]], Answers]
 
 
@@ -57,7 +58,7 @@ class _Run:
     __slots__ = ("answers", "is_over", "is_woken", "reader", "wake")
 
     def __init__(self) -> None:
-        # The sender's bell: held while there is nothing to do.
+        # Wakes the sender: held while there is nothing to send.
         self.wake = _thread.allocate_lock()
         self.wake.acquire()
         # Guarded by the stream's lock:
@@ -66,8 +67,8 @@ class _Run:
         self.answers: Answers | None = None
         self.reader: threading.Thread | None = None
 
-    def ring(self) -> None:
-        """Wakes the sender; the stream's lock is held."""
+    def wake_sender(self) -> None:
+        """Wakes the sender. The caller holds the stream's lock."""
         if not self.is_woken:
             self.is_woken = True
             self.wake.release()
@@ -88,22 +89,22 @@ class PointStream:
     def call(self, request: Request, region_id: int, deadline: float) -> None:
         """Sends a request and blocks until it is done, or until the deadline (time.monotonic()) at the latest.
 
-        Afterwards `request.answer` or `request.failure` is set; neither is when the deadline passed. Whatever
-        interrupts the wait (KeyboardInterrupt) leaves the stream in order for everybody else.
+        Afterwards `request.answer` or `request.failure` is set, or neither if the deadline passed. An interruption of
+        the wait (KeyboardInterrupt) does not disturb other requests.
         """
-        bell = _thread.allocate_lock()
-        bell.acquire()
+        done = _thread.allocate_lock()
+        done.acquire()
         remaining = deadline - time.monotonic()
-        request.prepare(region_id, server_timeout_ms(remaining), bell.release)
+        request.prepare(region_id, server_timeout_ms(remaining), done.release)
         try:
             with self._lock:
                 run = self._run
                 if run is None:
                     run = self._open()
-                # Not before the stream is open: who fails to open it must be sure that nobody sends this request.
+                # After the stream was opened: if that fails, the request is certainly never sent.
                 self._conversation.submit(request)
-                run.ring()
-            if bell.acquire(timeout=max(0.0, remaining)):
+                run.wake_sender()
+            if done.acquire(timeout=max(0.0, remaining)):
                 return
         except BaseException:
             self._abandon(request)
@@ -111,13 +112,13 @@ class PointStream:
         self._abandon(request)
 
     def hold_open(self) -> None:
-        """Opens the stream before there is anything to send, if it is not open."""
+        """Opens the stream without a request, if it is not open."""
         with self._lock:
             if self._run is None:
                 self._open()
 
     def close(self, reason: RowlockError | None = None) -> None:
-        """Ends the stream for good and tells all who wait the reason. Idempotent; waits for the reading thread."""
+        """Ends the stream for good. Waiting calls end with the reason. Waits for the reading thread. Idempotent."""
         with self._lock:
             self._is_closed = True
             self._conversation.lost(reason or ClosedError("the client was closed while the call was under way"))
@@ -139,7 +140,7 @@ class PointStream:
             self._conversation.abandon(request)
 
     def _open(self) -> _Run:
-        """A new run; the lock is held."""
+        """Opens a new run. The caller holds the lock."""
         if self._is_closed:
             raise ClosedError("the client was closed")
         run = _Run()
@@ -148,27 +149,27 @@ class PointStream:
         try:
             run.reader.start()
         except BaseException:
-            # A process at its limit of threads. The sender goes, and the server ends what nobody sends to any more.
+            # The process is at its limit of threads. The sender ends, and then the server ends the stream.
             self._end(run)
             raise
         self._run = run
         return run
 
     def _messages(self, run: _Run) -> Iterator[bytes]:
-        """What the stream sends; runs in grpc's sending thread, which asks again when a message has gone out."""
+        """Yields the stream's messages. Runs in grpc's sending thread, which continues after each message was sent."""
         conversation = self._conversation
         while True:
             run.wake.acquire()
             if conversation.is_busy:
-                # Lets the threads that were woken together put their next requests in before the message is closed.
-                # Not for few callers: the shortest sleep there is costs a third of an echo.
+                # Threads that were woken together can now submit their next requests, which this message will include.
+                # Not for few callers: the shortest possible sleep costs a third of an echo.
                 time.sleep(_COALESCE_WAIT_S if conversation.is_worth_waiting else 0)
             with self._lock:
                 run.is_woken = False
                 message = None if run.is_over else conversation.next_message()
             while message is not None:
                 yield message
-                if not conversation.can_send:  # Whoever submits after this look rings.
+                if not conversation.can_send:  # A thread that submits after this check wakes the sender.
                     break
                 with self._lock:
                     message = None if run.is_over else conversation.next_message()
@@ -176,17 +177,17 @@ class PointStream:
                 return
 
     def _received(self, run: _Run, data: bytes) -> bool:
-        """A message has come; runs in grpc's receiving thread, and what it raises ends the stream."""
+        """Handles a received message. Runs in grpc's receiving thread; an exception here ends the stream."""
         message = region_pb2.PointAnswers.FromString(data)
         with self._lock:
             if not run.is_over:
                 self._conversation.answered(message.answers)
                 if self._conversation.can_send:
-                    run.ring()
+                    run.wake_sender()
         return True
 
     def _read(self, run: _Run, answers: Answers) -> None:
-        """The reading thread: asks for one message after the other until the stream ends."""
+        """The reading thread. It requests one message after the other until the stream ends."""
         failure: RowlockError = ServerUnavailableError(f"the server at {self.address} ended the conversation")
         try:
             for _ in answers:
@@ -202,9 +203,9 @@ class PointStream:
             self._cancel(run)
 
     def _end(self, run: _Run) -> None:
-        """The run is over, and its sender goes; the lock is held, and the caller cancels the stream without it."""
+        """Ends the run and its sender. The caller holds the lock, and cancels the stream after releasing it."""
         run.is_over = True
-        run.ring()
+        run.wake_sender()
 
     def _cancel(self, run: _Run) -> None:
         if run.answers is not None:
@@ -212,5 +213,5 @@ class PointStream:
 
 
 def server_timeout_ms(remaining_s: float) -> int:
-    """What the server is given of the time that is left: a little less, so that its refusal still arrives in time."""
+    """Returns the server's share of the remaining time: a little less, so that its refusal still arrives in time."""
     return min(_UINT32_MAX, max(1, int((remaining_s - min(0.1, remaining_s / 10)) * 1000)))

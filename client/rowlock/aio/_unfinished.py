@@ -1,4 +1,4 @@
-"""What is being made and not there yet: `await` it, or use it with `async with`; used otherwise, it says so."""
+"""Objects in the making: `await` one, or use it with `async with`. Any other use raises an error that says so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rowlock.aio.snapshot import Snapshot
 
 
 class Ends(Protocol):
-    """What the end of an `async with` block ends."""
+    """An object with an `__aexit__`."""
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -21,10 +21,10 @@ Made = TypeVar("Made", bound=Ends)
 
 
 class Unfinished(Generic[Made]):
-    """`await` it, or use it with `async with`; whatever else is done with it raises an error that says this."""
+    """An object in the making: `await` it, or use it with `async with`. Any other use raises an error that says so."""
 
     what: ClassVar[str]
-    """What it is, for the message."""
+    """Names the object in error messages."""
 
     def __init__(self, make: Callable[[], Awaitable[Made]]) -> None:
         self._make = make
@@ -43,16 +43,16 @@ class Unfinished(Generic[Made]):
         if self._made is not None:
             await self._made.__aexit__(kind, error, trace)
 
-    if not TYPE_CHECKING:  # a type checker would believe that it has every attribute
+    if not TYPE_CHECKING:  # With __getattr__, a type checker would accept every attribute.
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(f"{self._advice()} ({name!r} was asked of it)", name=name, obj=self)
+            raise AttributeError(f"{self._advice()} (it has no attribute {name!r})", name=name, obj=self)
 
         def __enter__(self) -> NoReturn:
             raise TypeError(self._advice())
 
         def __exit__(self, *_: object) -> None:
-            """Never reached; Python looks for it before it enters."""
+            """Never called. Without it, `with` would raise before it calls __enter__."""
 
     def __repr__(self) -> str:
         return f"<{self._advice()}>"
@@ -62,6 +62,6 @@ class Unfinished(Generic[Made]):
 
 
 class MakingSnapshot(Unfinished[Snapshot]):
-    """A snapshot being made: `await` it, or use it with `async with`, which ends the snapshot."""
+    """A snapshot in the making: `await` it, or use it with `async with`, which ends the snapshot."""
 
     what = "a snapshot that is being made"

@@ -19,10 +19,14 @@ from rowlock.errors import RowlockError
 
 
 class Batch(Generic[Text]):
-    """Collects changes and sends them together, when enough are there and at the end of the block. For one task.
+    """Collects changes and sends them together when it is full and at the end of the block. For one task.
 
-    Not a transaction: each row's changes within one send are made together, in order, but sends and rows are not. An
-    exception in the block drops what is unsent. A send that was not applied whole raises BatchError.
+        async with table.batch() as batch:
+            await batch.put(b"row", {b"info:delay": b"5"})
+
+    A batch is not a transaction. Within one send, the changes of one row are applied atomically and in order; different
+    rows, and different sends, are not. An exception in the block drops the changes that are not sent yet. Any method
+    may send; it raises BatchError unless all rows of the send were changed.
     """
 
     def __init__(self, servers: Servers, view: View[Text], size: int, max_bytes: int) -> None:
@@ -30,37 +34,40 @@ class Batch(Generic[Text]):
         self._view: View[Text] = view
         self._lines = BatchLines(size, max_bytes)
         self.applied_count = 0
-        """Rows changed so far, counted once a send."""
+        """Rows changed so far; a row counts once per send."""
 
     async def put(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> None:
-        """As Table.put, later."""
+        """Adds a Table.put to the batch."""
         self._lines.put(row, data, timestamp)
         await self._send_if_full()
 
     async def delete(
         self, row: Name, columns: Sequence[Name] | None = None, *, timestamp: int | None = None, exact: bool = False
     ) -> None:
-        """As Table.delete, later."""
+        """Adds a Table.delete to the batch."""
         self._lines.delete(row, columns, timestamp, exact)
         await self._send_if_full()
 
     async def increment(self, row: Name, column: Name, amount: int = 1) -> None:
-        """As Table.increment, later and without an answer."""
+        """Adds a Table.increment to the batch; its new number is not returned."""
         self._lines.increment(row, column, amount)
         await self._send_if_full()
 
     async def append(self, row: Name, column: Name, suffix: Value) -> None:
-        """As Table.append, later and without an answer."""
+        """Adds a Table.append to the batch; its new value is not returned."""
         self._lines.append(row, column, suffix)
         await self._send_if_full()
 
     async def mutate_row(self, row: Name, changes: Iterable[Change]) -> None:
-        """As Table.mutate_row, later and without answers: batch.mutate_row("row", [rowlock.Put("f:z", b"1")])."""
+        """Adds a Table.mutate_row to the batch, as in `batch.mutate_row("row", [rowlock.Put("f:z", b"1")])`.
+
+        Its results are not returned.
+        """
         self._lines.mutate(row, changes)
         await self._send_if_full()
 
     async def send(self) -> None:
-        """Sends what is there now and waits until it is applied; raises BatchError unless all of it was."""
+        """Sends the collected changes now and waits until they are applied. Raises BatchError unless all rows were."""
         mutations = self._lines.take()
         if not mutations:
             return

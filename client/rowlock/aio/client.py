@@ -1,4 +1,4 @@
-"""The client (asyncio): tables, their making and their settings."""
+"""The client (asyncio): opens tables, creates them and changes their settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rowlock._core.catalog import (
     alter_request,
     check_table_name,
     create_request,
-    flush_goes_on,
+    flush_continues,
 )
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of
@@ -38,12 +38,11 @@ from rowlock.schema import (
 
 
 class Client:
-    """A connection to the servers of one store, as `rowlock.aio.connect` and `rowlock.aio.open` give it.
+    """A connection to the servers of one store, returned by `rowlock.aio.connect` and `rowlock.aio.open`.
 
-    For tasks of the event loop that it was opened in. Close it, or use it with `async with`, and in any case before the
-    process forks: grpc's asyncio side does not survive that. Every call raises the errors of rowlock.errors; what a
-    lost connection leaves in doubt raises UnknownOutcomeError, and a change whose call was cancelled may or may not
-    have happened.
+    For tasks of the event loop that it was opened in. Close it, or use it with `async with`. Close it before the
+    process forks in any case: grpc's asyncio side does not survive a fork. Calls raise the errors of rowlock.errors.
+    UnknownOutcomeError means that a change may or may not have been made; so does the cancellation of its call.
     """
 
     def __init__(self, servers: Servers, timeout_s: float) -> None:
@@ -73,10 +72,11 @@ class Client:
         durability: Durability | None = None,
         timeout: float | None = None,
     ) -> Table[bytes] | Table[str]:
-        """A table to read and change; nothing is asked of the server, so it need not exist yet.
+        """Returns a table to read and change. Sends no request, so the table need not exist yet.
 
-        encoding: "utf-8" for answers that are str. durability: what an acknowledged write survives, if more than the
-        table says. timeout: seconds a call may take, of a scan or put_arrow each batch; None: the client's.
+        encoding: "utf-8" for results that are str; None: bytes. durability: what an acknowledged write survives, if
+        more than the table's own durability. timeout: seconds that a call may take, or each batch of a scan or of
+        put_arrow; None: the client's. Raises InvalidArgumentError for a malformed name, encoding or timeout.
         """
         check_table_name(name)
         if encoding is None:
@@ -86,12 +86,12 @@ class Client:
         return Table(self._servers, view.with_options(durability, timeout))
 
     async def tables(self) -> list[str]:
-        """The names of all tables, in order."""
+        """Returns the names of all tables, sorted."""
         answer = await self._servers.call(methods.LIST_TABLES, catalog_pb2.ListTablesRequest(), self._timeout_s)
         return [table.name for table in answer.tables]
 
     async def exists(self, name: str) -> bool:
-        """Whether there is a table of that name."""
+        """Returns whether a table with this name exists."""
         try:
             await self.describe(name)
         except TableNotFoundError:
@@ -99,7 +99,7 @@ class Client:
         return True
 
     async def describe(self, name: str) -> TableDescription:
-        """A table's families and settings, and what its regions hold at this moment."""
+        """Returns a table's families, settings and region statistics at this moment. Raises TableNotFoundError."""
         check_table_name(name)
         answer = await self._servers.call(
             methods.DESCRIBE_TABLE, catalog_pb2.DescribeTableRequest(name=name), self._timeout_s
@@ -115,14 +115,15 @@ class Client:
         durability: Durability = "fsync",
         splits: Iterable[Name] = (),
     ) -> Table[bytes]:
-        """Makes a table with column families, given with their settings or, for default ones, by name.
+        """Creates a table and returns it.
 
-        splits: first rows of its regions but the first. Raises TableExistsError unless if_not_exists; then what is
-        there is left as it is.
+        families: {name: rowlock.Family(...)}, or names alone for default settings. durability: what an acknowledged
+        write survives. splits: the first rows of its regions, except of the first region. Raises TableExistsError if
+        the table exists; with if_not_exists it returns the existing table, unchanged.
         """
         request = create_request(name, families, durability, splits)
         try:
-            # Repeating it is harmless when it may exist already.
+            # A repetition is harmless if the table may exist already.
             kind = Kind.READ if if_not_exists else Kind.PLAIN_CHANGE
             await self._servers.call(methods.CREATE_TABLE, request, self._timeout_s, kind, work_s=TABLE_OPERATION_S)
         except TableExistsError:
@@ -138,7 +139,12 @@ class Client:
         drop_families: Iterable[str] = (),
         durability: Durability | None = None,
     ) -> TableDescription:
-        """Adds or replaces families, drops families with all their cells, changes the durability: one atomic change."""
+        """Adds, replaces and drops families and changes the durability, in one atomic step.
+
+        set_families: {name: rowlock.Family(...)}; an existing family keeps its cells. drop_families: names; their
+        cells are deleted. durability: None: unchanged. Returns the new description, without region statistics. Raises
+        TableNotFoundError.
+        """
         request = alter_request(name, set_families, drop_families, durability)
         answer = await self._servers.call(
             methods.ALTER_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE, work_s=TABLE_OPERATION_S
@@ -146,7 +152,7 @@ class Client:
         return description_from(answer.table, self._servers.catalog_address)
 
     async def truncate_table(self, name: str) -> None:
-        """Removes every cell of a table; its families stay."""
+        """Deletes every cell of a table and keeps its families. Raises TableNotFoundError."""
         check_table_name(name)
         request = catalog_pb2.TruncateTableRequest(name=name)
         await self._servers.call(
@@ -155,7 +161,7 @@ class Client:
         self._servers.regions.forget_table(name)
 
     async def drop_table(self, name: str) -> None:
-        """Removes a table and all it holds."""
+        """Deletes a table and all its cells. Raises TableNotFoundError."""
         check_table_name(name)
         request = catalog_pb2.DropTableRequest(name=name)
         await self._servers.call(
@@ -164,10 +170,10 @@ class Client:
         self._servers.regions.forget_table(name)
 
     async def flush(self, name: str, *, timeout: float | None = None) -> FlushResult:
-        """Writes what a table holds in memory to store files, on every server that has a part of it.
+        """Writes a table's memstores to store files, on every server that has a region of it.
 
-        timeout: seconds to wait for each server that is at it; None: ten minutes. Raises DeadlineError when that is
-        over; the server continues, and a later flush of the table waits for this one.
+        timeout: seconds that each server may take; None: ten minutes. Returns a FlushResult. Raises DeadlineError when
+        the time is over; the server continues, and a later flush of the table waits for this one.
         """
         check_table_name(name)
         work_s = TABLE_OPERATION_S if timeout is None else checked_timeout(timeout)
@@ -179,13 +185,13 @@ class Client:
                     methods.FLUSH, request, min(self._timeout_s, work_s), address=address, work_s=work_s
                 )
             except DeadlineError as error:
-                raise flush_goes_on(name, address, work_s, error) from error
+                raise flush_continues(name, address, work_s, error) from error
             store_file_count += answer.store_file_count
             cell_count += answer.cell_count
         return FlushResult(store_file_count, cell_count)
 
     async def regions(self, name: str, *, start: Name | None = None, stop: Name | None = None) -> list[Region]:
-        """The regions of a table that touch [start, stop), in row order, as the catalog knows them now."""
+        """Returns the regions of a table that overlap [start, stop), in row order, as the catalog has them now."""
         check_table_name(name)
         request = catalog_pb2.LocateRegionsRequest(table=name, start=encoded_bound(start), stop=encoded_bound(stop))
         answer = await self._servers.call(methods.LOCATE_REGIONS, request, self._timeout_s)
@@ -194,23 +200,26 @@ class Client:
         return regions
 
     def snapshot(self, name: str, lease_s: float = LEASE_S_DEFAULT) -> MakingSnapshot:
-        """One moment of a whole table: every scan that is given it sees exactly what was acknowledged before this call.
+        """Takes a snapshot, one moment of a whole table: it has every change acknowledged before this call.
 
-        `async with db.snapshot(...)`, which ends it, or `await db.snapshot(...)`. It ends too when nothing used it for
-        lease_s seconds, at most a day; see Snapshot.
+        Use `async with db.snapshot(...)`, which ends it, or `await db.snapshot(...)`. It also ends after lease_s
+        seconds without use, at most a day; see Snapshot.
         """
         check_table_name(name)
         lease_ms = lease_ms_of(lease_s)
         return MakingSnapshot(lambda: new_snapshot(self._servers, name, lease_ms, self._timeout_s))
 
     async def server_info(self, table: str = "") -> ServerInfo:
-        """Who answers: version, clock, limits. table: the clock is not below any timestamp that was given there."""
+        """Returns the server's version, clock, limits and ids.
+
+        table: the returned clock, now_ms, is then not below any timestamp that the server gave in this table.
+        """
         request = catalog_pb2.ServerInfoRequest(table=table)
         answer = await self._servers.call(methods.SERVER_INFO, request, self._timeout_s)
         return server_info_from(answer, self._servers.catalog_address)
 
     async def close(self) -> None:
-        """Ends all connections; calls that are under way end with ClosedError or UnknownOutcomeError. Idempotent."""
+        """Closes all connections. Calls in flight end with ClosedError or UnknownOutcomeError. Idempotent."""
         await self._servers.close()
 
     async def __aenter__(self) -> Client:

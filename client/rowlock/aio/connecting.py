@@ -1,4 +1,4 @@
-"""Opening a client: `connect` to servers that run, `open` a private server on a folder (asyncio)."""
+"""Opens a client: `connect` to running servers, or `open` a private server on a folder (asyncio)."""
 
 from __future__ import annotations
 
@@ -17,25 +17,31 @@ from rowlock.connecting import folder_search, given_folder, reached_server
 
 
 class Connecting(Unfinished[Client]):
-    """A connection being made: `await` it, or use it with `async with`, which closes the client at the end."""
+    """A connection in the making: `await` it, or use it with `async with`, which closes the client at the end."""
 
     what = "a connection that is being made"
 
 
 def connect(server: str | None = None, *, timeout: float = 10) -> Connecting:
-    """As rowlock.connect: `db = await rowlock.aio.connect(...)`, or `async with rowlock.aio.connect(...) as db`."""
+    """Connects to servers at `host:port` or `unix:PATH`; see rowlock.connect for arguments and errors.
+
+    Use `db = await rowlock.aio.connect(...)`, or `async with rowlock.aio.connect(...) as db`.
+    """
     addresses = given_addresses(server)
     seconds = checked_timeout(timeout)
     return Connecting(lambda: _connected(Servers(addresses), seconds, Search(addresses, time.monotonic(), seconds)))
 
 
 def open(folder: str | os.PathLike[str], *, timeout: float = 10) -> Connecting:
-    """As rowlock.open: `db = await rowlock.aio.open(folder)`, or `async with rowlock.aio.open(folder) as db`."""
+    """Opens the private server on a folder; see rowlock.open for arguments and errors.
+
+    Use `db = await rowlock.aio.open(folder)`, or `async with rowlock.aio.open(folder) as db`.
+    """
     path = given_folder(folder)
     seconds = checked_timeout(timeout)
 
     async def opened() -> Client:
-        # Starting a process and waiting for it would hold up the loop.
+        # In a thread: starting a process and waiting for it would block the event loop.
         server = await asyncio.to_thread(reached_server, path, seconds)
         servers = Servers((server.address,), is_held_open=True, folder_id=server.folder_id)
         return await _connected(servers, seconds, folder_search(server, seconds))

@@ -1,4 +1,4 @@
-"""A scan (asyncio): rows of a range, streamed from the regions that have them."""
+"""A scan (asyncio): the rows of ranges, streamed from their regions."""
 
 from __future__ import annotations
 
@@ -31,11 +31,15 @@ T = TypeVar("T")
 
 
 class Scan(Generic[Text]):
-    """Iterates (row, {column: value}) in row order, each region at one read point. Read once, by one task at a time.
+    """Iterates (row, {column: value}) in row order, each region at one read point. For one task at a time.
 
-    An iterator: a second loop goes on where the first one was left, and after the end finds nothing. Nothing is asked
-    of a server before the first row is. When it is left early, what the server holds for it is freed by `async with`,
-    or by the garbage collector. Its timeout is for each batch of rows, or sign of life while there are none.
+    A scan is an iterator for one pass: a second loop continues where the first one stopped, and finds nothing after
+    the end. No request is sent before the first row is read. To stop early, use `async with` or `close`, which free
+    the server's read point; the garbage collector does so too. The table's timeout runs from one batch of rows to the
+    next; while the server finds no row, its heartbeats count as batches.
+
+    Reading raises the errors of rowlock.errors. LeaseExpiredError: a strict scan lost its read point.
+    SnapshotEndedError: its snapshot has ended. FilterTypeError: a value does not fit the type of its filter.
     """
 
     def __init__(self, servers: Servers, view: View[Text], plan: ScanPlan) -> None:
@@ -49,11 +53,11 @@ class Scan(Generic[Text]):
 
     @property
     def resumed(self) -> bool:
-        """Whether it went on at a new read point after a loss, so that its rows are not of one moment."""
+        """Whether the scan resumed at a new read point after a failure, so that its rows are not of one moment."""
         return self._reader.progress.has_resumed
 
     def __aiter__(self) -> AsyncIterator[tuple[Text, dict[Text, Text]]]:
-        # Not refused after the end: a loop that reads it by hundreds asks for it once more then.
+        # No error after the end: a loop that reads a hundred rows at a time iterates once more there.
         return self
 
     async def __anext__(self) -> tuple[Text, dict[Text, Text]]:
@@ -64,14 +68,20 @@ class Scan(Generic[Text]):
         return await anext(self._rows)
 
     def cells(self) -> AsyncIterator[Cell[Text]]:
-        """Every cell with its timestamp, versions newest first."""
+        """Iterates every cell as a Cell with its timestamp, in row order, versions newest first.
+
+        Raises InvalidArgumentError if the scan has begun.
+        """
         return _expanded(self._begin(None), python_cells, self._decode)
 
     async def to_batches(self, mapping: Mapping | str | None = None) -> AsyncIterator[pa.RecordBatch]:
-        """Arrow batches of whole rows, in bounded memory: cells, or rows of a mapping's columns.
+        """Iterates Arrow batches of whole rows, in bounded memory.
 
-        A mapping chooses columns and no rows: a row that has none of them is there, with nulls. To leave such rows
-        out, choose the mapping's columns in the scan too: `table.scan(columns=mapping.cell_columns)`.
+        mapping: None: the batches hold cells: row, family, qualifier, timestamp, value. A Mapping, or its text: they
+        hold one row per row of the table, with the mapping's columns. A row without any of these columns is returned
+        with nulls. To leave such rows out, scan the mapping's columns only: `table.scan(columns=mapping.cell_columns)`.
+
+        Raises MappingError for a value that the mapping can't decode, InvalidArgumentError if the scan has begun.
         """
         if mapping is None:
             async for table in self._begin(None):
@@ -84,24 +94,24 @@ class Scan(Generic[Text]):
                 yield mapped
 
     async def form_batches(self, columns: Sequence[FormColumn]) -> AsyncIterator[pa.RecordBatch]:
-        """Batches in row form, as row_form.py says, in the memory that they came in; for use inside rowlock."""
+        """Iterates batches in row form (see row_form.py), without copying them; for use inside rowlock."""
         async for table in self._begin(columns):
             for batch in table.to_batches():
                 yield batch
 
     async def to_arrow(self, mapping: Mapping | str | None = None) -> pa.Table:
-        """All of it as one Arrow table; see to_batches."""
+        """Reads all rows into one Arrow table; see to_batches."""
         parsed = None if mapping is None else as_mapping(mapping)
         batches = [batch async for batch in self.to_batches(parsed)]
         return pa.Table.from_batches(batches, schema=CELL_SCHEMA if parsed is None else parsed.schema)
 
     async def to_pandas(self, mapping: Mapping | str | None = None) -> pd.DataFrame:
-        """All of it as a pandas DataFrame; see to_batches. Raises ImportError if pandas is not installed."""
+        """Reads all rows into a pandas DataFrame; see to_batches. Raises ImportError if pandas is not installed."""
         check_pandas()
         return (await self.to_arrow(mapping)).to_pandas()
 
     async def close(self) -> None:
-        """Frees what the server holds for it. Idempotent."""
+        """Ends the scan and frees the server's read point. Idempotent."""
         self._reader.close()
         self._rows = None
 
@@ -115,11 +125,11 @@ class Scan(Generic[Text]):
 
     def _begin(self, columns: Sequence[FormColumn] | None) -> AsyncIterator[pa.Table]:
         if self._has_begun or self._reader.is_closed:
-            raise InvalidArgumentError("a scan is read once, in one way; make another one with scan()")
+            raise InvalidArgumentError("a scan can be read only once and in one way; call scan() again")
         self._has_begun = True
         if columns is not None:
             self._reader.use_row_form(columns)
-        # It must not know the scan: without a cycle the server is freed as soon as the scan is dropped.
+        # The reader must not refer to the scan: without a cycle the read point is freed as soon as the scan is dropped.
         return self._reader.tables()
 
 
@@ -144,18 +154,18 @@ class _Reader:
         self.is_closed = False
 
     def use_row_form(self, columns: Sequence[FormColumn]) -> None:
-        """Reads only these columns, one row a line; nothing was read yet."""
+        """Reads in row form, with only these columns. Call it before anything is read."""
         self.progress = ScanProgress(in_row_form(self.progress.plan, columns), self._timeout_s)
 
     def close(self) -> None:
-        """Frees the read point at once; nothing happens if the call is over."""
+        """Frees the server's read point at once; a no-op if the call has ended."""
         self.is_closed = True
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.cancel()
 
     async def tables(self) -> AsyncIterator[pa.Table]:
-        """Tables of whole rows, region by region, over losses."""
+        """Iterates tables of whole rows, region by region; resumes after lost connections."""
         progress = self.progress
         while not progress.is_done and not self.is_closed:
             region = None

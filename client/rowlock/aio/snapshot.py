@@ -1,4 +1,4 @@
-"""Snapshots (asyncio): one moment of a whole table, for as many scans as wanted."""
+"""Snapshots (asyncio): one moment of a whole table, for any number of scans."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ from rowlock.errors import RowlockError
 async def make_snapshot(
     servers: Servers, table: str, snapshot_id: bytes, incarnation_id: str, lease_ms: int, timeout_s: float
 ) -> catalog_pb2.Snapshot:
-    """Makes the snapshot of this id, or renews it if it is there; so it may be called again, from anywhere.
+    """Makes the snapshot with this id, or renews it if it exists. Idempotent, also across processes.
 
-    incarnation_id: ServerInfo's when the id was chosen, so that a server which has been started anew since doesn't make
-    it a second time; empty: not looked at. lease_ms 0: the server's default. Raises SnapshotEndedError.
+    incarnation_id: ServerInfo's when the id was chosen; a server that has restarted since refuses to make the snapshot
+    a second time. Empty: no such check. lease_ms: milliseconds; 0: the server's default. Raises SnapshotEndedError if
+    the snapshot has ended, or the server has restarted.
     """
     request = make_request(table, snapshot_id, incarnation_id, lease_ms)
     return (await servers.call(methods.MAKE_SNAPSHOT, request, timeout_s)).snapshot
 
 
 async def renew_snapshot(servers: Servers, snapshot_id: bytes, timeout_s: float) -> catalog_pb2.Snapshot:
-    """Begins its lease anew. Raises SnapshotEndedError."""
+    """Restarts the snapshot's lease. Raises SnapshotEndedError if it has ended."""
     request = catalog_pb2.RenewSnapshotRequest(snapshot_id=snapshot_id)
     return (await servers.call(methods.RENEW_SNAPSHOT, request, timeout_s)).snapshot
 
 
 async def end_snapshot(servers: Servers, snapshot_id: bytes, timeout_s: float) -> None:
-    """Lets it go; scans that have begun go on. No error when it has ended."""
+    """Ends the snapshot; scans that have begun continue. No error if it has ended already."""
     request = catalog_pb2.EndSnapshotRequest(snapshot_id=snapshot_id)
     await servers.call(methods.END_SNAPSHOT, request, timeout_s)
 
 
 class Snapshot(TakenSnapshot):
-    """One moment of a whole table, as `Client.snapshot` gives it: give it to `scan`, as often as wanted.
+    """One moment of a whole table, returned by `Client.snapshot`. Pass it to any number of `scan` calls.
 
-    Every scan begins its lease anew, and it doesn't end while one reads. Leaving its `async with` block ends it; so do
-    its lease, the drop or truncation of its table, and the stop of its server. Then scans raise SnapshotEndedError.
-    What it sees stays on the server's disk meanwhile.
+    Every scan restarts its lease when it begins and when it ends, and the snapshot does not expire while a scan reads.
+    It ends with its `async with` block, when its lease expires, when its table is dropped or truncated, and when its
+    server stops. From then on scans raise SnapshotEndedError. Until it ends, the server keeps all its cells on disk.
     """
 
     def __init__(self, servers: Servers, message: catalog_pb2.Snapshot, timeout_s: float) -> None:
@@ -54,11 +55,11 @@ class Snapshot(TakenSnapshot):
         return f"<rowlock.aio.Snapshot {self.id.hex()} of {self.table!r}>"
 
     async def renew(self) -> None:
-        """Begins its lease anew, as every scan does. Raises SnapshotEndedError."""
+        """Restarts the lease, as every scan does. Raises SnapshotEndedError if the snapshot has ended."""
         await renew_snapshot(self._servers, self.id, self._timeout_s)
 
     async def end(self) -> None:
-        """Lets it go; scans that have begun go on to their end. Idempotent."""
+        """Ends the snapshot; scans that have begun read to their end. Idempotent."""
         await end_snapshot(self._servers, self.id, self._timeout_s)
 
     async def __aenter__(self) -> Snapshot:
@@ -67,7 +68,7 @@ class Snapshot(TakenSnapshot):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # A server that can't be asked lets go of it after its lease.
+        # If the server can't be reached, it ends the snapshot when the lease expires.
         with contextlib.suppress(RowlockError):
             await self.end()
 

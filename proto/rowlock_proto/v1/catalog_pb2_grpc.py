@@ -95,80 +95,80 @@ class CatalogServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def CreateTable(self, request, context):
-        """A new, empty table. TABLE_EXISTS when there is one of that name.
+        """Creates an empty table. TABLE_EXISTS if a table has this name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AlterTable(self, request, context):
-        """Adds, changes and removes families, or changes the table's durability; one atomic change.
+        """Adds, changes and removes families, or changes the table's durability, in one atomic step.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DropTable(self, request, context):
-        """Removes the table and every cell of it.
+        """Deletes the table and all its cells.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def TruncateTable(self, request, context):
-        """Removes every cell; families stay. The table's regions get new ids.
+        """Deletes all cells and keeps the families. The table's regions get new ids.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DescribeTable(self, request, context):
-        """The table, and what its regions hold at this moment.
+        """Returns the table and the statistics of its regions at this moment.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTables(self, request, context):
-        """In the order of their names.
+        """Returns all tables, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def LocateRegions(self, request, context):
-        """The regions of a table that touch [start, stop), in row order.
+        """Returns the regions of a table that overlap [start, stop), in row order.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def MakeSnapshot(self, request, context):
-        """A read point of every region of a table, all taken at one moment. Scans that name it see exactly that moment until
-        it ends: by EndSnapshot, when nobody used it for its lease, when the table is dropped or truncated, and when the
-        server stops. Then they are told SNAPSHOT_ENDED, never something else. What it sees is kept on disk meanwhile.
-        A snapshot of this id that is there already is renewed and answered again; one that has ended is never made again.
+        """Takes a snapshot: a read point in every region of a table, all at one moment. Scans that name it see exactly that
+        moment until it ends: by EndSnapshot, when its lease expires without use, when the table is dropped or truncated,
+        and when the server stops. After that they end with SNAPSHOT_ENDED, never with other data. Its cells stay on disk
+        meanwhile. If the id's snapshot exists, it is renewed and returned again; if it has ended, it is never made again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RenewSnapshot(self, request, context):
-        """Begins its lease anew; SNAPSHOT_ENDED.
+        """Restarts a snapshot's lease. SNAPSHOT_ENDED if it has ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EndSnapshot(self, request, context):
-        """Lets it go; scans that have begun go on to their end. No error when it has ended.
+        """Ends a snapshot. Scans that have begun read to their end. No error if it has ended already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ServerInfo(self, request, context):
-        """Who answers here: product version, protocol version, the server's clock.
+        """Returns the server's version, protocol, clock, limits and ids.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -75,26 +75,28 @@ class RegionServiceServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def Converse(self, request_iterator, context):
-        """Point operations. A client opens one such stream a server and keeps it; whatever its callers have waiting
-        travels together in one message, and so do the answers. Each request is answered once, in any order, by its id.
+        """Point operations. A client opens one such stream to each server and keeps it open. A message holds all requests
+        that wait when it is sent; answers are combined in the same way. Each request gets one answer, in any order, by its
+        id.
 
-        Requests are independent of each other: one that waits for a lock or a disk holds up no other, and one that needs
-        what another changed is sent after that one's answer.
+        Requests are independent: one that waits for a lock or a disk does not delay others. A request that depends on
+        another one's change must be sent after that one's answer.
 
-        A client that does not read its answers is not read from, nor is more begun of what was read. What it has under way
-        already may be refused with REGION_TOO_BUSY, and a change that answers cells, and is made, may be answered
-        UNKNOWN_OUTCOME: sent again under its number, it is answered. When the client ends its side, the server answers
-        what it has read and ends the stream with OK. A server that stops does the same and ends it with SERVER_STOPPING: requests
-        without an answer were not begun. If the stream ends otherwise, the outcome of changes without answer is unknown.
-        A message that is not PointRequests ends the stream with INVALID_ARGUMENT, one beyond request_bytes_max with
-        LIMIT_EXCEEDED, after the answers to those before.
+        If a client does not read its answers, the server stops reading its requests, and starts no more of those that it
+        has read. Requests already started may be refused with REGION_TOO_BUSY. A change with cells in its answer may be
+        made and answered with UNKNOWN_OUTCOME; repeated with its number, it gets its answer. When the client closes its
+        side, the server answers the requests that it has read and ends the stream with OK. A server that stops does the
+        same and ends the stream with SERVER_STOPPING: requests without an answer were not started. If the stream ends in
+        another way, the outcome of changes without an answer is unknown. A message that is not PointRequests ends the
+        stream with INVALID_ARGUMENT, one beyond request_bytes_max with LIMIT_EXCEEDED, after the answers to earlier
+        requests.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Get(self, request, context):
-        """The same operations, one a call, for clients that want no stream. The call's deadline is the request's.
+        """Point operations as unary calls, for clients without a stream. The call's deadline is the request's.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -107,38 +109,39 @@ class RegionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Scan(self, request, context):
-        """The rows of a range at one read point, as Arrow record batches. Cancelling the call frees the read point. A call
-        that ends with OK gave all rows. While the server reads rows that are not answered, it sends a batch all the same
-        after some time (its scan_heartbeat_ms, 100 ms), with the rows that it has, perhaps none: so a client that hears
-        nothing for long may give up. A client that does not take the next batch for ten minutes (scan_lease_ms) is told
-        LEASE_EXPIRED, after the batches that were under way. If a family that the scan names is dropped meanwhile, the
-        call ends with FAMILY_NOT_FOUND: the rows that it gave are not all. Whoever scans on after a failure does so from
-        the row after the last whole one, or from the row reached if that is further, at a new read point.
+        """Returns the rows of ranges at one read point, as Arrow record batches. Cancelling the call frees the read point. If
+        the call ends with OK, it has returned all rows. While the server reads rows that it does not return, it sends a
+        heartbeat every scan_heartbeat_ms (100 ms): a batch with the rows that it has, perhaps none. So a client that
+        receives nothing for long may give up. If a client does not read the next batch for ten minutes (scan_lease_ms),
+        the call ends with LEASE_EXPIRED, after the batches already sent. If a family that the scan names is dropped
+        meanwhile, the call ends with FAMILY_NOT_FOUND, and rows may be missing. To resume after a failure, scan from the
+        row after the last complete one, or from row_reached if that is further, at a new read point.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PlanScan(self, request, context):
-        """Where a scan may be cut into parts of about equal size, for readers side by side. From the store files' block
-        indexes and from what is in memory; nothing else is read.
+        """Cuts a scan into parts of about equal size, for parallel readers. Uses the store files' block indexes and the
+        memstore, and reads no data.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BulkPut(self, request_iterator, context):
-        """Batches of cells as Arrow, each applied whole at one moment, begun and answered in order. A batch that is refused
-        is answered with its error, and the next one goes on. A client may send ahead: the server reads a third batch when
-        it has answered the first. When the client ends its side, the server answers the rest and ends with OK. Bytes that
-        are no BulkBatch end the stream with INVALID_ARGUMENT after the answers to those before.
+        """Writes batches of cells, as Arrow. Each batch is atomic; batches are started and answered in order. A refused batch
+        is answered with its error, and the next batch is processed. A client may send ahead: the server reads a third
+        batch after it has answered the first. When the client closes its side, the server answers the remaining batches
+        and ends with OK. A message that is not a BulkBatch ends the stream with INVALID_ARGUMENT, after the answers to
+        earlier ones.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Flush(self, request, context):
-        """Writes what a table has in memory to files. Returns when they are live. It is never needed for safety.
+        """Writes the memstores of a table's regions to store files. Returns when they are live. Not needed for durability.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,4 +1,4 @@
-"""A server in memory for the client's tests: one region a table, obeying a script of mishaps.
+"""A server in memory for the client's tests: one region per table; a script makes its calls fail.
 
 Each mishap in `script` befalls one point request, in the order in which requests arrive; without one they are answered.
 It keeps what a real server would, as far as the tests look: rows, and the answers of numbered changes.
@@ -18,11 +18,11 @@ from google.protobuf import any_pb2
 from google.rpc import status_pb2
 from rowlock_proto.v1 import catalog_pb2, catalog_pb2_grpc, region_pb2, region_pb2_grpc, types_pb2
 
-from tests.unit.client.plain_row_form import as_asked
+from tests.unit.client.plain_row_form import as_requested
 
 
 class Mishap(enum.Enum):
-    """What befalls a point request."""
+    """A failure of a point request."""
 
     NONE = enum.auto()
     ANSWER_IS_LOST = enum.auto()  # applied; the stream ends before the answer
@@ -30,7 +30,7 @@ class Mishap(enum.Enum):
     NO_ANSWER = enum.auto()  # applied, and never answered
 
 
-# An error that answers instead.
+# An error to answer with.
 Scripted = Mishap | types_pb2.Error
 
 
@@ -85,9 +85,9 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self._server.stop(None).wait()
 
     def wait_until(self, holds: Callable[[FakeServer], bool]) -> None:
-        """Blocks until what a request changes makes it hold; fails after a minute."""
+        """Blocks until the condition holds after a request; fails after a minute."""
         with self._changed:
-            assert self._changed.wait_for(lambda: holds(self), timeout=60), "the server was not asked what it should be"
+            assert self._changed.wait_for(lambda: holds(self), timeout=60), "the expected request did not come"
 
     # Catalog
 
@@ -169,7 +169,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the connection was cut")
 
     def _meet(self, client_id: bytes, request: region_pb2.PointRequest, answers: region_pb2.PointAnswers) -> bool:
-        """Carries out a request as the script says; False: the stream ends."""
+        """Processes a request as the script says. Returns False if the stream must end."""
         self.requests.append(request)
         mishap = self.script.popleft() if self.script else Mishap.NONE
         if isinstance(mishap, types_pb2.Error):
@@ -258,7 +258,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         assert scan is not None, "the test says what scans answer"
         try:
             for batch in scan(request):
-                yield as_asked(request, batch)
+                yield as_requested(request, batch)
         except ConnectionError as error:
             context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
 

@@ -1,4 +1,4 @@
-"""Something else happens while a call pauses before it is tried again."""
+"""Runs a function while a call pauses before a retry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells laid out one row a line, plainly: what a server answers to a scan in row form."""
+"""The row form of cells, in plain Python: what a server answers to a scan in row form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMESTAMP = region_pb2.RowFormColumn.PART_TIMESTAMP
 
 
 def laid_out(cells: pa.Table, columns: Sequence[FormColumn]) -> pa.Table:
-    """Cells of whole rows in row form; of several versions the first, which is the newest."""
+    """Returns cells of whole rows in row form, with the newest version of each column, which is the first."""
     lines: dict[object, list[object]] = {}
     for cell in cells.to_pylist():
         line = lines.setdefault(cell["row"], [None] * len(columns))
@@ -29,12 +29,12 @@ def laid_out(cells: pa.Table, columns: Sequence[FormColumn]) -> pa.Table:
 
 
 def rows_from_cells(cells: pa.Table, mapping: Mapping) -> pa.Table:
-    """Rows of the mapping's schema, by way of the row form."""
+    """Returns rows of the mapping's schema, through the row form."""
     return rows_from_form(laid_out(cells, form_of(mapping)), mapping)
 
 
-def as_asked(request: region_pb2.ScanRequest, batch: region_pb2.ScanBatch) -> region_pb2.ScanBatch:
-    """A batch of cells as the request wants it: in row form if it has one."""
+def as_requested(request: region_pb2.ScanRequest, batch: region_pb2.ScanBatch) -> region_pb2.ScanBatch:
+    """Returns a batch of cells as the request asks for it: in row form if it has one."""
     if not request.HasField("row_form"):
         return batch
     columns = [FormColumn(item.family, item.qualifier, item.part == TIMESTAMP) for item in request.row_form.columns]

@@ -1,4 +1,4 @@
-"""The asyncio client against a server that loses, refuses and delays; and that it has the same names."""
+"""The asyncio client against a server that loses, refuses and delays; and the names of both faces."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_both_faces_have_the_same_names_and_arguments(threaded: type, awaited: t
             assert list(ours.parameters.values()) == list(theirs.parameters.values()), name
 
 
-def test_what_tasks_have_waiting_travels_together(fake_server: FakeServer) -> None:
+def test_waiting_requests_of_tasks_share_a_message(fake_server: FakeServer) -> None:
     async def body(db: rowlock.aio.Client) -> None:
         table = db.table("t")
         await asyncio.gather(*(table.put(f"row{number}", {"f:q": "1"}) for number in range(100)))
@@ -79,7 +79,7 @@ def test_a_cancelled_call_leaves_the_stream_to_the_others(fake_server: FakeServe
     assert fake_server.floors[-1] == 2
 
 
-def test_a_put_arrow_that_is_cancelled_while_its_input_is_read_leaves_no_number_waited_for(
+def test_a_put_arrow_that_is_cancelled_while_its_input_is_read_releases_its_numbers(
     fake_server: FakeServer,
 ) -> None:
     has_begun, may_go_on, has_gone_on = threading.Event(), threading.Event(), threading.Event()
@@ -113,7 +113,7 @@ def test_a_put_arrow_that_is_cancelled_while_its_input_is_read_leaves_no_number_
         run(fake_server, body)
 
 
-def test_put_arrow_to_a_server_that_takes_no_batch_ends_in_time(
+def test_put_arrow_to_a_server_that_accepts_no_batch_ends_in_time(
     fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def never(message: region_pb2.BulkBatch) -> None:
@@ -130,14 +130,14 @@ def test_put_arrow_to_a_server_that_takes_no_batch_ends_in_time(
     async def body(db: rowlock.aio.Client) -> None:
         data = pa.table({"k": ["x"], "v": ["1"]})
         async with asyncio.timeout(60):
-            with pytest.raises(rowlock.BulkError, match="no batch was taken") as caught:
+            with pytest.raises(rowlock.BulkError, match="no batch was accepted") as caught:
                 await db.table("t", timeout=0.2).put_arrow(data, "k STRING :key, v STRING f:v")
         assert [span for span, _ in caught.value.unknown] == [range(1)]
 
     run(fake_server, body)
 
 
-def test_a_closed_client_says_so_and_wakes_who_waits(fake_server: FakeServer) -> None:
+def test_a_closed_client_says_so_and_wakes_waiting_callers(fake_server: FakeServer) -> None:
     async def body() -> None:
         db = await rowlock.aio.connect(fake_server.address, timeout=30)
         fake_server.script.append(Mishap.NO_ANSWER)
@@ -159,7 +159,7 @@ Calling = Callable[[rowlock.aio.Client], Awaitable[object]]
 
 
 @pytest.mark.parametrize(
-    ("call", "is_under_way", "told"),
+    ("call", "is_under_way", "expected"),
     [
         (lambda db: db.tables(), lambda server: server.list_count == 1, rowlock.ClosedError),
         (lambda db: db.drop_table("t"), lambda server: len(server.dropped) == 1, rowlock.UnknownOutcomeError),
@@ -177,7 +177,7 @@ def test_a_call_that_is_closed_in_the_middle_is_not_cancelled(
     fake_server: FakeServer,
     call: Calling,
     is_under_way: Callable[[FakeServer], bool],
-    told: type[Exception],
+    expected: type[Exception],
     is_cancelled: bool,
 ) -> None:
     def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
@@ -191,7 +191,7 @@ def test_a_call_that_is_closed_in_the_middle_is_not_cancelled(
         if is_cancelled:
             task.cancel()
         await db.close()
-        with pytest.raises(asyncio.CancelledError if is_cancelled else told) as caught:
+        with pytest.raises(asyncio.CancelledError if is_cancelled else expected) as caught:
             await task
         if isinstance(caught.value, rowlock.BulkError):
             assert [span for span, _ in caught.value.unknown] == [range(1)]
@@ -205,7 +205,7 @@ def test_a_call_that_is_closed_in_the_middle_is_not_cancelled(
         fake_server.goes_on.set()
 
 
-def test_changes_in_doubt_stay_so_when_the_client_is_closed_before_they_are_sent_again(
+def test_changes_in_doubt_stay_so_when_the_client_is_closed_before_a_repetition(
     fake_server: FakeServer,
 ) -> None:
     async def change(table: rowlock.aio.Table[bytes]) -> object:
@@ -245,10 +245,10 @@ def test_changes_in_doubt_stay_so_when_the_client_is_closed_before_they_are_sent
     assert (written.applied, [span for span, _ in written.unknown]) == ([range(1)], [range(1, 2)])
 
 
-def test_what_was_not_awaited_says_so(fake_server: FakeServer) -> None:
+def test_an_object_that_was_not_awaited_says_so(fake_server: FakeServer) -> None:
     async def body(db: rowlock.aio.Client) -> None:
         for unfinished in (rowlock.aio.connect(fake_server.address), db.snapshot("t")):
-            with pytest.raises(AttributeError, match=r"await it, or .* 'async with' \('tables' was asked of it\)"):
+            with pytest.raises(AttributeError, match=r"await it, or .* 'async with' \(it has no attribute 'tables'\)"):
                 unfinished.tables()  # type: ignore[union-attr]
             with pytest.raises(TypeError, match=r"await it, .* 'async with'\Z"), unfinished:  # type: ignore[union-attr]
                 pass

@@ -1,4 +1,4 @@
-"""Batches: what is sent together, and what is told of each row."""
+"""Batches: the rows of each send, and the outcome of each row."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def answer(request: Request, *errors: types_pb2.Error | None) -> Request:
     return request
 
 
-def test_changes_of_one_row_travel_as_one_mutation_in_their_order() -> None:
+def test_changes_of_one_row_are_sent_as_one_mutation_in_order() -> None:
     lines = BatchLines(10, 1 << 20)
     lines.put("b", {"f:q": "1"}, None)
     lines.delete("a", None, None, False)
@@ -73,7 +73,7 @@ def test_a_batch_is_full_by_count_or_bytes() -> None:
     assert by_bytes.is_full
 
 
-def test_only_what_may_pass_is_sent_again_under_its_own_number() -> None:
+def test_only_transient_failures_are_repeated_with_the_same_number() -> None:
     send = send_of(b"a", b"b", b"c")
     request = answer(send.request_for(WHOLE), None, error(Error.REGION_TOO_BUSY), error(Error.NOT_A_COUNTER))
     assert [mutation.sequence for mutation in request.point.mutate.mutations] == [7, 8, 9]
@@ -128,7 +128,7 @@ def test_a_batch_is_divided_by_region() -> None:
     assert not send.is_done
 
 
-def test_many_rows_are_read_in_parts_and_given_in_the_order_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_read_in_parts_and_returned_in_the_requested_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RowsRead, "ROWS_PER_REQUEST", 2)
     read = RowsRead("t", [b"c", b"a", b"c", b"b"])
     parts: list[Sequence[bytes]] = []
@@ -142,7 +142,7 @@ def test_many_rows_are_read_in_parts_and_given_in_the_order_asked(monkeypatch: p
 
 
 @pytest.mark.parametrize("is_region_known", [True, False])
-def test_a_batch_in_doubt_is_told_row_by_row_when_the_client_is_closed_before_it_is_sent_again(
+def test_a_batch_in_doubt_is_reported_row_by_row_when_the_client_is_closed_before_a_repetition(
     db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, is_region_known: bool
 ) -> None:
     def close() -> None:

@@ -1,4 +1,4 @@
-"""put_arrow: batches under way, their order, and what is told of each row."""
+"""put_arrow: batches in flight, their order, and the outcome of each row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rows(*keys: str) -> pa.RecordBatch:
 
 
 def batches(*keys: list[str]) -> Iterator[CellBatch]:
-    """One batch for each list of keys."""
+    """Returns one batch per list of keys."""
     position = 0
     for named in keys:
         for made in cell_batches(rows(*named), MAPPING, None, 1 << 20):
@@ -43,7 +43,7 @@ def send_of(*keys: list[str]) -> tuple[BulkSend, Sequences]:
 
 
 def put_on_stream(send: BulkSend, region: Region = WHOLE) -> list[region_pb2.BulkBatch]:
-    """All that may be sent now, after the pause if there is one."""
+    """Returns all batches that may be sent now, after the pause if there is one."""
     sent = []
     send.pause_s = 0.0
     while (bulk := send.next(0.0)) is not None:
@@ -66,7 +66,7 @@ def applied(cells: int = 1) -> region_pb2.BulkAnswer:
     return region_pb2.BulkAnswer(cell_count=cells, row_count=cells)
 
 
-def test_a_window_of_batches_is_under_way_and_answers_move_it() -> None:
+def test_a_window_of_batches_is_in_flight_and_answers_move_it() -> None:
     send, sequences = send_of(*[[str(number)] for number in range(WINDOW + 2)])
     sent = put_on_stream(send)
     assert [message.sequence for message in sent] == list(range(1, WINDOW + 1))
@@ -81,7 +81,7 @@ def test_a_window_of_batches_is_under_way_and_answers_move_it() -> None:
     assert sequences.floor() == WINDOW + 3
 
 
-def test_messages_declare_what_they_hold() -> None:
+def test_messages_declare_their_bytes() -> None:
     send, _ = send_of(["a", "b"])
     (message,) = put_on_stream(send)
     table = read(message)
@@ -89,14 +89,14 @@ def test_messages_declare_what_they_hold() -> None:
     assert table.column("timestamp").null_count == 2
 
 
-def test_a_batch_with_a_row_that_is_under_way_waits_for_it() -> None:
+def test_a_batch_waits_for_a_batch_in_flight_with_the_same_row() -> None:
     send, _ = send_of(["a", "z"], ["b"], ["m", "z"], ["c"])
     assert [keys_of(message) for message in put_on_stream(send)] == [[b"a", b"z"], [b"b"]]
     send.answered(applied(), 1.0)
     assert [keys_of(message) for message in put_on_stream(send)] == [[b"m", b"z"], [b"c"]]
 
 
-def test_a_lost_stream_brings_all_under_way_again_in_their_order_and_numbers() -> None:
+def test_a_lost_stream_repeats_all_batches_in_flight_in_order_and_with_their_numbers() -> None:
     send, _ = send_of(["a"], ["b"], ["c"])
     assert [message.sequence for message in put_on_stream(send)] == [1, 2, 3]
     send.answered(applied(), 1.0)
@@ -115,7 +115,7 @@ def test_a_busy_server_gets_the_batch_again_after_the_others_were_answered() -> 
     assert [message.sequence for message in put_on_stream(send)] == [1, 4]
 
 
-def test_a_batch_comes_again_after_the_pause_that_the_server_asked_for() -> None:
+def test_a_batch_is_repeated_after_the_pause_that_the_server_requested() -> None:
     send, _ = send_of(["a"], ["b"])
     put_on_stream(send)
     busy = error(Error.REGION_TOO_BUSY)
@@ -128,19 +128,21 @@ def test_a_batch_comes_again_after_the_pause_that_the_server_asked_for() -> None
 
 
 @pytest.mark.parametrize("code", [Error.REGION_TOO_BUSY, Error.DEADLINE_EXCEEDED])
-def test_a_batch_that_a_busy_server_refuses_comes_again_long_after_the_timeout(
+def test_a_batch_that_a_busy_server_refuses_is_repeated_long_after_the_timeout(
     code: Error.Code, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The server answers so of a flush that takes long, whether it refused the batch or gave up waiting itself."""
+    """Both are answers of a server whose flush takes long: it refuses the batch, or its own wait times out."""
     send, _ = send_of(["a"])
     for now in range(0, 3600, 9):
         [message] = put_on_stream(send)
         assert message.sequence == 1
         send.answered(region_pb2.BulkAnswer(error=error(code, "a flush is under way")), float(now))
-    said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 199
-    told = "put_arrow into 't' has waited 18 s for the server at 127.0.0.1:1, and waits 3582 s more at most: a flush"
-    assert said[0].startswith(told)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 199
+    start = (
+        "put_arrow into 't' has waited 18 s for the server at 127.0.0.1:1 and will wait at most 3582 s more: a flush"
+    )
+    assert lines[0].startswith(start)
     put_on_stream(send)
     send.answered(region_pb2.BulkAnswer(error=error(code, "a flush is under way")), 3601.0)
     with pytest.raises(rowlock.BulkError, match="stayed busy for 3600 s: a flush is under way"):
@@ -159,7 +161,7 @@ def test_progress_ends_a_wait_and_the_next_one_begins_at_zero(caplog: pytest.Log
     assert caplog.records == []
 
 
-def test_a_refused_batch_ends_it_and_every_row_is_told() -> None:
+def test_a_refused_batch_ends_put_arrow_and_every_row_is_reported() -> None:
     send, _ = send_of(["a"], ["b"], ["c"], ["d"])
     put_on_stream(send)
     send.answered(applied(), 1.0)
@@ -213,7 +215,7 @@ def test_rows_of_a_batch_over_two_regions_count_once_all_of_it_was_applied() -> 
 
 
 @pytest.mark.parametrize("is_left_refused", [True, False])
-def test_a_batch_of_which_only_one_region_took_its_part_is_neither_applied_nor_failed(is_left_refused: bool) -> None:
+def test_a_batch_that_only_one_region_wrote_is_neither_applied_nor_failed(is_left_refused: bool) -> None:
     send, _ = send_of(["a", "n", "b"])
     sent_to_two_regions(send)
     refused = region_pb2.BulkAnswer(error=error(Error.FAMILY_NOT_FOUND, "no such family"))
@@ -236,7 +238,7 @@ def test_a_batch_that_both_regions_refuse_has_failed_once() -> None:
     assert (caught.value.applied, caught.value.unknown) == ([], [])
 
 
-def test_a_part_for_another_region_comes_again_before_what_is_later_in_the_input() -> None:
+def test_a_part_for_another_region_is_repeated_before_later_batches() -> None:
     send, _ = send_of(["a", "n"], ["o"])
     put_on_stream(send)
     send.lost(ServerUnavailableError("the region was split"), 1.0)
@@ -249,7 +251,7 @@ def test_a_part_for_another_region_comes_again_before_what_is_later_in_the_input
     assert [keys_of(message) for message in put_on_stream(send, WHOLE)] == [[b"a"], [b"n"], [b"o"]]
 
 
-def test_an_answer_tells_of_the_region_that_its_batch_was_for() -> None:
+def test_an_answer_gives_the_region_of_its_batch() -> None:
     send, _ = send_of(["a", "n"])
     sent_to_two_regions(send)
     moved = region_pb2.BulkAnswer(error=error(Error.NOT_SERVING_REGION))
@@ -260,13 +262,13 @@ def test_only_the_batch_that_ended_the_stream_by_its_size_has_failed() -> None:
     send, _ = send_of(["a"], ["b" * 5000], ["c"], ["d"])
     sent = put_on_stream(send)
     send.lost(rowlock.LimitExceededError("too large", limit_value=4096, found=sent[1].ByteSize()), 1.0)
-    # The others come again, under their numbers.
+    # The others are repeated with their numbers.
     assert [message.sequence for message in put_on_stream(send)] == [1, 3]
     send.answered(applied(), 1.0)
     send.answered(applied(), 1.0)
     assert send.is_done
-    told = r"row b'bbb.*' takes \d+ bytes as one message, more than request_bytes_max = 4096 of .*: its cells in"
-    with pytest.raises(rowlock.BulkError, match=told) as caught:
+    message = r"row b'bbb.*' takes \d+ bytes as one message, more than request_bytes_max = 4096 of .*: its cells in"
+    with pytest.raises(rowlock.BulkError, match=message) as caught:
         send.finish()
     assert isinstance(caught.value.__cause__, rowlock.LimitExceededError)
     assert caught.value.__cause__.row == b"b" * 5000
@@ -279,8 +281,10 @@ def test_a_batch_of_several_rows_that_is_too_large_names_the_first() -> None:
     send, _ = send_of(["a", "b" * 5000])
     [sent] = put_on_stream(send)
     send.lost(rowlock.LimitExceededError("too large", limit_value=4096, found=sent.ByteSize()), 1.0)
-    told = r"the batch that begins with row b'a' takes \d+ bytes .* at 127.0.0.1:1; send less at once: smaller batches"
-    with pytest.raises(rowlock.LimitExceededError, match=told):
+    message = (
+        r"the batch that begins with row b'a' takes \d+ bytes .* at 127.0.0.1:1; send less at once: smaller batches"
+    )
+    with pytest.raises(rowlock.LimitExceededError, match=message):
         send.finish()
 
 
@@ -318,7 +322,7 @@ def test_arrow_data_of_every_kind_is_taken(data: ArrowInput) -> None:
     assert [item.rows.start for item in made] == [0, 1][: len(made)]
 
 
-def test_batches_have_about_the_size_asked_and_rows_are_counted_through() -> None:
+def test_batches_have_about_the_requested_size_and_rows_are_numbered_consecutively() -> None:
     data = pa.RecordBatch.from_pydict({"k": [f"{n:04}" for n in range(100)], "v": ["x" * 100] * 99 + ["x" * 50_000]})
     made = list(cell_batches(data, MAPPING, None, 4096))
     assert max(item.byte_count for item in made[:-1]) <= 2 * 4096
@@ -342,7 +346,7 @@ def test_cells_are_taken_as_they_are() -> None:
     assert sliced.cells.to_pylist() == [{"row": b"a", "family": b"f", "qualifier": b"q", "timestamp": 5, "value": None}]
 
 
-def test_batches_of_cells_are_as_large_as_asked_and_declare_what_they_hold() -> None:
+def test_batches_of_cells_have_the_requested_size_and_declare_their_bytes() -> None:
     count = 1000
     cells = pa.table(
         {
@@ -369,7 +373,10 @@ def test_batches_of_cells_are_as_large_as_asked_and_declare_what_they_hold() -> 
         ({"k": ["a"], "v": ["b"]}, "Without a mapping put_arrow takes cells"),
         ({"row": [None], "family": ["f"], "qualifier": ["q"], "value": ["v"]}, "'row' of cells has nulls"),
         ({"row": [1.5], "family": ["f"], "qualifier": ["q"], "value": ["v"]}, "'row' of cells is not binary"),
-        ({"row": ["a"], "family": ["f"], "qualifier": ["q"], "value": ["v"], "timestamp": [1]}, "leave timestamp out"),
+        (
+            {"row": ["a"], "family": ["f"], "qualifier": ["q"], "value": ["v"], "timestamp": [1]},
+            "leave out the argument timestamp",
+        ),
     ],
 )
 def test_data_that_is_no_cells_is_refused(columns: dict[str, list[object]], words: str) -> None:
@@ -392,7 +399,7 @@ def test_put_arrow_pauses_before_it_repeats_a_batch_that_a_busy_server_refused(
     assert pauses == [(5.0, 1), (0.0, 2)]
 
 
-def test_put_arrow_tells_what_it_wrote_when_the_client_is_closed(
+def test_put_arrow_reports_what_it_wrote_when_the_client_is_closed(
     db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_each_pause(monkeypatch, db.close)

@@ -36,19 +36,19 @@ def test_everything_in_flight_is_sent_again_when_the_stream_is_lost(
     assert table.counter("row", "f:n") == 8
 
 
-def test_a_change_that_never_left_is_surely_not_made() -> None:
+def test_a_change_that_was_never_sent_is_certainly_not_made() -> None:
     server = FakeServer()
     with rowlock.connect(server.address, timeout=60) as db:
         table = connected(db)
         server.stop()
-        # Until the client knows that its stream has ended, a change goes out on it, and is rightly in doubt.
+        # Until the client knows that its stream has ended, it sends a change on it, which is then in doubt.
         (stream,) = db._servers._streams.values()
         wait_until(lambda: stream._run is None)
         with pytest.raises(rowlock.DeadlineError, match="Nothing was changed"):
             table.with_options(timeout=0.3).put("row", {"f:q": "1"})
 
 
-def test_what_threads_have_waiting_travels_together(db: rowlock.Client, fake_server: FakeServer) -> None:
+def test_waiting_requests_of_threads_share_a_message(db: rowlock.Client, fake_server: FakeServer) -> None:
     table = db.table("t")
     with ThreadPoolExecutor(32) as threads:
         for _ in range(10):
@@ -58,7 +58,7 @@ def test_what_threads_have_waiting_travels_together(db: rowlock.Client, fake_ser
     assert fake_server.stream_count == 1
 
 
-def test_the_floor_is_the_lowest_number_waited_for(db: rowlock.Client, fake_server: FakeServer) -> None:
+def test_the_floor_is_the_lowest_number_in_use(db: rowlock.Client, fake_server: FakeServer) -> None:
     table = db.table("t", timeout=30)
     fake_server.script.append(Mishap.NO_ANSWER)
     waiting = ThreadPoolExecutor(1)
@@ -93,7 +93,7 @@ def test_an_interrupted_wait_leaves_the_stream_to_the_others(db: rowlock.Client,
 
 
 @pytest.mark.parametrize("is_region_known", [True, False])
-def test_a_change_in_doubt_stays_so_when_the_client_is_closed_before_it_is_sent_again(
+def test_a_change_in_doubt_stays_so_when_the_client_is_closed_before_a_repetition(
     db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, is_region_known: bool
 ) -> None:
     def close() -> None:
@@ -104,13 +104,13 @@ def test_a_change_in_doubt_stays_so_when_the_client_is_closed_before_it_is_sent_
     table = connected(db)
     in_each_pause(monkeypatch, close)
     fake_server.script.append(Mishap.ANSWER_IS_LOST)
-    with pytest.raises(rowlock.UnknownOutcomeError, match="met last: the client was closed") as caught:
+    with pytest.raises(rowlock.UnknownOutcomeError, match="last error: the client was closed") as caught:
         table.increment("row", "f:n")
     assert isinstance(caught.value.__cause__, rowlock.ClosedError)
     assert fake_server.rows[b"row"][(b"f", b"n")] == (1).to_bytes(8, "big")
 
 
-def test_a_change_that_was_refused_and_not_sent_again_is_surely_not_made_when_the_client_is_closed(
+def test_a_refused_change_that_was_not_repeated_is_certainly_not_made_when_the_client_is_closed(
     db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = connected(db)
@@ -132,7 +132,7 @@ def test_a_channel_that_is_closed_before_a_stream_is_opened_on_it_is_a_closed_cl
         table.put_arrow(pa.table({"k": ["x"], "v": ["1"]}), "k STRING :key, v STRING f:v")
 
 
-def test_a_stream_whose_thread_can_not_be_started_is_opened_anew(db: rowlock.Client, fake_server: FakeServer) -> None:
+def test_a_stream_whose_thread_can_not_be_started_is_opened_again(db: rowlock.Client, fake_server: FakeServer) -> None:
     def start(thread: threading.Thread) -> None:
         if thread.name == "rowlock answers":
             raise RuntimeError("can't start new thread")
@@ -149,7 +149,7 @@ def test_a_stream_whose_thread_can_not_be_started_is_opened_anew(db: rowlock.Cli
 
 def test_in_the_child_of_a_fork_no_lock_is_the_parents(monkeypatch: pytest.MonkeyPatch) -> None:
     servers, asyncio_servers = Servers(("127.0.0.1:1",)), AsyncioServers(("127.0.0.1:1",))
-    # And not what other tests left: there is no fork.
+    # Not the clients of other tests: there is no real fork.
     monkeypatch.setattr(fork, "_survivors", weakref.WeakSet([servers, asyncio_servers]))
     parents = (servers.regions._lock, asyncio_servers.regions._lock, fork._register_lock)
     for lock in parents:
@@ -179,7 +179,7 @@ def test_a_closed_client_says_so(fake_server: FakeServer) -> None:
             call()
 
 
-def test_what_answers_must_speak_the_same_protocol(fake_server: FakeServer) -> None:
+def test_a_server_must_speak_the_same_protocol(fake_server: FakeServer) -> None:
     fake_server.protocol = 2
     with pytest.raises(rowlock.InvalidArgumentError, match="protocol 2"):
         rowlock.connect(fake_server.address)

@@ -1,4 +1,4 @@
-"""Rows, columns and values as callers give them."""
+"""Rows, columns and values as arguments."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_stop_of_a_prefix_is_behind_all_rows_that_start_with_it() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["klingon", "latin-1", "utf-16"])
-def test_answers_are_decoded_as_what_str_is_sent_as(encoding: str) -> None:
+def test_answers_are_decoded_in_the_encoding_of_str_arguments(encoding: str) -> None:
     assert decoder("UTF8")("ä".encode()) == "ä"
     with pytest.raises(InvalidArgumentError, match=repr(encoding)):
         decoder(encoding)

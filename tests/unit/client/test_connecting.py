@@ -1,4 +1,4 @@
-"""Connecting: tried until the time is over where that may help, and not where it can't."""
+"""Connecting: retried until the deadline where that can help, else ended at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def info(protocol: int = 1, folder_id: str = "") -> catalog_pb2.ServerInfoRespon
 
 
 def ended_at(search: Search, met: RowlockError, step_s: float = 0.01) -> tuple[float, RowlockError]:
-    """When a search is given up in which every try meets this error, and with what."""
+    """Returns when a search ends in which every attempt fails with this error, and its final error."""
     now = 0.0
     while True:
         search.failed("a:1", met)
@@ -43,31 +43,31 @@ def ended_at(search: Search, met: RowlockError, step_s: float = 0.01) -> tuple[f
 
 
 @pytest.mark.parametrize("met", [REFUSED, RECOVERING, UNKNOWN, DeadlineError("late")])
-def test_it_is_tried_until_the_time_is_over(met: RowlockError) -> None:
+def test_a_search_retries_until_its_deadline(met: RowlockError) -> None:
     now, given_up = ended_at(Search(("a:1",), 0.0, 10.0), met)
     assert 9 < now <= 10
     assert type(given_up) is (ServerRecoveringError if met is RECOVERING else ServerUnavailableError)
     assert "at a:1" in str(given_up)
 
 
-def test_a_name_that_nobody_knows_is_told_as_that() -> None:
+def test_the_error_names_a_host_that_does_not_resolve() -> None:
     given_up = ended_at(Search(("a:1",), 0.0, 10.0), UNKNOWN)[1]
-    assert "there is no host 'a'" in str(given_up)
+    assert "the host name 'a' does not resolve" in str(given_up)
 
 
-def test_what_is_no_server_is_told_at_once() -> None:
-    for met, told in (
+def test_an_address_that_is_no_rowlock_server_fails_at_once() -> None:
+    for met, expected in (
         (ServerUnavailableError("no server answers at a:1: Failed parsing HTTP/2 (http1.x)"), "does not speak gRPC"),
         (InvalidArgumentError("the server at a:1 does not speak the protocol rowlock.v1"), "does not speak the"),
     ):
         now, given_up = ended_at(Search(("a:1",), 0.0, 10.0), met)
         assert (now, type(given_up)) == (0.0, InvalidArgumentError)
-        assert told in str(given_up)
+        assert expected in str(given_up)
     with pytest.raises(InvalidArgumentError, match=r"protocol 2.*9\.9"):
         Search(("a:1",), 0.0, 10.0).answered("a:1", info(protocol=2))
 
 
-def test_where_nobody_listens_it_may_be_given_up_sooner_than_where_a_server_recovers() -> None:
+def test_a_search_may_end_sooner_without_a_listener_than_with_a_recovering_server() -> None:
     assert ended_at(Search(("a:1",), 0.0, 10.0, absent_s=0.0), REFUSED)[0] == 0.0
     assert 1 < ended_at(Search(("a:1",), 0.0, 10.0, absent_s=2.0), REFUSED)[0] <= 2
     assert 9 < ended_at(Search(("a:1",), 0.0, 10.0, absent_s=0.0), RECOVERING)[0] <= 10
@@ -83,7 +83,7 @@ def test_all_addresses_share_the_time() -> None:
     assert search.share_s(6.0) == 2.0
 
 
-def test_a_wrong_address_does_not_keep_a_good_one_from_being_asked() -> None:
+def test_a_wrong_address_does_not_prevent_a_good_one_from_being_tried() -> None:
     search = Search(("a:1", "b:1"), 0.0, 10.0)
     search.failed("a:1", InvalidArgumentError("the server at a:1 does not speak the protocol rowlock.v1"))
     assert search.answered("b:1", info())
@@ -134,20 +134,18 @@ def test_a_client_waits_for_a_server_that_listens_later_and_recovers_first(
 
 
 @pytest.mark.parametrize("connect", [connect, connect_by_asyncio])
-def test_a_server_that_recovers_for_longer_is_told_as_that(
+def test_a_server_that_recovers_for_longer_is_reported_as_recovering(
     connect: Callable[[str, float], str], tmp_path: Path
 ) -> None:
     server = FakeServer(f"unix:{tmp_path / 'socket'}", [RECOVERING_ANSWER] * 1000)
     try:
-        with pytest.raises(rowlock.ServerRecoveringError, match="still reading its log"):
+        with pytest.raises(rowlock.ServerRecoveringError, match="still replaying its log"):
             connect(server.address, 0.2)
     finally:
         server.stop()
 
 
 @pytest.mark.parametrize("connect", [connect, connect_by_asyncio])
-def test_a_socket_in_a_folder_that_is_not_there_is_a_wrong_address(
-    connect: Callable[[str, float], str], tmp_path: Path
-) -> None:
+def test_a_socket_in_a_missing_folder_is_a_wrong_address(connect: Callable[[str, float], str], tmp_path: Path) -> None:
     with pytest.raises(rowlock.InvalidArgumentError, match="No such file or directory"):
         connect(f"unix:{tmp_path / ('long' * 40) / 'socket'}", 60)

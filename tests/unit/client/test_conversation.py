@@ -1,4 +1,4 @@
-"""Requests waiting, in flight and answered, with limits shrunk so that each is crossed."""
+"""Requests that wait, are in flight and are answered, with limits so small that each is reached."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Caller:
 
 
 def sent(conversation: Conversation) -> list[int]:
-    """The ids in the next message; [] if there is none."""
+    """Returns the ids in the next message; [] if there is none."""
     message = conversation.next_message()
     conversation._check()
     return [] if message is None else [item.id for item in region_pb2.PointRequests.FromString(message).requests]
@@ -35,7 +35,7 @@ def answer(conversation: Conversation, *ids: int) -> None:
     conversation._check()
 
 
-def test_whatever_waits_travels_in_one_message() -> None:
+def test_waiting_requests_share_a_message() -> None:
     conversation = Conversation(Sequences())
     for _ in range(3):
         Caller(conversation)
@@ -76,7 +76,7 @@ def test_answers_come_in_any_order_and_wake_once() -> None:
     assert conversation.statistics().answers_without_request == 1
 
 
-def test_a_lost_stream_wakes_everybody_and_tells_who_is_in_doubt() -> None:
+def test_a_lost_stream_wakes_all_callers_and_marks_those_in_doubt() -> None:
     conversation = Conversation(Sequences(), in_flight_max=1)
     callers = [Caller(conversation) for _ in range(2)]
     sent(conversation)
@@ -102,7 +102,7 @@ def test_a_request_beyond_the_limit_fails_alone_and_the_others_are_only_cut_off(
     assert isinstance(waiting.request.failure, ServerUnavailableError)
 
 
-def test_when_the_request_beyond_the_limit_was_abandoned_no_other_is_told_of_it() -> None:
+def test_when_the_request_beyond_the_limit_was_abandoned_no_other_fails_with_it() -> None:
     conversation = Conversation(Sequences())
     small, large = Caller(conversation), Caller(conversation)
     large.request.payload = bytes(2_000_000)
@@ -115,7 +115,7 @@ def test_when_the_request_beyond_the_limit_was_abandoned_no_other_is_told_of_it(
 
 
 @pytest.mark.parametrize("is_sent", [False, True])
-def test_who_abandons_is_not_woken(is_sent: bool) -> None:
+def test_an_abandoned_request_does_not_wake_its_caller(is_sent: bool) -> None:
     conversation = Conversation(Sequences())
     caller = Caller(conversation)
     if is_sent:
@@ -156,7 +156,7 @@ def test_each_message_names_the_client_and_its_floor() -> None:
     assert message.sequence_floor == 4
 
 
-def test_many_under_way_want_company_and_few_never_do() -> None:
+def test_a_message_waits_for_more_requests_only_when_many_are_in_flight() -> None:
     conversation = Conversation(Sequences())
     Caller(conversation)
     assert not conversation.is_worth_waiting
@@ -170,7 +170,7 @@ def test_many_under_way_want_company_and_few_never_do() -> None:
     assert not conversation.is_worth_waiting
 
 
-def test_numbers_rise_and_the_floor_follows_the_lowest_waited_for() -> None:
+def test_numbers_rise_and_the_floor_is_the_lowest_in_use() -> None:
     sequences = Sequences()
     assert sequences.floor() == 1
     with sequences.taken(2) as first, sequences.taken(1) as second:

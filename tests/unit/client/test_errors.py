@@ -1,4 +1,4 @@
-"""The tree of errors: drawn as it is, each with its evidence, each able to travel between processes."""
+"""The tree of errors: the drawing, the evidence of each error, and pickling."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALL = [item for item in vars(errors).values() if inspect.isclass(item) and issub
 
 
 def drawn(kind: type[RowlockError]) -> list[str]:
-    """The names in the module's drawing that stand above a class, from the class up."""
+    """Returns the names above a class in the module's drawing, from the class up."""
     lines = (errors.__doc__ or "").splitlines()
     depth_of = {
         line.strip("│├└─ ").split(" ")[0]: len(line) - len(line.lstrip("│├└─ ")) for line in lines if "Error" in line
@@ -45,13 +45,13 @@ def test_every_error_survives_pickling_with_its_evidence(kind: type[RowlockError
     assert (type(again), str(again), again.row, again.can_retry) == (kind, "what happened", b"row", error.can_retry)
 
 
-def test_python_knows_the_kinds_it_has_words_for() -> None:
+def test_errors_derive_from_the_builtin_exceptions_of_their_kind() -> None:
     assert issubclass(DeadlineError, TimeoutError)
     assert issubclass(ServerUnavailableError, ConnectionError)
     assert issubclass(errors.InvalidArgumentError, ValueError)
 
 
-def test_a_servers_error_brings_its_evidence() -> None:
+def test_a_servers_error_has_its_evidence() -> None:
     message = types_pb2.Error(
         code=types_pb2.Error.LIMIT_EXCEEDED,
         message="too large",
@@ -77,7 +77,7 @@ def test_each_code_of_the_protocol_becomes_the_class_of_its_row(row: ErrorRow) -
     assert kind is getattr(errors, row.client.name)
 
 
-def test_a_code_of_a_newer_protocol_is_told_and_not_hidden() -> None:
+def test_a_code_of_a_newer_protocol_is_reported() -> None:
     assert type(error_from(types_pb2.Error(code=999, message="news"))) is errors.ServerError  # type: ignore[arg-type]  # on purpose
 
 

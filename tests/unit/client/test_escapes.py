@@ -34,7 +34,7 @@ def test_text_of_any_bytes_reads_back_and_fits_on_a_line(data: bytes) -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\\")))
-def test_text_without_a_backslash_stands_for_its_utf_8(text: str) -> None:
+def test_text_without_a_backslash_is_its_utf_8(text: str) -> None:
     assert unescaped(text) == text.encode()
 
 
@@ -49,20 +49,20 @@ def test_undecodable_arguments_are_the_bytes_that_they_were() -> None:
 @pytest.mark.parametrize(
     ("text", "position"), [("\\", 0), ("ab\\", 2), (r"a\n", 1), (r"\x", 0), (r"\x4", 0), (r"\xg0", 0), (r"\\\q", 2)]
 )
-def test_a_backslash_that_starts_no_escape_is_refused_with_its_place(text: str, position: int) -> None:
+def test_a_malformed_escape_is_refused_with_its_position(text: str, position: int) -> None:
     with pytest.raises(EscapeError, match=f"at character {position + 1} ") as caught:
         unescaped(text)
     assert caught.value.position == position
 
 
-def test_what_is_refused_is_told_as_it_was_typed() -> None:
-    for text, told in ((r"\xZZ", r"'\xZZ'"), (r"a 'b\q", r'''"a 'b\q"'''), ("a\n\\", r"'a\n\\'")):
+def test_messages_quote_input_as_it_was_typed() -> None:
+    for text, quoted in ((r"\xZZ", r"'\xZZ'"), (r"a 'b\q", r'''"a 'b\q"'''), ("a\n\\", r"'a\n\\'")):
         with pytest.raises(EscapeError) as caught:
             unescaped(text)
-        assert f" of {told}: " in str(caught.value)
+        assert f" of {quoted}: " in str(caught.value)
 
 
-def test_a_character_that_no_text_has_is_refused_with_its_place() -> None:
+def test_a_lone_surrogate_is_refused_with_its_position() -> None:
     for half in (0xD800, 0xDC7F, 0xDD00, 0xDFFF):
         with pytest.raises(EscapeError, match="bad character at character 3 "):
             unescaped("ab" + chr(half))

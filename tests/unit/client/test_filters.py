@@ -1,4 +1,4 @@
-"""Filters as expressions and on the wire."""
+"""Filters as expressions and as messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rowlock_proto.v1 import types_pb2
         (float, "text", 1.5, types_pb2.VALUE_TYPE_TEXT_FLOAT, b"1.5"),
     ],
 )
-def test_operands_travel_in_the_encoding_of_their_type(
+def test_operands_have_the_encoding_of_their_type(
     kind: ValueType, encoding: str, operand: Operand, value_type: types_pb2.ValueType, encoded: bytes
 ) -> None:
     message = (rowlock.column("f:q", kind, encoding) >= operand).message.column

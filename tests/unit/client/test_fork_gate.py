@@ -1,4 +1,4 @@
-"""The gate between calls and forks: forks together, calls in between, and no wait without an end."""
+"""The gate between calls and forks: concurrent forks, calls between forks, and waits that all end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 class Call:
-    """A call of a thread of its own, which ends when it may or when it is cut off."""
+    """A call in its own thread, which ends when it is released or cut off."""
 
     def __init__(self, gate: ForkGate, threads: ThreadPoolExecutor, *, is_repeatable: bool = True) -> None:
         self.began, self.may_end = threading.Event(), threading.Event()
@@ -34,16 +34,16 @@ class Call:
 
 
 class Fork:
-    """A fork of a thread of its own, which takes place when it may."""
+    """A fork in its own thread, which takes place when it is released."""
 
-    def __init__(self, gate: ForkGate, threads: ThreadPoolExecutor, quieten: Callable[[], None]) -> None:
+    def __init__(self, gate: ForkGate, threads: ThreadPoolExecutor, quiesce: Callable[[], None]) -> None:
         self.closed, self.may_end = threading.Event(), threading.Event()
         self.reopened = False
         self._gate = gate
-        self.done = threads.submit(self._run, quieten)
+        self.done = threads.submit(self._run, quiesce)
 
-    def _run(self, quieten: Callable[[], None]) -> None:
-        self._gate.close(quieten)
+    def _run(self, quiesce: Callable[[], None]) -> None:
+        self._gate.close(quiesce)
         self.closed.set()
         assert self.may_end.wait(60)
         self._gate.open(self._reopen)
@@ -58,8 +58,8 @@ def nothing() -> None:
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits for calls waits until they end."""
-    for name in ("_END_S_MAX", "_UNREPEATABLE_END_S_MAX", "_CUT_S_MAX", "_JOINED_S_MAX"):
+    """Makes every wait for calls last until they end."""
+    for name in ("_END_S_MAX", "_UNREPEATABLE_END_S_MAX", "_CUT_S_MAX", "_JOIN_S_MAX"):
         monkeypatch.setattr(fork_gate, name, 60.0)
 
 
@@ -80,16 +80,16 @@ def test_a_fork_waits_for_calls_and_holds_new_ones_back(threads: ThreadPoolExecu
     late.may_end.set()
 
 
-def test_threads_that_fork_at_the_same_time_quieten_once_and_the_last_opens(threads: ThreadPoolExecutor) -> None:
+def test_threads_that_fork_at_the_same_time_quiesce_once_and_the_last_opens(threads: ThreadPoolExecutor) -> None:
     gate = ForkGate()
     may_be_quiet = threading.Event()
-    quietened = []
+    quiesced = []
 
-    def quieten() -> None:
-        quietened.append(1)
+    def quiesce() -> None:
+        quiesced.append(1)
         assert may_be_quiet.wait(60)
 
-    forks = [Fork(gate, threads, quieten) for _ in range(8)]
+    forks = [Fork(gate, threads, quiesce) for _ in range(8)]
     wait_until(lambda: len(gate._forking) == 8)
     assert not any(fork.closed.is_set() for fork in forks)
     may_be_quiet.set()
@@ -101,13 +101,13 @@ def test_threads_that_fork_at_the_same_time_quieten_once_and_the_last_opens(thre
         fork.may_end.set()
         fork.done.result(60)
     assert not gate._is_closed
-    assert len(quietened) == sum(fork.reopened for fork in forks) == 1
+    assert len(quiesced) == sum(fork.reopened for fork in forks) == 1
 
 
 def test_calls_that_wait_pass_before_the_next_fork(
     threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fork_gate, "_JOINED_S_MAX", -1.0)  # every fork comes too late for the one before
+    monkeypatch.setattr(fork_gate, "_JOIN_S_MAX", -1.0)  # every fork comes too late for the one before
     monkeypatch.setattr(fork_gate, "_END_S_MAX", 60.0)
     gate = ForkGate()
     gate.close(nothing)
@@ -122,7 +122,7 @@ def test_calls_that_wait_pass_before_the_next_fork(
     next_fork.may_end.set()
 
 
-def test_a_call_that_takes_long_is_cut_off_but_for_one_that_must_not_be_repeated(
+def test_a_long_call_is_cut_off_unless_it_must_not_be_repeated(
     threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fork_gate, "_END_S_MAX", 0.01)
@@ -135,7 +135,7 @@ def test_a_call_that_takes_long_is_cut_off_but_for_one_that_must_not_be_repeated
     cut, waits_for_the_change = threading.Event(), threading.Event()
     wait_for = gate._condition.wait_for
 
-    def quieten() -> None:
+    def quiesce() -> None:
         cut.set()
         long.may_end.set()
 
@@ -145,7 +145,7 @@ def test_a_call_that_takes_long_is_cut_off_but_for_one_that_must_not_be_repeated
         return wait_for(holds, timeout)
 
     monkeypatch.setattr(gate._condition, "wait_for", watched)
-    fork = Fork(gate, threads, quieten)
+    fork = Fork(gate, threads, quiesce)
     assert waits_for_the_change.wait(60)
     assert not cut.is_set()
     change.may_end.set()
@@ -155,7 +155,7 @@ def test_a_call_that_takes_long_is_cut_off_but_for_one_that_must_not_be_repeated
     fork.may_end.set()
 
 
-def test_a_thread_that_forks_in_its_own_call_or_in_its_own_fork_does_not_wait_for_itself(
+def test_a_thread_that_forks_in_its_own_call_or_fork_does_not_wait_for_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fork_gate, "_END_S_MAX", 0.01)
@@ -174,7 +174,7 @@ def test_a_thread_that_forks_in_its_own_call_or_in_its_own_fork_does_not_wait_fo
     assert reopened == [1]
 
 
-def test_a_call_that_is_interrupted_while_it_waits_leaves_the_gate_in_order(
+def test_an_interrupted_wait_leaves_the_gate_consistent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gate = ForkGate()

@@ -1,4 +1,4 @@
-"""Calls that may take longer than the timeout, against a server that dies over each of them."""
+"""Calls that may take longer than the timeout, against a server that dies during each of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATTEMPT_S = 30.0
 
 
 class Clock:
-    """Stands for the module `time`."""
+    """Replaces the module `time`."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -36,7 +36,7 @@ class Clock:
 
 
 def died(clock: Clock) -> NoReturn:
-    """The server works for a while and is gone. Nobody waits for it an hour long."""
+    """The server works for a while and dies. The client does not wait for it for an hour."""
     assert clock.now < 3600, "the call is tried for ever"
     clock.now += ATTEMPT_S
     raise AioRpcError(grpc.StatusCode.UNAVAILABLE, Metadata(), Metadata(), "Socket closed")

@@ -1,4 +1,4 @@
-"""The grammar of mappings, and rows turned into cells and back."""
+"""The grammar of mappings, and the conversion of rows into cells and back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cells(mapping: str, columns: dict[str, list[object]], timestamp: int | None 
 
 
 def value_of(mapping_type: str, value: object) -> bytes:
-    """How one value of a type (and an encoding, if one is named) is stored."""
+    """Returns the stored bytes of one value of a type (and an encoding, if one is named)."""
     kind, _, encoding = mapping_type.partition(" ")
     (cell,) = cells(f"k STRING :key, v {kind} f:v {encoding}", {"k": ["r"], "v": [value]})
     stored: bytes = cell[4]
@@ -186,7 +186,7 @@ def test_inputs_are_cast_if_nothing_is_lost() -> None:
 
 
 def cast_to(mapping_type: str, column: Array) -> list[Any]:  # Any: a value of that type
-    """A column of the input as it is read back, without nulls, which are no cells."""
+    """Returns a column of the input as it is read back, without nulls, which give no cells."""
     mapping = Mapping(f"k STRING :key, v {mapping_type} f:v")
     batch = pa.record_batch({"k": pa.array([f"{place:04}" for place in range(len(column))]), "v": column})
     read = rows_from_cells(pa.Table.from_batches([cells_from_rows(batch, mapping, 1)]), mapping)
@@ -226,7 +226,7 @@ def test_values_that_a_cast_would_change_are_refused(mapping_type: str, column: 
     assert became in str(caught.value)
 
 
-_AS_TIME = "say TIMESTAMP in the mapping, or make the column a number"
+_AS_TIME = "use TIMESTAMP in the mapping, or make the column a number"
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ _AS_TIME = "say TIMESTAMP in the mapping, or make the column a number"
         ("BIGINT", pa.array([1, None], pa.timestamp("ns")), _AS_TIME),
         ("BIGINT", pa.array([None], pa.timestamp("us", "UTC")), _AS_TIME),
         ("BIGINT", pa.array([1], pa.timestamp("s")).dictionary_encode(), _AS_TIME),
-        ("BIGINT", pa.array([86_400_000], pa.date64()), "say DATE in the mapping, or make the column a number"),
+        ("BIGINT", pa.array([86_400_000], pa.date64()), "use DATE in the mapping, or make the column a number"),
         ("BIGINT", pa.array([1], pa.duration("ms")), "; make the column a number"),
         ("STRING", pa.array([1], pa.duration("ms")), "; make the column a number"),
         ("BIGINT", pa.array([1], pa.time64("us")), "; make the column a number"),
@@ -245,8 +245,8 @@ _AS_TIME = "say TIMESTAMP in the mapping, or make the column a number"
     ids=range(9),
 )
 def test_a_time_is_no_number_for_it_has_a_unit(mapping_type: str, column: Array, advice: str) -> None:
-    said = f"and does not fit {mapping_type}: its number depends on the unit in which the column is kept"
-    with pytest.raises(MappingError, match=said) as caught:
+    expected = f"and does not fit {mapping_type}: its number depends on the unit of the column"
+    with pytest.raises(MappingError, match=expected) as caught:
         cast_to(mapping_type, column)
     assert advice in str(caught.value)
     assert "row" not in str(caught.value)
@@ -318,7 +318,7 @@ def test_rows_that_can_not_be_written_are_refused(
 
 @pytest.mark.parametrize("target", [":key", "f:v text"])
 def test_the_first_and_last_times_that_text_holds_are_read_back(target: str) -> None:
-    """One beyond them could be written and not be read, nor any table with it in a key."""
+    """A time beyond them could be written but not read, and neither could a table with it in a key."""
     other = "STRING f:other" if target == ":key" else "STRING :key"
     first, last = datetime.datetime(1, 1, 1, tzinfo=UTC), datetime.datetime.max.replace(tzinfo=UTC)
     for kind, times in (("DATE", [first.date(), last.date()]), ("TIMESTAMP", [first, last])):
@@ -333,7 +333,7 @@ _FAR_MICROS = 253402300800000000
 
 
 @pytest.mark.parametrize(
-    ("text", "column", "values", "said"),
+    ("text", "column", "values", "expected"),
     [
         ("n INT f:n", pa.int64(), [1, 2, 5000000000], "is row 2, with the key b'c' and the value 5000000000"),
         (
@@ -362,15 +362,15 @@ _FAR_MICROS = 253402300800000000
         ("n DECIMAL(10,2) :key, v STRING f:v", pa.bool_(), [True] * 3, r"does not fit DECIMAL\(10,2\): [^;]*\Z"),
     ],
 )
-def test_the_first_value_that_can_not_be_written_is_told_with_its_row_and_key(
-    text: str, column: pa.DataType, values: list[Any], said: str
+def test_the_first_value_that_can_not_be_written_is_reported_with_its_row_and_key(
+    text: str, column: pa.DataType, values: list[Any], expected: str
 ) -> None:
     data = {"id": pa.array(["a", "b", "c"]), "n": pa.array(values, column), "v": pa.array(["v"] * 3)}
-    with pytest.raises(MappingError, match=said):
+    with pytest.raises(MappingError, match=expected):
         cells_from_rows(pa.RecordBatch.from_pydict(data), Mapping(f"id STRING :key, {text}"), 1)
 
 
-def test_a_far_time_of_a_dictionary_is_told_as_any_other_value_that_can_not_be_written() -> None:
+def test_a_far_time_in_a_dictionary_is_reported_like_any_value_that_can_not_be_written() -> None:
     far = pa.array([_FAR_MICROS + 1], pa.timestamp("us")).dictionary_encode()
     with pytest.raises(MappingError, match=r"is row 0, with the key b'0000' and the value 253402300800000001 "):
         cast_to("DATE", far)
@@ -418,7 +418,7 @@ def test_of_several_versions_the_newest_is_read_and_unmapped_columns_are_left_ou
         ("k STRING :key, v INT f:v text", (b"a", b"v", b"x"), "f:v of row b'a' can't be read as INT text"),
         ("k STRING :key, v STRING f:v", (b"a", b"v", b"\xff"), "not UTF-8"),
         ("k STRING :key, v DECIMAL(4,1) f:v", (b"a", b"v", b"\0\0\0\x02\x05"), "another scale"),
-        ("k STRING :key, v DECIMAL(4,1) f:v", (b"a", b"v", b"\0\0\0\x01"), "no decimal"),
+        ("k STRING :key, v DECIMAL(4,1) f:v", (b"a", b"v", b"\0\0\0\x01"), "not a decimal"),
         ("k STRING :key, v DECIMAL(2,0) f:v", (b"a", b"v", b"\0\0\0\0\x7f"), "does not fit"),
         ("k STRING :key, v TIMESTAMP f:v millis", (b"a", b"v", (1 << 62).to_bytes(8, "big")), "f:v of row b'a'"),
         ("k STRING :key, v TIMESTAMP f:v millis", (b"a", b"v", b"\x80" + bytes(7)), "more milliseconds"),
@@ -429,7 +429,7 @@ def test_of_several_versions_the_newest_is_read_and_unmapped_columns_are_left_ou
         ("k STRING :key ordered, l STRING :key, v STRING f:v", (b"abc", b"v", b""), "ends within 'k'"),
     ],
 )
-def test_cells_that_are_not_what_the_mapping_says_are_told(
+def test_cells_that_do_not_fit_the_mapping_are_reported(
     mapping: str, cell: tuple[bytes, bytes, bytes], words: str
 ) -> None:
     with pytest.raises(MappingError) as caught:

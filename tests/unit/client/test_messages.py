@@ -1,4 +1,4 @@
-"""Mistakes that newcomers make, told so that they can mend them; and what objects show of themselves."""
+"""Messages for mistakes of newcomers, which say how to correct them; and the reprs of objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNSPECIFIED = types_pb2.DURABILITY_UNSPECIFIED
 
 
 @pytest.mark.parametrize("data", [[("f:a", b"1")], None, b"f:a"])
-def test_data_that_is_no_dict_is_told(data: object) -> None:
+def test_data_that_is_no_dict_is_refused(data: object) -> None:
     with pytest.raises(TypeError, match="the data of a row is a dict of columns and values, not"):
         point.put("t", b"r", cast(Any, data), None, UNSPECIFIED)  # Any: the mistake
 
@@ -45,11 +45,11 @@ def test_filters_show_themselves_in_one_line() -> None:
     assert "\n" not in shown
 
 
-def test_the_package_tells_its_version() -> None:
+def test_the_package_has_its_version() -> None:
     assert rowlock.__version__ == version("rowlock")
 
 
-def test_pandas_that_is_missing_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_missing_pandas_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     check_pandas()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install 'rowlock\[pandas\]'"):
@@ -64,7 +64,7 @@ def test_an_unknown_type_and_target_of_a_mapping_are_named() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1, 6, 7])
-def test_a_value_that_does_not_fit_is_told_with_its_row(place: int) -> None:
+def test_a_value_that_does_not_fit_is_reported_with_its_row(place: int) -> None:
     as_text, as_number = (rowlock.Mapping(f"id STRING :key, a {kind} f:a") for kind in ("STRING", "BIGINT"))
     values: list[str | None] = [None if row == 3 else "8 bytes." for row in range(8)]
     values[place] = "5byte"
@@ -78,7 +78,7 @@ def test_a_value_that_does_not_fit_is_told_with_its_row(place: int) -> None:
     )
 
 
-def test_a_key_that_does_not_fit_is_told() -> None:
+def test_a_key_that_does_not_fit_is_reported() -> None:
     as_text, as_number = (rowlock.Mapping(f"id {kind} :key, a STRING f:a") for kind in ("STRING", "INT"))
     data = pa.table({"id": ["1", "2", "x3"], "a": ["", "", ""]})
     cells = cells_from_rows(data.to_batches()[0], as_text, None)
@@ -98,7 +98,7 @@ def test_a_key_that_does_not_fit_is_told() -> None:
         ("BOOLEAN", "true"),
     ],
 )
-def test_of_several_values_that_can_not_be_read_the_first_is_told_with_its_own_row(kind: str, good: str) -> None:
+def test_the_first_of_several_values_that_can_not_be_read_is_reported_with_its_row(kind: str, good: str) -> None:
     values = [good, "first", good, "last"]
     as_text = rowlock.Mapping("id STRING :key, a STRING f:a")
     keys = pa.array(["k0", "k1", "k2", "k3"])
@@ -114,46 +114,48 @@ def test_of_several_values_that_can_not_be_read_the_first_is_told_with_its_own_r
 
 
 @pytest.mark.parametrize(
-    ("target", "value", "said"),
+    ("target", "value", "expected"),
     [
         (
             "INT f:a",
             "5",
-            r"f:a .* a value has 1 byte instead of 4; it is INT as text: say 'text' behind f:a in the mapping$",
+            r"f:a .* a value has 1 byte instead of 4; it is INT as text: write 'text' after f:a in the mapping$",
         ),
         ("INT f:a", "-12", "a value has 3 bytes instead of 4; it is INT as text"),
         ("INT f:a", "12x", "a value has 3 bytes instead of 4$"),
         ("TINYINT f:a", "300", "a value has 3 bytes instead of 1$"),
         ("BIGINT f:a", "", "a value has 0 bytes instead of 8$"),
         ("BOOLEAN f:a", "false", "it is BOOLEAN as text"),
-        ("DECIMAL(4,2) f:a", "1.25", r"no decimal.*; it is DECIMAL\(4,2\) as text"),
+        ("DECIMAL(4,2) f:a", "1.25", r"not a decimal.*; it is DECIMAL\(4,2\) as text"),
         ("DECIMAL(4,2) f:a", "-11.25", r"another scale than 2; it is DECIMAL\(4,2\) as text"),
         (
             "DATE f:a millis",
             "2013-01-31",
-            "it is DATE as text: say 'text' behind f:a in the mapping instead of 'millis'$",
+            "it is DATE as text: write 'text' after f:a in the mapping instead of 'millis'$",
         ),
         (
             "INT :key ordered",
             "5",
-            "'a' .* it is INT as text: say 'text' behind :key in the mapping instead of 'ordered'$",
+            "'a' .* it is INT as text: write 'text' after :key in the mapping instead of 'ordered'$",
         ),
         ("STRING f:a", "\xff", "a value is not UTF-8"),
     ],
 )
-def test_a_value_that_is_text_of_its_type_is_told_how_to_be_read(target: str, value: str, said: str) -> None:
+def test_the_error_for_a_value_that_is_text_of_its_type_says_how_to_read_it(
+    target: str, value: str, expected: str
+) -> None:
     other = "STRING f:other" if ":key" in target else "STRING :key"
     written = " ".join(["BINARY", *target.split()[1:2]])
     data: dict[str, Array] = {"a": pa.array([value.encode("latin-1")]), "other": pa.array(["k"])}
     cells = cells_from_rows(pa.record_batch(data), rowlock.Mapping(f"a {written}, other {other}"), None)
-    with pytest.raises(rowlock.MappingError, match=said) as refused:
+    with pytest.raises(rowlock.MappingError, match=expected) as refused:
         rows_from_cells(pa.table(cells), rowlock.Mapping(f"a {target}, other {other}"))
-    assert ("as text" in str(refused.value)) == ("as text" in said)
+    assert ("as text" in str(refused.value)) == ("as text" in expected)
 
 
 def test_a_change_of_a_table_in_doubt_points_to_the_tables() -> None:
     attempts = Attempts(0.0, 10.0, Kind.PLAIN_CHANGE)
-    with pytest.raises(rowlock.UnknownOutcomeError) as told:
+    with pytest.raises(rowlock.UnknownOutcomeError) as unknown:
         attempts.failed(rowlock.ServerUnavailableError("lost"), 0.5, was_sent=True)
-    assert "Look at the list of tables" in str(told.value)
-    assert "within" not in str(told.value)
+    assert "List the tables" in str(unknown.value)
+    assert "within" not in str(unknown.value)

@@ -1,4 +1,4 @@
-"""The package itself: its names, what importing it costs, addresses, the watch, and forks."""
+"""The package itself: its names, what importing it costs, addresses, time limits, and forks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import rowlock
 from rowlock._transport.channels import given_addresses, parse_addresses
-from rowlock._transport.watch import Watch
+from rowlock._transport.timeouts import Timeouts
 
 
 def test_every_public_name_is_found_where_it_is_said_to_be() -> None:
@@ -28,7 +28,7 @@ def test_every_public_name_is_found_where_it_is_said_to_be() -> None:
 
 
 def imported(code: str) -> set[str]:
-    """The modules that a fresh Python has after the code."""
+    """Returns the modules that a new Python process has imported after running the code."""
     code += "\nimport sys; sys.stdout.write(' '.join(sys.modules))"
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
 
@@ -87,8 +87,10 @@ def test_a_fork_with_a_client_open_warns_if_grpc_came_first(first: str) -> None:
         "os.waitpid(pid, 0)\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != "GRPC_ENABLE_FORK_SUPPORT"}
-    told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert ("the child may hang" in told.stderr) == (first == "grpc")
+    completed = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert ("the child may hang" in completed.stderr) == (first == "grpc")
 
 
 def test_addresses_may_leave_out_the_port() -> None:
@@ -112,32 +114,32 @@ def test_malformed_addresses_are_refused(text: str) -> None:
         parse_addresses(text)
 
 
-def test_a_watch_strikes_once_and_only_what_is_late() -> None:
-    watch = Watch()
+def test_a_limit_expires_once_and_only_if_the_wait_is_late() -> None:
+    timeouts = Timeouts()
     struck = threading.Event()
-    with watch.limit(60, lambda: pytest.fail("it was not late")) as early, watch.limit(0.05, struck.set) as late:
+    with timeouts.limit(60, lambda: pytest.fail("it was not late")) as early, timeouts.limit(0.05, struck.set) as late:
         assert struck.wait(60)
-    assert late.has_struck
-    assert not early.has_struck
-    with watch.limit(60, struck.clear):
+    assert late.has_expired
+    assert not early.has_expired
+    with timeouts.limit(60, struck.clear):
         pass
     assert struck.is_set()
 
 
-def test_a_watch_keeps_nothing_of_waits_that_are_over_behind_a_long_one() -> None:
-    watch = Watch()
-    with watch.limit(3600, lambda: pytest.fail("it was not late")):
+def test_limits_of_waits_that_are_over_are_removed_behind_a_long_one() -> None:
+    timeouts = Timeouts()
+    with timeouts.limit(3600, lambda: pytest.fail("it was not late")):
         for _ in range(1000):
-            with watch.limit(7200, lambda: pytest.fail("it was not late")):
-                assert len(watch) <= 4
-    assert len(watch) == 0
+            with timeouts.limit(7200, lambda: pytest.fail("it was not late")):
+                assert len(timeouts) <= 4
+    assert len(timeouts) == 0
     struck = threading.Event()
-    with watch.limit(0.01, struck.set):
+    with timeouts.limit(0.01, struck.set):
         assert struck.wait(60)
 
 
 def test_help_says_what_the_fields_of_settings_and_answers_mean() -> None:
-    told_by_their_names = {"name", "table", "start", "stop", "server", "region", "regions", "version"}
+    explained_by_their_names = {"name", "table", "start", "stop", "server", "region", "regions", "version"}
     for kind in (
         rowlock.BulkResult,
         rowlock.CellFilter,
@@ -149,7 +151,7 @@ def test_help_says_what_the_fields_of_settings_and_answers_mean() -> None:
         rowlock.ServerInfo,
         rowlock.TableDescription,
     ):
-        fields = {item.name for item in dataclasses.fields(kind) if item.repr} - told_by_their_names
-        untold = [name for name in fields if not re.search(rf"\b{name}\b", kind.__doc__ or "")]
-        assert not untold, kind
-    assert "0: it lives for ever" in (rowlock.Family.__doc__ or "")
+        fields = {item.name for item in dataclasses.fields(kind) if item.repr} - explained_by_their_names
+        missing = [name for name in fields if not re.search(rf"\b{name}\b", kind.__doc__ or "")]
+        assert not missing, kind
+    assert "0: never" in (rowlock.Family.__doc__ or "")

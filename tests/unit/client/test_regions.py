@@ -20,7 +20,7 @@ def test_rows_are_found_in_half_open_ranges() -> None:
     assert cache.find("u", b"a") is None
 
 
-def test_what_overlaps_a_newer_answer_goes() -> None:
+def test_regions_that_overlap_newer_ones_are_removed() -> None:
     cache = RegionCache()
     cache.store("t", [region(1, b"", b"m"), region(2, b"m", b"")])
     cache.store("t", [region(3, b"g", b"m")])

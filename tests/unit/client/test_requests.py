@@ -1,4 +1,4 @@
-"""What calls of a table become on the wire, and which are refused before anything is sent."""
+"""The messages that calls of a table send, and the calls that are refused before a message is sent."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_conditions_tell_absent_from_empty() -> None:
     assert len(condition.filter.all.filters) == 2
 
 
-def test_a_selection_is_written_as_asked() -> None:
+def test_a_selection_is_written_to_the_request() -> None:
     get = region_pb2.Get()
     Selection(["f", "f:", "f:q"], time_range=(5, None), versions=3, where=rowlock.row_key() > "a").write(get)
     assert [(c.family, c.HasField("qualifier"), c.qualifier) for c in get.columns] == [
@@ -114,7 +114,7 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("no change", lambda db, t: t.mutate_row("r", [])),
     ("no change", lambda db, t: t.check_and_mutate("r", [rowlock.Check("f:q", "1")], [])),
     ("no check", lambda db, t: t.check_and_mutate("r", [], [rowlock.Put("f:q", "1")])),
-    ("only checked by = and !=", lambda db, t: t.check_and_put("r", "f:q", None, {"f:q": "1"}, op="<")),
+    ("only be checked with = and !=", lambda db, t: t.check_and_put("r", "f:q", None, {"f:q": "1"}, op="<")),
     ("operator", lambda db, t: t.check_and_put("r", "f:q", "1", {"f:q": "1"}, op="~")),  # type: ignore[arg-type]
     ("64 signed bits", lambda db, t: t.increment("r", "f:q", 1 << 63)),
     ("not both", lambda db, t: t.row("r", timestamp=1, time_range=(0, 2))),
@@ -150,24 +150,22 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("time_to_live_ms", lambda db, t: rowlock.Family(time_to_live_ms=-1)),
     ("block_bytes", lambda db, t: rowlock.Family(block_bytes=1)),
     ("compression", lambda db, t: rowlock.Family(compression="rar")),  # type: ignore[arg-type]
-    ("nothing to alter", lambda db, t: db.alter_table("t")),
+    ("no alteration is given", lambda db, t: db.alter_table("t")),
     ("not the address", lambda db, t: rowlock.connect("host:port")),
-    ("no address", lambda db, t: rowlock.connect(", ,")),
+    ("no server address", lambda db, t: rowlock.connect(", ,")),
 ]
 
 
 @pytest.fixture(scope="module")
 def unreachable() -> rowlock.Client:
-    """A client that would hang or fail if anything were sent."""
+    """A client that hangs or fails if it sends a message."""
     from rowlock._transport.servers import Servers
 
     return rowlock.Client(Servers(("127.0.0.1:1",)), 0.01)
 
 
 @pytest.mark.parametrize(("words", "call"), REFUSED, ids=range(len(REFUSED)))
-def test_a_call_that_makes_no_sense_is_refused_before_it_is_sent(
-    unreachable: rowlock.Client, words: str, call: BadCall
-) -> None:
+def test_an_invalid_call_is_refused_before_it_is_sent(unreachable: rowlock.Client, words: str, call: BadCall) -> None:
     with pytest.raises(rowlock.InvalidArgumentError) as caught:
         call(unreachable, unreachable.table("t"))
     assert words in str(caught.value)
@@ -217,11 +215,11 @@ WRONG_TYPES: list[tuple[str, BadCall]] = [
     ("value of a CellFilter is a pair", lambda db, t: rowlock.CellFilter(value="=5")),  # type: ignore[arg-type]
     ("time_range is a pair", lambda db, t: t.row("r", time_range=5)),  # type: ignore[call-overload]
     ("time_range is a pair", lambda db, t: t.scan(time_range=(1,))),  # type: ignore[arg-type]
-    ("a mapping is a rowlock.Mapping, or its text", lambda db, t: t.put_arrow(pa.table({}), 5)),  # type: ignore[arg-type]
-    ("a mapping is a rowlock.Mapping, or its text", lambda db, t: t.scan().to_arrow({"f:q": "INT"})),  # type: ignore[arg-type]
+    ("a mapping is a rowlock.Mapping or its text", lambda db, t: t.put_arrow(pa.table({}), 5)),  # type: ignore[arg-type]
+    ("a mapping is a rowlock.Mapping or its text", lambda db, t: t.scan().to_arrow({"f:q": "INT"})),  # type: ignore[arg-type]
     ("batch_bytes is an int", lambda db, t: t.put_arrow(pa.table({}), batch_bytes="1")),  # type: ignore[arg-type]
     ("the size of a batch is an int", lambda db, t: t.batch(size="5")),  # type: ignore[arg-type]
-    ("as in {'f': rowlock.Family..}, and not .'g'.", lambda db, t: db.alter_table("t", set_families=["g"])),  # type: ignore[arg-type]
+    ("as in {'f': rowlock.Family..}, not .'g'.", lambda db, t: db.alter_table("t", set_families=["g"])),  # type: ignore[arg-type]
     ("the name of a family is bytes or str", lambda db, t: db.alter_table("t", drop_families=[5])),  # type: ignore[list-item]
     ("drop_families is a list of names", lambda db, t: db.alter_table("t", drop_families="f")),
     ("families is", lambda db, t: db.create_table("t", 5)),  # type: ignore[arg-type]

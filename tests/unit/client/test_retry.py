@@ -1,4 +1,4 @@
-"""When a failed call is tried again, and what it ends with."""
+"""When a failed call is retried, and which error it ends with."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ def test_pauses_double_up_to_a_bound_and_are_drawn_between_half_and_whole() -> N
     ],
 )
 @pytest.mark.parametrize("kind", list(Kind))
-def test_what_may_pass_is_tried_again_within_the_deadline(error: RowlockError, kind: Kind) -> None:
+def test_transient_failures_are_retried_within_the_deadline(error: RowlockError, kind: Kind) -> None:
     attempts = Attempts(100.0, 10.0, kind)
     assert 0 < attempts.failed(error, 101.0, was_sent=False) < 1
     with pytest.raises(RowlockError):
         attempts.failed(error, 109.9999, was_sent=False)
 
 
-def test_the_pause_a_server_asks_for_is_kept() -> None:
+def test_the_pause_that_a_server_requests_is_respected() -> None:
     attempts = Attempts(0.0, 10.0, Kind.READ)
     assert attempts.failed(RegionTooBusyError("busy", retry_after_ms=3000), 1.0, was_sent=False) == 3.0
     with pytest.raises(RegionTooBusyError):
         attempts.failed(RegionTooBusyError("busy", retry_after_ms=9500), 1.0, was_sent=False)
 
 
-def test_a_server_that_says_that_it_is_busy_is_waited_for_up_to_a_bound_of_its_own() -> None:
+def test_a_busy_server_is_retried_up_to_its_own_bound() -> None:
     attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, busy_s=100.0)
     for now in (5.0, 14.0, 23.0, 95.0, 104.0):
         attempts.failed(RegionTooBusyError("the memstores are full", retry_after_ms=100), now, was_sent=False)
@@ -64,7 +64,7 @@ def test_a_server_that_says_that_it_is_busy_is_waited_for_up_to_a_bound_of_its_o
         attempts.failed(RegionTooBusyError("the memstores are full", retry_after_ms=100), 104.95, was_sent=False)
 
 
-def test_a_server_that_goes_away_while_it_is_busy_has_the_timeout_from_its_last_answer_on() -> None:
+def test_a_server_that_goes_away_while_busy_has_the_timeout_from_its_last_answer() -> None:
     attempts = Attempts(0.0, 10.0, Kind.READ, busy_s=100.0)
     attempts.failed(RegionTooBusyError("busy", retry_after_ms=1000), 50.0, was_sent=False)
     attempts.failed(ServerUnavailableError("gone"), 59.0, was_sent=False)
@@ -72,8 +72,8 @@ def test_a_server_that_goes_away_while_it_is_busy_has_the_timeout_from_its_last_
         attempts.failed(ServerUnavailableError("gone"), 61.0, was_sent=False)
 
 
-def test_a_server_that_is_busy_and_gone_by_turns_is_not_tried_for_ever() -> None:
-    """One that is killed again and again for want of memory, say. The bound of the wait for it begins once."""
+def test_a_server_that_is_busy_and_gone_by_turns_is_not_retried_for_ever() -> None:
+    """For example a server that is killed repeatedly because memory is short. The bound of the wait starts once."""
     attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, busy_s=100.0)
 
     def try_until(end: float) -> float:
@@ -97,7 +97,7 @@ def test_a_wait_that_is_shorter_than_the_timeout_does_not_shorten_the_timeout() 
 
 
 @pytest.mark.parametrize("error", [DiskFullError("full"), NotServingRegionError("closed")])
-def test_a_full_disk_or_a_closed_region_is_waited_for_as_long_as_the_timeout(error: RowlockError) -> None:
+def test_a_full_disk_or_a_closed_region_is_retried_until_the_timeout(error: RowlockError) -> None:
     attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, busy_s=100.0)
     attempts.failed(error, 5.0, was_sent=False)
     with pytest.raises(type(error)):
@@ -159,7 +159,7 @@ def test_doubt_outlives_a_busy_answer() -> None:
         attempts.failed(RegionTooBusyError("busy"), 10.0, was_sent=False)
 
 
-def test_an_unknown_outcome_at_the_server_is_asked_for_again_only_with_a_number() -> None:
+def test_an_unknown_outcome_at_the_server_is_retried_only_with_a_number() -> None:
     assert Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE).failed(UnknownOutcomeError("?"), 1.0, was_sent=False) > 0
     with pytest.raises(UnknownOutcomeError):
         Attempts(0.0, 10.0, Kind.PLAIN_CHANGE).failed(UnknownOutcomeError("?"), 1.0, was_sent=False)
@@ -173,7 +173,7 @@ def test_a_servers_own_failure_leaves_changes_in_doubt() -> None:
 
 
 def test_a_number_is_not_repeated_after_servers_may_have_forgotten_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the time since the call began, also when nothing of that passed on the clock of the deadline."""
+    """It depends on the time since the call began, even if none of it passed on the clock of the deadline."""
     moment = [50_000.0]
     monkeypatch.setattr("rowlock._core.retry.uptime_s", lambda: moment[0])
     lost = ServerUnavailableError("cut")
@@ -189,7 +189,7 @@ def test_a_number_is_not_repeated_after_servers_may_have_forgotten_it(monkeypatc
     attempts.failed(lost, 1.0, was_sent=True)
     assert attempts.age_ms() == 99_000
     moment[0] += 2
-    with pytest.raises(UnknownOutcomeError, match="met last: cut") as caught:
+    with pytest.raises(UnknownOutcomeError, match="last error: cut") as caught:
         attempts.age_ms()
     assert caught.value.__cause__ is lost
     with pytest.raises(UnknownOutcomeError):
@@ -201,8 +201,8 @@ def test_how_long_a_number_is_repeated_is_half_of_what_the_server_says() -> None
     assert repeated_for_s(0) == REPEATED_FOR_S == 1800
 
 
-def test_the_time_that_a_call_takes_goes_on_while_the_machine_is_suspended() -> None:
-    """No test suspends a machine; Linux documents this clock to count that time."""
+def test_the_age_of_a_call_includes_time_in_which_the_machine_is_suspended() -> None:
+    """A test can't suspend the machine; Linux documents that this clock counts that time."""
     before = uptime_s()
     assert before <= uptime_s()
     if hasattr(time, "CLOCK_BOOTTIME"):
@@ -215,9 +215,9 @@ def test_a_wait_that_timed_out_is_in_doubt_if_it_was_a_change_that_was_sent() ->
     assert isinstance(Attempts(0.0, 1.0, Kind.READ).timed_out(was_sent=True), DeadlineError)
 
 
-def test_only_a_change_whose_time_is_over_is_told_as_not_answered_in_time() -> None:
+def test_only_a_change_whose_time_is_over_is_reported_as_not_answered_in_time() -> None:
     ended = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE)
-    with pytest.raises(UnknownOutcomeError, match=r"no answer came: .* met last: the client was closed"):
+    with pytest.raises(UnknownOutcomeError, match=r"no answer came: .* last error: the client was closed"):
         ended.failed(ClosedError("the client was closed"), 0.3, was_sent=True)
     late = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE)
     with pytest.raises(UnknownOutcomeError, match="no answer came within 10 s"):

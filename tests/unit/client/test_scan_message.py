@@ -1,4 +1,4 @@
-"""Scan batches read out of their message by hand: the fields are those that protobuf reads."""
+"""The hand-written parser of scan batches gives the same fields as protobuf."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rowlock_proto.v1.region_pb2 import ScanBatch
 
 
 def check(data: bytes) -> None:
-    """What protobuf reads is what is read by hand."""
+    """Checks that protobuf and the hand-written parser give the same fields."""
     expected = ScanBatch.FromString(data)
     read = parse_scan_message(data)
     assert read.arrow.to_pybytes() == expected.arrow

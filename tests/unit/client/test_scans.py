@@ -1,4 +1,4 @@
-"""Scans: ranges, whole rows out of batches, and going on after a loss."""
+"""Scans: ranges, complete rows from batches, and resuming after a loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rowlock.selection import Selection
 from rowlock_proto.v1 import region_pb2
 
 from tests.unit.client.fake_server import FakeServer
-from tests.unit.client.plain_row_form import as_asked, laid_out, stream_of
+from tests.unit.client.plain_row_form import as_requested, laid_out, stream_of
 
 WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
 
@@ -29,7 +29,7 @@ WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
 def batch(
     *rows: bytes, row_continues: bool = False, qualifier: bytes = b"q", row_reached: bytes = b""
 ) -> region_pb2.ScanBatch:
-    """One cell for each row named."""
+    """Returns one cell per row."""
     count = len(rows)
     columns: list[Array] = [
         pa.array(rows, pa.binary()),
@@ -47,7 +47,7 @@ def batch(
 
 
 def came(*rows: bytes, row_continues: bool = False, row_reached: bytes = b"") -> ScanMessage:
-    """The same as it comes to a client."""
+    """Returns the batch as a client receives it."""
     return parse_scan_message(batch(*rows, row_continues=row_continues, row_reached=row_reached).SerializeToString())
 
 
@@ -77,7 +77,7 @@ def plan(
     )
 
 
-def asked(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes]]:
+def requested_ranges(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes]]:
     return [(item.start, item.stop) for item in request.ranges]
 
 
@@ -96,7 +96,7 @@ def test_ranges_are_put_in_order_and_joined_where_they_touch() -> None:
     assert plan("b", "b").ranges == ()
 
 
-def test_each_region_is_asked_for_its_part_in_the_direction_of_the_scan() -> None:
+def test_each_region_gets_the_request_for_its_part_in_the_direction_of_the_scan() -> None:
     regions = (
         Region(1, "t", b"", b"g", "s"),
         Region(2, "t", b"g", b"p", "s"),
@@ -110,18 +110,18 @@ def test_each_region_is_asked_for_its_part_in_the_direction_of_the_scan() -> Non
             item for item in regions if (not stop or item.start < stop) and (not item.stop or start < item.stop)
         )
         region, request = progress.request_for(touching)
-        seen.append((region.region_id, asked(request)))
+        seen.append((region.region_id, requested_ranges(request)))
         progress.region_is_done(region)
     assert seen == [(1, [(b"b", b"g")]), (2, [(b"g", b"k"), (b"m", b"p")]), (3, [(b"p", b"x")])]
 
     backwards = ScanProgress(plan("b", "x", reverse=True), 10)
     region, request = backwards.request_for(regions)
-    assert (region.region_id, asked(request), request.reverse) == (3, [(b"p", b"x")], True)
+    assert (region.region_id, requested_ranges(request), request.reverse) == (3, [(b"p", b"x")], True)
     backwards.region_is_done(region)
     assert backwards.bounds == (b"b", b"p")
 
 
-def test_rows_that_no_region_has_at_this_moment_are_not_passed_over() -> None:
+def test_rows_that_no_region_has_at_this_moment_are_not_skipped() -> None:
     left, right = Region(1, "t", b"", b"g", "s"), Region(3, "t", b"p", b"", "s")
     forwards = ScanProgress(plan("b", "x"), 10)
     assert forwards.request_for((left, right))[0] is left
@@ -136,7 +136,7 @@ def test_rows_that_no_region_has_at_this_moment_are_not_passed_over() -> None:
         assert progress.request_for((Region(2, "t", b"g", b"p", "s"),))[0].region_id == 2
 
 
-def test_a_region_that_is_lost_before_it_answers_is_no_resumption_after_another_one() -> None:
+def test_a_region_that_fails_before_its_first_answer_is_no_resumption_after_another_region() -> None:
     progress = ScanProgress(plan(strict=True), 10)
     first = Region(1, "t", b"", b"g", "s")
     progress.request_for((first,))
@@ -146,7 +146,7 @@ def test_a_region_that_is_lost_before_it_answers_is_no_resumption_after_another_
     assert not progress.has_resumed
 
 
-def test_a_row_that_goes_on_is_held_back_until_it_is_whole() -> None:
+def test_a_row_that_continues_is_held_back_until_it_is_complete() -> None:
     progress = ScanProgress(plan(), 10)
     progress.request_for((WHOLE,))
     assert rows_of(progress.received(came(b"a", b"b", row_continues=True))) == [b"a"]
@@ -157,49 +157,49 @@ def test_a_row_that_goes_on_is_held_back_until_it_is_whole() -> None:
     assert progress.is_done
 
 
-def test_after_a_loss_it_goes_on_behind_the_last_whole_row() -> None:
+def test_after_a_loss_a_scan_resumes_after_the_last_complete_row() -> None:
     progress = ScanProgress(plan("a", "z", limit=10), 10)
     progress.request_for((WHOLE,))
     progress.received(came(b"b", b"c", row_continues=True))
     assert progress.failed(rowlock.ServerUnavailableError("cut"), 0.0) > 0
     assert progress.has_resumed
     _, request = progress.request_for((WHOLE,))
-    assert asked(request) == [(b"b\0", b"z")]
+    assert requested_ranges(request) == [(b"b\0", b"z")]
     assert request.row_limit == 9
     assert rows_of(progress.received(came(b"c"))) == [b"c"]
 
 
-def test_backwards_it_goes_on_before_the_last_whole_row() -> None:
+def test_a_reverse_scan_resumes_before_the_last_complete_row() -> None:
     progress = ScanProgress(plan("a", "z", reverse=True), 10)
     progress.request_for((WHOLE,))
     progress.received(came(b"y", b"x"))
     progress.failed(rowlock.LeaseExpiredError("idle"), 0.0)
-    assert asked(progress.request_for((WHOLE,))[1]) == [(b"a", b"x")]
+    assert requested_ranges(progress.request_for((WHOLE,))[1]) == [(b"a", b"x")]
 
 
 @pytest.mark.parametrize("in_form", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_after_a_loss_it_goes_on_from_the_row_that_was_reached_without_an_answer(reverse: bool, in_form: bool) -> None:
+def test_after_a_loss_a_scan_resumes_at_the_resume_key(reverse: bool, in_form: bool) -> None:
     asked_for = plan(ranges=[("a", "g"), ("m", "z")], limit=10, reverse=reverse)
     progress = ScanProgress(in_row_form(asked_for, [FormColumn(b"f", b"q")]) if in_form else asked_for, 10)
     _, request = progress.request_for((WHOLE,))
 
     def sent(message: region_pb2.ScanBatch) -> ScanMessage:
-        return parse_scan_message(as_asked(request, message).SerializeToString())
+        return parse_scan_message(as_requested(request, message).SerializeToString())
 
     assert progress.received(sent(batch(row_reached=b"p" if reverse else b"e"))) is None
     progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
     assert progress.has_resumed
     rest = [(b"a", b"g"), (b"m", b"p")] if reverse else [(b"e", b"g"), (b"m", b"z")]
-    assert asked(progress.request_for((WHOLE,))[1]) == rest
+    assert requested_ranges(progress.request_for((WHOLE,))[1]) == rest
     # Rows may come with it.
     rows = (b"o", b"n") if reverse else (b"f", b"n")
     assert rows_of(progress.received(sent(batch(*rows, row_reached=b"b" if reverse else b"y")))) == list(rows)
     _, request = progress.request_for((WHOLE,))
-    assert (asked(request), request.row_limit) == ([(b"a", b"b")] if reverse else [(b"y", b"z")], 8)
+    assert (requested_ranges(request), request.row_limit) == ([(b"a", b"b")] if reverse else [(b"y", b"z")], 8)
 
 
-def test_a_sign_of_life_begins_the_time_to_be_tried_again_anew() -> None:
+def test_a_heartbeat_restarts_the_time_for_retries() -> None:
     progress = ScanProgress(plan(), 10)
     progress.request_for((WHOLE,))
     progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
@@ -207,7 +207,7 @@ def test_a_sign_of_life_begins_the_time_to_be_tried_again_anew() -> None:
     assert progress.failed(rowlock.ServerUnavailableError("cut"), 10.0) > 0
 
 
-def test_a_strict_scan_does_not_go_on_from_a_row_that_was_reached_at_another_read_point() -> None:
+def test_a_strict_scan_does_not_resume_at_a_resume_key_and_another_read_point() -> None:
     progress = ScanProgress(plan(strict=True), 10)
     progress.request_for((WHOLE,))
     progress.received(came(row_reached=b"b"))
@@ -215,7 +215,7 @@ def test_a_strict_scan_does_not_go_on_from_a_row_that_was_reached_at_another_rea
         progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
 
 
-def test_a_scan_that_has_reached_the_end_of_what_was_asked_is_done() -> None:
+def test_a_scan_that_has_reached_the_end_of_its_ranges_is_done() -> None:
     progress = ScanProgress(plan("a", "c"), 10)
     progress.request_for((WHOLE,))
     progress.received(came(row_reached=b"c"))
@@ -229,7 +229,7 @@ def test_a_loss_before_the_first_answer_is_no_resumption() -> None:
     assert not progress.has_resumed
 
 
-def test_a_strict_scan_does_not_go_on_at_another_read_point() -> None:
+def test_a_strict_scan_does_not_resume_at_another_read_point() -> None:
     progress = ScanProgress(plan(strict=True), 10)
     progress.request_for((WHOLE,))
     progress.received(came(b"a"))
@@ -237,7 +237,7 @@ def test_a_strict_scan_does_not_go_on_at_another_read_point() -> None:
         progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
 
 
-def test_a_scan_of_a_snapshot_goes_on_at_the_same_read_point_and_ends_with_it() -> None:
+def test_a_scan_of_a_snapshot_resumes_at_the_same_read_point_and_ends_with_it() -> None:
     for strict in (False, True):
         progress = ScanProgress(plan(strict=strict, snapshot_id=b"i" * 16), 10)
         for error in (rowlock.ServerUnavailableError("cut"), rowlock.LeaseExpiredError("idle")):
@@ -250,7 +250,7 @@ def test_a_scan_of_a_snapshot_goes_on_at_the_same_read_point_and_ends_with_it() 
             progress.failed(rowlock.SnapshotEndedError("gone"), 0.0)
 
 
-def test_a_scan_gives_up_when_nothing_came_for_its_timeout() -> None:
+def test_a_scan_fails_when_it_receives_nothing_until_its_timeout() -> None:
     progress = ScanProgress(plan(), 10)
     progress.request_for((WHOLE,))
     progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
@@ -286,11 +286,11 @@ def test_bytes_that_are_no_cells_are_not_believed(arrow: bytes) -> None:
         progress.received(parse_scan_message(region_pb2.ScanBatch(arrow=arrow).SerializeToString()))
 
 
-def columns_asked(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes]]:
+def requested_columns(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes]]:
     return [(item.family, item.qualifier) for item in request.columns]
 
 
-def form_asked(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes, int]]:
+def requested_form(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes, int]]:
     return [(item.family, item.qualifier, item.part) for item in request.row_form.columns]
 
 
@@ -298,16 +298,16 @@ def test_a_mapping_chooses_columns_and_no_rows() -> None:
     """Columns that a request names leave out the rows that have none of them."""
     mapping = rowlock.Mapping("k STRING :key, a INT f:a, b INT g:b")
     template = in_row_form(plan(), form_of(mapping)).template
-    assert columns_asked(template) == []
-    assert form_asked(template) == [(b"f", b"a", 0), (b"g", b"b", 0)]
+    assert requested_columns(template) == []
+    assert requested_form(template) == [(b"f", b"a", 0), (b"g", b"b", 0)]
     assert template.batch_bytes == 2 << 20
     chosen = plan()
     chosen.template.columns.add(family=b"f")
     chosen.template.batch_bytes = 5
     narrowed = in_row_form(chosen, form_of(mapping))
-    assert columns_asked(narrowed.template) == [(b"f", b"")]
-    # The server would refuse a column that nobody asked for.
-    assert form_asked(narrowed.template) == [(b"f", b"a", 0)]
+    assert requested_columns(narrowed.template) == [(b"f", b"")]
+    # The server would refuse a column that the request does not read.
+    assert requested_form(narrowed.template) == [(b"f", b"a", 0)]
     assert narrowed.row_form == (FormColumn(b"f", b"a"), FormColumn(b"g", b"b"))
     assert narrowed.template.batch_bytes == 5
     assert not plan().template.columns
@@ -317,32 +317,34 @@ def test_a_mapping_chooses_columns_and_no_rows() -> None:
 def test_a_form_without_columns_asks_for_the_keys_of_all_rows() -> None:
     template = in_row_form(plan(), ()).template
     assert template.HasField("row_form")
-    assert columns_asked(template) == []
-    assert form_asked(template) == []
+    assert requested_columns(template) == []
+    assert requested_form(template) == []
 
 
-def test_value_and_timestamp_of_a_column_are_asked_for() -> None:
+def test_value_and_timestamp_of_a_column_are_requested() -> None:
     columns = [FormColumn(b"f", b"a", is_timestamp=True), FormColumn(b"f", b"a")]
     template = in_row_form(plan(), columns).template
-    assert form_asked(template) == [(b"f", b"a", 1), (b"f", b"a", 0)]
+    assert requested_form(template) == [(b"f", b"a", 1), (b"f", b"a", 0)]
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_in_row_form_a_scan_goes_on_behind_the_last_row(reverse: bool) -> None:
+def test_in_row_form_a_scan_resumes_after_the_last_row(reverse: bool) -> None:
     progress = ScanProgress(in_row_form(plan("a", "z", limit=10, reverse=reverse), [FormColumn(b"f", b"q")]), 10)
     _, request = progress.request_for((WHOLE,))
-    two = parse_scan_message(as_asked(request, batch(*((b"c", b"b") if reverse else (b"b", b"c")))).SerializeToString())
+    two = parse_scan_message(
+        as_requested(request, batch(*((b"c", b"b") if reverse else (b"b", b"c")))).SerializeToString()
+    )
     assert rows_of(progress.received(two)) == ([b"c", b"b"] if reverse else [b"b", b"c"])
     assert progress.failed(rowlock.ServerUnavailableError("cut"), 0.0) > 0
     _, request = progress.request_for((WHOLE,))
-    assert asked(request) == ([(b"a", b"b")] if reverse else [(b"c\0", b"z")])
-    assert (request.row_limit, form_asked(request)) == (8, [(b"f", b"q", 0)])
+    assert requested_ranges(request) == ([(b"a", b"b")] if reverse else [(b"c\0", b"z")])
+    assert (request.row_limit, requested_form(request)) == (8, [(b"f", b"q", 0)])
 
 
 def test_batches_without_rows_are_passed_over_in_row_form() -> None:
     progress = ScanProgress(in_row_form(plan(), [FormColumn(b"f", b"q")]), 10)
     _, request = progress.request_for((WHOLE,))
-    assert progress.received(parse_scan_message(as_asked(request, batch()).SerializeToString())) is None
+    assert progress.received(parse_scan_message(as_requested(request, batch()).SerializeToString())) is None
 
 
 @pytest.mark.parametrize("column", [FormColumn(b"f", b"q"), FormColumn(b"f", b"q", is_timestamp=True)])
@@ -362,10 +364,10 @@ def test_bytes_that_are_no_rows_are_not_believed(column: FormColumn) -> None:
             progress.received(parse_scan_message(region_pb2.ScanBatch(arrow=arrow).SerializeToString()))
 
 
-def test_batches_stay_in_the_memory_that_they_came_in() -> None:
+def test_batches_are_not_copied() -> None:
     progress = ScanProgress(in_row_form(plan(), [FormColumn(b"f", b"q")]), 10)
     _, request = progress.request_for((WHOLE,))
-    data = as_asked(request, batch(b"a", b"b")).SerializeToString()
+    data = as_requested(request, batch(b"a", b"b")).SerializeToString()
     whole = pa.py_buffer(data)
     table = progress.received(parse_scan_message(data))
     assert table is not None
@@ -374,7 +376,7 @@ def test_batches_stay_in_the_memory_that_they_came_in() -> None:
             assert buffer is None or whole.address <= buffer.address < whole.address + whole.size
 
 
-def test_a_scan_is_an_iterator_that_goes_on_where_it_was_left(db: rowlock.Client, fake_server: FakeServer) -> None:
+def test_a_scan_is_an_iterator_that_continues_where_it_stopped(db: rowlock.Client, fake_server: FakeServer) -> None:
     fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
     scanning = db.table("t").scan()
     pieces = []
@@ -384,10 +386,10 @@ def test_a_scan_is_an_iterator_that_goes_on_where_it_was_left(db: rowlock.Client
     assert (iter(scanning), next(scanning, None)) == (scanning, None)
 
 
-def test_a_scan_waits_for_a_busy_server_as_long_as_it_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_scan_retries_a_busy_server_for_its_busy_timeout(caplog: pytest.LogCaptureFixture) -> None:
     for busy_timeout, waits in ((0.0, False), (100.0, True)):
-        asked = dataclasses.replace(plan(), busy_timeout_s=busy_timeout)
-        progress = ScanProgress(asked, 10.0)
+        waiting_plan = dataclasses.replace(plan(), busy_timeout_s=busy_timeout)
+        progress = ScanProgress(waiting_plan, 10.0)
         progress.request_for((WHOLE,))
         progress.failed(rowlock.RegionTooBusyError("too many scans"), 0.0)
         if waits:
@@ -398,7 +400,7 @@ def test_a_scan_waits_for_a_busy_server_as_long_as_it_is_told(caplog: pytest.Log
                 progress.failed(rowlock.RegionTooBusyError("too many scans"), 10.0)
 
 
-def test_what_a_scan_meets_and_is_not_text_is_str_in_a_table_with_an_encoding() -> None:
+def test_a_scan_of_bytes_that_are_not_text_gives_str_in_a_table_with_an_encoding() -> None:
     data = [[b"a", b"\xfd"], [b"f", b"f"], [b"x", b"\xfe"]]
     columns: list[Array] = [pa.array(column, pa.binary()) for column in data]
     columns += [pa.array([1, 1], pa.int64()), pa.array([b"text", b"\xff"], pa.binary())]

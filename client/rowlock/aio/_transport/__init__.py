@@ -1,1 +1,1 @@
-"""Where the client does I/O with asyncio; the same names as in `rowlock._transport`."""
+"""The client's I/O with asyncio; modules have the names of their twins in `rowlock._transport`."""

@@ -1,4 +1,4 @@
-"""put_arrow (asyncio): batches of cells on a stream, the next ones on their way while the server syncs."""
+"""put_arrow (asyncio): batches of cells on a stream; the next ones are sent while the server syncs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def put_arrow(
         while not send.is_done:
             async with contextlib.aclosing(_answers(servers, send)) as answers:
                 async for _ in answers:
-                    # What it raises is the caller's, and no failure of the stream.
+                    # Outside of _answers: an exception of the caller's function is no failure of the stream.
                     if on_progress is not None:
                         on_progress(send.row_count)
             pause, send.pause_s = send.pause_s, 0.0
@@ -58,19 +58,19 @@ async def put_arrow(
 
 
 async def _answers(servers: Servers, send: BulkSend) -> AsyncGenerator[None]:
-    """Sends and receives on one stream until nothing is left, the stream is lost, or a batch must pause.
+    """Sends batches and receives answers on one stream. Ends when no batch is left, at a failure, or before a pause.
 
-    Yields at each answer that has come.
+    Yields after each answer.
     """
     stream: BulkStream | None = None
     try:
         while True:
-            # Making cells takes long enough to hold up the loop.
+            # In a thread: making cells takes long enough to block the event loop.
             while (bulk := await asyncio.to_thread(send.next, time.monotonic())) is not None:
                 region = await servers.region_of(send.table, bulk.first_row, time.monotonic() + send.timeout_s)
                 if stream is None:
                     stream = BulkStream(servers, region, send.timeout_s)
-                elif not stream.leads_to(region):
+                elif not stream.connects_to(region):
                     break
                 await stream.put(await asyncio.to_thread(send.message, bulk, region))
             if stream is None or not send.is_waiting:

@@ -11,50 +11,50 @@ import grpc
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._transport import methods
-from rowlock.aio._transport.ended import ended_with
 from rowlock.aio._transport.servers import Servers
+from rowlock.aio._transport.stream_error import stream_error
 from rowlock.errors import DeadlineError, ServerUnavailableError
 from rowlock.schema import Region
 
-# Any: grpc only asks that it can be serialized.
+# Any: a request of any type that its serializer takes.
 BulkCall: TypeAlias = "grpc.aio.StreamStreamCall[Any, region_pb2.BulkAnswer]"
 
 
 class BulkStream:
-    """Opened when it is made. Used by one task."""
+    """A stream, opened by the constructor. For one task."""
 
     def __init__(self, servers: Servers, region: Region, timeout_s: float) -> None:
-        """timeout_s: how long the server may take to take a batch, and to answer one."""
+        """timeout_s: how long the server may take to accept a batch, and to answer one."""
         self._address = region.server
         self._folder_id = region.data_folder_id
         self._servers = servers
         self._timeout_s = timeout_s
         self._call = open_call(servers, region)
 
-    def leads_to(self, region: Region) -> bool:
-        """Whether the region's server, with its data folder, is at the other end."""
+    def connects_to(self, region: Region) -> bool:
+        """Returns whether the stream's server has the region: the same address and data folder."""
         return (region.server, region.data_folder_id) == (self._address, self._folder_id)
 
     async def put(self, message: region_pb2.BulkBatch) -> None:
-        """Waits until the server takes the batch; raises DeadlineError when it did not in time."""
-        async with self._judging("no batch was taken"):
+        """Sends a batch and waits until the server accepts it. Raises DeadlineError after the timeout."""
+        async with self._converting_errors("no batch was accepted"):
             await self._call.write(message)
 
     async def take(self) -> region_pb2.BulkAnswer:
-        """The next answer; raises DeadlineError when none came in time, or what the stream ended with."""
-        async with self._judging("no answer to a batch came"):
+        """Returns the next answer. Raises DeadlineError after the timeout, or the error of the stream."""
+        async with self._converting_errors("no answer to a batch came"):
             answer = await self._call.read()
         if not isinstance(answer, region_pb2.BulkAnswer):
             raise ServerUnavailableError(f"the server at {self._address} ended the stream of batches")
         return answer
 
     def close(self) -> None:
-        """Ends the stream, if it has not ended."""
+        """Ends the stream. A no-op if it has ended."""
         self._call.cancel()
 
     @asynccontextmanager
-    async def _judging(self, late: str) -> AsyncIterator[None]:
-        """Around a wait for the stream: raises what its end, or the time that it took, means."""
+    async def _converting_errors(self, late: str) -> AsyncIterator[None]:
+        """Wraps a wait for the stream: converts its errors, and raises DeadlineError after the timeout."""
         try:
             with self._servers.reports_closing():
                 async with asyncio.timeout(self._timeout_s):
@@ -62,12 +62,12 @@ class BulkStream:
         except TimeoutError:
             raise DeadlineError(f"{late} within {self._timeout_s:g} s") from None
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            # A failed write does not know why the stream ended; its status does.
-            raise self._servers.judged(await ended_with(self._call), self._address) from None
+            # A failed write does not say why the stream ended; the stream's status does.
+            raise self._servers.error_for(await stream_error(self._call), self._address) from None
 
 
 def open_call(servers: Servers, region: Region) -> BulkCall:
-    """The call of grpc under a stream."""
+    """Opens the grpc call of a stream."""
     return servers.channel(region.server).stream_stream(
         methods.BULK_PUT.path,
         request_serializer=methods.BULK_PUT.serialize,

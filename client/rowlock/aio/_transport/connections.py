@@ -1,6 +1,6 @@
-"""What a client holds open: its channels and streams, which end with the client (asyncio).
+"""The channels and streams of a client (asyncio). They are closed with the client.
 
-Servers builds on it, and makes calls.
+Servers, which makes calls, is built on it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rowlock._core.retry import REPEATED_FOR_S
 from rowlock._core.sequences import Sequences
 from rowlock._transport import methods
 from rowlock._transport.channels import Target, channel_options
-from rowlock._transport.fork import check_usable, disconnected, keep, register
+from rowlock._transport.fork import check_usable, keep_alive, note_disconnect, register
 from rowlock._transport.methods import Metadata, Method, folder_metadata
 from rowlock.aio._transport.stream import OpenStream, PointStream
 from rowlock.errors import ClosedError, DeadlineError
@@ -32,29 +32,29 @@ class Connections:
     """For tasks of one event loop. Close it before a fork, see rowlock._transport.fork."""
 
     def __init__(self, addresses: tuple[str, ...], *, is_held_open: bool = False, folder_id: str = "") -> None:
-        """is_held_open: a point stream is kept open to each server as long as there is a channel, used or not.
+        """is_held_open: keep a point stream open to each server that has a channel, even if it is not used.
 
         folder_id: the data folder that the servers must have; empty: any.
         """
         self.addresses = addresses
         self._folder_id = folder_id
         self._is_held_open = is_held_open
-        # What connecting learns; until then more than any server takes.
+        # Set when connecting; until then larger than any server's limit.
         self.request_bytes_max = 1 << 31
         self._is_closed = False
-        # How long a change in doubt may be repeated, as the server says that was connected to.
+        # How long a change in doubt may be repeated; set when connecting, by what the server says.
         self.repeated_for_s = REPEATED_FOR_S
         self._start()
 
     def _start(self) -> None:
         self.regions = RegionCache()
         self.sequences = Sequences()
-        # Tables of which a region is being looked up.
+        # The lookup in progress of each table.
         self._lookups: dict[str, asyncio.Future[None]] = {}
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._targets: dict[str, Target] = {}
         self._streams: dict[tuple[str, str], PointStream] = {}  # by server and data folder
-        # Which of the addresses is asked for the catalog.
+        # The index of the address whose server answers for the catalog.
         self._chosen = 0
 
     @property
@@ -66,17 +66,17 @@ class Connections:
         return True
 
     def before_fork(self) -> None:
-        """Nothing can be done: see rowlock._transport.fork."""
+        """Does nothing: asyncio channels don't survive a fork, see rowlock._transport.fork."""
 
     def after_fork_in_parent(self) -> None:
-        """Nothing was ended."""
+        """Does nothing, because nothing was closed."""
 
     def after_fork_in_child(self) -> None:
-        keep((self._channels, self._streams))
+        keep_alive((self._channels, self._streams))
         self._start()
 
     async def close(self) -> None:
-        """Ends every stream and connection. Idempotent."""
+        """Closes all streams and channels. Idempotent."""
         self._is_closed = True
         streams, self._streams = list(self._streams.values()), {}
         channels, self._channels = list(self._channels.values()), {}
@@ -88,31 +88,31 @@ class Connections:
         for target in targets:
             target.close()
         if channels:
-            disconnected()
+            note_disconnect()
 
     @property
     def catalog_address(self) -> str:
-        """The server that is asked for the catalog."""
+        """The server that is used for the catalog."""
         return self.addresses[self._chosen]
 
     def choose(self, address: str) -> None:
-        """Asks this one of the addresses for the catalog from now on."""
+        """Uses this one of the addresses for the catalog from now on."""
         self._chosen = self.addresses.index(address)
 
-    def _pass_over(self, address: str) -> None:
-        """Asks it for the catalog no more while there are others."""
+    def _stop_using(self, address: str) -> None:
+        """Uses the next address for the catalog, if this one is in use."""
         if self.catalog_address == address:
             self._chosen = (self._chosen + 1) % len(self.addresses)
 
     def metadata(self, region: Region | None = None) -> Metadata:
-        """What a call says beside its message: for which data folder it is, if it names a region or all calls do."""
+        """Returns the metadata of a call: the data folder that its server must have, if one is required."""
         return folder_metadata(self._folder_of(region))
 
     def _folder_of(self, region: Region | None) -> str:
         return self._folder_id or (region.data_folder_id if region is not None else "")
 
     def channel(self, address: str) -> grpc.aio.Channel:
-        """The channel to a server, opened at first use; raises ClosedError if the client was closed."""
+        """Returns the channel to a server, opened at first use. Raises ClosedError if the client was closed."""
         channel = self._channel(address)
         if self._is_held_open:
             self._stream(address, self._folder_id).hold_open()
@@ -131,10 +131,10 @@ class Connections:
 
     @contextmanager
     def reports_closing(self) -> Iterator[None]:
-        """Around a wait for a call: raises ClosedError if the client was closed meanwhile.
+        """Wraps a wait for a call: raises ClosedError if the client was closed meanwhile.
 
-        grpc cancels the calls of a channel that is closed, and whoever waits for one meets CancelledError, as if their
-        task had been cancelled; if it was, that goes on.
+        When a channel is closed, grpc cancels its calls, and a task that waits for one gets CancelledError, as if the
+        task had been cancelled. If the task was cancelled, the error passes through.
         """
         try:
             yield
@@ -147,7 +147,7 @@ class Connections:
     async def call_once(
         self, address: str, method: Method[Q, A], request: Q, timeout_s: float, region: Region | None = None
     ) -> A:
-        """One unary call, about a region or not, without retries.
+        """Makes one unary call, without retries. region: the region that it is about, if any.
 
         Raises grpc.aio.AioRpcError, or ClosedError if the client was closed.
         """
@@ -175,12 +175,15 @@ class Connections:
         return stream
 
     @asynccontextmanager
-    async def _turn_to_look_up(self, table: str, row: bytes, deadline: float) -> AsyncIterator[None]:
-        """One asks for a region, the others then find the answer in the cache; raises DeadlineError."""
+    async def _single_lookup(self, table: str, row: bytes, deadline: float) -> AsyncIterator[None]:
+        """Lets one caller at a time look up regions; the others then find the answer in the cache.
+
+        Raises DeadlineError if the turn does not come before the deadline.
+        """
         while (ongoing := self._lookups.get(table)) is not None:
             _, pending = await asyncio.wait([ongoing], timeout=max(0.0, deadline - time.monotonic()))
             if pending:
-                message = f"the region of a row of {table!r} was not looked up in time"
+                message = f"timed out waiting for another lookup of the region of a row of {table!r}"
                 raise DeadlineError(message, table=table, row=row)
         done = self._lookups[table] = asyncio.get_running_loop().create_future()
         try:

@@ -1,4 +1,4 @@
-"""Finding a server to begin with (asyncio)."""
+"""Finds a server to connect to (asyncio)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rowlock.aio._transport.servers import Servers
 
 
 async def find_server(servers: Servers, search: Search) -> None:
-    """Asks each address until one answers as a rowlock server does, and notes what it says of itself.
+    """Tries the addresses until a rowlock server answers, and stores what it says of its limits.
 
-    Closes the servers if none does, and raises what the search ends with.
+    If none does, closes the servers and raises the error of the search.
     """
     try:
         while not await _round(servers, search):
@@ -29,13 +29,13 @@ async def find_server(servers: Servers, search: Search) -> None:
 
 
 async def _round(servers: Servers, search: Search) -> bool:
-    """Asks each address once; whether one answered."""
+    """Tries each address once. Returns whether one answered."""
     for address in servers.addresses:
         share = search.share_s(time.monotonic())
         try:
             info = await servers.call_once(address, methods.SERVER_INFO, catalog_pb2.ServerInfoRequest(), share)
         except grpc.aio.AioRpcError as failed:
-            search.failed(address, servers.judged(failed, address))
+            search.failed(address, servers.error_for(failed, address))
             continue
         if search.answered(address, info):
             servers.choose(address)

@@ -14,11 +14,11 @@ from rowlock.aio._transport.servers import Servers
 from rowlock.errors import DeadlineError
 from rowlock.schema import Region
 
-ScanCall: TypeAlias = "grpc.aio.UnaryStreamCall[Any, ScanMessage]"  # Any: what it sends is sent
+ScanCall: TypeAlias = "grpc.aio.UnaryStreamCall[Any, ScanMessage]"  # Any: the request is sent when the call is made
 
 
 class ScanStream:
-    """Opened when it is made. Used by one task; any may cancel it."""
+    """A stream, opened by the constructor. For one task; any task may cancel it."""
 
     def __init__(self, servers: Servers, region: Region, request: region_pb2.ScanRequest) -> None:
         self._servers = servers
@@ -31,18 +31,18 @@ class ScanStream:
         )(request, metadata=servers.metadata(region))
 
     async def next(self, timeout_s: float) -> ScanMessage | None:
-        """The next batch, None at the region's end; raises DeadlineError, or what the stream ended with."""
+        """Returns the next batch, None at the region's end. Raises DeadlineError, or the error of the stream."""
         try:
             with self._servers.reports_closing():
                 async with asyncio.timeout(timeout_s):
                     batch = await self._call.read()
         except grpc.aio.AioRpcError as failed:
-            raise self._servers.judged(failed, self._address) from None
+            raise self._servers.error_for(failed, self._address) from None
         except TimeoutError:
             message = f"no batch of the scan of {self._table!r} came within {timeout_s:g} s"
             raise DeadlineError(message) from None
         return batch if isinstance(batch, ScanMessage) else None
 
     def cancel(self) -> None:
-        """Frees the read point at once; nothing happens if the stream is over."""
+        """Frees the server's read point at once. A no-op if the stream has ended."""
         self._call.cancel()

@@ -1,6 +1,6 @@
-"""The servers a client talks to: which region has a row, and every call with its retries (asyncio).
+"""The servers of a client: looks up regions and makes calls, with retries (asyncio).
 
-Which failures are tried again, and what a call ends with, is decided by retry.Attempts; here it is done.
+retry.Attempts decides which failures are retried and which error a call ends with.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Servers(Connections):
     # Point operations
 
     async def point(self, request: Request, timeout_s: float) -> region_pb2.PointAnswer:
-        """Makes a point operation on one row and waits for its answer; raises what it failed with."""
+        """Makes a point operation on one row and waits for its answer. Raises its error."""
         if not request.is_change:
             return await self._point(request, timeout_s, Kind.READ)
         first = self.sequences.take()
@@ -52,7 +52,7 @@ class Servers(Connections):
     async def _point(self, request: Request, timeout_s: float, kind: Kind) -> region_pb2.PointAnswer:
         started, began_s = time.monotonic(), uptime_s()
         failure = await self._attempt(request, started + timeout_s)
-        if failure is None and request.answer is not None:  # What is usual: nothing to count and nothing to judge.
+        if failure is None and request.answer is not None:  # The fast path, without an Attempts.
             return request.answer
         attempts = Attempts(started, timeout_s, kind, began_s=began_s, repeated_for_s=self.repeated_for_s)
         while True:
@@ -76,9 +76,9 @@ class Servers(Connections):
         return await self.attempt_in(region, request, deadline)
 
     async def attempt_in(self, region: Region, request: Request, deadline: float) -> RowlockError | None:
-        """Sends a request once, to a region that holds all its rows, and waits until it is done or out of time.
+        """Sends a request once, to a region with all its rows, and waits until it is done or the deadline passes.
 
-        Returns what it failed with; None when it has its answer, or when the deadline passed and it has none.
+        Returns its error; None if it has an answer, or if the deadline passed.
         """
         try:
             await self._stream(region.server, self._folder_of(region)).call(request, region.region_id, deadline)
@@ -95,15 +95,15 @@ class Servers(Connections):
     # Regions
 
     async def region_of(self, table: str, row: bytes, deadline: float) -> Region:
-        """The region that holds a row, from the cache or the catalog, which is asked once."""
+        """Returns the region that holds a row, from the cache or by one request to the catalog, without retries."""
         known = self.regions.find(table, row)
         if known is not None:
             return known
-        async with self._turn_to_look_up(table, row, deadline):
+        async with self._single_lookup(table, row, deadline):
             return self.regions.find(table, row) or (await self._locate(table, row, row + b"\0", deadline))[0]
 
     async def regions_of(self, table: str, start: bytes, stop: bytes, deadline: float) -> tuple[Region, ...]:
-        """The regions that touch [start, stop), in row order, from the cache or the catalog, which is asked once."""
+        """Returns the regions that overlap [start, stop), in row order; like region_of."""
         return self.regions.cover(table, start, stop) or await self._locate(table, start, stop, deadline)
 
     async def _locate(self, table: str, start: bytes, stop: bytes, deadline: float) -> tuple[Region, ...]:
@@ -112,7 +112,7 @@ class Servers(Connections):
         try:
             answer = await self.call_once(address, methods.LOCATE_REGIONS, request, deadline - time.monotonic())
         except grpc.aio.AioRpcError as failed:
-            raise self.judged(failed, address) from None
+            raise self.error_for(failed, address) from None
         regions = tuple(region_from(region, address) for region in answer.regions)
         self.regions.store(table, regions)
         if not regions:
@@ -131,40 +131,41 @@ class Servers(Connections):
         *,
         work_s: float = 0.0,
     ) -> A:
-        """A unary call to one server (None: the catalog's), with its retries; raises what it failed with.
+        """Makes a unary call with retries and returns its answer. Raises its error.
 
-        work_s: how long the server may work on it, if that is longer than it may take to reach the server.
+        timeout_s: how long it may take to reach the server. address: the server; None: the catalog's. work_s: how long
+        the server may work on the call, if that is longer.
         """
         attempts = Attempts(time.monotonic(), timeout_s, kind)
-        given_up_at = attempts.deadline + work_s
+        ends_at = attempts.deadline + work_s
         while True:
-            asked = address or self.catalog_address
+            server = address or self.catalog_address
             has_arrived = False
             began = time.monotonic()
             try:
                 if kind is Kind.PLAIN_CHANGE:
-                    # Proves the connection: what fails to get there at all leaves no doubt.
+                    # Proves the connection: if this call fails, the change was certainly not sent.
                     info = catalog_pb2.ServerInfoRequest()
-                    await self.call_once(asked, methods.SERVER_INFO, info, attempts.deadline - began)
+                    await self.call_once(server, methods.SERVER_INFO, info, attempts.deadline - began)
                     has_arrived = True
                 remaining = max(attempts.deadline - time.monotonic(), work_s)
-                return await self.call_once(asked, method, request, remaining)
+                return await self.call_once(server, method, request, remaining)
             except grpc.aio.AioRpcError as failed:
-                error: RowlockError = self.judged(failed, asked)
+                error: RowlockError = self.error_for(failed, server)
                 is_in_doubt = has_arrived and answered_error(failed) is None
             except ClosedError as closed:
                 error, is_in_doubt = closed, has_arrived
             now = time.monotonic()
-            if kind is Kind.READ and timeout_s < now - began and now < given_up_at:
-                # The server was there and worked; there is a new time to reach it again.
+            if kind is Kind.READ and timeout_s < now - began and now < ends_at:
+                # The server was reached and worked on the call: the time to reach it starts again.
                 attempts = Attempts(now, timeout_s, kind)
             await asyncio.sleep(attempts.failed(error, now, was_sent=is_in_doubt))
 
-    def judged(self, failed: grpc.aio.AioRpcError, address: str) -> RowlockError:
-        """What a failed call means; a catalog that can't be reached is asked no more while there are others."""
+    def error_for(self, failed: grpc.aio.AioRpcError, address: str) -> RowlockError:
+        """Returns the exception for a failed call. If the catalog's server is unavailable, switches to another one."""
         error = error_of_call(failed, address)
         if isinstance(error, AnotherFolderError):
             self.regions.forget_all()
         if isinstance(error, ServerUnavailableError):
-            self._pass_over(address)
+            self._stop_using(address)
         return error

@@ -1,4 +1,4 @@
-"""Splits (asyncio): where a scan may be cut into parts of about equal size."""
+"""Splits (asyncio): cuts a scan into parts of about equal size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rowlock.split_plan import Split, plan_request, splits_of
 
 
 async def splits(servers: Servers, plan: ScanPlan, part_bytes: int, timeout_s: float) -> list[Split]:
-    """Asks each region that the scan touches, in row order; regions that moved are looked up again."""
+    """Returns the splits of all regions of the scan, in row order. Looks up regions again that have moved."""
     progress = ScanProgress(plan, timeout_s)
     found: list[Split] = []
     while not progress.is_done:
@@ -31,7 +31,7 @@ async def splits(servers: Servers, plan: ScanPlan, part_bytes: int, timeout_s: f
                     region.server, methods.PLAN_SCAN, request, deadline - time.monotonic(), region
                 )
             except grpc.aio.AioRpcError as failed:
-                raise servers.judged(failed, region.server) from None
+                raise servers.error_for(failed, region.server) from None
             found += splits_of(answer)
             progress.region_is_done(region)
             continue

@@ -1,7 +1,7 @@
 """The asyncio driver of a conversation: one stream to one server, shared by all tasks of a client.
 
-A task's request waits in the conversation until the writing task sends it, together with everything else that waits;
-the reading task wakes whom an answer is for. All of it belongs to one event loop, so nothing is locked.
+A request waits in the conversation until the writing task sends it, in one message with all others that wait. The
+reading task wakes the task whose answer has come. All tasks belong to one event loop, so there are no locks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rowlock.errors import ClosedError, RowlockError, ServerUnavailableError
 
 
 class OpenStream(Protocol):
-    """A grpc.aio call that sends bytes and receives answers; grpc.aio.EOF when the server ended it."""
+    """A grpc.aio call that sends bytes and receives answers. `read` returns grpc.aio.EOF after the server ended it."""
 
     async def write(self, message: bytes) -> None: ...
 
@@ -56,8 +56,8 @@ class PointStream:
     async def call(self, request: Request, region_id: int, deadline: float) -> None:
         """Sends a request and waits until it is done, or until the deadline (time.monotonic()) at the latest.
 
-        Afterwards `request.answer` or `request.failure` is set; neither is when the deadline passed. Cancelling the
-        wait leaves the stream in order for everybody else.
+        Afterwards `request.answer` or `request.failure` is set, or neither if the deadline passed. Cancelling the wait
+        does not disturb other requests.
         """
         remaining_s = deadline - time.monotonic()
         loop = asyncio.get_running_loop()
@@ -91,7 +91,7 @@ class PointStream:
         return self._run
 
     async def close(self) -> None:
-        """Ends the stream; everybody who waits is told. Idempotent."""
+        """Ends the stream. Waiting calls end with ClosedError. Idempotent."""
         self._is_closed = True
         self._conversation.lost(ClosedError("the client was closed while the call was under way"))
         run, self._run = self._run, None
@@ -105,7 +105,7 @@ class PointStream:
         return self._conversation.statistics()
 
     async def _write(self, run: _Run) -> None:
-        """The writing task: until the stream ends, which the reading task tells of."""
+        """The writing task. It runs until the reading task cancels it at the end of the stream."""
         try:
             while True:
                 await run.has_work.wait()
@@ -113,18 +113,18 @@ class PointStream:
                 while (message := self._conversation.next_message()) is not None:
                     await run.stream.write(message)
         except (grpc.RpcError, asyncio.InvalidStateError):
-            # The stream has ended; the reading task learns why.
+            # The stream has ended; the reading task gets the reason.
             pass
 
     async def _read(self, run: _Run) -> None:
-        """The reading task: until the stream ends."""
+        """The reading task. It runs until the stream ends."""
         failure: RowlockError = ServerUnavailableError(f"the server at {self.address} ended the conversation")
         try:
             while isinstance(message := await run.stream.read(), region_pb2.PointAnswers):
                 self._conversation.answered(message.answers)
                 if self._conversation.can_send:
                     run.has_work.set()
-            # The server ended it; what with is told by the next read.
+            # The server ended the stream; the status is an error if there is one.
         except grpc.aio.AioRpcError as error:
             failure = error_of_call(error, self.address)
         finally:

@@ -1,4 +1,4 @@
-"""Runs tests that are coroutines, each in a loop of its own. The tests in `blocking` are made from them."""
+"""Runs tests that are coroutines, each in its own event loop. The tests in `blocking` are generated from them."""
 
 from __future__ import annotations
 

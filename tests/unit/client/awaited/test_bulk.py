@@ -1,4 +1,4 @@
-"""put_arrow to a server that cuts and refuses, and of data that does not fit (asyncio)."""
+"""put_arrow to a server that drops connections and refuses, and with data that does not fit (asyncio)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.client.test_bulk import MAPPING, keys_of, read, rows
 Error = types_pb2.Error
 
 
-async def test_put_arrow_writes_all_and_tells_how_far_it_is(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+async def test_put_arrow_writes_all_and_reports_progress(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
     progress: list[int] = []
     data = [rows("a", "b"), rows("c"), rows("d")]
     result = await db.table("t").put_arrow(data, MAPPING, timestamp=5, on_progress=progress.append)
@@ -35,7 +35,7 @@ async def test_put_arrow_of_nothing_sends_nothing(db: rowlock.aio.Client, fake_s
     assert fake_server.bulks == []
 
 
-async def test_put_arrow_goes_on_after_a_loss_under_the_same_numbers(
+async def test_put_arrow_continues_after_a_loss_with_the_same_numbers(
     db: rowlock.aio.Client, fake_server: FakeServer
 ) -> None:
     fake_server.bulk_script.extend([Mishap.NONE, Mishap.ANSWER_IS_LOST])
@@ -46,15 +46,17 @@ async def test_put_arrow_goes_on_after_a_loss_under_the_same_numbers(
     assert numbers[-2:] == [2, 3]
 
 
-async def test_put_arrow_without_an_answer_is_told_as_unknown(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+async def test_put_arrow_without_an_answer_has_an_unknown_outcome(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
     fake_server.bulk_script.append(Mishap.NO_ANSWER)
     with pytest.raises(rowlock.BulkError) as caught:
         await db.table("t", timeout=0.3).put_arrow(rows("a"), MAPPING)
     assert [span for span, _ in caught.value.unknown] == [range(1)]
-    told = str(caught.value)
-    assert told.startswith("0 rows were written; rows 0 to 0 may or may not have been written: no answer came")
-    assert told.count("may or may not") == 1
-    assert told.endswith(". Read them to find out.")
+    message = str(caught.value)
+    assert message.startswith("0 rows were written; rows 0 to 0 may or may not have been written: no answer came")
+    assert message.count("may or may not") == 1
+    assert message.endswith(". Read them to find out.")
 
 
 async def test_put_arrow_to_an_unknown_family_fails_whole(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
@@ -73,7 +75,7 @@ async def test_put_arrow_to_an_unknown_family_fails_whole(db: rowlock.aio.Client
         ([1, 1 << 70], "Python int too large"),
     ],
 )
-async def test_a_column_of_pandas_that_has_no_type_in_arrow_is_told_by_name(
+async def test_a_pandas_column_without_an_arrow_type_is_named(
     db: rowlock.aio.Client, fake_server: FakeServer, values: list[object], words: str
 ) -> None:
     frame = pd.DataFrame({"k": ["a", "b"], "v": values})
@@ -95,7 +97,7 @@ TWICE = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"]), pa.array(["1"])]
         (pa.table({"k": ["a"], "v": pa.array([True])}), "DECIMAL(10,2)", "does not fit DECIMAL(10,2): "),
     ],
 )
-async def test_of_columns_that_can_not_be_written_no_row_is_told(
+async def test_the_error_for_columns_that_can_not_be_written_names_no_row(
     db: rowlock.aio.Client, data: pa.Table, kind: str, words: str
 ) -> None:
     with pytest.raises(rowlock.MappingError) as caught:
@@ -105,14 +107,14 @@ async def test_of_columns_that_can_not_be_written_no_row_is_told(
     assert "row" not in str(caught.value)
 
 
-async def test_data_that_is_no_arrow_data_is_told_how_to_become_it(db: rowlock.aio.Client) -> None:
-    with pytest.raises(TypeError, match=r"met dict; of a list of dicts pyarrow\.Table\.from_pylist\(\) makes"):
+async def test_data_that_is_no_arrow_data_raises_an_error_that_names_the_conversion(db: rowlock.aio.Client) -> None:
+    with pytest.raises(TypeError, match=r"not dict; to write a list of dicts, convert it with pyarrow\.Table"):
         await db.table("t").put_arrow([{"k": "a"}], MAPPING)  # type: ignore[list-item]
-    with pytest.raises(TypeError, match=r"not dict; pyarrow\.table\(\) makes a table of a dict"):
+    with pytest.raises(TypeError, match=r"not dict; to write a dict of columns, convert it with pyarrow\.table\(\)"):
         await db.table("t").put_arrow({"k": ["a"]}, MAPPING)  # type: ignore[dict-item]
 
 
-async def test_a_bad_first_batch_is_its_own_error_and_a_later_one_tells_what_was_written(
+async def test_a_bad_first_batch_raises_its_own_error_and_a_later_one_reports_what_was_written(
     db: rowlock.aio.Client, fake_server: FakeServer
 ) -> None:
     bad = pa.RecordBatch.from_pydict({"k": ["x", None], "v": ["1", "2"]})
@@ -145,7 +147,7 @@ async def test_put_arrow_of_a_closed_client_says_so(db: rowlock.aio.Client) -> N
     ids=lambda failure: type(failure).__name__,
 )
 @pytest.mark.parametrize("count", [0, 1, WINDOW + 1])
-async def test_put_arrow_of_an_input_that_fails_is_never_told_as_done(
+async def test_put_arrow_of_a_failing_input_never_reports_success(
     db: rowlock.aio.Client, fake_server: FakeServer, failure: Exception, count: int
 ) -> None:
     def failing() -> Iterator[pa.RecordBatch]:
@@ -164,7 +166,7 @@ async def test_put_arrow_of_an_input_that_fails_is_never_told_as_done(
         assert caught.value is failure
 
 
-async def test_what_on_progress_raises_is_the_caller_s_and_no_failure_of_the_stream(
+async def test_an_exception_of_on_progress_is_no_failure_of_the_stream(
     db: rowlock.aio.Client, fake_server: FakeServer
 ) -> None:
     def progress(row_count: int) -> None:

@@ -1,4 +1,4 @@
-"""Scans of a server that cuts, delays and repeats (asyncio)."""
+"""Scans of a server that drops connections, delays and repeats (asyncio)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rowlock._core.scan_progress import CELL_SCHEMA
 from rowlock_proto.v1 import region_pb2
 
 from tests.unit.client.fake_server import FakeServer
-from tests.unit.client.test_scans import asked, batch, form_asked
+from tests.unit.client.test_scans import batch, requested_form, requested_ranges
 
 
-async def test_rows_come_in_row_form_one_a_line(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+async def test_the_row_form_has_one_arrow_row_per_row(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
     fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
     columns = [FormColumn(b"f", b"q"), FormColumn(b"f", b"q", is_timestamp=True), FormColumn(b"f", b"absent")]
     batches = [item async for item in db.table("t").scan().form_batches(columns)]
@@ -26,13 +26,15 @@ async def test_rows_come_in_row_form_one_a_line(db: rowlock.aio.Client, fake_ser
     ]
 
 
-async def test_what_was_not_chosen_is_null_in_row_form(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+async def test_columns_that_were_not_chosen_are_null_in_row_form(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
     fake_server.scan = lambda request: iter([batch(b"a")])
     columns = [FormColumn(b"g", b"x", is_timestamp=True), FormColumn(b"f", b"q"), FormColumn(b"g", b"x")]
     [read] = [item async for item in db.table("t").scan(columns=["f"]).form_batches(columns)]
     assert read.schema == form_schema(columns)
     assert read.to_pylist() == [{"row": b"a", "0": None, "1": b"a", "2": None}]
-    assert form_asked(fake_server.scans[0]) == [(b"f", b"q", 0)]
+    assert requested_form(fake_server.scans[0]) == [(b"f", b"q", 0)]
 
 
 async def test_rows_come_as_dicts_cells_and_arrow(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
@@ -71,7 +73,7 @@ async def test_an_empty_scan_has_the_schema(db: rowlock.aio.Client, fake_server:
     assert len(fake_server.scans) == 2
 
 
-async def test_a_scan_that_meets_no_row_goes_on_from_where_it_was_cut(
+async def test_a_scan_that_finds_no_row_resumes_at_the_resume_key(
     db: rowlock.aio.Client, fake_server: FakeServer
 ) -> None:
     def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
@@ -82,12 +84,14 @@ async def test_a_scan_that_meets_no_row_goes_on_from_where_it_was_cut(
 
     fake_server.scan = scan
     assert [row async for row, _ in db.table("t").scan()] == [b"z"]
-    assert [asked(request) for request in fake_server.scans] == [[(b"", b"")], [(b"k", b"")]]
+    assert [requested_ranges(request) for request in fake_server.scans] == [[(b"", b"")], [(b"k", b"")]]
     fake_server.scans.clear()
     assert [batch.num_rows async for batch in db.table("t").scan().to_batches("k STRING :key, v STRING f:q")] == [1]
 
 
-async def test_a_lost_connection_is_bridged_and_told(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+async def test_a_scan_resumes_after_a_lost_connection_and_says_so(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
     def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
         if len(fake_server.scans) == 1:
             yield batch(b"a", b"b", row_continues=True)
@@ -98,7 +102,7 @@ async def test_a_lost_connection_is_bridged_and_told(db: rowlock.aio.Client, fak
     scanning = db.table("t").scan()
     assert [row async for row, _ in scanning] == [b"a", b"b", b"c"]
     assert scanning.resumed
-    assert asked(fake_server.scans[1]) == [(b"a\0", b"")]
+    assert requested_ranges(fake_server.scans[1]) == [(b"a\0", b"")]
     fake_server.scans.clear()
     strict = db.table("t").scan(strict=True)
     assert (await anext(strict))[0] == b"a"
@@ -118,7 +122,7 @@ async def test_a_batch_that_does_not_come_in_time_is_a_deadline_error(
     fake_server.scan = scan
     scanning = db.table("t", timeout=60).scan()
     assert (await anext(scanning))[0] == b"a"
-    # From here on; the first batch had all the time it wanted.
+    # Only from here on: the first batch had no time limit.
     scanning._reader._timeout_s = 0.3
     with pytest.raises(rowlock.DeadlineError, match=r"within 0\.3 s"):
         await anext(scanning)
@@ -150,7 +154,7 @@ async def test_a_scan_is_read_once(db: rowlock.aio.Client, fake_server: FakeServ
     fake_server.scan = lambda request: iter([batch(b"a")])
     scanning = db.table("t").scan()
     assert len([item async for item in scanning]) == 1
-    with pytest.raises(rowlock.InvalidArgumentError, match="read once"):
+    with pytest.raises(rowlock.InvalidArgumentError, match="read only once"):
         await scanning.to_arrow()
 
 

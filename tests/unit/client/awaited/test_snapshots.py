@@ -1,4 +1,4 @@
-"""Snapshots and splits of a server that fails on the way (asyncio)."""
+"""Snapshots and splits of a server that fails in between (asyncio)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ async def test_a_lost_answer_makes_no_second_snapshot(db: rowlock.aio.Client, fa
     fake_server.snapshot_script.extend([Mishap.ANSWER_IS_LOST, Mishap.ANSWER_IS_LOST])
     snapshot = await db.snapshot("t", lease_s=2.5)
     assert snapshot.made_ms == 7
-    assert [(asked.snapshot_id, asked.lease_ms) for asked in fake_server.snapshots] == [(snapshot.id, 2500)] * 3
+    assert [(request.snapshot_id, request.lease_ms) for request in fake_server.snapshots] == [(snapshot.id, 2500)] * 3
     assert (await db.snapshot("t")).id != snapshot.id
 
 
-async def test_one_that_ended_is_not_asked_for_again(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+async def test_a_call_that_has_ended_is_not_repeated(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
     fake_server.snapshot_script.append(error(types_pb2.Error.SNAPSHOT_ENDED, "gone"))
     with pytest.raises(rowlock.SnapshotEndedError, match="gone") as caught:
         await db.snapshot("t")
@@ -26,7 +26,7 @@ async def test_one_that_ended_is_not_asked_for_again(db: rowlock.aio.Client, fak
 
 
 async def test_leaving_the_block_raises_nothing_of_its_own(db: rowlock.aio.Client) -> None:
-    """This server knows no EndSnapshot; the lease ends such a snapshot."""
+    """This server has no EndSnapshot; the snapshot ends with its lease."""
     async with db.snapshot("t") as snapshot:
         pass
     with pytest.raises(rowlock.InvalidArgumentError):

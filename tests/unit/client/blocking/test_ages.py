@@ -1,5 +1,5 @@
 # Made from tests/unit/client/awaited/test_ages.py by tools/async_to_sync.py: change that, then `make faces`.
-"""A change in doubt says when it was first sent, and is not repeated when the server may forget it (threads)."""
+"""A change in doubt carries its age, and is not repeated when the server may have forgotten it (threads)."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def make(server: FakeServer, change: Change) -> None:
 
 
 def ages(server: FakeServer) -> list[set[int]]:
-    """Of each attempt, in ms."""
+    """Returns the age in each attempt, in ms."""
     bulk = [{batch.age_ms} for batch in server.bulks]
     return bulk or [{mutation.age_ms for mutation in request.mutate.mutations} for request in server.requests]
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The moment that the client reads, in seconds, which stands still."""
+    """A clock of the client, in seconds, which the test sets by hand."""
     moment = [1000.0]
     for module in ("_core.retry", "_core.batch_send", "_transport.servers", "aio._transport.servers"):
         monkeypatch.setattr(f"rowlock.{module}.uptime_s", lambda: moment[0])
@@ -59,7 +59,7 @@ def later(clock: list[float], seconds: float) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_that_is_sent_again_says_how_long_ago_it_was_first_sent(
+def test_a_repeated_change_carries_its_age(
     fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, clock: list[float], change: Change
 ) -> None:
     fake_server.script.extend([Mishap.ANSWER_IS_LOST] * 2)
@@ -70,10 +70,10 @@ def test_a_change_that_is_sent_again_says_how_long_ago_it_was_first_sent(
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_in_doubt_is_not_sent_again_after_half_of_what_the_server_remembers(
+def test_a_change_in_doubt_is_not_repeated_after_half_of_the_servers_memory(
     fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, clock: list[float], change: Change
 ) -> None:
-    """A client that was stopped, on a machine that was suspended, say; its deadline has not passed."""
+    """For example after the machine was suspended; the call's deadline has not passed."""
     fake_server.remembered_ms = 600_000
     fake_server.script.append(Mishap.ANSWER_IS_LOST)
     fake_server.bulk_script.append(Mishap.ANSWER_IS_LOST)

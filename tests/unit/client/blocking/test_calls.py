@@ -16,7 +16,7 @@ Error = types_pb2.Error
 
 
 def connected(db: rowlock.Client) -> rowlock.Table[bytes]:
-    """A table whose region was looked up and whose stream is open: a call of it that is short of time is sent."""
+    """Returns a table whose region is cached and whose stream is open, so that even a very short call is sent."""
     table = db.table("t", timeout=60)
     table.row("row")
     return table
@@ -42,17 +42,17 @@ def test_answers_are_text_in_a_table_with_an_encoding(db: rowlock.Client) -> Non
     assert (result.results, result.stored_results) == (["€22", 2, None], ["€22".encode(), 2, None])
 
 
-def test_results_are_told_of_changes_that_can_be_gone_through_once(db: rowlock.Client) -> None:
+def test_changes_may_be_an_iterator_and_have_results(db: rowlock.Client) -> None:
     table = db.table("t")
     assert table.mutate_row("row", (rowlock.Increment("f:n") for _ in range(2))) == [1, 2]
     result = table.check_and_mutate("row", [rowlock.Check("f:no", None)], (rowlock.Increment("f:n") for _ in range(1)))
     assert result.results == [3]
 
 
-def test_what_is_not_text_is_str_in_a_table_with_an_encoding_and_becomes_the_same_bytes_again(
+def test_bytes_that_are_not_text_are_str_in_a_table_with_an_encoding_and_round_trip(
     db: rowlock.Client,
 ) -> None:
-    """In whatever is read, seen or answered; each byte that is not UTF-8 as a lone surrogate."""
+    """In all results; each byte that is not UTF-8 becomes a lone surrogate."""
     plain, table = db.table("t"), db.table("t", encoding="utf-8")
     odd, stored = "ä\udcff", "ä".encode() + b"\xff"
     plain.put(stored, {b"f:" + stored: stored})
@@ -85,12 +85,12 @@ def test_a_counter_of_any_size_is_read_with_its_row(db: rowlock.Client) -> None:
 
 
 def test_text_that_is_neither_bytes_nor_utf_8_is_refused(db: rowlock.Client) -> None:
-    """A surrogate that stands for no byte."""
+    """A surrogate that represents no byte."""
     with pytest.raises(UnicodeEncodeError):
         db.table("t", encoding="utf-8").put("row", {"f:q": "\ud800"})
 
 
-def test_what_checks_saw_is_text_in_a_table_with_an_encoding(db: rowlock.Client) -> None:
+def test_values_seen_by_checks_are_text_in_a_table_with_an_encoding(db: rowlock.Client) -> None:
     table = db.table("t", encoding="utf-8")
     table.put("row", {"f:a": "€"})
     result = table.check_and_mutate(
@@ -118,7 +118,7 @@ def test_a_change_without_an_answer_ends_in_an_unknown_outcome(db: rowlock.Clien
     fake_server.script.append(Mishap.NO_ANSWER)
     with pytest.raises(rowlock.UnknownOutcomeError):
         table.with_options(timeout=1).put("row", {"f:q": "1"})
-    # The stream goes on, and the number that was given up is not waited for any more.
+    # The stream continues, and the abandoned number is not in use any more.
     table.put("row", {"f:q": "2"})
     assert fake_server.stream_count == 1
     assert fake_server.floors[-1] == 2
@@ -137,22 +137,24 @@ def test_a_change_that_left_before_the_server_died_is_in_doubt(fake_server: Fake
     with rowlock.connect(fake_server.address, timeout=60) as db:
         table = connected(db)
         fake_server.script.extend([Mishap.ANSWER_IS_LOST] * 50)
-        with pytest.raises(rowlock.UnknownOutcomeError, match="met last: the connection") as caught:
+        with pytest.raises(rowlock.UnknownOutcomeError, match="last error: the connection") as caught:
             table.with_options(timeout=1).put("row", {"f:q": "1"})
         assert isinstance(caught.value.__cause__, rowlock.ServerUnavailableError)
 
 
-def test_a_change_whose_last_attempt_is_not_answered_tells_what_it_met_before(
+def test_a_change_whose_last_attempt_is_not_answered_names_the_error_before(
     db: rowlock.Client, fake_server: FakeServer
 ) -> None:
     table = connected(db)
     fake_server.script.extend([Mishap.ANSWER_IS_LOST, Mishap.NO_ANSWER])
-    with pytest.raises(rowlock.UnknownOutcomeError, match="met last: the connection") as caught:
+    with pytest.raises(rowlock.UnknownOutcomeError, match="last error: the connection") as caught:
         table.with_options(timeout=1).put("row", {"f:q": "1"})
     assert isinstance(caught.value.__cause__, rowlock.ServerUnavailableError)
 
 
-def test_a_busy_server_is_asked_again_after_the_pause_it_named(db: rowlock.Client, fake_server: FakeServer) -> None:
+def test_a_busy_server_is_retried_after_the_pause_that_it_requested(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
     fake_server.script.extend([error(Error.REGION_TOO_BUSY, retry_after_ms=300), error(Error.DISK_FULL)])
     began = time.monotonic()
     db.table("t").put("row", {"f:q": "1"})
@@ -160,9 +162,9 @@ def test_a_busy_server_is_asked_again_after_the_pause_it_named(db: rowlock.Clien
     assert db.table("t").row("row") == {b"f:q": b"1"}
 
 
-def test_a_server_that_stays_busy_is_told_as_it_is(db: rowlock.Client, fake_server: FakeServer) -> None:
+def test_a_server_that_stays_busy_is_reported_as_busy(db: rowlock.Client, fake_server: FakeServer) -> None:
     fake_server.script.extend([error(Error.DISK_FULL, retry_after_ms=10)] * 3)
-    # Longer than the call may take: it ends here, however fast the machine is.
+    # Longer than the call's timeout: the call ends here, however fast the machine is.
     fake_server.script.append(error(Error.DISK_FULL, "no space left", retry_after_ms=600_000))
     with pytest.raises(rowlock.DiskFullError, match="no space left") as caught:
         db.table("t", timeout=60).put("row", {"f:q": "1"})
@@ -214,7 +216,7 @@ def test_a_servers_own_failure_leaves_a_change_in_doubt_and_a_read_not(
         db.table("t").row("row")
 
 
-def test_an_unknown_outcome_at_the_server_is_asked_for_again(db: rowlock.Client, fake_server: FakeServer) -> None:
+def test_an_unknown_outcome_at_the_server_is_retried(db: rowlock.Client, fake_server: FakeServer) -> None:
     fake_server.script.append(error(Error.UNKNOWN_OUTCOME))
     assert db.table("t").increment("row", "f:n") == 1
 
@@ -239,19 +241,21 @@ def test_an_admin_change_whose_answer_is_lost_is_never_sent_again(db: rowlock.Cl
     assert fake_server.dropped == ["t"]
 
 
-def test_what_is_done_with_a_whole_table_may_take_longer_than_other_calls(fake_server: FakeServer) -> None:
+def test_operations_on_a_whole_table_may_take_longer_than_other_calls(fake_server: FakeServer) -> None:
     with rowlock.connect(fake_server.address, timeout=5) as db:
         assert db.flush("t").cell_count == 1
-        with pytest.raises(rowlock.UnknownOutcomeError, match="may still be at it"):
+        with pytest.raises(rowlock.UnknownOutcomeError, match="may still be working on it"):
             db.drop_table("t")
         db.flush("t", timeout=50)
     assert [round(work_s or 0, -1) for work_s in fake_server.work_s] == [600, 600, 50]
 
 
-def test_who_stops_waiting_for_a_flush_is_told_that_it_goes_on(db: rowlock.Client, fake_server: FakeServer) -> None:
+def test_a_flush_that_times_out_raises_an_error_that_says_it_continues(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
     fake_server.goes_on.clear()
     with pytest.raises(
-        rowlock.DeadlineError, match=r"not done within 0\.2 s .* a later flush of the table waits for it"
+        rowlock.DeadlineError, match=r"did not end within 0\.2 s .* a later flush of the table waits for it"
     ):
         db.flush("t", timeout=0.2)
     fake_server.goes_on.set()

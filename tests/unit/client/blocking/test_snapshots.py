@@ -1,5 +1,5 @@
 # Made from tests/unit/client/awaited/test_snapshots.py by tools/async_to_sync.py: change that, then `make faces`.
-"""Snapshots and splits of a server that fails on the way (threads)."""
+"""Snapshots and splits of a server that fails in between (threads)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def test_a_lost_answer_makes_no_second_snapshot(db: rowlock.Client, fake_server:
     fake_server.snapshot_script.extend([Mishap.ANSWER_IS_LOST, Mishap.ANSWER_IS_LOST])
     snapshot = db.snapshot("t", lease_s=2.5)
     assert snapshot.made_ms == 7
-    assert [(asked.snapshot_id, asked.lease_ms) for asked in fake_server.snapshots] == [(snapshot.id, 2500)] * 3
+    assert [(request.snapshot_id, request.lease_ms) for request in fake_server.snapshots] == [(snapshot.id, 2500)] * 3
     assert db.snapshot("t").id != snapshot.id
 
 
-def test_one_that_ended_is_not_asked_for_again(db: rowlock.Client, fake_server: FakeServer) -> None:
+def test_a_call_that_has_ended_is_not_repeated(db: rowlock.Client, fake_server: FakeServer) -> None:
     fake_server.snapshot_script.append(error(types_pb2.Error.SNAPSHOT_ENDED, "gone"))
     with pytest.raises(rowlock.SnapshotEndedError, match="gone") as caught:
         db.snapshot("t")
@@ -27,7 +27,7 @@ def test_one_that_ended_is_not_asked_for_again(db: rowlock.Client, fake_server: 
 
 
 def test_leaving_the_block_raises_nothing_of_its_own(db: rowlock.Client) -> None:
-    """This server knows no EndSnapshot; the lease ends such a snapshot."""
+    """This server has no EndSnapshot; the snapshot ends with its lease."""
     with db.snapshot("t") as snapshot:
         pass
     with pytest.raises(rowlock.InvalidArgumentError):

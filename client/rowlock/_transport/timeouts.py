@@ -1,10 +1,10 @@
-"""A watch over waits that can't keep a deadline themselves: reading the next message of a grpc stream blocks for ever.
+"""Time limits for blocking waits without a timeout of their own, such as reading the next message of a grpc stream.
 
-    with watch.limit(seconds, call.cancel) as limit:
+    with timeouts.limit(seconds, call.cancel) as limit:
         message = next(call)
-    # limit.has_struck: the call was cancelled because the time was over
+    # limit.has_expired: the call was cancelled because the time was over
 
-One thread for all waits of a client, started at the first.
+One thread serves all waits of a client. It starts at the first wait.
 """
 
 from __future__ import annotations
@@ -18,42 +18,43 @@ from contextlib import contextmanager
 
 
 class Limit:
-    """One wait under watch."""
+    """The time limit of one wait."""
 
-    __slots__ = ("_strike", "has_struck", "is_over")
+    __slots__ = ("_on_expiry", "has_expired", "is_over")
 
-    def __init__(self, strike: Callable[[], object]) -> None:
-        self._strike = strike
-        # Guarded by the watch's condition:
-        self.has_struck = False
+    def __init__(self, on_expiry: Callable[[], object]) -> None:
+        self._on_expiry = on_expiry
+        # Guarded by the condition of Timeouts:
+        self.has_expired = False
         self.is_over = False
 
-    def strike(self) -> None:
+    def expire(self) -> None:
+        """Calls `on_expiry`, unless the wait is over."""
         if not self.is_over:
-            self.has_struck = True
-            self._strike()
+            self.has_expired = True
+            self._on_expiry()
 
 
-class Watch:
-    """Thread-safe. Its thread never ends by itself; it is a daemon and sleeps while nothing is watched."""
+class Timeouts:
+    """The time limits of a client's waits. Thread-safe. Its daemon thread never ends; without limits it sleeps."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._count = itertools.count()
         # Guarded by self._condition:
         self._limits: list[tuple[float, int, Limit]] = []  # a heap
-        self._over_count = 0  # of them, those whose wait is over
+        self._over_count = 0  # how many of them belong to waits that are over
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def limit(self, seconds: float, strike: Callable[[], object]) -> Iterator[Limit]:
-        """Calls `strike` once from the watch's thread if the block takes longer. `strike` must not block."""
-        limit = Limit(strike)
+    def limit(self, seconds: float, on_expiry: Callable[[], object]) -> Iterator[Limit]:
+        """Calls `on_expiry` once, in the daemon thread, if the block takes longer. `on_expiry` must not block."""
+        limit = Limit(on_expiry)
         entry = (time.monotonic() + seconds, next(self._count), limit)
         with self._condition:
             heapq.heappush(self._limits, entry)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="rowlock watch", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="rowlock timeouts", daemon=True)
                 self._thread.start()
             elif self._limits[0] is entry:
                 self._condition.notify()
@@ -62,17 +63,17 @@ class Watch:
         finally:
             with self._condition:
                 limit.is_over = True
-                if not limit.has_struck:
+                if not limit.has_expired:
                     self._over_count += 1
-                    # Waits end long before their limits as a rule. What is over is removed together, once it is more
-                    # than half: a constant cost for each wait, wherever in the heap it stands.
+                    # Most waits end long before their limits. Their entries are removed together when they are more
+                    # than half of the heap: a constant cost per wait, wherever its entry is.
                     if 2 * self._over_count > len(self._limits):
                         self._limits = [entry for entry in self._limits if not entry[2].is_over]
                         heapq.heapify(self._limits)
                         self._over_count = 0
 
     def __len__(self) -> int:
-        """How many limits it keeps: at most two for each wait that is not over."""
+        """How many limits are in memory: at most two for each wait that is not over."""
         return len(self._limits)
 
     def _run(self) -> None:
@@ -89,4 +90,4 @@ class Watch:
                 heapq.heappop(self._limits)
                 if limit.is_over:
                     self._over_count -= 1
-                limit.strike()
+                limit.expire()
