@@ -54,7 +54,7 @@ def affected(tmp_path: Path, clock: ManualClock, request: pytest.FixtureRequest)
     abandon(engine.server)
     for folder in (tmp_path / "regions").iterdir():
         as_earlier_versions_wrote_it(folder)
-    engine.server = engine._open()
+    engine.server = engine.open()
     yield engine
     engine.server.stop()
     assert not engine.fatal

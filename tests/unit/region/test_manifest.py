@@ -54,7 +54,7 @@ def test_one_of_before_is_read_and_the_next_is_of_now(engine: Engine, monkeypatc
         body = live.manifest.encode()
         assert b"first_row" in body
         generations.write(engine.files, folder, NAME, live.generation + 1, body, version=1)
-    engine.server = engine._open()
+    engine.server = engine.open()
     assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
     engine.change(b"c", Put(b"f", b"q", b"v"))
     engine.server.flush("t")
@@ -79,7 +79,7 @@ def test_fields_of_a_newer_version_are_ignored_and_gone_with_the_next_manifest(e
     assert body.count(b"compaction") == 2, "one in the manifest, one in its store file"
     generations.write(engine.files, folder, NAME, live.generation + 1, body, version=FORMAT_VERSION)
     assert read_manifest(engine.files, folder).manifest == live.manifest
-    engine.server = engine._open()
+    engine.server = engine.open()
     assert [cell[0] for cell in engine.scan()] == [b"a"]
     assert b"compaction" in newest(folder).read_bytes(), "opening writes no manifest"
     engine.change(b"b", Put(b"f", b"q", b"v"))
