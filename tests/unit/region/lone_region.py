@@ -19,6 +19,7 @@ from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.region.apply import Applier
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
 from rowlock_regionserver.region.flush import FlushResult
+from rowlock_regionserver.region.idempotency.idempotency_table import CELL_BYTES_KEPT_MAX, IdempotencyTable
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.new_region import make_region_folder
 from rowlock_regionserver.region.region import Region
@@ -32,6 +33,7 @@ from rowlock_regionserver.wal.recovery import recover
 from .region_calls import RegionCalls
 
 REGION_ID = 7
+HOUR_MS = 3600 * 1000
 
 
 class Step(enum.Enum):
@@ -43,6 +45,8 @@ class Step(enum.Enum):
     BEGIN = enum.auto()  # after COMPARE, before it has a write number
     APPLY = enum.auto()  # of a row, which the log has
     READ_POINT = enum.auto()  # before a get has one
+    REPLAYED = enum.auto()  # a record of the log, while the region opens
+    FREED = enum.auto()  # what a flush wrote
 
 
 class Steps:
@@ -117,6 +121,18 @@ class SteppedApplier(Applier):
         super().apply_row(row, cells)
 
 
+class SteppedGauge(MemoryGauge):
+    """A gauge that tells the steps."""
+
+    def __init__(self, config: Config, clock: Clock, steps: Steps) -> None:
+        super().__init__(Ledger(config).memstores, config, clock, lambda: None)
+        self._steps = steps
+
+    def flushed(self, byte_count: int) -> None:
+        self._steps.reach(Step.FREED)
+        super().flushed(byte_count)
+
+
 class RefusingLog(Log):
     """A log that is closed, or has no room, when the test says so."""
 
@@ -157,7 +173,9 @@ class LoneRegion(RegionCalls):
         clock: Clock | None = None,
         files: Files | None = None,
         durability: Durability = Durability.OS,
+        answer_cell_bytes_max: int = CELL_BYTES_KEPT_MAX,
     ) -> None:
+        """`answer_cell_bytes_max`: of the large cells of kept answers, until it is opened again."""
         self.folder = folder
         self.config = config or Config(log_segment_bytes=1 << 20, bulk_file_bytes_min=4096)
         self.clock = clock or Clock()
@@ -168,7 +186,7 @@ class LoneRegion(RegionCalls):
         for name in ("bulk", "regions"):
             (folder / name).mkdir()
         make_region_folder(self.files, folder / "regions" / "7", REGION_ID, self.table, self.config)
-        self._open()
+        self._open(answer_cell_bytes_max)
 
     @property
     def region(self) -> Region:
@@ -178,20 +196,28 @@ class LoneRegion(RegionCalls):
     def table(self) -> Table:
         return self._state.entry("t").table
 
-    def _open(self) -> None:
+    def _open(self, answer_cell_bytes_max: int | None = None) -> None:
         config, clock, files = self.config, self.clock, self.files
-        self.memory = MemoryGauge(Ledger(config).memstores, config, clock, lambda: None)
+        self.memory = SteppedGauge(config, clock, self.steps)
         shared = SharedParts.of(self.folder / "bulk", config, clock, files, self.memory, self.fatal.append)
         parts = open_parts(REGION_ID, (b"", b""), self.table, self.folder / "regions" / "7", shared)
         mvcc = SteppedMvcc(parts.found.flushed_write_number, clock, self.steps)
         parts = replace(parts, mvcc=mvcc, gate=SteppedGate(REGION_ID, clock, self.steps))
+        if answer_cell_bytes_max is not None:
+            requests = IdempotencyTable(clock, shared.request_ids, HOUR_MS, 1000, answer_cell_bytes_max)
+            parts = replace(parts, requests=requests)
         self.parts = replace(parts, applier=SteppedApplier(parts, self.steps))
         self._region = Region(self.parts)
         replay = self._region.replay
+
+        def apply(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
+            replay.apply(write_number, kind, payload)
+            self.steps.reach(Step.REPLAYED)
+
         recovered = recover(
             self.folder / "log",
             files,
-            lambda _, write_number, kind, payload: replay.apply(write_number, kind, payload),
+            apply,
             flushed={REGION_ID: parts.found.flushed_write_number},
         )
         assert not recovered.broken

@@ -34,9 +34,7 @@ def test_an_outcome_that_comes_while_it_waits_is_given_by_the_thread_that_waits(
     done: Done = []
     wait = waiting(done)
     thread = threading.Thread(target=wait.told, args=("yes",))
-    wait._lock.acquire()  # It can't be told before the other one waits.
     thread.start()
-    wait._lock.release()
     wait.end()
     thread.join()
     assert done == [("yes", threading.current_thread())]
