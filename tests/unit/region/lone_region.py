@@ -174,9 +174,12 @@ class LoneRegion(RegionCalls):
         files: Files | None = None,
         durability: Durability = Durability.OS,
         answer_cell_bytes_max: int = CELL_BYTES_KEPT_MAX,
+        region_id: int = REGION_ID,
     ) -> None:
         """`answer_cell_bytes_max`: of the large cells of kept answers, until it is opened again."""
         self.folder = folder
+        self._id = region_id
+        self._region_folder = folder / "regions" / str(region_id)
         self.config = config or Config(log_segment_bytes=1 << 20, bulk_file_bytes_min=4096)
         self.clock = clock or Clock()
         self.files = files or Files()
@@ -185,7 +188,7 @@ class LoneRegion(RegionCalls):
         self._state = CatalogState().with_new_table("t", [Family(0, b"f"), Family(0, b"g", versions=3)], durability)
         for name in ("bulk", "regions"):
             (folder / name).mkdir()
-        make_region_folder(self.files, folder / "regions" / "7", REGION_ID, self.table, self.config)
+        make_region_folder(self.files, self._region_folder, region_id, self.table, self.config)
         self._open(answer_cell_bytes_max)
 
     @property
@@ -200,9 +203,9 @@ class LoneRegion(RegionCalls):
         config, clock, files = self.config, self.clock, self.files
         self.memory = SteppedGauge(config, clock, self.steps)
         shared = SharedParts.of(self.folder / "bulk", config, clock, files, self.memory, self.fatal.append)
-        parts = open_parts(REGION_ID, (b"", b""), self.table, self.folder / "regions" / "7", shared)
+        parts = open_parts(self._id, (b"", b""), self.table, self._region_folder, shared)
         mvcc = SteppedMvcc(parts.found.flushed_write_number, clock, self.steps)
-        parts = replace(parts, mvcc=mvcc, gate=SteppedGate(REGION_ID, clock, self.steps))
+        parts = replace(parts, mvcc=mvcc, gate=SteppedGate(self._id, clock, self.steps))
         if answer_cell_bytes_max is not None:
             requests = IdempotencyTable(clock, shared.request_ids, HOUR_MS, 1000, answer_cell_bytes_max)
             parts = replace(parts, requests=requests)
@@ -218,11 +221,11 @@ class LoneRegion(RegionCalls):
             self.folder / "log",
             files,
             apply,
-            flushed={REGION_ID: parts.found.flushed_write_number},
+            flushed={self._id: parts.found.flushed_write_number},
         )
         assert not recovered.broken
         self.log = RefusingLog.open(self.folder / "log", files, config, clock, recovered, self.fatal.append)
-        known = recovered.regions.get(REGION_ID)
+        known = recovered.regions.get(self._id)
         bulk_numbers = BulkNumbers(1 + max(self._region.bulk_files, default=0))
         if known is None:
             self._region.serve(self.log, bulk_numbers)
