@@ -19,7 +19,7 @@ from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.region.apply import Applier
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
 from rowlock_regionserver.region.flush import FlushResult
-from rowlock_regionserver.region.idempotency.idempotency_table import CELL_BYTES_KEPT_MAX, IdempotencyTable
+from rowlock_regionserver.region.idempotency.idempotency_table import IdempotencyTable
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.new_region import make_region_folder
 from rowlock_regionserver.region.region import Region
@@ -173,7 +173,7 @@ class LoneRegion(RegionCalls):
         clock: Clock | None = None,
         files: Files | None = None,
         durability: Durability = Durability.OS,
-        answer_cell_bytes_max: int = CELL_BYTES_KEPT_MAX,
+        answer_cell_bytes_max: int | None = None,
         region_id: int = REGION_ID,
     ) -> None:
         """`answer_cell_bytes_max`: of the large cells of kept answers, until it is opened again."""
