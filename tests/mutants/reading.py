@@ -307,6 +307,6 @@ READING = [
         "FlushThreads._due",
         "            or region.region_id in pinning\n",
         "",
-        f"{FLUSH}::test_regions_that_pin_too_much_log_are_due",
+        "unit/host/test_flushing.py::test_without_pressure_only_those_over_a_bound_of_their_own_are_due_the_largest_first",
     ),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 MEMORY = "unit/region/test_memory.py"
+NUMBERING = "unit/commit/test_numbering.py"
 OLD = "unit/host/test_old_reservations.py"
 REPEATED = "unit/region/test_repeated_requests.py"
 REQUESTS = "unit/region/test_idempotency_table.py"
@@ -139,7 +140,7 @@ STAMPS_AND_ANSWERS = [
         "Numbering.reads_rows",
         "        return stamp <= self._stamps.cells_until\n",
         "        return self._stamps._last < self._stamps.cells_until\n",
-        f"{OLD}::test_a_call_whose_stamp_lies_behind_old_cells_reads_its_rows_whatever_others_do_meanwhile",
+        f"{NUMBERING}::test_a_call_whose_stamp_lies_behind_old_cells_reads_its_rows_whatever_others_do_meanwhile",
     ),
     Mutant(
         "a stamp that reaches the old cells is taken for later",
@@ -153,7 +154,7 @@ STAMPS_AND_ANSWERS = [
         "Numbering.stamp_later_than",
         "self._given.get(row) == (stamp, timestamp) else",
         "self._given.get(row, (0, 0))[1] == timestamp else",
-        f"{OLD}::test_a_slow_call_shares_its_timestamp_with_no_other_call",
+        f"{NUMBERING}::test_a_slow_call_shares_its_timestamp_with_no_other_call",
     ),
     Mutant(
         "a start believes no range beyond the cells",

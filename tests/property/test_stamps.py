@@ -102,7 +102,7 @@ def test_changes_of_a_column_in_different_milliseconds_have_different_timestamps
         abandon(engine.server)
         for folder in (tmp_path / "regions").iterdir():
             as_earlier_versions_wrote_it(folder)
-        engine.server = engine._open()
+        engine.server = engine.open()
     for _ in range(120):
         model.step()
     engine.server.stop()

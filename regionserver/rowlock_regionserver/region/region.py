@@ -20,7 +20,6 @@ import pyarrow as pa
 from rowlock_regionserver.cells import NEWEST, ReadPoint
 from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
-from rowlock_regionserver.commit.row_locks import RowLocks
 from rowlock_regionserver.commit.stamps import stamps_after_restart
 from rowlock_regionserver.errors import (
     DiskFullError,
@@ -59,7 +58,6 @@ class Region:
     def __init__(self, parts: RegionParts) -> None:
         """`parts`: see open_parts. The region is OPENING, and only one thread may use it."""
         self._parts = parts
-        self._row_locks = RowLocks(parts.shared.clock)
         self._read_path = ReadPath(parts)
         self._flusher = Flusher(parts, self._flushed)
         self._pacing = parts.shared.pacing
@@ -105,7 +103,7 @@ class Region:
         self._flusher.begin_serving(replayed + 1, mvcc.last, stamps_are_own=not stamps.cells_until)
         numbering = self._numbering = Numbering(region_id, mvcc, stamps, log, shared.config, shared.clock)
         commit = Commit(region_id, mvcc, numbering, log)
-        self._write_path = WritePath(parts, self._row_locks, numbering, commit, log)
+        self._write_path = WritePath(parts, numbering, commit, log)
         self._bulk_load = BulkLoad(parts, bulk_numbers, numbering, commit, log)
         parts.log.begin(log, live_files.generation, live_files.manifest.flushed_write_number)
         self._state = State.SERVING
@@ -327,7 +325,7 @@ class Region:
 
     def statistics(self) -> RegionStatistics:
         """Returns counts for operators and tests."""
-        return region_statistics(self._parts, self._row_locks)
+        return region_statistics(self._parts)
 
     def _check_serving(self) -> None:
         if self._state is not State.SERVING:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rowlock_regionserver.commit.gate import Gate
 from rowlock_regionserver.commit.mvcc import Mvcc
+from rowlock_regionserver.commit.row_locks import RowLocks
 from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
@@ -49,6 +50,7 @@ class RegionParts:
     found: FoundFolder
     mvcc: Mvcc
     gate: Gate
+    row_locks: RowLocks
     requests: IdempotencyTable
     stores: Stores
     applier: Applier
@@ -83,6 +85,7 @@ def open_parts(
         FoundFolder(live.generation, manifest.flushed_write_number, manifest.log_position, unnamed),
         mvcc,
         Gate(region_id, clock),
+        RowLocks(clock),
         requests,
         stores,
         Applier(stores, shared.memory, mvcc.protected_read_points, shared.on_fatal),

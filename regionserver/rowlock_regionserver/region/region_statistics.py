@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rowlock_regionserver.commit.mvcc import MvccStatistics
-from rowlock_regionserver.commit.row_locks import RowLocks, RowLockStatistics
+from rowlock_regionserver.commit.row_locks import RowLockStatistics
 from rowlock_regionserver.region.idempotency.idempotency_table import IdempotencyStatistics
 from rowlock_regionserver.region.region_parts import RegionParts
 
@@ -24,7 +24,7 @@ class RegionStatistics:
     request_ids: IdempotencyStatistics
 
 
-def region_statistics(parts: RegionParts, row_locks: RowLocks) -> RegionStatistics:
+def region_statistics(parts: RegionParts) -> RegionStatistics:
     """Returns the region's statistics now."""
     infos = [info for infos in parts.live_files.manifest.store_files.values() for info in infos]
     return RegionStatistics(
@@ -34,6 +34,6 @@ def region_statistics(parts: RegionParts, row_locks: RowLocks) -> RegionStatisti
         store_file_cells=sum(info.cell_count for info in infos),
         read_point=parts.mvcc.read_point,
         mvcc=parts.mvcc.statistics(),
-        row_locks=row_locks.statistics(),
+        row_locks=parts.row_locks.statistics(),
         request_ids=parts.requests.statistics(),
     )

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import Clock
@@ -88,7 +89,7 @@ class Log:
         clock: Clock,
         recovered: Recovered,
         on_failure: Callable[[BaseException], None],
-    ) -> Log:
+    ) -> Self:
         """Opens a recovered log: begins a new segment with copies of the records that are not proven durable, synced.
 
         Blocks on the disk. Raises DiskFullError when not even these records fit.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rowlock_regionserver import generations
+from rowlock_regionserver.catalog.catalog import read_catalog, write_catalog
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -86,6 +87,14 @@ def killed(server: RegionServer, folder: Path, target: Path) -> Path:
     shutil.copytree(folder, target)
     abandon(server)
     return target
+
+
+def cut_drop_short(folder: Path, table: str) -> None:
+    """Leaves a folder, whose server was ended, as a kill just after the commit of a drop does."""
+    found = read_catalog(Files(), folder / "catalog")
+    assert found is not None
+    generation, state = found
+    write_catalog(Files(), folder / "catalog", generation + 1, state.without_table(table))
 
 
 def newest(folder: Path, name: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from rowlock_regionserver.errors import CorruptionError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Increment, Put, RequestId, RowMutation, RowOutcome, WriteOptions
+from rowlock_regionserver.wal.recovery import read_log
 
+from tests.unit.host.stopped_folder import cut_drop_short
 from tests.unit.region.conftest import WAIT_S, abandon
 
 CONFIG = Config(log_segment_bytes=1 << 16)
@@ -28,8 +31,9 @@ def opened(folder: Path) -> RegionServer:
 def put(server: RegionServer, table: str, row: bytes, value: bytes) -> None:
     (region,) = server.regions_of(table)
     mutation = RowMutation(row, (Put(b"f", b"q", value),))
-    region.mutate([mutation], WriteOptions(time.monotonic() + WAIT_S), lambda _: None, may_wait=True)
-    server._log.sync()
+    told = threading.Event()
+    region.mutate([mutation], WriteOptions(time.monotonic() + WAIT_S), lambda _: told.set(), may_wait=True)
+    assert told.wait(WAIT_S)
 
 
 @pytest.fixture
@@ -73,22 +77,29 @@ def test_the_log_forgets_a_damaged_region_that_was_dropped_just_before_a_crash(f
     flip_in(segment, segment.read_bytes().index(VALUE))
     server = opened(folder)
     assert list(server.damaged_regions()) == [1]
-    server._catalog.commit(server._catalog.state.without_table("t"))
     abandon(server)
+    cut_drop_short(folder, "t")
     server = opened(folder)
     assert server.damaged_regions() == {}
-    assert list(server._log.known_regions()) == [2]
     server.stop()
+    recovered = read_log(folder / "log", Files(), lambda *_: None)
+    assert (list(recovered.regions), list(recovered.broken)) == ([2], [])
 
 
 def increment(server: RegionServer, sequence: int, age_ms: int) -> RowOutcome:
     (region,) = server.regions_of("t")
     outcomes: list[RowOutcome] = []
+    told = threading.Event()
+
+    def done(them: list[RowOutcome]) -> None:
+        outcomes.extend(them)
+        told.set()
+
     request = RequestId(b"c" * 16, sequence, 0, age_ms)
     mutation = RowMutation(b"r", (Increment(b"f", b"n", 1),), None, (), request)
     options = WriteOptions(time.monotonic() + WAIT_S)
-    assert region.mutate([mutation], options, outcomes.extend, may_wait=True)
-    server._log.sync()
+    assert region.mutate([mutation], options, done, may_wait=True)
+    assert told.wait(WAIT_S)
     return outcomes[0]
 
 

@@ -29,9 +29,11 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
+from rowlock_regionserver.region.read_path import ReadPath
 from rowlock_regionserver.wal.segment import PREALLOCATED_NAME
 
 from tests.unit.region.conftest import WAIT_S, Engine, bulk_batch
+from tests.unit.region.lone_region import LoneRegion, Step
 from tests.unit.wal.log_case import wait_until
 
 T = TypeVar("T")
@@ -150,10 +152,9 @@ def test_a_write_taken_before_the_log_finds_no_descriptor_waits_for_one_and_comp
     mutation = RowMutation(b"r", (Put(b"f", b"q", b"v" * SEGMENT_BYTES),))  # needs a segment of its own
     options = WriteOptions(engine.clock.monotonic() + WAIT_S)
     assert engine.region.mutate([mutation], options, outcomes.extend, may_wait=True)
-    log = engine.server._log
-    assert not log.statistics().is_full
+    assert not engine.server.statistics().log.is_full
     files.may_make_segment.set()
-    wait_until(lambda: log.waits_for_space or bool(engine.fatal))
+    wait_until(lambda: engine.server.statistics().log.is_full or bool(engine.fatal))
     assert not engine.fatal
     with pytest.raises(DiskFullError):
         engine.change(b"refused", Put(b"f", b"q", b"v"))
@@ -190,7 +191,7 @@ def test_table_operations_without_a_descriptor_change_nothing(engine: Engine, fi
 
 def test_reads_and_bulk_batches_without_a_descriptor_can_be_tried_again(engine: Engine, files: ScarceFiles) -> None:
     filled(engine)
-    engine.server._shared.open_files.close_idle()
+    files.close_idle()
     files.is_scarce = True
     for attempt in (lambda: engine.values(b"001"), engine.scan):
         with pytest.raises(TooManyOpenFilesError):
@@ -238,16 +239,20 @@ def test_a_scan_reads_a_removed_table_to_its_end_and_then_its_files_go(engine: E
         region.scan(ScanPlan())
 
 
-def test_a_removed_region_is_never_read_as_an_empty_one(engine: Engine) -> None:
-    """A get that was admitted just before: the region is closed, and its files are removed."""
-    filled(engine)
-    reads = engine.region._read_path
+def test_a_removed_region_is_never_read_as_an_empty_one(tmp_path: Path) -> None:
+    """By whom was let in just before: the region is closed, and what it served is gone."""
+    lone = LoneRegion(tmp_path)
+    lone.change(b"001", Put(b"f", b"q", b"v"))
+    lone.flush()
+    reads = ReadPath(lone.parts)
     scan = reads.scan(ScanPlan())
-    engine.server.drop_table("t")
+    lone.region.close_for_removal()
+    lone.region.discard()
     with pytest.raises(NotServingRegionError):
         reads.get([b"001"], ScanPlan().selection, may_wait=True)
     with pytest.raises(NotServingRegionError), scan as (_, answers):
         list(answers)
+    lone.log.close()
 
 
 def test_a_scan_that_reads_all_goes_on_without_a_dropped_family_and_its_files_go(engine: Engine) -> None:
@@ -272,27 +277,13 @@ def test_a_dropped_table_without_readers_leaves_no_file(engine: Engine) -> None:
     engine.server.create_table("t", [Family(0, b"f"), Family(0, b"g")])
 
 
-def test_a_get_is_answered_by_the_families_that_it_was_judged_by(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An alter comes between the two: the get is refused, not answered as if the family were empty."""
-    filled(engine)
-    path = engine.region._read_path
-    selection = ScanPlan().selection
-    open_read_point = path._mvcc.open_read_point
-    calls = 0
-
-    def altered_before() -> object:
-        nonlocal calls
-        calls += 1
-        if calls == 1:
-            engine.server.alter_table("t", drop_families=[b"g"])
-        return open_read_point()
-
-    monkeypatch.setattr(path._mvcc, "open_read_point", altered_before)
+def test_a_get_is_answered_by_the_families_that_it_was_judged_by(lone: LoneRegion) -> None:
+    """An alter comes between the two: the get is refused, and not answered as if the family were empty."""
+    lone.change(b"001", Put(b"f", b"q", b"v"), Put(b"g", b"q", b"w"))
+    lone.steps.at_next(Step.READ_POINT, lambda: lone.alter(drop_families=[b"g"]))
     with pytest.raises(FamilyNotFoundError):
-        engine.region.get([b"001"], Selection((ColumnSelector(b"g"),)), may_wait=True)
-    assert engine.region.get([b"001"], selection, may_wait=True)
+        lone.region.get([b"001"], Selection((ColumnSelector(b"g"),)), may_wait=True)
+    assert lone.values(b"001") == {b"f:q": b"v"}
 
 
 def test_descriptors_that_are_read_from_stay_open_beside_a_flood_of_others(engine: Engine) -> None:

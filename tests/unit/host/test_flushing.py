@@ -27,10 +27,17 @@ class FakeRegion:
 
 
 class FakeLog:
-    def __init__(self) -> None:
+    """Counts how often it is asked: once each time that the threads look which regions are due."""
+
+    def __init__(self, changed: threading.Condition) -> None:
         self.pinning: list[int] = []
+        self.look_count = 0
+        self._changed = changed
 
     def regions_that_pin(self) -> list[int]:
+        with self._changed:
+            self.look_count += 1
+            self._changed.notify_all()
         return self.pinning
 
 
@@ -41,13 +48,13 @@ class Case:
         self.clock = ManualClock()
         self.ledger = Ledger(config)
         self.memory = MemoryGauge(self.ledger.memstores, config, self.clock, lambda: self.threads.wake())
-        self.log = FakeLog()
+        self.changed = threading.Condition()
+        self.log = FakeLog(self.changed)
         self.regions = [FakeRegion(number, 0) for number in range(len(sizes))]
         self.begun: list[int] = []
         self.failures: list[BaseException] = []
         self.full: set[int] = set()
         self.may_end = threading.Event()
-        self.changed = threading.Condition()
         log: Any = self.log
         regions: Any = lambda: self.regions  # noqa: E731
         flush: Any = self._flush
@@ -68,7 +75,8 @@ class Case:
         if region.region_id in self.full:
             raise DiskFullError("full")
         assert self.may_end.wait(WAIT_S)
-        byte_count, region.memstore_bytes = region.memstore_bytes, 0
+        byte_count, region.memstore_bytes, region.segment_count = region.memstore_bytes, 0, 0
+        self.log.pinning = [number for number in self.log.pinning if number != region.region_id]
         self.memory.flushed(byte_count)
         with self.changed:
             self.changed.notify_all()
@@ -77,9 +85,24 @@ class Case:
         with self.changed:
             assert self.changed.wait_for(holds, WAIT_S)
 
-    @property
-    def due(self) -> list[int]:
-        return [region.region_id for region in self.threads._due()]
+    def look_again(self) -> None:
+        """The threads have looked once more, from beginning to end."""
+        for _ in range(2):
+            seen = self.log.look_count
+            self.threads.wake()
+            self.until(lambda seen=seen: self.log.look_count > seen)  # type: ignore[misc]
+
+
+def flushed(cases: list[Case], case: Case) -> list[int]:
+    """The regions that were flushed until none was due, in the order of their first flush."""
+    cases.append(case)
+    case.may_end.set()
+    case.threads.thread.start()
+    begun_count = -1
+    while len(case.begun) > begun_count or case.ledger.flushes.bytes_held:
+        begun_count = len(case.begun)
+        case.look_again()
+    return list(dict.fromkeys(case.begun))
 
 
 @pytest.fixture
@@ -93,27 +116,35 @@ def cases() -> Iterator[list[Case]]:
         assert case.failures == []
 
 
-def test_without_pressure_only_those_over_a_bound_of_their_own_are_due_the_largest_first() -> None:
-    case = Case(replace(CONFIG, memstore_bytes_max=8 * MIB), 100 * KIB, 600 * KIB, 300 * KIB, 700 * KIB, 10, 0)
-    assert case.due == [3, 1]
+ONE_BY_ONE = replace(CONFIG, flush_threads=1)
+
+
+def test_without_pressure_only_those_over_a_bound_of_their_own_are_due_the_largest_first(cases: list[Case]) -> None:
+    sizes = (100 * KIB, 600 * KIB, 300 * KIB, 700 * KIB, 10, 0)
+    config = replace(ONE_BY_ONE, memstore_bytes_max=8 * MIB)
+    assert flushed(cases, Case(config, *sizes)) == [3, 1]
+    case = Case(config, *sizes)
     case.regions[4].segment_count = CONFIG.immutable_segments_max
     case.log.pinning = [0]
-    assert case.due == [3, 1, 0, 4]
+    assert flushed(cases, case) == [3, 1, 0, 4]
 
 
-def test_under_pressure_so_many_of_the_largest_are_due_as_bring_the_memstores_to_a_quarter() -> None:
-    case = Case(CONFIG, *[2 * KIB] * 250, 30 * KIB)
-    assert case.due[0] == 250
-    freed = 30 * KIB + 2 * KIB * (len(case.due) - 1)
-    assert 530 * KIB - freed <= 256 * KIB < 530 * KIB - freed + 2 * KIB
+def test_under_pressure_so_many_of_the_largest_are_due_as_bring_the_memstores_to_a_quarter(cases: list[Case]) -> None:
+    case = Case(ONE_BY_ONE, *[2 * KIB] * 250, 30 * KIB)
+    assert flushed(cases, case)[0] == 250
+    assert 256 * KIB - 2 * KIB < case.memory.bytes_held <= 256 * KIB
 
 
-def test_memory_of_running_flushes_counts_as_freed() -> None:
+def test_memory_of_running_flushes_counts_as_freed(cases: list[Case]) -> None:
     case = Case(CONFIG, *[2 * KIB] * 150, 550 * KIB)
-    assert case.due == [150], "what is due by itself is enough"
-    case.threads._running[150] = 550 * KIB
+    cases.append(case)
+    case.threads.thread.start()
+    case.until(lambda: case.begun == [150])
+    work_bytes = case.ledger.flushes.bytes_held
     case.regions[150].memstore_bytes = 0
-    assert case.due == []
+    case.look_again()
+    assert case.begun == [150], "what is due by itself is enough"
+    assert case.ledger.flushes.bytes_held == work_bytes, "another flush was begun"
 
 
 def test_several_flushes_run_at_once_and_the_next_begins_when_one_is_done(cases: list[Case]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from rowlock_regionserver.errors import DiskFullError, UnknownOutcomeError
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import RowOutcome
+from rowlock_regionserver.wal.log import Log
 
 from tests.unit.host.test_stopping import SEGMENT_BYTES, WAIT_S, Serving
 from tests.unit.wal.log_case import wait_until
@@ -20,11 +21,11 @@ def serving(tmp_path: Path) -> Serving:
     return Serving(tmp_path / "data")
 
 
-def held_put(serving: Serving) -> list[RowOutcome]:
-    """Returns the future outcome of a change of table t for which the log has no space."""
-    serving.fill("log")
+def held_put(serving: Serving, *full: str) -> list[RowOutcome]:
+    """The outcome, when it comes, of a change of table t for which the log has no space. `full`: other folders."""
+    serving.fill("log", *full)
     outcomes = serving.begin_put("t", b"late", b"v" * SEGMENT_BYTES)  # needs a segment of its own
-    wait_until(lambda: serving.server._log.waits_for_space)
+    wait_until(lambda: serving.server.statistics().log.is_full)
     return outcomes
 
 
@@ -55,7 +56,8 @@ def test_a_table_whose_changes_wait_for_space_can_be_removed(
     assert serving.fatal == []
     again = serving.opened(serving.disk.root)
     assert serving.has(again, "u", b"after")
-    assert region.region_id not in again._regions
+    regions = [each for table in again.tables() for each in again.regions_of(table.name)]
+    assert region.region_id not in {each.region_id for each in regions}
     assert again.stop() == []
 
 
@@ -74,7 +76,7 @@ def test_a_table_is_removed_although_its_flush_had_begun_to_wait_for_the_log(
             serving.server.flush("t")
 
     waiting = held_put(serving)
-    monkeypatch.setattr(type(serving.server._log), "waits_for_space", property(waits_for_space))
+    monkeypatch.setattr(Log, "waits_for_space", property(waits_for_space))
     flushing = threading.Thread(target=flush, daemon=True)
     flushing.start()
     assert polled.acquire(timeout=WAIT_S)
@@ -91,19 +93,21 @@ def test_a_table_is_removed_although_its_flush_had_begun_to_wait_for_the_log(
     assert serving.fatal == []
 
 
-def test_a_region_whose_changes_wait_for_space_does_not_hold_up_the_flushes_of_others(serving: Serving) -> None:
-    serving.put("u", b"r")
-    waiting = held_put(serving)
+def test_a_region_whose_changes_wait_for_space_does_not_hold_up_the_flushes_of_others(tmp_path: Path) -> None:
+    serving = Serving(tmp_path / "data", flushes_all=True)
     server = serving.server
+    (t,), (u,) = server.regions_of("t"), server.regions_of("u")
+    serving.fill("regions")
+    serving.put("u", b"r")
+    waiting = held_put(serving, "regions")
     with pytest.raises(DiskFullError, match="no disk space for the log"):
         server.flush("t")
-    (t,), (u,) = server.regions_of("t"), server.regions_of("u")
-    assert server._flusher is not None
-    server._flusher._due = lambda: [t, u]  # type: ignore[method-assign]
-    server._flusher.wake()
+    assert u.memstore_bytes
+    serving.fill("log")
     wait_until(lambda: u.memstore_bytes == 0)
     assert waiting == []
-    assert t.statistics().mvcc.waiters == 1, "only the change's own: the thread that gave up is no waiter"
+    # The change's own: who gave up is not told.
+    wait_until(lambda: t.statistics().mvcc.waiters == 1)
     serving.empty()
     wait_until(lambda: t.memstore_bytes == 0)
     assert not isinstance(waiting[0], Exception)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rowlock_regionserver.catalog.catalog import read_catalog
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import CorruptionError
@@ -16,7 +17,7 @@ from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.recovered import Recovered
 
-from tests.unit.host.stopped_folder import FAMILIES, content_of, killed, newest, opened, put, rows_of
+from tests.unit.host.stopped_folder import FAMILIES, content_of, cut_drop_short, killed, newest, opened, put, rows_of
 from tests.unit.region.conftest import abandon
 
 
@@ -98,7 +99,9 @@ def test_the_newest_catalog_is_missed_after_a_restart_too(folder: Path) -> None:
 def test_a_region_that_the_catalog_has_never_given_shows_that_a_later_one_is_lost(tmp_path: Path) -> None:
     server = opened(tmp_path)
     server.create_table("old", FAMILIES)
-    older = server._catalog.state
+    found = read_catalog(Files(), tmp_path / "catalog")
+    assert found is not None
+    _, older = found
     server.create_table("young", FAMILIES)
     put(server, "young", b"r")
 
@@ -195,8 +198,8 @@ def test_a_create_that_was_cut_short_leaves_nothing(folder: Path) -> None:
 
 def test_a_drop_that_was_cut_short_leaves_nothing(folder: Path) -> None:
     server = opened(folder)
-    server._catalog.commit(server._catalog.state.without_table("old"))
     abandon(server)
+    cut_drop_short(folder, "old")
     assert (folder / "regions" / "1").exists()
     server = opened(folder)
     assert sorted(path.name for path in (folder / "regions").iterdir()) == ["2"]

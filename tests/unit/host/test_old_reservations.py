@@ -6,9 +6,8 @@ What such a server leaves is what one with a clock that far ahead leaves, but fo
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rowlock_regionserver import generations
@@ -54,7 +53,7 @@ def affected(tmp_path: Path, clock: ManualClock, request: pytest.FixtureRequest)
     abandon(engine.server)
     for folder in (tmp_path / "regions").iterdir():
         as_earlier_versions_wrote_it(folder)
-    engine.server = engine._open()
+    engine.server = engine.open()
     yield engine
     engine.server.stop()
     assert not engine.fatal
@@ -164,48 +163,6 @@ def test_a_reservation_of_this_version_is_believed_whatever_the_clock_does(
     engine.server.stop()
 
 
-# ---- calls that meet
-
-
-def as_soon_as_it_has_its_stamp(engine: Engine, monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
-    """Runs a function between the stamp of the next call and its changes, as another thread would."""
-    numbering = engine.region._numbering
-    next_stamp = numbering.next_stamp
-
-    def given() -> int | None:
-        stamp = next_stamp()
-        assert stamp is not None
-        monkeypatch.setattr(numbering, "next_stamp", next_stamp)
-        action()
-        return stamp
-
-    monkeypatch.setattr(numbering, "next_stamp", given)
-
-
-@pytest.mark.parametrize("by", ["a bulk batch", "a call after the clock has come up"])
-def test_a_call_whose_stamp_lies_behind_old_cells_reads_its_rows_whatever_others_do_meanwhile(
-    affected: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, by: str
-) -> None:
-    """A request of many rows uses its stamp for a while. A put behind an old cell would never be seen."""
-    numbering = affected.region._numbering
-    bulk = bulk_batch((b"bulk", b"f", b"q", None, b"v"))
-
-    def interleaved() -> None:
-        if by == "a bulk batch":  # It waits for the gate then.
-            numbering.pass_over_cells()
-        else:
-            clock.advance(20 * HOUR_MS + 1)
-            numbering.next_stamp()
-
-    clock.advance(1)  # A millisecond that gives stamps.
-    as_soon_as_it_has_its_stamp(affected, monkeypatch, interleaved)
-    affected.change(b"old", Put(b"f", b"q", b"new"))
-    assert affected.values(b"old")[b"f:q"] == b"new"
-    affected.bulk(bulk)
-    affected.change(b"old", Put(b"f", b"q", b"newer"))
-    assert affected.values(b"old")[b"f:q"] == b"newer"
-
-
 def test_a_stamp_that_reaches_the_newest_old_cell_is_not_given_to_its_row_again(
     affected: Engine, clock: ManualClock
 ) -> None:
@@ -217,52 +174,3 @@ def test_a_stamp_that_reaches_the_newest_old_cell_is_not_given_to_its_row_again(
     assert after > newest
     assert affected.change(b"old", Put(b"g", b"q", b"2")).timestamp == after, "in the same millisecond"
     assert [cell[3] for cell in affected.cells(b"old", versions=9) if cell[:2] == (b"g", b"q")] == [b"2", b"1"]
-
-
-def test_a_bulk_batch_shares_no_timestamp_with_writes_during_its_wait(
-    affected: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bulk_load = affected.region._bulk_load
-    numbering = affected.region._numbering
-    pass_gate = bulk_load._apply_in_gate
-    clock.advance(1)  # A millisecond that gives stamps.
-    in_flight = numbering.next_stamp()
-    assert in_flight is not None
-    clock.advance(1)
-
-    def interleaved(*arguments: Any, **named: Any) -> Any:  # Any: as the method has them
-        with monkeypatch.context() as patched:
-            patched.setattr(bulk_load, "_apply_in_gate", pass_gate)
-            patched.setattr(numbering, "next_stamp", lambda: in_flight)
-            affected.change(b"old", Put(b"g", b"q", b"in flight"))
-        affected.change(b"old", Put(b"g", b"q", b"while the batch waits"))
-        clock.advance(1)
-        affected.change(b"old", Put(b"g", b"q", b"a millisecond later"))
-        clock.advance(1)
-        return pass_gate(*arguments, **named)
-
-    monkeypatch.setattr(bulk_load, "_apply_in_gate", interleaved)
-    affected.bulk(bulk_batch((b"old", b"g", b"q", None, b"bulk")))
-    values = [cell[3] for cell in affected.cells(b"old", versions=9) if cell[:2] == (b"g", b"q")]
-    assert values == [b"bulk", b"a millisecond later", b"while the batch waits"]
-
-
-def test_a_slow_call_shares_its_timestamp_with_no_other_call(
-    affected: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It shares that of its own millisecond, and is made in the next one, in which another call has begun already."""
-    numbering = affected.region._numbering
-    stamp_later_than = numbering.stamp_later_than
-    clock.advance(1)  # A millisecond that gives stamps.
-    first = affected.change(b"old", Put(b"g", b"q", b"1")).timestamp
-
-    def and_then_another_call(*arguments: Any) -> int:
-        timestamp = stamp_later_than(*arguments)
-        monkeypatch.setattr(numbering, "stamp_later_than", stamp_later_than)
-        clock.advance(1)
-        affected.change(b"another", Put(b"g", b"q", b"v"))
-        return timestamp
-
-    monkeypatch.setattr(numbering, "stamp_later_than", and_then_another_call)
-    assert affected.change(b"old", Put(b"g", b"q", b"slow")).timestamp == first
-    assert affected.change(b"old", Put(b"g", b"q", b"2")).timestamp > first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Put, RowMutation, Selection, WriteOptions
 
-from tests.unit.region.conftest import abandon
+from tests.unit.region.conftest import WAIT_S, abandon
 
 
 class Open:
@@ -54,11 +55,19 @@ def _no_fatal(error: BaseException) -> None:
     raise AssertionError(error)
 
 
-def put(server: RegionServer, row: bytes, family: bytes = b"f", value: bytes = b"v", table: str = "t") -> None:
+def put(
+    server: RegionServer,
+    row: bytes,
+    family: bytes = b"f",
+    value: bytes = b"v",
+    table: str = "t",
+    timestamp: int | None = None,
+) -> None:
     (region,) = server.regions_of(table)
-    mutation = RowMutation(row, (Put(family, b"q", value),))
-    region.mutate([mutation], WriteOptions(Clock().monotonic() + 30), lambda _: None, may_wait=True)
-    server._log.sync()
+    told = threading.Event()
+    mutation = RowMutation(row, (Put(family, b"q", value, timestamp),))
+    region.mutate([mutation], WriteOptions(Clock().monotonic() + WAIT_S), lambda _: told.set(), may_wait=True)
+    assert told.wait(WAIT_S)
 
 
 def cells(server: RegionServer, row: bytes, versions: int = 1, table: str = "t") -> list[bytes]:
@@ -183,11 +192,8 @@ def test_more_versions_are_kept_from_the_alter_on(open_server: Open) -> None:
     server.create_table("t", FAMILIES)
     put(server, b"r", value=b"1")
     server.alter_table("t", set_families=[Family(0, b"f", versions=2)])
-    (region,) = server.regions_of("t")
     for timestamp, value in ((Clock().now_ms() + 1000, b"2"), (Clock().now_ms() + 2000, b"3")):
-        mutation = RowMutation(b"r", (Put(b"f", b"q", value, timestamp),))
-        region.mutate([mutation], WriteOptions(Clock().monotonic() + 30), lambda _: None, may_wait=True)
-    server._log.sync()
+        put(server, b"r", value=value, timestamp=timestamp)
     assert cells(server, b"r", versions=5) == [b"3", b"2"]
 
 

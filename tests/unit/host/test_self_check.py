@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from rowlock_regionserver.cells import Durability, Family
+from rowlock_regionserver.cells import Cell, Durability, Family, ProtectedReadPoints
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host import self_check
-from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.host.self_check import SelfCheck, check
-from rowlock_regionserver.memstore.row_segment import RowSegment
+from rowlock_regionserver.memstore.memstore import Memstore
 from rowlock_regionserver.operations import Put
+from rowlock_regionserver.storefile.block import Block
+from rowlock_regionserver.storefile.cache import BlockCache
 
-from tests.unit.region.conftest import WAIT_S, Engine
+from tests.unit.region.conftest import WAIT_S, Engine, abandon
+
+
+def written(folder: Path) -> Engine:
+    """Row r is in a store file, and row s in memory."""
+    engine = Engine(folder, Config(), Clock(), Files(), Durability.OS)
+    engine.change(b"r", Put(b"f", b"q", b"v"))
+    engine.server.flush("t")
+    engine.change(b"s", Put(b"f", b"q", b"v"))
+    return engine
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = Engine(tmp_path, Config(), Clock(), Files(), Durability.OS)
-    engine.change(b"r", Put(b"f", b"q", b"v"))
-    engine.server.flush("t")
-    engine.change(b"s", Put(b"f", b"q", b"v"))
+    engine = written(tmp_path)
     yield engine
     engine.server.stop()
 
@@ -55,44 +62,51 @@ def write(engine: Engine, number: int) -> None:
         engine.change(b"%d" % (turn % 7), Put(b"g", b"q%d" % number, b"v"))
 
 
-def miscount_ledger(server: RegionServer) -> Callable[[], None]:
-    server.ledger.bytes_held += 1
-    return lambda: setattr(server.ledger, "bytes_held", server.ledger.bytes_held - 1)
+def miscount_ledger(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.server.ledger.bytes_held += 1
 
 
-def miscount_cache(server: RegionServer) -> Callable[[], None]:
-    server._shared.cache.bytes_held += 1
-    return lambda: setattr(server._shared.cache, "bytes_held", server._shared.cache.bytes_held - 1)
+def miscount_cache(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    put = BlockCache.put
+
+    def put_and_miscount(cache: BlockCache, reader: int, number: int, block: Block) -> None:
+        put(cache, reader, number, block)
+        cache.bytes_held += 1
+
+    monkeypatch.setattr(BlockCache, "put", put_and_miscount)
+    assert engine.values(b"r"), "it is in a file"
 
 
-def complete_a_number_twice(server: RegionServer) -> Callable[[], None]:
-    (region,) = server.regions_of("t")
-    completed = region._parts.mvcc._completed
-    completed.add(1)
-    return lambda: completed.discard(1)
+def complete_a_number_twice(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.region._parts.mvcc._completed.add(1)
 
 
-def miscount_cells(server: RegionServer) -> Callable[[], None]:
-    (region,) = server.regions_of("t")
-    segment = region._parts.stores.all()[0].memstore.active
-    assert isinstance(segment, RowSegment)
-    segment._cell_count += 1
-    return lambda: setattr(segment, "_cell_count", segment._cell_count - 1)
+def apply_cells_out_of_order(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply = Memstore.apply
+
+    def apply_reversed(
+        memstore: Memstore, row: bytes, cells: Sequence[Cell], protected_read_points: Callable[[], ProtectedReadPoints]
+    ) -> int:
+        return apply(memstore, row, cells[::-1], protected_read_points)
+
+    monkeypatch.setattr(Memstore, "apply", apply_reversed)
+    engine.change(b"t", Put(b"f", b"p", b"v"), Put(b"f", b"q", b"v"))
 
 
-def miscount_the_log(server: RegionServer) -> Callable[[], None]:
-    touched = server._log._pending._touched
+def miscount_the_log(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    touched = engine.server._log._pending._touched
     ((region_id, last),) = touched.items()
     touched[region_id] = last + 1
-    return lambda: touched.update({region_id: last})
 
 
 @pytest.mark.parametrize(
-    "spoil", [miscount_ledger, miscount_cache, complete_a_number_twice, miscount_cells, miscount_the_log]
+    "spoil", [miscount_ledger, miscount_cache, complete_a_number_twice, apply_cells_out_of_order, miscount_the_log]
 )
-def test_a_broken_invariant_is_found(engine: Engine, spoil: Callable[[RegionServer], Callable[[], None]]) -> None:
+def test_a_broken_invariant_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Engine, pytest.MonkeyPatch], None]
+) -> None:
+    engine = written(tmp_path)
     check(engine.server)
-    mend = spoil(engine.server)
     found = threading.Event()
     breaches: list[BaseException] = []
 
@@ -102,8 +116,8 @@ def test_a_broken_invariant_is_found(engine: Engine, spoil: Callable[[RegionServ
 
     checking = SelfCheck(engine.server, note)
     checking.start()
+    spoil(engine, monkeypatch)
     assert found.wait(WAIT_S)
     checking.stop()
-    mend()
     assert [type(error) for error in breaches] == [AssertionError]
-    check(engine.server)
+    abandon(engine.server)

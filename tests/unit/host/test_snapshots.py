@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from rowlock_regionserver.cells import Durability, Family, ReadPoint
+from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
@@ -26,7 +26,8 @@ from rowlock_regionserver.errors import (
 )
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
-from rowlock_regionserver.host.snapshots import Snapshots
+from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
+from rowlock_regionserver.memstore.row_segment import CELL_BYTES
 from rowlock_regionserver.operations import (
     ColumnSelector,
     Delete,
@@ -37,9 +38,9 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
-from rowlock_regionserver.region.region import Region
 
 from tests.unit.region.conftest import WAIT_S, Engine, HeldFiles
+from tests.unit.region.lone_region import REGION_ID, LoneRegion, Step
 
 Cells = list[tuple[bytes, bytes, bytes, int, bytes]]
 
@@ -55,9 +56,20 @@ CONFIG = Config(
 )
 
 
+class LookedAtClock(ManualClock):
+    """Counts how often the thread that ends snapshots looks at it: at least once whenever it wakes."""
+
+    look_count = 0
+
+    def monotonic(self) -> float:
+        if threading.current_thread().name == "snapshots":
+            self.look_count += 1
+        return super().monotonic()
+
+
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
+def clock() -> LookedAtClock:
+    return LookedAtClock()
 
 
 @pytest.fixture
@@ -149,57 +161,56 @@ def test_an_altered_table_is_read_as_it_is_now(held: Engine) -> None:
 # ---- how it is made
 
 
-def test_it_waits_for_writes_that_are_under_way_and_keeps_new_ones_out(held: Engine) -> None:
-    gate = held.region._parts.gate
-    gate.enter(held.clock.monotonic() + WAIT_S)  # as a write does
-    with ThreadPoolExecutor(1) as pool:
-        making = pool.submit(make, held.server)
+@contextlib.contextmanager
+def making(lone: LoneRegion, snapshots: Snapshots | None = None, threads: int = 1) -> Iterator[Future[Snapshot]]:
+    """A snapshot of a region whose gate is held, in other threads: it waits for the gate, or is made already."""
+    snapshots = snapshots or Snapshots(CONFIG, lone.clock)
+    waiting = lone.parts.gate.statistics().exclusive_waiting
+    with ThreadPoolExecutor(threads) as pool:
+        calls = [pool.submit(snapshots.make, ID, lambda: [lone.region]) for _ in range(threads)]
+        wait_until(lambda: calls[0].done() or lone.parts.gate.statistics().exclusive_waiting > waiting)
+        yield calls[0]
+        assert len({call.result(WAIT_S) for call in calls if not call.exception(WAIT_S)}) <= 1
+    snapshots.stop()
 
-        def is_waiting() -> bool:
-            if making.done() or not gate.try_enter():
-                return True
-            gate.leave()
-            return False
 
-        wait_until(is_waiting)
-        is_made = making.done()
+def test_it_waits_for_writes_that_are_under_way_and_keeps_new_ones_out(lone: LoneRegion) -> None:
+    gate = lone.parts.gate
+    assert gate.try_enter()  # as a write does
+    with making(lone) as made:
+        is_made, lets_in = made.done(), gate.try_enter()
         gate.leave()
-        making.result(WAIT_S)
+        made.result(WAIT_S)
     assert not is_made
+    assert not lets_in
 
 
-def test_no_write_begins_between_the_read_points_of_two_regions(held: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    held.server.create_table("u", [Family(0, b"f")])
-    (other,) = held.server.regions_of("u")
-    regions = [held.region, other]
+def test_no_write_begins_between_the_read_points_of_two_regions(tmp_path: Path) -> None:
+    regions = []
+    for region_id in (7, 8):
+        (tmp_path / str(region_id)).mkdir()
+        regions.append(LoneRegion(tmp_path / str(region_id), region_id=region_id))
     let_in: list[bool] = []
-
-    def watched(region: Region) -> Callable[[], ReadPoint]:
-        def open_read_point() -> ReadPoint:
-            let_in.extend(each._parts.gate.try_enter() for each in regions)
-            return Region.open_read_point(region)
-
-        return open_read_point
-
-    for region in regions:
-        monkeypatch.setattr(region, "open_read_point", watched(region))
-    snapshot = held.server.snapshots.make(ID, lambda: regions)
-    assert [region_id for region_id, _ in snapshot.read_points] == [region.region_id for region in regions]
+    for each in regions:
+        each.steps.at_each(Step.READ_POINT, lambda: let_in.extend(region.parts.gate.try_enter() for region in regions))
+    snapshots = Snapshots(CONFIG, Clock())
+    snapshot = snapshots.make(ID, lambda: [each.region for each in regions])
+    assert [region_id for region_id, _ in snapshot.read_points] == [7, 8]
     assert let_in == [False] * 4
-    assert all(region._parts.gate.try_enter() for region in regions)
-    for region in regions:
-        region._parts.gate.leave()
+    assert all(each.parts.gate.try_enter() for each in regions)
+    snapshots.stop()
+    for each in regions:
+        each.parts.gate.leave()
+        each.stop()
 
 
-def test_a_gate_that_is_not_left_in_time_changes_nothing(tmp_path: Path) -> None:
-    engine = Engine(tmp_path, Config(row_lock_wait_ms=0), Clock(), Files(), Durability.OS)
-    gate = engine.region._parts.gate
-    gate.enter(time.monotonic() + WAIT_S)
+def test_a_gate_that_is_not_left_in_time_changes_nothing(lone: LoneRegion) -> None:
+    snapshots = Snapshots(Config(row_lock_wait_ms=0), lone.clock)
+    assert lone.parts.gate.try_enter()
     with pytest.raises(DeadlineError):
-        make(engine.server)
-    gate.leave()
-    assert engine.server.statistics().snapshots.open_count == 0
-    engine.server.stop()
+        snapshots.make(ID, lambda: [lone.region])
+    lone.parts.gate.leave()
+    assert snapshots.statistics().open_count == 0
 
 
 def test_a_repeated_call_makes_no_second_one(held: Engine, clock: ManualClock) -> None:
@@ -216,17 +227,13 @@ def test_a_repeated_call_makes_no_second_one(held: Engine, clock: ManualClock) -
         make(held.server, table="u")
 
 
-def test_calls_at_the_same_time_make_one(held: Engine) -> None:
-    gate = held.region._parts.gate
-    gate.enter(held.clock.monotonic() + WAIT_S)
-    with ThreadPoolExecutor(3) as pool:
-        making = [pool.submit(held.server.make_snapshot, "t", ID, 0, "") for _ in range(3)]
-        wait_until(lambda: len(held.server.snapshots._making) == 1)
-        gate.leave()
-        made = [each.result(WAIT_S) for each in making]
-    assert made[0] == made[1] == made[2]
-    assert held.server.statistics().snapshots.made_count == 1
-    assert held.region.statistics().mvcc.registered_readers == 1
+def test_calls_at_the_same_time_make_one(lone: LoneRegion) -> None:
+    snapshots = Snapshots(CONFIG, lone.clock)
+    assert lone.parts.gate.try_enter()
+    with making(lone, snapshots, threads=3) as made:
+        lone.parts.gate.leave()
+        made.result(WAIT_S)
+    assert snapshots.statistics().made_count == 1
 
 
 def test_there_is_a_bound_for_open_ones(held: Engine) -> None:
@@ -283,17 +290,15 @@ def test_an_end_that_comes_before_the_snapshot_holds(held: Engine) -> None:
     assert held.server.statistics().snapshots.open_count == 0
 
 
-def test_an_end_that_comes_while_it_is_made_holds(held: Engine) -> None:
-    gate = held.region._parts.gate
-    gate.enter(held.clock.monotonic() + WAIT_S)
-    with ThreadPoolExecutor(1) as pool:
-        making = pool.submit(make, held.server)
-        wait_until(lambda: held.server.snapshots._making == {ID})
-        held.server.snapshots.end(ID)
-        gate.leave()
+def test_an_end_that_comes_while_it_is_made_holds(lone: LoneRegion) -> None:
+    snapshots = Snapshots(CONFIG, lone.clock)
+    assert lone.parts.gate.try_enter()
+    with making(lone, snapshots) as made:
+        snapshots.end(ID)
+        lone.parts.gate.leave()
         with pytest.raises(SnapshotEndedError):
-            making.result(WAIT_S)
-    assert held.region.statistics().mvcc.registered_readers == 0
+            made.result(WAIT_S)
+    assert lone.parts.mvcc.statistics().registered_readers == 0
 
 
 def test_the_oldest_ids_are_forgotten_beyond_a_bound(held: Engine) -> None:
@@ -377,8 +382,8 @@ def test_a_scan_that_has_begun_goes_on_when_it_ends(held: Engine) -> None:
     assert held.region.statistics().mvcc.registered_readers == 0
 
 
-def test_the_thread_ends_unused_snapshots(held: Engine, clock: ManualClock) -> None:
-    """The thread waits by the machine's clock, and then reads this one."""
+def test_the_thread_ends_unused_snapshots(held: Engine, clock: LookedAtClock) -> None:
+    """It waits by the machine's clock, and looks at this one when it has."""
     snapshots = held.server.snapshots
     make(held.server, lease_ms=HOUR_MS)
     make(held.server, OTHER_ID, lease_ms=1)  # sooner than the thread's next check
@@ -390,8 +395,9 @@ def test_the_thread_ends_unused_snapshots(held: Engine, clock: ManualClock) -> N
     make(held.server, b"held by a scan..", lease_ms=1)
     with held.server.region_at(held.region.region_id, b"held by a scan..").scan(ScanPlan()):
         clock.advance(1)
+        look_count = clock.look_count
         snapshots.renew(b"held by a scan..")
-        wait_until(lambda: math.isinf(snapshots._thread_wakes_at))
+        wait_until(lambda: clock.look_count > look_count)
     clock.advance(1)
     wait_until(lambda: snapshots.statistics().open_count == 0)
     assert snapshots.statistics().expired_count == 2
@@ -410,8 +416,7 @@ def test_a_counter_stays_short_while_a_snapshot_is_held(held: Engine) -> None:
     make(held.server)
     for number in range(1000):
         held.change(b"r", Put(b"f", b"q", b"%d" % number))
-    active = held.region._parts.stores.view[1][1][0]
-    assert len(active.row_cells(b"r")) < 200
+    assert held.region.memstore_bytes < 200 * (CELL_BYTES + 10)
     assert held.server.flush("t").cell_count == 2
     assert [cell[4] for cell in seen(held)] == [b"old"]
     assert held.values(b"r") == {b"f:q": b"999"}
@@ -454,23 +459,28 @@ def test_a_region_that_went_before_it_was_made_is_to_be_looked_up_again(held: En
         held.server.region_at(gone, OTHER_ID)
 
 
-def test_a_table_that_goes_while_its_snapshot_is_made_leaves_none(held: Engine) -> None:
-    region = held.region
-    gate = region._parts.gate
-    gate.enter(held.clock.monotonic() + WAIT_S)
-    with ThreadPoolExecutor(2) as pool:
-        dropping = pool.submit(held.server.drop_table, "t")
-        wait_until(lambda: held.server.tables() == [])
-        making = pool.submit(held.server.snapshots.make, ID, lambda: [region])
-        wait_until(lambda: making.done() or ID in held.server.snapshots._making)
+def test_a_table_that_goes_while_its_snapshot_is_made_leaves_none(tmp_path: Path) -> None:
+    lone = LoneRegion(tmp_path)
+    snapshots = Snapshots(CONFIG, lone.clock)
+    gate = lone.parts.gate
+
+    def drop() -> None:
+        lone.region.close_for_removal()
+        snapshots.end_those_of([REGION_ID], "its table was dropped")
+
+    assert gate.try_enter()
+    with making(lone, snapshots) as made, ThreadPoolExecutor(1) as pool:
+        dropping = pool.submit(drop)
+        wait_until(lambda: dropping.done() or gate.statistics().exclusive_waiting == 2)
         gate.leave()
         dropping.result(WAIT_S)
-        # The thread that had the gate first.
-        failure = making.exception(WAIT_S)
+        # Whichever of the two had the gate first.
+        failure = made.exception(WAIT_S)
+        statistics = snapshots.statistics()
     assert failure is None or isinstance(failure, NotServingRegionError)
-    statistics = held.server.statistics().snapshots
     assert (statistics.open_count, statistics.remembered_count) == (0, 0 if failure else 1)
-    assert region.statistics().mvcc.registered_readers == 0
+    assert lone.parts.mvcc.statistics().registered_readers == 0
+    lone.log.close()
 
 
 def test_stopping_ends_all_and_makes_no_more(held: Engine) -> None:

@@ -16,7 +16,6 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.host.stopping import Unflushed, unflushed_text
 from rowlock_regionserver.operations import Put, RowMutation, RowOutcome, Selection, WriteOptions
-from rowlock_regionserver.wal.preallocated import PreallocatedSegment
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
 from tests.unit.wal.log_case import wait_until
@@ -28,7 +27,9 @@ SEGMENT_BYTES = 1 << 16
 class Serving:
     """A server with a small log on a disk that can be filled."""
 
-    def __init__(self, root: Path, durability: Durability = Durability.FSYNC) -> None:
+    def __init__(self, root: Path, durability: Durability = Durability.FSYNC, *, flushes_all: bool = False) -> None:
+        """`flushes_all`: the flush threads flush whatever is in memory."""
+        self._memstore_flush_bytes = 1 if flushes_all else Config().memstore_flush_bytes
         self.disk = SimulatedFiles(root)
         self.fatal: list[BaseException] = []
         self.server = self.opened(root)
@@ -36,7 +37,9 @@ class Serving:
             self.server.create_table(name, [Family(0, b"f")], durability)
 
     def opened(self, folder: Path) -> RegionServer:
-        config = Config(log_segment_bytes=SEGMENT_BYTES, disk_free_bytes_min=0)
+        config = Config(
+            log_segment_bytes=SEGMENT_BYTES, disk_free_bytes_min=0, memstore_flush_bytes=self._memstore_flush_bytes
+        )
         return RegionServer.open(folder, config, Clock(), self.disk, self.fatal.append)
 
     def fill(self, *folders: str) -> None:
@@ -103,16 +106,14 @@ def test_regions_that_a_stop_can_not_flush_are_reported_and_stay_in_the_log(serv
 
 
 @pytest.mark.parametrize("is_flushing", [False, True])
-def test_a_stop_does_not_wait_for_a_log_segment(serving: Serving, *, is_flushing: bool) -> None:
+def test_a_stop_does_not_wait_for_a_log_segment(tmp_path: Path, *, is_flushing: bool) -> None:
+    serving = Serving(tmp_path / "data", flushes_all=is_flushing)
     serving.put("t", b"r")
     serving.put("u", b"r")
     serving.fill("log")
     waiting = serving.begin_put("t", b"late", b"v" * SEGMENT_BYTES)  # needs a segment of its own
     wait_until(lambda: serving.server.statistics().log.is_full)
     if is_flushing:  # The flush thread waits until that is published.
-        assert serving.server._flusher is not None
-        serving.server._flusher._due = lambda: serving.server.regions_of("t")  # type: ignore[method-assign]
-        serving.server._flusher.wake()
         (region,) = serving.server.regions_of("t")
         wait_until(lambda: region.segment_count == 1)
     assert waiting == []
@@ -146,18 +147,8 @@ def test_writes_that_were_answered_before_their_sync_survive_a_stop_without_spac
     assert serving.fatal == []
 
 
-def test_a_stop_waits_for_a_segment_that_is_only_not_ready_yet(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    may_go_on, in_allocation, looked_again = threading.Event(), threading.Event(), threading.Event()
-    check = PreallocatedSegment._check
-
-    def watched(preallocated: PreallocatedSegment) -> None:
-        check(preallocated)  # Raises if the writer is to give up.
-        if preallocated._is_stopping:
-            looked_again.set()
-
-    monkeypatch.setattr(PreallocatedSegment, "_check", watched)
+def test_a_stop_waits_for_a_segment_that_is_only_not_ready_yet(serving: Serving) -> None:
+    may_go_on, in_allocation = threading.Event(), threading.Event()
 
     def hold(call: Call) -> None:
         if call.name == "allocate":
@@ -167,10 +158,13 @@ def test_a_stop_waits_for_a_segment_that_is_only_not_ready_yet(
     serving.disk.before_call = hold
     waiting = serving.begin_put("t", b"r", b"v" * SEGMENT_BYTES)
     assert in_allocation.wait(WAIT_S)
-    serving.server.stop_waiting_for_space()
-    assert looked_again.wait(WAIT_S)
+    left: list[Unflushed] = []
+    stopping = threading.Thread(target=lambda: left.extend(serving.stop()), daemon=True)
+    stopping.start()
+    stopping.join(0.2)  # Long enough for a log that gives up.
     may_go_on.set()
-    assert serving.stop() == []
+    stopping.join(WAIT_S)
+    assert left == []
     assert not isinstance(waiting[0], Exception)
     assert serving.fatal == []
 

@@ -13,11 +13,13 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import DiskFullError, StoppingError, TooManyOpenFilesError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
+from rowlock_regionserver.operations import Put, RowMutation, WriteOptions
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.wal.log import Log
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
 from tests.unit.host.stopped_folder import CONFIG, FAMILIES, opened, put
+from tests.unit.region.conftest import WAIT_S
 
 OPERATIONS: Mapping[str, Callable[[RegionServer], object]] = {
     "create": lambda server: server.create_table("u", FAMILIES),
@@ -52,6 +54,15 @@ class Serving:
             if call.name == "rename" and call.path.parent.name == "catalog":
                 committed.append(call)
             if committed and call.name == call_name and folder in call.path.relative_to(self.disk.root).parts:
+                raise OSError(error_number, os.strerror(error_number), str(call.path))
+
+        self.disk.before_call = fail
+
+    def fail_in(self, folder: str, error_number: int) -> None:
+        """From now on all calls fail in this folder."""
+
+        def fail(call: Call) -> None:
+            if folder in call.path.relative_to(self.disk.root).parts:
                 raise OSError(error_number, os.strerror(error_number), str(call.path))
 
         self.disk.before_call = fail
@@ -130,7 +141,11 @@ def test_whatever_fails_just_after_the_commit_leaves_the_outcome_unknown_and_end
 def test_a_log_that_has_failed_before_the_commit_leaves_it_undone_or_unknown(
     serving: Serving, tmp_path: Path, operation: str
 ) -> None:
-    serving.server._log._pending.fail(OSError(errno.EIO, "the log failed, and no caller knows yet"))
+    serving.fail_in("log", errno.EIO)
+    (region,) = serving.server.regions_of("t")
+    mutation = RowMutation(b"s", (Put(b"f", b"q", b"v"),))
+    # Its record fails, and nobody knows yet.
+    region.mutate([mutation], WriteOptions(Clock().monotonic() + WAIT_S), lambda _: None, may_wait=True)
     try:
         OPERATIONS[operation](serving.server)
     except UnknownOutcomeError:

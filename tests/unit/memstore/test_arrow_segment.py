@@ -10,6 +10,7 @@ from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 
 from tests.seeds import drawn_seed
+from tests.unit.memstore.invariants import check_batch
 
 
 def _row(number: int, cell_count: int) -> list[Cell]:
@@ -32,7 +33,7 @@ def test_a_bulk_batch_is_read_row_by_row(segment: ArrowSegment) -> None:
     assert (segment.write_number_min, segment.write_number_max) == (7, 7)
     assert segment.is_row_in_memory(b"anything")
     assert segment.bytes_held >= sum(len(cell[4]) for cells in ROWS.values() for cell in cells)
-    segment._check()
+    check_batch(segment)
 
 
 def test_an_empty_batch_has_nothing() -> None:
@@ -42,7 +43,7 @@ def test_an_empty_batch_has_nothing() -> None:
         chunk = segment.read_rows(b"", b"", 100, reverse=reverse)
         assert (chunk.table.num_rows, chunk.frontier) == (0, None)
     assert (segment.write_number_min, segment.write_number_max, segment.row_count) == (NEWEST, 0, 0)
-    segment._check()
+    check_batch(segment)
 
 
 def test_a_batch_of_several_chunks_and_a_slice_of_one_read_alike() -> None:
@@ -100,8 +101,3 @@ def test_all_cells_are_read_in_slices_of_whole_rows(segment: ArrowSegment) -> No
 def test_a_table_of_another_schema_is_refused() -> None:
     with pytest.raises(AssertionError, match="not a table of cells"):
         ArrowSegment(empty_cells().drop_columns(["kind"]))
-
-
-def test_the_check_finds_cells_out_of_order() -> None:
-    with pytest.raises(AssertionError, match="out of order"):
-        ArrowSegment(cells_table([b"b", b"a"], [_row(1, 1), _row(1, 1)]))._check()

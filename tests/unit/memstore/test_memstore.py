@@ -6,6 +6,8 @@ from rowlock_regionserver.cells import NEWEST, Cell, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.memstore import Memstore, MemstoreStatistics
 
+from tests.unit.memstore.invariants import check_memstore
+
 
 def _apply(memstore: Memstore, row: bytes, write_number: int) -> int:
     cells: list[Cell] = [(b"q", -1, -write_number, 0, b"v")]
@@ -24,7 +26,7 @@ def test_a_new_memstore_is_one_empty_active_segment() -> None:
     memstore = Memstore(1)
     assert memstore.sources() == (memstore.active,)
     assert memstore.statistics() == MemstoreStatistics(segment_count=1, row_count=0, cell_count=0, bytes_held=0)
-    memstore._check()
+    check_memstore(memstore)
 
 
 def test_writes_go_to_the_new_segment_after_a_switch_and_all_is_read() -> None:
@@ -36,7 +38,7 @@ def test_writes_go_to_the_new_segment_after_a_switch_and_all_is_read() -> None:
     assert sealed == (before,)
     assert memstore.sources() == (memstore.active, before)
     assert _write_numbers(memstore, b"r") == [2, 1]
-    memstore._check()
+    check_memstore(memstore)
 
 
 def test_a_switch_returns_all_unflushed_segments_newest_first() -> None:
@@ -48,7 +50,7 @@ def test_a_switch_returns_all_unflushed_segments_newest_first() -> None:
     _apply(memstore, b"r", 3)
     active = memstore.active
     assert memstore.switch() == (active, bulk, first)
-    memstore._check()
+    check_memstore(memstore)
 
 
 def test_a_switch_drops_an_empty_active_segment() -> None:
@@ -71,7 +73,7 @@ def test_a_flush_drops_what_it_wrote_and_nothing_that_came_since() -> None:
     assert memstore.sources() == (memstore.active, later)
     assert _write_numbers(memstore, b"r") == [4, 3]
     assert sum(len(source.row_cells(b"r")) for source in view) == 4, "an open view keeps what was dropped"
-    memstore._check()
+    check_memstore(memstore)
 
 
 def test_only_sealed_segments_that_are_held_can_be_dropped() -> None:
@@ -126,4 +128,4 @@ def test_a_memstore_that_recovers_can_be_flushed_meanwhile_and_read_afterwards()
     memstore.switch()
     _apply(memstore, b"e", 3)
     assert memstore.active.read_rows(b"", b"", 1000).table.num_rows == 1
-    memstore._check()
+    check_memstore(memstore)

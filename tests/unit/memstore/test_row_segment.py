@@ -18,6 +18,8 @@ from rowlock_regionserver.cells import (
 )
 from rowlock_regionserver.memstore.row_segment import RowSegment
 
+from tests.unit.memstore.invariants import check_rows
+
 
 def _put(qualifier: bytes, timestamp: int, write_number: int, value: bytes = b"v") -> Cell:
     return (qualifier, -timestamp, -write_number, 0, value)
@@ -84,7 +86,7 @@ def test_cells_of_several_writes_are_one_sorted_row() -> None:
         _put(b"d", 5, 1),
     ]
     assert (segment.write_number_min, segment.write_number_max, segment.cell_count) == (1, 3, 7)
-    segment._check()
+    check_rows(segment)
 
 
 def test_few_cells_come_sorted_into_a_long_row() -> None:
@@ -92,7 +94,7 @@ def test_few_cells_come_sorted_into_a_long_row() -> None:
     segment.apply(b"r", [_put(b"%03d" % place, 1, 1) for place in range(0, 200, 2)], _nothing_published)
     segment.apply(b"r", [_put(b"%03d" % place, 1, 2) for place in (1, 99, 201)], _nothing_published)
     assert [cell[0] for cell in segment.row_cells(b"r")][-2:] == [b"198", b"201"]
-    segment._check()
+    check_rows(segment)
 
 
 def test_an_empty_segment_has_nothing() -> None:
@@ -101,7 +103,7 @@ def test_an_empty_segment_has_nothing() -> None:
     assert (segment.write_number_min, segment.write_number_max) == (NEWEST, 0)
     chunk = segment.read_rows(b"", b"", 100)
     assert (chunk.table.num_rows, chunk.frontier, chunk.has_tombstones, chunk.has_versions) == (0, None, False, False)
-    segment._check()
+    check_rows(segment)
 
 
 def test_what_a_reader_got_does_not_change_with_later_writes(segment: RowSegment) -> None:
@@ -175,7 +177,7 @@ def test_rows_that_come_in_any_order_in_recovery_are_sorted_at_its_end() -> None
     assert _names(segment, b"", b"", 1000) == [[b"r1", b"r2", b"r3", b"r4", b"r5"]]
     segment.apply(b"r0", [_put(b"q", 1, 6)], _nothing_published)
     assert _names(segment, b"", b"r2", 1000) == [[b"r0", b"r1"]]
-    segment._check()
+    check_rows(segment)
 
 
 def test_cells_that_come_in_any_order_in_recovery_are_sorted_before_pruning_and_at_its_end() -> None:
@@ -184,7 +186,7 @@ def test_cells_that_come_in_any_order_in_recovery_are_sorted_before_pruning_and_
     for cell in arrived:
         segment.apply(b"r", [cell], _published_up_to(-cell[2]))
     segment.recovered()
-    segment._check()
+    check_rows(segment)
     assert segment.statistics().pruned_cell_count > 0
     for qualifier in (b"q0", b"q1"):
         newest = sorted(cell for cell in arrived if cell[0] == qualifier)[:2]
@@ -213,7 +215,7 @@ def test_a_counter_stays_short_however_often_it_is_written() -> None:
     assert most_bytes < 4000
     assert segment.row_cells(b"r")[0] == _put(b"counter", 5000, 5000)
     assert segment.statistics().pruned_cell_count == 5000 - segment.cell_count
-    segment._check()
+    check_rows(segment)
 
 
 def test_growth_and_pruning_add_up_to_the_bytes_held() -> None:
@@ -224,7 +226,7 @@ def test_growth_and_pruning_add_up_to_the_bytes_held() -> None:
     ]
     assert sum(growths) == segment.bytes_held
     assert min(growths) < 0
-    segment._check()
+    check_rows(segment)
 
 
 def test_what_a_registered_read_point_needs_is_not_pruned() -> None:
@@ -234,7 +236,7 @@ def test_what_a_registered_read_point_needs_is_not_pruned() -> None:
     numbers = {-cell[2] for cell in segment.row_cells(b"r")}
     assert {10, *range(11, 100)} <= numbers
     assert len(numbers) < 99
-    segment._check()
+    check_rows(segment)
 
 
 def test_a_counter_stays_short_while_an_old_read_point_is_registered() -> None:
@@ -247,7 +249,7 @@ def test_a_counter_stays_short_while_an_old_read_point_is_registered() -> None:
     assert {10, 20, 21, 22, 23, 24, 25, 1000} <= numbers
     assert not numbers & {*range(1, 10), *range(11, 20), *range(26, 900)}
     assert len(numbers) < 40
-    segment._check()
+    check_rows(segment)
 
 
 def test_a_row_that_cannot_be_pruned_is_tried_again_only_when_it_has_doubled() -> None:
@@ -274,7 +276,7 @@ def test_a_column_that_a_tombstone_touches_is_pruned_of_what_came_after_it(kind:
     cells = segment.row_cells(b"r")
     assert cells[:2] == [tombstone, _put(b"q", 49, 49)]
     assert len(cells) < 20
-    segment._check()
+    check_rows(segment)
 
 
 @pytest.mark.parametrize("kind", [DELETE_VERSION, DELETE_COLUMN, DELETE_FAMILY])
@@ -285,7 +287,7 @@ def test_what_came_before_a_tombstone_is_not_pruned(kind: int) -> None:
     for cell in sorted(cells, key=lambda cell: -cell[2]):
         segment.apply(b"r", [cell], _everything_published)
     assert segment.row_cells(b"r") == sorted(cells)
-    segment._check()
+    check_rows(segment)
 
 
 # ---- memory
@@ -376,20 +378,45 @@ def test_readers_concurrent_with_writers_see_every_row_exactly_once() -> None:
     assert not any(thread.is_alive() for thread in readers + writers)
     assert failures == []
     assert segment.row_count == 6000
-    segment._check()
+    check_rows(segment)
+
+
+class HeldRow(bytes):
+    """Holds up the thread that looks for it among other rows."""
+
+    is_reached = threading.Event()
+    may_go_on = threading.Event()
+
+    def __lt__(self, other: bytes) -> bool:
+        self._stop()
+        return super().__lt__(other)
+
+    def __gt__(self, other: bytes) -> bool:
+        self._stop()
+        return super().__gt__(other)
+
+    def _stop(self) -> None:
+        self.is_reached.set()
+        assert self.may_go_on.wait(300)
 
 
 def test_readers_of_a_sealed_segment_take_no_lock(segment: RowSegment) -> None:
     segment.apply(b"a", [_put(b"q", 1, 1)], _nothing_published)
     segment.seal()
     read: list[object] = []
-    with segment._lock:  # As a flush holds it while it copies rows.
-        reader = threading.Thread(
-            target=lambda: read.extend([segment.row_cells(b"a"), segment.columns_cells(b"a", (b"q",))]), daemon=True
-        )
-        reader.start()
-        reader.join(60)
-        assert not reader.is_alive()
+    # As a flush holds the segment while it copies rows.
+    flush = threading.Thread(target=segment.read_rows, args=(HeldRow(b"a"), b"", 100))
+    reader = threading.Thread(
+        target=lambda: read.extend([segment.row_cells(b"a"), segment.columns_cells(b"a", (b"q",))]), daemon=True
+    )
+    flush.start()
+    assert HeldRow.is_reached.wait(300)
+    reader.start()
+    reader.join(60)
+    is_waiting = reader.is_alive()
+    HeldRow.may_go_on.set()
+    flush.join(300)
+    assert not is_waiting
     assert read == [[_put(b"q", 1, 1)]] * 2
 
 

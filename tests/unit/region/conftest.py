@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,33 +11,22 @@ import pytest
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
-from rowlock_regionserver.operations import (
-    AnswerCell,
-    Change,
-    Condition,
-    RequestId,
-    RowMutation,
-    RowOutcome,
-    RowResult,
-    ScanPlan,
-    Selection,
-    WriteOptions,
-)
-from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
 from rowlock_regionserver.region.region import Region
 
-WAIT_S = 120.0
+from .lone_region import LoneRegion
+from .region_calls import WAIT_S as WAIT_S
+from .region_calls import RegionCalls
 
 
 def abandon(server: RegionServer) -> None:
-    """Ends a server as a kill would, except for its threads: nothing is flushed. It must not be used afterwards."""
-    assert server._flusher is not None
-    server._flusher.stop()
+    """Ends a server as a kill would, but for its threads: nothing is flushed. It is not used any more."""
+    flusher, log = server._flusher, server._log
+    assert flusher is not None
+    flusher.stop()
     server.snapshots.stop()
-    server._log.close()
+    log.close()
 
 
 class HeldFiles(Files):
@@ -55,8 +44,8 @@ class HeldFiles(Files):
         super().fdatasync(descriptor)
 
 
-class Engine:
-    """One table `t` with families f (1 version) and g (3 versions), and shortcuts to use it."""
+class Engine(RegionCalls):
+    """One table `t` with families f (1 version) and g (3 versions), and short ways to use it."""
 
     def __init__(self, folder: Path, config: Config, clock: Clock, files: Files, durability: Durability) -> None:
         self.folder = folder
@@ -64,11 +53,11 @@ class Engine:
         self.clock = clock
         self.files = files
         self.fatal: list[BaseException] = []
-        self.server = self._open()
+        self.server = self.open()
         families = [Family(0, b"f"), Family(0, b"g", versions=3)]
         self.server.create_table("t", families, durability)
 
-    def _open(self) -> RegionServer:
+    def open(self) -> RegionServer:
         return RegionServer.open(self.folder, self.config, self.clock, self.files, self.fatal.append)
 
     @property
@@ -79,69 +68,12 @@ class Engine:
     def restart(self) -> None:
         """Stops cleanly, which flushes, and opens again."""
         self.server.stop()
-        self.server = self._open()
+        self.server = self.open()
 
     def crash(self) -> None:
         """Ends as a kill would and opens again: only the log can restore what was in memory."""
         abandon(self.server)
-        self.server = self._open()
-
-    def mutate(self, *mutations: RowMutation, durability: Durability | None = None) -> list[RowOutcome]:
-        """Returns the outcomes, when they are published."""
-        outcomes: list[RowOutcome] = []
-        told = threading.Event()
-
-        def done(them: list[RowOutcome]) -> None:
-            outcomes.extend(them)
-            told.set()
-
-        options = WriteOptions(self.clock.monotonic() + WAIT_S, durability)
-        assert self.region.mutate(mutations, options, done, may_wait=True)
-        assert told.wait(WAIT_S)
-        return outcomes
-
-    def change(
-        self,
-        row: bytes,
-        *changes: Change,
-        condition: Condition | None = None,
-        otherwise: Sequence[Change] = (),
-        request: RequestId | None = None,
-    ) -> RowResult:
-        """Returns the result of one row's mutation, or raises its error."""
-        (outcome,) = self.mutate(RowMutation(row, changes, condition, tuple(otherwise), request))
-        if isinstance(outcome, RegionServerError):
-            raise outcome
-        return outcome
-
-    def bulk(
-        self, batch: pa.Table, request: RequestId | None = None, durability: Durability | None = None
-    ) -> BulkOutcome:
-        """Returns the outcome of a bulk batch, when it is published."""
-        outcomes: list[BulkOutcome] = []
-        told = threading.Event()
-
-        def done(outcome: BulkOutcome) -> None:
-            outcomes.append(outcome)
-            told.set()
-
-        self.region.bulk_put(batch, request, WriteOptions(self.clock.monotonic() + WAIT_S, durability), done)
-        assert told.wait(WAIT_S)
-        return outcomes[0]
-
-    def cells(self, row: bytes, versions: int = 1) -> list[AnswerCell]:
-        answer = self.region.get([row], Selection(versions=versions), may_wait=True)
-        assert answer is not None
-        return list(answer[0])
-
-    def values(self, row: bytes) -> dict[bytes, bytes]:
-        """Returns the newest values by `family:qualifier`."""
-        return {family + b":" + qualifier: value for family, qualifier, _, value in self.cells(row)}
-
-    def scan(self, plan: ScanPlan | None = None) -> list[tuple[bytes, bytes, bytes, int, bytes]]:
-        """Returns the (row, family, qualifier, timestamp, value) of a scan."""
-        with self.region.scan(plan or ScanPlan()) as (_, answers):
-            return [tuple(cell.values()) for answer in answers for cell in answer.table.to_pylist()]
+        self.server = self.open()
 
 
 @pytest.fixture
@@ -156,6 +88,14 @@ def engine(tmp_path: Path, config: Config) -> Iterator[Engine]:
     yield running
     running.server.stop()
     assert not running.fatal
+
+
+@pytest.fixture
+def lone(tmp_path: Path) -> Iterator[LoneRegion]:
+    region = LoneRegion(tmp_path)
+    yield region
+    region.stop()
+    assert not region.fatal
 
 
 def bulk_batch(*cells: tuple[bytes, bytes, bytes, int | None, bytes | None]) -> pa.Table:

@@ -5,25 +5,27 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.commit.gate import Gate
-from rowlock_regionserver.errors import DeadlineError, FamilyNotFoundError, NotServingRegionError
-from rowlock_regionserver.operations import Delete, DeleteKind, Put, RowMutation, WriteOptions
+from rowlock_regionserver.errors import DeadlineError, NotServingRegionError
+from rowlock_regionserver.operations import Delete, DeleteKind, Put, WriteOptions
 
 from .conftest import WAIT_S, Engine, bulk_batch
+from .lone_region import REGION_ID, LoneRegion, Step
 
-Change = Callable[[Engine], object]
-
-
-def put_row(engine: Engine) -> object:
-    return engine.change(b"late", Put(b"f", b"q", b"v"))
+Change = Callable[[LoneRegion], object]
 
 
-def put_batch(engine: Engine) -> object:
-    return engine.bulk(bulk_batch(*[(b"%04d" % i, b"f", b"q", None, b"v" * 100) for i in range(100)]))
+def put_row(lone: LoneRegion) -> object:
+    return lone.change(b"late", Put(b"f", b"q", b"v"))
+
+
+def put_batch(lone: LoneRegion) -> object:
+    return lone.bulk(bulk_batch(*[(b"%04d" % i, b"f", b"q", None, b"v" * 100) for i in range(100)]))
 
 
 def test_a_closed_gate_refuses_newcomers_and_waiting_threads() -> None:
@@ -60,50 +62,43 @@ def test_a_thread_that_times_out_on_the_exclusive_gate_admits_the_waiting_thread
     assert gate.try_enter()
 
 
-@pytest.mark.parametrize("change", [put_row, put_batch])
-@pytest.mark.parametrize("operation", ["drop_table", "truncate_table"])
+def drop(lone: LoneRegion) -> None:
+    """As a server drops it: it waits for those inside, and what it held is given back."""
+    lone.region.close_for_removal()
+    lone.region.discard()
+    lone.log.forget(REGION_ID)
+
+
+def truncate(lone: LoneRegion) -> None:
+    with lone.region.closing_to_writes():
+        drop(lone)
+
+
+@pytest.mark.parametrize(("change", "step"), [(put_row, Step.ENTER), (put_batch, Step.ALONE)])
+@pytest.mark.parametrize("remove", [drop, truncate])
 def test_a_write_that_comes_to_the_gate_after_the_region_was_dropped_is_refused(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, change: Change, operation: str
+    tmp_path: Path, change: Change, step: Step, remove: Callable[[LoneRegion], None]
 ) -> None:
-    region = engine.region
-    monkeypatch.setattr(region, "_check_serving", lambda: None)  # It was serving when the call came in.
-    monkeypatch.setattr(type(engine), "region", property(lambda _: region))
-    getattr(engine.server, operation)("t")
+    lone = LoneRegion(tmp_path)
+    lone.change(b"r", Put(b"f", b"q", b"v"))
+    lone.steps.at_next(step, lambda: remove(lone))  # It was serving when the call came in.
     with pytest.raises(NotServingRegionError):
-        change(engine)
-    assert engine.server.statistics().memstore_bytes == 0
-    assert region.region_id not in engine.server._log.known_regions()
-    assert list((engine.folder / "bulk").iterdir()) == []
+        change(lone)
+    assert lone.memory.bytes_held == 0
+    assert REGION_ID not in lone.log.known_regions()
+    assert list((lone.folder / "bulk").iterdir()) == []
+    lone.log.close()
 
 
-def test_a_bulk_batch_fails_at_its_deadline_with_nothing_changed(engine: Engine) -> None:
-    region = engine.region
+def test_a_bulk_batch_fails_at_its_deadline_with_nothing_changed(lone: LoneRegion) -> None:
+    region = lone.region
     batch = bulk_batch(*[(b"%04d" % i, b"f", b"q", None, b"v" * 100) for i in range(100)])
-    assert region._parts.gate.try_enter()
+    assert lone.parts.gate.try_enter()
     with pytest.raises(DeadlineError):
         region.bulk_put(batch, None, WriteOptions(time.monotonic() + 0.02), lambda _: None)
-    region._parts.gate.leave()
-    assert engine.scan() == []
-    assert list((engine.folder / "bulk").iterdir()) == []
-
-
-def test_a_row_whose_table_is_altered_between_check_and_lock_is_checked_again(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_path = engine.region._write_path
-    check = write_path._check
-
-    def altered_meanwhile(*arguments: object) -> object:
-        checked: Callable[..., object] = check
-        answer = checked(*arguments)
-        monkeypatch.undo()
-        engine.server.alter_table("t", drop_families=[b"g"])
-        return answer
-
-    monkeypatch.setattr(write_path, "_check", altered_meanwhile)
-    (outcome,) = engine.mutate(RowMutation(b"r", (Put(b"f", b"q", b"v"), Put(b"g", b"q", b"v"))))
-    assert isinstance(outcome, FamilyNotFoundError)
-    assert engine.scan() == []
+    lone.parts.gate.leave()
+    assert lone.scan() == []
+    assert list((lone.folder / "bulk").iterdir()) == []
 
 
 @pytest.mark.parametrize("is_flushed", [False, True])

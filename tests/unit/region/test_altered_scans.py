@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from rowlock_regionserver.operations import (
     Selection,
 )
 from rowlock_regionserver.scan.batches import ScanAnswer
+from rowlock_regionserver.scan.selection import check_plan
 
 from .conftest import Engine
 
@@ -127,19 +128,12 @@ def test_a_scan_goes_on_when_another_family_is_changed_added_or_dropped(engine: 
 
 
 def test_a_plan_is_made_for_the_families_that_it_was_judged_by(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = engine.region._read_path
-    checked_table = path._checked_table
-    calls = 0
+    def altered_after(plan: ScanPlan, families: Mapping[bytes, Family], config: Config) -> None:
+        monkeypatch.undo()
+        check_plan(plan, families, config)
+        engine.server.alter_table("t", drop_families=[b"g"])
 
-    def altered_after(plan: ScanPlan) -> object:
-        nonlocal calls
-        calls += 1
-        table = checked_table(plan)
-        if calls == 1:
-            engine.server.alter_table("t", drop_families=[b"g"])
-        return table
-
-    monkeypatch.setattr(path, "_checked_table", altered_after)
+    monkeypatch.setattr("rowlock_regionserver.region.read_path.check_plan", altered_after)
     with pytest.raises(FamilyNotFoundError):
         engine.region.parts(ScanPlan(NAMING["selection"]), 1000)
     assert engine.region.parts(ScanPlan(), 1000)

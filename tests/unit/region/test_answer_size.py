@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rowlock_regionserver.config import Config
@@ -21,6 +22,7 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.rpc.messages.answers import mutate_answer
 
 from .conftest import Engine
+from .lone_region import LoneRegion
 
 ANSWER_BYTES_MAX = 100_000
 LARGE = b"v" * 30_000
@@ -99,18 +101,21 @@ def test_repeated_requests_answer_no_more_than_others(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("flush", [False, True])
-def test_a_repeated_request_whose_cells_were_dropped_reports_that_it_was_applied(engine: Engine, flush: bool) -> None:
-    engine.region._parts.requests._cell_bytes_max = 50_000
-    engine.change(b"r", Put(b"f", b"q", LARGE))
-    made = [engine.change(b"r", *append(b"r").changes, request=RequestId(CLIENT, i, 1)) for i in (1, 2)]
+def test_a_repeated_request_whose_cells_were_dropped_reports_that_it_was_applied(
+    tmp_path: Path, config: Config, flush: bool
+) -> None:
+    lone = LoneRegion(tmp_path, config, answer_cell_bytes_max=50_000)
+    lone.change(b"r", Put(b"f", b"q", LARGE))
+    made = [lone.change(b"r", *append(b"r").changes, request=RequestId(CLIENT, i, 1)) for i in (1, 2)]
     if flush:
-        engine.server.flush("t")
-        engine.crash()
-    first, second = engine.mutate(append(b"r", 1), append(b"r", 2))
+        lone.flush()
+        lone.crash()
+    first, second = lone.mutate(append(b"r", 1), append(b"r", 2))
     assert isinstance(first, UnknownOutcomeError)
     assert f"its change was made with the stamp {made[0].timestamp}" in first.message
     assert second == made[1]._replace(repeated_request=True)
-    assert len(engine.values(b"r")[b"f:q"]) == len(LARGE) + 2
+    assert len(lone.values(b"r")[b"f:q"]) == len(LARGE) + 2
+    lone.stop()
 
 
 def test_a_record_that_would_be_larger_than_a_request_may_be_is_refused(engine: Engine) -> None:
@@ -123,21 +128,12 @@ def test_a_record_that_would_be_larger_than_a_request_may_be_is_refused(engine: 
 
 
 @pytest.mark.parametrize("part", ["memory", "log"])
-def test_memory_and_log_are_checked_again_for_the_size_of_an_append(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, part: str
-) -> None:
-    engine.change(b"r", Put(b"f", b"q", b"v" * 80_000))
-    write_path = engine.region._write_path
-
-    def full_for_large(byte_count: int) -> None:
-        if byte_count > 50_000:
-            raise RegionTooBusyError(f"no room for {byte_count} bytes", retry_after_ms=1)
-
-    if part == "memory":
-        monkeypatch.setattr(write_path._memory, "check", full_for_large)
-    else:
-        monkeypatch.setattr(write_path._log, "check_space", full_for_large)
+def test_memory_and_log_are_checked_again_for_the_size_of_an_append(tmp_path: Path, config: Config, part: str) -> None:
+    lone = LoneRegion(tmp_path, replace(config, memstore_bytes_max=150_000) if part == "memory" else config)
+    lone.change(b"r", Put(b"f", b"q", b"v" * 80_000))
+    if part == "log":
+        lone.log.room = 50_000
     with pytest.raises(RegionTooBusyError):
-        engine.change(b"r", Append(b"f", b"q", b"+"))
-    monkeypatch.undo()
-    assert len(engine.values(b"r")[b"f:q"]) == 80_000
+        lone.change(b"r", Append(b"f", b"q", b"+"))
+    assert len(lone.values(b"r")[b"f:q"]) == 80_000
+    lone.stop()

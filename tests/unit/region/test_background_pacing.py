@@ -20,6 +20,7 @@ from rowlock_regionserver.region.background_pacing import BackgroundPacing
 from rowlock_regionserver.region.memory import MemoryGauge
 
 from .conftest import WAIT_S, Engine, bulk_batch
+from .lone_region import LoneRegion
 
 
 class Case:
@@ -206,24 +207,24 @@ def test_a_flush_waits_for_no_batch_that_waits_for_a_disk_or_a_gate(
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     monkeypatch.setattr(BackgroundPacing, "has_active_requests", lambda pacing: True)
     files = BulkFilesOnAHungDisk()
-    engine = Engine(tmp_path, Config(bulk_file_bytes_min=0), Clock(), files, Durability.OS)
-    gate = engine.region._parts.gate
-    pacing = engine.region._parts.shared.pacing
-    engine.change(b"r", Put(b"f", b"q", b"v"))
-    batch = threading.Thread(target=engine.bulk, args=(bulk_batch((b"s", b"f", b"q", None, b"v")),), name="hung")
+    lone = LoneRegion(tmp_path, Config(bulk_file_bytes_min=0), Clock(), files, Durability.OS)
+    gate = lone.parts.gate
+    pacing = lone.parts.shared.pacing
+    lone.change(b"r", Put(b"f", b"q", b"v"))
+    batch = threading.Thread(target=lone.bulk, args=(bulk_batch((b"s", b"f", b"q", None, b"v")),), name="hung")
     batch.start()
     assert files.is_hanging.wait(WAIT_S)
-    engine.server.flush("t")
-    gate.enter(engine.clock.monotonic() + WAIT_S)
+    lone.flush()
+    gate.enter(lone.clock.monotonic() + WAIT_S)
     files.may_go_on.set()
     while not gate.statistics().exclusive_waiting:
         threading.Event().wait(0.001)
-    pacing.permits.acquire(engine.clock.monotonic() + WAIT_S)
+    pacing.permits.acquire(lone.clock.monotonic() + WAIT_S)
     pacing.permits.release()
     gate.leave()
     batch.join()
-    assert len(engine.scan()) == 2
-    engine.server.stop()
+    assert len(lone.scan()) == 2
+    lone.stop()
 
 
 def test_a_flush_or_a_batch_that_fails_releases_its_permit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,9 +34,7 @@ def test_an_outcome_that_arrives_during_the_wait_is_delivered_by_the_waiting_thr
     done: Done = []
     wait = waiting(done)
     thread = threading.Thread(target=wait.set_outcome, args=("yes",))
-    wait._lock.acquire()  # It can't be told before the other one waits.
     thread.start()
-    wait._lock.release()
     wait.end()
     thread.join()
     assert done == [("yes", threading.current_thread())]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,6 +29,7 @@ from tests.crash.simulated_files import Call, Loss, SimulatedFiles
 from tests.seeds import drawn_seed
 
 from .conftest import WAIT_S, Engine, HeldFiles, bulk_batch
+from .lone_region import LoneRegion, Step
 
 Cell = tuple[bytes, bytes, bytes, int | None, bytes | None]
 CLIENT = b"c" * 16
@@ -177,22 +176,12 @@ def test_a_batch_is_put_in_order_by_its_stamp_and_not_by_a_clock_behind_it(
 
 
 @pytest.mark.parametrize("count", [1, 200])
-def test_a_batch_is_in_order_for_a_stamp_that_it_gets_much_later(
-    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
-    """Some cells have explicit timestamps, which the stamp passes while the batch is written and waits for the gate."""
+def test_a_batch_is_in_order_for_a_stamp_that_it_gets_much_later(tmp_path: Path, config: Config, count: int) -> None:
+    """Cells with a timestamp of their own, which passes while the batch is written and waits for the gate."""
     clock = ManualClock()
-    engine = Engine(tmp_path, config, clock, Files(), Durability.OS)
-    now_ms = engine.change(b"before", Put(b"f", b"q", b"v")).timestamp
+    lone = LoneRegion(tmp_path, config, clock, Files(), Durability.OS)
+    now_ms = lone.change(b"before", Put(b"f", b"q", b"v")).timestamp
     clock.set_now_ms(now_ms)
-    gate = engine.region._parts.gate
-    alone: Callable[..., contextlib.AbstractContextManager[None]] = gate.exclusive
-
-    def alone_late(*arguments: object) -> contextlib.AbstractContextManager[None]:
-        monkeypatch.undo()
-        clock.advance(30)
-        return alone(*arguments)
-
     cells: list[Cell] = []
     for number in range(count):
         deleted, at_once, passed, met = (b"%03d %d" % (number, kind) for kind in range(4))
@@ -200,63 +189,48 @@ def test_a_batch_is_in_order_for_a_stamp_that_it_gets_much_later(
         cells += [(at_once, b"g", b"q", now_ms, b"older"), (at_once, b"g", b"q", None, b"newer")]
         cells += [(passed, b"g", b"q", now_ms + 10, b"older"), (passed, b"g", b"q", None, b"newer")]
         cells += [(met, b"g", b"q", now_ms + 30, b"first"), (met, b"g", b"q", None, b"second")]
-    monkeypatch.setattr(gate, "exclusive", alone_late)
-    outcome = engine.bulk(bulk_batch(*cells))
+    lone.steps.at_next(Step.ALONE, lambda: clock.advance(30))
+    outcome = lone.bulk(bulk_batch(*cells))
     stamp = now_ms + 30
     assert outcome == BulkResult(cell_count=6 * count, row_count=4 * count, timestamp=stamp)
-    assert len(list((engine.folder / "bulk").iterdir())) == (count > 1)
+    assert len(list((lone.folder / "bulk").iterdir())) == (count > 1)
     expected = {
         b"000 0": [],
         b"000 1": [(b"g", b"q", stamp, b"newer"), (b"g", b"q", now_ms, b"older")],
         b"000 2": [(b"g", b"q", stamp, b"newer"), (b"g", b"q", now_ms + 10, b"older")],
         b"000 3": [(b"g", b"q", stamp, b"second")],
     }
-    assert {row: engine.cells(row, versions=3) for row in expected} == expected
-    engine.crash()
-    assert {row: engine.cells(row, versions=3) for row in expected} == expected
-    engine.server.stop()
+    assert {row: lone.cells(row, versions=3) for row in expected} == expected
+    lone.crash()
+    assert {row: lone.cells(row, versions=3) for row in expected} == expected
+    lone.stop()
 
 
-def advance_before_each_stamp(
-    engine: Engine, clock: ManualClock, milliseconds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stamps = engine.region._numbering._stamps
-    next_stamp = stamps.next
-
-    def next_later() -> int | None:
-        clock.advance(milliseconds)
-        return next_stamp()
-
-    monkeypatch.setattr(stamps, "next", next_later)
-
-
-def test_a_batch_that_is_never_in_order_for_its_stamp_fails_at_its_deadline(
-    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_is_never_in_order_for_its_stamp_fails_at_its_deadline(tmp_path: Path, config: Config) -> None:
     clock = ManualClock()
-    engine = Engine(tmp_path, config, clock, Files(), Durability.OS)
-    advance_before_each_stamp(engine, clock, 30_000, monkeypatch)
+    lone = LoneRegion(tmp_path, config, clock, Files(), Durability.OS)
+    lone.steps.at_each(Step.ALONE, lambda: clock.advance(30_000))
     until_ms = int(WAIT_S) * 1000 + 60_000
     ahead: list[Cell] = [(b"r", b"f", b"q", clock.now_ms() + ms, b"v") for ms in range(0, until_ms, 10_000)]
     with pytest.raises(DeadlineError):
-        engine.bulk(bulk_batch(*ahead, (b"r", b"f", b"q", None, b"v" * config.bulk_file_bytes_min)))
-    assert engine.scan() == []
-    assert list((engine.folder / "bulk").iterdir()) == []
-    engine.server.stop()
+        lone.bulk(bulk_batch(*ahead, (b"r", b"f", b"q", None, b"v" * config.bulk_file_bytes_min)))
+    assert lone.scan() == []
+    assert list((lone.folder / "bulk").iterdir()) == []
+    lone.stop()
 
 
 def test_cells_ahead_of_the_stamp_in_columns_where_all_have_timestamps_keep_no_batch_waiting(
-    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, config: Config
 ) -> None:
     """For example a forecast with some stamped cells: the stamp passes one of its timestamps each millisecond."""
     clock = ManualClock()
-    engine = Engine(tmp_path, config, clock, Files(), Durability.OS)
-    advance_before_each_stamp(engine, clock, 1, monkeypatch)
+    lone = LoneRegion(tmp_path, config, clock, Files(), Durability.OS)
+    lone.steps.at_each(Step.ALONE, lambda: clock.advance(1))
     first_ms = clock.now_ms()
     ahead: list[Cell] = [(b"r", b"f", b"t", first_ms + ms, b"v") for ms in range(1, 400)]
-    outcome = engine.bulk(bulk_batch(*ahead, (b"r", b"f", b"q", None, b"v"), (b"r", b"g", b"t", None, b"v")))
-    assert outcome == BulkResult(cell_count=401, row_count=1, timestamp=first_ms + 2)
-    engine.server.stop()
+    outcome = lone.bulk(bulk_batch(*ahead, (b"r", b"f", b"q", None, b"v"), (b"r", b"g", b"t", None, b"v")))
+    assert outcome == BulkResult(cell_count=401, row_count=1, timestamp=first_ms + 1)
+    lone.stop()
 
 
 def test_a_null_value_deletes_what_came_before_it_in_the_batch_and_in_the_table(engine: Engine) -> None:
@@ -355,64 +329,48 @@ def test_a_batch_and_its_repetition_are_answered_when_they_are_published(
     tmp_path: Path, config: Config, count: int
 ) -> None:
     files = HeldFiles()
-    engine = Engine(tmp_path, config, Clock(), files, Durability.FSYNC)
+    lone = LoneRegion(tmp_path, config, Clock(), files, Durability.FSYNC)
     # The batch fills its bulk file before it meets the held log.
     files.may_sync.clear()
     told: list[BulkOutcome] = []
     for _ in range(2):
         options = WriteOptions(time.monotonic() + WAIT_S)
-        engine.region.bulk_put(bulk_batch(*many(count)), RequestId(CLIENT, 1, 1), options, told.append)
-    assert engine.scan() == []
+        lone.region.bulk_put(bulk_batch(*many(count)), RequestId(CLIENT, 1, 1), options, told.append)
+    assert lone.scan() == []
     assert told == []
     files.may_sync.set()
-    engine.server._log.sync()
+    lone.log.sync()
     assert [isinstance(outcome, BulkResult) and outcome.repeated_request for outcome in told] == [False, True]
-    assert len(engine.scan()) == count
-    engine.server.stop()
+    assert len(lone.scan()) == count
+    lone.stop()
 
 
 @pytest.mark.parametrize("count", [3, 500])
-def test_a_batch_that_the_log_refuses_leaves_an_empty_number_and_no_file(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
-    held = engine.server.statistics().memstore_bytes
+def test_a_batch_that_the_log_refuses_leaves_an_empty_number_and_no_file(lone: LoneRegion, count: int) -> None:
+    held = lone.memory.bytes_held
 
-    def refuse(*_: object) -> None:
-        raise StoppingError("closed")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(engine.server._log, "append", refuse)
-        with pytest.raises(StoppingError):
-            engine.bulk(bulk_batch(*many(count)))
+    lone.log.refuses = True
+    with pytest.raises(StoppingError):
+        lone.bulk(bulk_batch(*many(count)))
+    lone.log.refuses = False
     # Else the next write would wait for ever.
-    assert engine.region.statistics().mvcc.open_writes == 0
-    assert engine.scan() == []
-    assert engine.server.statistics().memstore_bytes == held
-    assert list((engine.folder / "bulk").iterdir()) == []
-    engine.bulk(bulk_batch(*many(count)))
-    assert len(engine.scan()) == count
+    assert lone.region.statistics().mvcc.open_writes == 0
+    assert lone.scan() == []
+    assert lone.memory.bytes_held == held
+    assert list((lone.folder / "bulk").iterdir()) == []
+    lone.bulk(bulk_batch(*many(count)))
+    assert len(lone.scan()) == count
 
 
 @pytest.mark.parametrize("count", [3, 500])
-def test_a_batch_that_meets_an_alter_is_checked_against_the_new_families(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
-    gate = engine.region._parts.gate
-    alone: Callable[..., contextlib.AbstractContextManager[None]] = gate.exclusive
-
-    def alone_late(*arguments: object) -> contextlib.AbstractContextManager[None]:
-        monkeypatch.undo()
-        engine.server.alter_table("t", drop_families=[b"g"])
-        return alone(*arguments)
-
-    monkeypatch.setattr(gate, "exclusive", alone_late)
+def test_a_batch_that_meets_an_alter_is_checked_against_the_new_families(lone: LoneRegion, count: int) -> None:
+    lone.steps.at_next(Step.ALONE, lambda: lone.alter(drop_families=[b"g"]))
     with pytest.raises(FamilyNotFoundError):
-        engine.bulk(bulk_batch(*many(count), (b"r", b"g", b"q", None, b"v")))
-    assert engine.scan() == []
-    engine.bulk(bulk_batch(*many(count)))
-    engine.crash()
-    assert engine.server.damaged_regions() == {}
-    assert len(engine.scan()) == count
+        lone.bulk(bulk_batch(*many(count), (b"r", b"g", b"q", None, b"v")))
+    assert lone.scan() == []
+    lone.bulk(bulk_batch(*many(count)))
+    lone.crash()
+    assert len(lone.scan()) == count
 
 
 @pytest.mark.parametrize(

@@ -66,14 +66,14 @@ def test_a_bulk_batch_that_can_not_be_applied_is_not_logged_and_changes_nothing(
 
     engine.change(b"0000", Put(b"f", b"q", b"before"))
     held = engine.server.statistics().memstore_bytes
-    records = engine.server._log.statistics().appended_records
+    records = engine.server.statistics().log.appended_records
     with monkeypatch.context() as patched:
         patched.setattr(Memstore, part, fail_the_second_time)
         with pytest.raises(MemoryError):
             engine.bulk(batch)
     assert engine.fatal == []
     assert engine.server.statistics().memstore_bytes == held
-    assert engine.server._log.statistics().appended_records == records
+    assert engine.server.statistics().log.appended_records == records
     assert [cell[4] for cell in engine.scan()] == [b"before"]
     engine.bulk(batch)
     assert len(engine.scan()) == batch.num_rows

@@ -24,6 +24,7 @@ from rowlock_regionserver.scan.retained_tables import RetentionRule, retained_ta
 from rowlock_regionserver.sources import Source
 
 from .conftest import WAIT_S, Engine, bulk_batch
+from .lone_region import REGION_ID, LoneRegion, Step
 
 
 def test_a_flush_makes_one_store_file_a_family_and_empties_the_memstore(engine: Engine) -> None:
@@ -35,27 +36,25 @@ def test_a_flush_makes_one_store_file_a_family_and_empties_the_memstore(engine: 
     assert engine.values(b"r") == {b"f:q": b"1", b"g:q": b"2"}
 
 
-def test_only_the_list_of_pieces_holds_flushed_cells_when_they_are_freed(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise all cells would be freed at once, and every other thread would wait for that."""
-    engine.change(b"r", Put(b"f", b"q", b"1"))
-    segments = [weakref.ref(store.memstore.active) for store in engine.region._parts.stores.all()]
+def test_only_the_list_of_pieces_holds_flushed_cells_when_they_are_freed(lone: LoneRegion) -> None:
+    """Else all cells are freed in one stretch, and every other thread waits for that."""
+    lone.change(b"r", Put(b"f", b"q", b"1"))
+    segments = [weakref.ref(store.memstore.active) for store in lone.parts.stores.all()]
     held: list[bool] = []
-    monkeypatch.setattr(flush, "_free_slowly", lambda _: held.extend(segment() is not None for segment in segments))
-    engine.server.flush("t")
+    lone.steps.at_next(Step.FREED, lambda: held.extend(segment() is not None for segment in segments))
+    lone.flush()
     assert held == [False, False]
 
 
-def test_a_counter_whose_row_was_deleted_once_stays_short_in_memory_and_in_files(engine: Engine) -> None:
-    engine.change(b"r", Delete(DeleteKind.ROW))
+def test_a_counter_whose_row_was_deleted_once_stays_short_in_memory_and_in_files(lone: LoneRegion) -> None:
+    lone.change(b"r", Delete(DeleteKind.ROW))
     for _ in range(5 * PRUNE_CELLS_MIN):
-        engine.change(b"r", Increment(b"f", b"n", 1))
-    store = engine.region._parts.stores.of(engine.server.table("t").by_name[b"f"].number)
+        lone.change(b"r", Increment(b"f", b"n", 1))
+    store = lone.parts.stores.of(lone.table.by_name[b"f"].number)
     assert store.memstore.active.cell_count <= 2 * PRUNE_CELLS_MIN
-    engine.server.flush("t")
-    assert engine.region.statistics().store_file_cells == 3, "more than a tombstone in each family and the counter"
-    assert engine.values(b"r") == {b"f:n": (5 * PRUNE_CELLS_MIN).to_bytes(8, "big")}
+    lone.flush()
+    assert lone.region.statistics().store_file_cells == 3, "more than a tombstone in each family and the counter"
+    assert lone.values(b"r") == {b"f:n": (5 * PRUNE_CELLS_MIN).to_bytes(8, "big")}
 
 
 def test_a_second_flush_of_nothing_makes_no_file(engine: Engine) -> None:
@@ -231,19 +230,15 @@ def test_after_a_flush_without_space_a_crash_loses_nothing(tmp_path: Path, confi
     engine.server.stop()
 
 
-def test_regions_that_pin_too_much_log_are_due(tmp_path: Path) -> None:
-    config = Config(log_segment_bytes=16 << 10, log_segment_count_max=2)
-    engine = Engine(tmp_path, config, Clock(), Files(), Durability.OS)
-    due = engine.server._flusher
-    assert due is not None
-    due.stop()  # The test looks in its place.
-    assert due._due() == []
-    while engine.server.statistics().log.segment_count <= 2:
-        engine.change(b"r", Put(b"f", b"q", b"v" * 1000))
-    assert due._due() == [engine.region]
-    engine.server.flush("t")
-    assert due._due() == []
-    engine.server.stop()
+def test_a_region_that_pins_too_much_log_pins_nothing_after_a_flush(tmp_path: Path) -> None:
+    lone = LoneRegion(tmp_path, Config(log_segment_bytes=16 << 10, log_segment_count_max=2))
+    assert lone.log.regions_that_pin() == []
+    while lone.log.statistics().segment_count <= 2:
+        lone.change(b"r", Put(b"f", b"q", b"v" * 1000))
+    assert lone.log.regions_that_pin() == [REGION_ID]
+    lone.flush()
+    assert lone.log.regions_that_pin() == []
+    lone.stop()
 
 
 def test_regions_are_flushed_automatically_when_they_hold_too_much(tmp_path: Path) -> None:

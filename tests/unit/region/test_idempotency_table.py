@@ -282,9 +282,8 @@ def test_a_single_answer_beyond_the_bound_is_known_without_its_cells() -> None:
 
 
 def test_active_clients_are_not_forgotten() -> None:
-    ids = request_ids(ManualClock(), bytes_max=1 << 16)
-    clock = ids._clock
-    assert isinstance(clock, ManualClock)
+    clock = ManualClock()
+    ids = request_ids(clock, bytes_max=1 << 16)
     for number in range(2000):
         kept_by(ids, number + 1, floor=number, client=b"a" * 16)
         kept_by(ids, 1, client=b"%016d" % number)

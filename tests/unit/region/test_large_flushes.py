@@ -22,7 +22,7 @@ from rowlock_regionserver.operations import Put, ScanPlan
 from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.versions.visibility_columns import retained
 
-from .conftest import Engine
+from .lone_region import LoneRegion
 
 FAMILY = Family(1, b"f")
 # Cells of tests share one value or key in memory, so that a segment of gigabytes takes none.
@@ -115,29 +115,29 @@ def test_a_region_whose_memstore_holds_more_than_a_column_can(
         scan_window_bytes=50_000,
         merge_window_bytes_max=100_000,
     )
-    engine = Engine(tmp_path, config, Clock(), Files(), Durability.OS)
+    lone = LoneRegion(tmp_path, config, Clock(), Files(), Durability.OS)
     row = b"r" * 10_000 if kind == "many cells" else b"r"
     large = b"v" * 25_000
     for number in range(60):
         match kind:
             case "large cells":
-                engine.change(row, Put(b"f", b"%03d" % (number % 30), large))
+                lone.change(row, Put(b"f", b"%03d" % (number % 30), large))
             case "many cells":
-                engine.change(row, Put(b"f", b"%03d" % number, b"%d" % number))
+                lone.change(row, Put(b"f", b"%03d" % number, b"%d" % number))
             case _:
-                engine.region.open_read_point()  # Nobody may drop what this reads.
-                engine.change(row, Put(b"f", b"q", b"%d" % number + large))
-    before = engine.scan()
+                lone.region.open_read_point()  # Nobody may drop what this reads.
+                lone.change(row, Put(b"f", b"q", b"%d" % number + large))
+    before = lone.scan()
     assert len(before) == {"large cells": 30, "many cells": 60, "versions": 1}[kind]
-    held = engine.region._parts.stores.of(1).memstore
+    held = lone.parts.stores.of(1).memstore
     assert sum(len(row) + len(cell[4]) for cell in held.active.row_cells(row)) > columns.BINARY_COLUMN_BYTES_MAX
-    assert engine.server.flush("t").cell_count == {"large cells": 30, "many cells": 60, "versions": 60}[kind]
-    assert engine.scan() == before
-    assert [(row, *cell) for cell in engine.cells(row)] == before
-    assert engine.scan(ScanPlan(reverse=True, row_limit=1)) == before
-    engine.crash()
-    assert engine.scan() == before
-    engine.server.stop()
+    assert lone.flush().cell_count == {"large cells": 30, "many cells": 60, "versions": 60}[kind]
+    assert lone.scan() == before
+    assert [(row, *cell) for cell in lone.cells(row)] == before
+    assert lone.scan(ScanPlan(reverse=True, row_limit=1)) == before
+    lone.crash()
+    assert lone.scan() == before
+    lone.stop()
 
 
 def test_tables_follow_one_another() -> None:

@@ -6,22 +6,22 @@ import threading
 from collections.abc import Callable, Sequence
 
 import pytest
-from rowlock_regionserver.cells import Cell, Durability, ProtectedReadPoints
+from rowlock_regionserver.cells import Cell, ProtectedReadPoints
 from rowlock_regionserver.errors import (
     DeadlineError,
     InvalidRequestError,
     NotServingRegionError,
-    RegionServerError,
     StoppingError,
 )
 from rowlock_regionserver.memstore.memstore import Memstore
 from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Increment, Put, RequestId, RowMutation, RowOutcome, RowResult, WriteOptions
 from rowlock_regionserver.region.mutate.gate_batches import CELLS_UNDER_ORDER_MAX, ROWS_PER_GATE_HOLD
-from rowlock_regionserver.region.mutate.write_path import PendingOutcome
-from rowlock_regionserver.table import Table
 
-from .conftest import WAIT_S, Engine, bulk_batch
+from tests.unit.memstore.invariants import check_rows
+
+from .conftest import WAIT_S, bulk_batch
+from .lone_region import LoneRegion, Step
 from .test_interleavings import Hold, in_background
 
 COUNT = 3 * ROWS_PER_GATE_HOLD + 5
@@ -31,52 +31,32 @@ def increments(count: int = COUNT) -> list[RowMutation]:
     return [RowMutation(b"%05d" % number, (Increment(b"f", b"n", 1),)) for number in range(count)]
 
 
-def test_a_request_of_many_rows_leaves_the_gate_every_few_rows(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = engine.region._parts.gate
-    write_path = engine.region._write_path
-    leave, change_row = gate.leave, write_path._change_row
+def test_a_request_of_many_rows_leaves_the_gate_every_few_rows(lone: LoneRegion) -> None:
     stays = [0]
 
-    def count_stay() -> None:
-        leave()
-        stays.append(0)
-
-    def count_row(
-        table: Table,
-        mutation: RowMutation,
-        refusal: RegionServerError | None,
-        stamp: int,
-        durability: Durability,
-        budget: int,
-        *,
-        is_exclusive: bool,
-    ) -> PendingOutcome:
+    def count_row() -> None:
         stays[-1] += 1
-        return change_row(table, mutation, refusal, stamp, durability, budget, is_exclusive=is_exclusive)
 
-    monkeypatch.setattr(gate, "leave", count_stay)
-    monkeypatch.setattr(write_path, "_change_row", count_row)
-    outcomes = engine.mutate(*increments())
+    lone.steps.at_each(Step.LEAVE, lambda: stays.append(0))
+    lone.steps.at_each(Step.APPLY, count_row)
+    outcomes = lone.mutate(*increments())
     assert [type(outcome) for outcome in outcomes] == [RowResult] * COUNT
     assert stays == [ROWS_PER_GATE_HOLD] * 3 + [5, 0]
 
 
-def test_an_exclusive_gate_waits_for_one_batch_of_a_request_and_not_for_all(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exclusive_gate_waits_for_one_batch_of_a_request_and_not_for_all(lone: LoneRegion) -> None:
     first_row = Hold()
-    write_path = engine.region._write_path
-    monkeypatch.setattr(write_path, "_change_row", first_row.before(write_path._change_row))
-    request = in_background(lambda: engine.mutate(*increments()))
+    lone.steps.at_next(Step.BEGIN, first_row.stop)
+    request = in_background(lambda: lone.mutate(*increments()))
     first_row.wait_reached(request)
-    gate = engine.region._parts.gate
+    gate, mvcc = lone.parts.gate, lone.parts.mvcc
     seen: list[int] = []
 
     def alone() -> None:
         with gate.exclusive():
-            seen.append(engine.region.statistics().mvcc.last_write_number)
+            seen.append(mvcc.last)
 
-    before = engine.region.statistics().mvcc.last_write_number
+    before = mvcc.last
     waiting = in_background(alone)
     while not gate.statistics().exclusive_waiting:
         threading.Event().wait(0.001)
@@ -84,10 +64,10 @@ def test_an_exclusive_gate_waits_for_one_batch_of_a_request_and_not_for_all(
     for thread in (waiting, request):
         thread.join(WAIT_S)
     assert seen == [before + ROWS_PER_GATE_HOLD]
-    assert engine.region.statistics().mvcc.last_write_number == before + COUNT
+    assert mvcc.last == before + COUNT
 
 
-def outcomes_when(engine: Engine, mutations: list[RowMutation], deadline: float) -> list[RowOutcome]:
+def outcomes_when(lone: LoneRegion, mutations: list[RowMutation], deadline: float) -> list[RowOutcome]:
     outcomes: list[RowOutcome] = []
     told = threading.Event()
 
@@ -95,88 +75,58 @@ def outcomes_when(engine: Engine, mutations: list[RowMutation], deadline: float)
         outcomes.extend(them)
         told.set()
 
-    assert engine.region.mutate(mutations, WriteOptions(deadline), done, may_wait=True)
+    assert lone.region.mutate(mutations, WriteOptions(deadline), done, may_wait=True)
     assert told.wait(WAIT_S)
     return outcomes
 
 
-def test_rows_after_the_deadline_fail_and_those_before_are_applied(engine: Engine) -> None:
+def test_rows_after_the_deadline_fail_and_those_before_are_applied(lone: LoneRegion) -> None:
     locked = b"%05d" % (2 * ROWS_PER_GATE_HOLD)
-    assert engine.region._row_locks.try_acquire([locked])
-    outcomes = outcomes_when(engine, increments(), engine.clock.monotonic() + 0.05)
-    engine.region._row_locks.release([locked])
+    assert lone.parts.row_locks.try_acquire([locked])
+    outcomes = outcomes_when(lone, increments(), lone.clock.monotonic() + 0.05)
+    lone.parts.row_locks.release([locked])
     made = outcomes[: 2 * ROWS_PER_GATE_HOLD]
     assert [type(outcome) for outcome in made] == [RowResult] * len(made)
     assert {type(outcome) for outcome in outcomes[len(made) :]} == {DeadlineError}
     assert len(outcomes) == COUNT
-    assert len(engine.scan()) == len(made)
+    assert len(lone.scan()) == len(made)
 
 
-def test_a_request_of_which_nothing_was_applied_fails_as_a_whole(engine: Engine) -> None:
-    assert engine.region._row_locks.try_acquire([b"00000"])
+def test_a_request_of_which_nothing_was_applied_fails_as_a_whole(lone: LoneRegion) -> None:
+    assert lone.parts.row_locks.try_acquire([b"00000"])
     with pytest.raises(DeadlineError):
-        outcomes_when(engine, increments(), engine.clock.monotonic() + 0.05)
-    engine.region._row_locks.release([b"00000"])
-    assert engine.scan() == []
+        outcomes_when(lone, increments(), lone.clock.monotonic() + 0.05)
+    lone.parts.row_locks.release([b"00000"])
+    assert lone.scan() == []
 
 
-def test_an_alter_in_the_middle_of_a_request_applies_to_the_remaining_rows(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = engine.region._parts.gate
-    leave = gate.leave
-
-    def alter_after_the_first_stay() -> None:
-        leave()
-        monkeypatch.undo()
-        engine.server.alter_table("t", drop_families=[b"g"])
-
-    monkeypatch.setattr(gate, "leave", alter_after_the_first_stay)
+def test_an_alter_in_the_middle_of_a_request_applies_to_the_remaining_rows(lone: LoneRegion) -> None:
+    lone.steps.at_next(Step.LEAVE, lambda: lone.alter(drop_families=[b"g"]))
     mutations = [RowMutation(b"%05d" % number, (Put(b"fg"[number % 2 :][:1], b"q", b"v"),)) for number in range(COUNT)]
-    outcomes = engine.mutate(*mutations)
+    outcomes = lone.mutate(*mutations)
     made = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, RowResult)]
     assert made == [number for number in range(COUNT) if number < ROWS_PER_GATE_HOLD or number % 2 == 0]
 
 
-def test_a_region_that_closes_in_the_middle_of_a_request_fails_the_remaining_rows(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = engine.region._parts.gate
-    region = engine.region
-    leave = gate.leave
-
-    def close_after_the_first_stay() -> None:
-        leave()
-        monkeypatch.undo()
-        engine.server.drop_table("t")
-
-    monkeypatch.setattr(gate, "leave", close_after_the_first_stay)
-    outcomes: list[RowOutcome] = []
-    told = threading.Event()
-
-    def done(them: list[RowOutcome]) -> None:
-        outcomes.extend(them)
-        told.set()
-
-    options = WriteOptions(engine.clock.monotonic() + WAIT_S)
-    assert region.mutate(increments(), options, done, may_wait=True)
-    assert told.wait(WAIT_S)
+def test_a_region_that_closes_in_the_middle_of_a_request_fails_the_remaining_rows(lone: LoneRegion) -> None:
+    lone.steps.at_next(Step.LEAVE, lone.region.close_for_removal)
+    outcomes = outcomes_when(lone, increments(), lone.clock.monotonic() + WAIT_S)
     assert [type(outcome) for outcome in outcomes[:ROWS_PER_GATE_HOLD]] == [RowResult] * ROWS_PER_GATE_HOLD
     assert {type(outcome) for outcome in outcomes[ROWS_PER_GATE_HOLD:]} == {NotServingRegionError}
 
 
-def test_a_row_that_is_refused_at_check_does_not_shorten_a_batch(engine: Engine) -> None:
+def test_a_row_that_is_refused_at_check_does_not_shorten_a_batch(lone: LoneRegion) -> None:
     mutations = increments()
     mutations[1] = RowMutation(b"x", ())
-    outcomes = engine.mutate(*mutations)
+    outcomes = lone.mutate(*mutations)
     assert isinstance(outcomes[1], InvalidRequestError)
     assert sum(isinstance(outcome, RowResult) for outcome in outcomes) == COUNT - 1
 
 
 @pytest.fixture
-def applied_under_order(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns how many cells each call applied while the writers of all regions waited."""
-    apply, order = Memstore.apply, engine.server._log.order
+def applied_under_order(lone: LoneRegion, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many cells were applied by each call while the writers of all regions waited."""
+    apply, order = Memstore.apply, lone.log.order
     counts: list[int] = []
 
     def counted(
@@ -191,68 +141,62 @@ def applied_under_order(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list
 
 
 def test_a_small_bulk_batch_of_many_cells_is_applied_without_the_order_lock(
-    engine: Engine, applied_under_order: list[int]
+    lone: LoneRegion, applied_under_order: list[int]
 ) -> None:
     cells: list[tuple[bytes, bytes, bytes, int | None, bytes | None]]
     cells = [(b"%03d" % number, b"f", b"q", None, b"") for number in range(60)]
-    engine.bulk(bulk_batch(*cells))
-    assert len(engine.scan()) == 60
-    assert len(engine.region._parts.stores.view[1][1]) == 1, "it is a batch that goes into the active segment"
+    lone.bulk(bulk_batch(*cells))
+    assert len(lone.scan()) == 60
+    assert len(lone.parts.stores.of(1).memstore.sources()) == 1, "it is a batch that goes into the active segment"
     assert applied_under_order == []
 
 
 def test_a_row_of_very_many_puts_is_applied_without_the_order_lock_and_by_its_place_in_the_request(
-    engine: Engine, applied_under_order: list[int]
+    lone: LoneRegion, applied_under_order: list[int]
 ) -> None:
     count = CELLS_UNDER_ORDER_MAX + 1
     wide = RowMutation(b"r", tuple(Put(b"fg"[n % 2 :][:1], b"%05d" % n, b"v") for n in range(count)))
     one = RowMutation(b"r", (Put(b"f", b"%05d" % 0, b"earlier"), Put(b"f", b"x", b"1")))
     other = RowMutation(b"r", (Put(b"f", b"%05d" % 2, b"later"),))
-    outcomes = engine.mutate(one, wide, other)
+    outcomes = lone.mutate(one, wide, other)
     assert [type(outcome) for outcome in outcomes] == [RowResult] * 3
     assert applied_under_order == [2, 1]
-    values = engine.values(b"r")
+    values = lone.values(b"r")
     assert len(values) == count + 1
     assert (values[b"f:00000"], values[b"f:00002"]) == (b"v", b"later")
-    engine.crash()
-    assert engine.values(b"r") == values
+    lone.crash()
+    assert lone.values(b"r") == values
 
 
-def test_a_row_of_very_many_puts_is_applied_once_however_often_it_is_sent(engine: Engine) -> None:
+def test_a_row_of_very_many_puts_is_applied_once_however_often_it_is_sent(lone: LoneRegion) -> None:
     puts = tuple(Put(b"f", b"%05d" % number, b"v") for number in range(CELLS_UNDER_ORDER_MAX + 1))
     wide = RowMutation(b"r", puts, request=RequestId(b"c" * 16, 1, 1))
-    first, second = (engine.mutate(wide)[0] for _ in range(2))
+    first, second = (lone.mutate(wide)[0] for _ in range(2))
     assert isinstance(first, RowResult)
     assert isinstance(second, RowResult)
     assert second.repeated_request
     assert second.timestamp == first.timestamp
 
 
-def test_cells_that_a_refused_batch_hid_still_exist(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even in a row so long that it was pruned when the batch was applied."""
+def test_cells_that_a_refused_batch_hid_still_exist(lone: LoneRegion) -> None:
+    """Also in a row so long that it was pruned when the batch was applied."""
     for number in range(PRUNE_CELLS_MIN + 1):
-        engine.change(b"r", Put(b"f", b"q", b"%d" % number))
+        lone.change(b"r", Put(b"f", b"q", b"%d" % number))
+    lone.log.refuses = True
     for _ in range(PRUNE_CELLS_MIN):
-
-        def refuse(*_: object) -> None:
-            raise StoppingError("closed")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(engine.server._log, "append", refuse)
-            with pytest.raises(StoppingError):
-                engine.bulk(bulk_batch((b"r", b"f", b"q", None, b"refused"), (b"new", b"f", b"q", None, b"refused")))
-    assert engine.values(b"r") == {b"f:q": b"%d" % PRUNE_CELLS_MIN}
-    assert engine.values(b"new") == {}
-    engine.region._parts.stores.all()[0].memstore._check()
+        with pytest.raises(StoppingError):
+            lone.bulk(bulk_batch((b"r", b"f", b"q", None, b"refused"), (b"new", b"f", b"q", None, b"refused")))
+    assert lone.values(b"r") == {b"f:q": b"%d" % PRUNE_CELLS_MIN}
+    assert lone.values(b"new") == {}
+    check_rows(lone.parts.stores.of(1).memstore.active)
 
 
-def test_a_batch_that_gets_no_number_is_removed_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> int:
+def test_a_batch_that_gets_no_number_is_removed_again(lone: LoneRegion) -> None:
+    def refuse() -> None:
         raise StoppingError("closed")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(engine.region._write_path._numbering, "begin", refuse)
-        with pytest.raises(StoppingError):
-            engine.bulk(bulk_batch((b"new", b"f", b"q", None, b"refused")))
-    engine.change(b"r", Put(b"f", b"q", b"1"))  # with the number that the batch would have had
-    assert engine.values(b"new") == {}
+    lone.steps.at_next(Step.BEGIN, refuse)
+    with pytest.raises(StoppingError):
+        lone.bulk(bulk_batch((b"new", b"f", b"q", None, b"refused")))
+    lone.change(b"r", Put(b"f", b"q", b"1"))  # with the number that the batch would have had
+    assert lone.values(b"new") == {}

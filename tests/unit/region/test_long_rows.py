@@ -32,10 +32,10 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.region.mutate import row_state
 from rowlock_regionserver.scan import point, row_parts
 from rowlock_regionserver.sources import AnyCell
-from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.versions.visibility import visible_cells
 
-from .conftest import WAIT_S, Engine, bulk_batch
+from .conftest import WAIT_S, bulk_batch
+from .lone_region import LoneRegion
 
 COLUMNS = 30_000
 HOT = 21_000  # the column that is put later
@@ -52,28 +52,28 @@ def column(number: int) -> bytes:
 
 
 @pytest.fixture(params=["memstore", "bulk", "file"])
-def long_row(request: pytest.FixtureRequest, tmp_path: Path, config: Config) -> Iterator[Engine]:
-    """A row of COLUMNS columns, one of which was put later, in one kind of source."""
-    engine = Engine(tmp_path, config, Clock(), Files(), Durability.OS)
+def long_row(request: pytest.FixtureRequest, tmp_path: Path, config: Config) -> Iterator[LoneRegion]:
+    """A row of COLUMNS columns, of which one was put later, in one kind of source."""
+    lone = LoneRegion(tmp_path, config, Clock(), Files(), Durability.OS)
     if request.param == "bulk":
-        engine.bulk(bulk_batch(*[(LONG, b"f", column(number), 5, b"v" * 20) for number in range(COLUMNS)]))
+        lone.bulk(bulk_batch(*[(LONG, b"f", column(number), 5, b"v" * 20) for number in range(COLUMNS)]))
     else:
         for first in range(0, COLUMNS, 10_000):
-            engine.change(LONG, *[Put(b"f", column(number), b"v" * 20, 5) for number in range(first, first + 10_000)])
-    engine.change(LONG, Put(b"f", column(HOT), b"newest"))
+            lone.change(LONG, *[Put(b"f", column(number), b"v" * 20, 5) for number in range(first, first + 10_000)])
+    lone.change(LONG, Put(b"f", column(HOT), b"newest"))
     if request.param == "file":
-        engine.server.flush("t")
-    yield engine
-    engine.server.stop()
-    assert not engine.fatal
+        lone.flush()
+    yield lone
+    lone.stop()
+    assert not lone.fatal
 
 
 class Touched:
     """Counts the cells that requests read, one by one or in parts."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, engine: Engine) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, lone: LoneRegion) -> None:
         self.cells = 0
-        self._files = [file for store in engine.region._parts.stores.all() for file in store.files]
+        self._files = [file for store in lone.parts.stores.all() for file in store.files]
         self._blocks_before = self._blocks()
 
         def counted(cells: Sequence[AnyCell], read_point: ReadPoint, family: Family) -> list[AnyCell]:
@@ -101,7 +101,7 @@ class Touched:
 
 
 @pytest.fixture
-def touched(monkeypatch: pytest.MonkeyPatch, long_row: Engine) -> Touched:
+def touched(monkeypatch: pytest.MonkeyPatch, long_row: LoneRegion) -> Touched:
     return Touched(monkeypatch, long_row)
 
 
@@ -109,7 +109,7 @@ def options() -> WriteOptions:
     return WriteOptions(time.monotonic() + WAIT_S)
 
 
-def test_a_get_of_few_columns_touches_few_cells_and_blocks(long_row: Engine, touched: Touched) -> None:
+def test_a_get_of_few_columns_touches_few_cells_and_blocks(long_row: LoneRegion, touched: Touched) -> None:
     wanted = (b"", column(0), column(HOT), column(COLUMNS - 1), b"none")
     selection = Selection(tuple(ColumnSelector(b"f", qualifier) for qualifier in wanted))
     answer = long_row.region.get([LONG], selection, may_wait=True)
@@ -123,8 +123,8 @@ def test_a_get_of_few_columns_touches_few_cells_and_blocks(long_row: Engine, tou
     assert touched.blocks <= 5 * 6, "of some 20 blocks, and nothing is cached"
 
 
-def test_a_get_of_few_columns_is_made_at_once_and_one_of_the_row_is_not(long_row: Engine) -> None:
-    has_files = long_row.region._parts.stores.has_files
+def test_a_get_of_few_columns_is_made_at_once_and_one_of_the_row_is_not(long_row: LoneRegion) -> None:
+    has_files = long_row.parts.stores.has_files
     few = Selection((ColumnSelector(b"f", column(HOT)),))
     assert (long_row.region.get([LONG], few, may_wait=False) is None) == has_files
     for selection in (
@@ -138,7 +138,7 @@ def test_a_get_of_few_columns_is_made_at_once_and_one_of_the_row_is_not(long_row
     assert long_row.region.get([b"short"] * 64, Selection(), may_wait=False) is not None
 
 
-def test_a_long_row_is_returned_completely(long_row: Engine) -> None:
+def test_a_long_row_is_returned_completely(long_row: LoneRegion) -> None:
     cells = long_row.cells(LONG)
     assert [cell[1] for cell in cells] == [column(number) for number in range(COLUMNS)]
     assert {cell[3] for cell in cells} == {b"v" * 20, b"newest"}
@@ -160,7 +160,7 @@ def test_a_long_row_is_returned_completely(long_row: Engine) -> None:
     ],
 )
 def test_a_page_or_range_of_a_long_row_touches_no_more_than_a_part(
-    long_row: Engine, touched: Touched, cells: CellFilter
+    long_row: LoneRegion, touched: Touched, cells: CellFilter
 ) -> None:
     answer = long_row.region.get([LONG], Selection(cells=cells), may_wait=True)
     assert answer is not None
@@ -170,7 +170,7 @@ def test_a_page_or_range_of_a_long_row_touches_no_more_than_a_part(
 
 
 def test_a_row_larger_than_an_answer_is_refused_before_it_is_read_completely(
-    long_row: Engine, touched: Touched
+    long_row: LoneRegion, touched: Touched
 ) -> None:
     for number in range(4):
         long_row.change(LONG, *[Put(b"g", b"%d%06d" % (number, place), b"x" * 500) for place in range(5000)])
@@ -180,23 +180,25 @@ def test_a_row_larger_than_an_answer_is_refused_before_it_is_read_completely(
 
 
 @pytest.mark.parametrize("existence", [Existence.ABSENT, Existence.PRESENT])
-def test_existence_is_judged_by_the_first_live_cell(long_row: Engine, touched: Touched, existence: Existence) -> None:
+def test_existence_is_judged_by_the_first_live_cell(
+    long_row: LoneRegion, touched: Touched, existence: Existence
+) -> None:
     result = long_row.change(LONG, Put(b"g", b"q", b"v"), condition=Condition(existence=existence))
     assert result.condition_met == (existence is Existence.PRESENT)
     assert touched.cells < 5000
     assert touched.blocks <= 8
 
 
-def test_existence_in_a_long_row_is_judged_by_a_worker(long_row: Engine) -> None:
+def test_existence_in_a_long_row_is_judged_by_a_worker(long_row: LoneRegion) -> None:
     create = RowMutation(LONG, (Put(b"g", b"q", b"v"),), Condition(existence=Existence.ABSENT))
     assert not long_row.region.mutate([create], options(), lambda _: None, may_wait=False)
     assert (
         long_row.region.mutate([create._replace(row=b"short")], options(), lambda _: None, may_wait=False)
-        or long_row.region._parts.stores.has_files
+        or long_row.parts.stores.has_files
     )
 
 
-def test_a_long_row_of_deleted_cells_does_not_exist(long_row: Engine) -> None:
+def test_a_long_row_of_deleted_cells_does_not_exist(long_row: LoneRegion) -> None:
     long_row.change(LONG, Delete(DeleteKind.ROW))
     assert long_row.change(LONG, Put(b"g", b"q", b"v"), condition=Condition(existence=Existence.ABSENT)).condition_met
     assert long_row.values(LONG) == {b"g:q": b"v"}
@@ -205,22 +207,22 @@ def test_a_long_row_of_deleted_cells_does_not_exist(long_row: Engine) -> None:
     assert long_row.change(LONG, Put(b"f", b"q", b"v"), condition=present).condition_met
 
 
-def test_a_counter_in_a_long_row_is_counted_at_once(long_row: Engine) -> None:
+def test_a_counter_in_a_long_row_is_counted_at_once(long_row: LoneRegion) -> None:
     count = RowMutation(LONG, (Increment(b"f", b"counter", 1),))
     is_done = long_row.region.mutate([count], options(), lambda _: None, may_wait=False)
-    assert is_done or long_row.region._parts.stores.has_files
+    assert is_done or long_row.parts.stores.has_files
 
 
 def test_large_values_of_versions_that_are_not_answered_are_not_copied(tmp_path: Path, config: Config) -> None:
-    engine = Engine(tmp_path, config, Clock(), Files(), Durability.OS)
+    lone = LoneRegion(tmp_path, config, Clock(), Files(), Durability.OS)
     for number in range(20):
-        engine.change(b"r", Put(b"f", b"q", b"%02d" % number * 100_000))
-        engine.server.flush("t")
-    files = [file for file in engine.region._parts.stores.of(1).files if isinstance(file, StoreFile)]
+        lone.change(b"r", Put(b"f", b"q", b"%02d" % number * 100_000))
+        lone.flush()
+    files = lone.parts.stores.of(1).files
     assert len(files) == 20
-    assert engine.values(b"r") == {b"f:q": b"19" * 100_000}
+    assert lone.values(b"r") == {b"f:q": b"19" * 100_000}
     # Each version's key was read, with its block; of one the value.
     assert [file.statistics().block_read_count for file in files] == [2] + [1] * 19
-    assert [cell[4] for cell in engine.scan()] == [b"19" * 100_000]
-    assert engine.change(b"r", Put(b"f", b"n", b"v"), condition=Condition(existence=Existence.PRESENT)).condition_met
-    engine.server.stop()
+    assert [cell[4] for cell in lone.scan()] == [b"19" * 100_000]
+    assert lone.change(b"r", Put(b"f", b"n", b"v"), condition=Condition(existence=Existence.PRESENT)).condition_met
+    lone.stop()

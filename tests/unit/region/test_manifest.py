@@ -56,7 +56,7 @@ def test_a_manifest_of_version_1_is_read_and_the_next_one_is_of_version_2(
         body = live.manifest.encode()
         assert b"first_row" in body
         generations.write(engine.files, folder, NAME, live.generation + 1, body, version=1)
-    engine.server = engine._open()
+    engine.server = engine.open()
     assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
     engine.change(b"c", Put(b"f", b"q", b"v"))
     engine.server.flush("t")
@@ -81,7 +81,7 @@ def test_fields_of_a_newer_version_are_ignored_and_dropped_from_the_next_manifes
     assert body.count(b"compaction") == 2, "one in the manifest, one in its store file"
     generations.write(engine.files, folder, NAME, live.generation + 1, body, version=FORMAT_VERSION)
     assert read_manifest(engine.files, folder).manifest == live.manifest
-    engine.server = engine._open()
+    engine.server = engine.open()
     assert [cell[0] for cell in engine.scan()] == [b"a"]
     assert b"compaction" in newest(folder).read_bytes(), "opening writes no manifest"
     engine.change(b"b", Put(b"f", b"q", b"v"))

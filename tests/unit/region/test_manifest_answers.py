@@ -245,7 +245,7 @@ def test_a_damaged_answers_file_is_damage_of_its_region(engine: Engine, damage: 
         path.write_bytes(content if damage == "flipped" else content[:-1])
     (engine.folder / FORMAT).write_text(f"rowlock data folder, format {FORMAT_VERSION}, id {'0' * 32}\n")
     assert [error.path for error in verify(engine.folder, Files()).damage] == [path]
-    engine.server = engine._open()
+    engine.server = engine.open()
     assert list(engine.server.damaged_regions()) == [region_id]
     with pytest.raises(CorruptionError):
         engine.cells(b"r")

@@ -106,4 +106,3 @@ def test_no_more_descriptors_are_open_than_may_be(overlapping: list[StoreFile], 
         (cell,) = visible_row(overlapping, b"%06d" % row, READ_POINT, FAMILY)
         assert cell[4] == VALUE
     assert open_files.statistics().open_count <= 8
-    open_files._check()

@@ -14,11 +14,11 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError, LimitExceededError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Put, RequestId, RowMutation
-from rowlock_regionserver.region.region_replay import Replay
 
 from tests.seeds import drawn_seed
 
 from .conftest import Engine, bulk_batch
+from .lone_region import LoneRegion, Step
 
 
 class FullForStoreFiles(Files):
@@ -91,51 +91,39 @@ def test_many_small_cells_are_checked_by_their_bytes_in_memory(tmp_path: Path) -
     engine.server.stop()
 
 
-def test_replay_holds_no_more_of_a_client_than_it_still_waits_for(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(1, 80):
-        engine.change(b"r%d" % number, Put(b"f", b"q", b"v" * 50_000), request=RequestId(b"c" * 16, number, number))
+def held_while_replaying(lone: LoneRegion) -> list[int]:
+    """The bytes that answers held after each record."""
     held: list[int] = []
-    apply = Replay.apply
+    lone.steps.at_each(Step.REPLAYED, lambda: held.append(lone.parts.shared.request_ids.bytes_held))
+    lone.crash()
+    return held
 
-    def watched(replay: Replay, write_number: int, kind: int, payload: bytes) -> None:
-        apply(replay, write_number, kind, payload)
-        held.append(sum(len(record) for client in replay._answers.values() for _, _, record in client.records))
 
-    monkeypatch.setattr(Replay, "apply", watched)
-    engine.crash()
+def test_replay_holds_no_more_of_a_client_than_it_still_waits_for(lone: LoneRegion) -> None:
+    for number in range(1, 80):
+        lone.change(b"r%d" % number, Put(b"f", b"q", b"v" * 50_000), request=RequestId(b"c" * 16, number, number))
+    held = held_while_replaying(lone)
     assert len(held) == 79
     assert max(held) < 2 * 50_000
-    again = engine.change(b"r79", Put(b"f", b"q", b"other"), request=RequestId(b"c" * 16, 79, 79))
+    again = lone.change(b"r79", Put(b"f", b"q", b"other"), request=RequestId(b"c" * 16, 79, 79))
     assert again.repeated_request
 
 
 @pytest.mark.parametrize("raises_floor", [True, False])
-def test_replay_holds_little_of_many_clients(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raises_floor: bool
-) -> None:
-    """Answers below a client's floor are dropped as they are read; the bound holds for clients that raise none."""
+def test_replay_holds_little_of_many_clients(tmp_path: Path, raises_floor: bool) -> None:
+    """Answers below a client's floor go as they are read; of clients that raise none, the bound holds."""
     bytes_max = 1 << 20
-    engine = Engine(tmp_path, Config(request_ids_bytes_max=bytes_max), Clock(), Files(), Durability.OS)
+    lone = LoneRegion(tmp_path, Config(request_ids_bytes_max=bytes_max))
     for number in range(1, 40):
         requests = [RequestId(b"%016d" % client, number, number if raises_floor else 1) for client in range(100)]
-        engine.mutate(
+        lone.mutate(
             *[RowMutation(b"%d" % i, (Put(b"f", b"q", b"v" * 5000),), None, (), r) for i, r in enumerate(requests)]
         )
-    held: list[int] = []
-    apply = Replay.apply
-
-    def watched(replay: Replay, write_number: int, kind: int, payload: bytes) -> None:
-        apply(replay, write_number, kind, payload)
-        held.append(replay._answer_memory.bytes_held)
-
-    monkeypatch.setattr(Replay, "apply", watched)
-    engine.crash()
+    held = held_while_replaying(lone)
     assert len(held) == 3900
     assert max(held) < bytes_max
-    assert engine.server.statistics().request_id_bytes < bytes_max
+    assert lone.parts.shared.request_ids.bytes_held < bytes_max
     newest = RequestId(b"%016d" % 99, 39, 1)
-    assert engine.change(b"99", Put(b"f", b"q", b"other"), request=newest).repeated_request
-    engine.server.stop()
-    assert engine.server.statistics().request_id_bytes < bytes_max
+    assert lone.change(b"99", Put(b"f", b"q", b"other"), request=newest).repeated_request
+    lone.stop()
+    assert lone.parts.shared.request_ids.bytes_held < bytes_max

@@ -14,7 +14,8 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import FamilyNotFoundError, InvalidRequestError, UnknownOutcomeError
 from rowlock_regionserver.operations import Append, Put, RequestId, RowMutation, RowOutcome, RowResult, WriteOptions
 
-from tests.unit.region.conftest import WAIT_S, Engine, HeldFiles
+from tests.unit.region.conftest import WAIT_S, Engine, HeldFiles, abandon
+from tests.unit.region.lone_region import LoneRegion
 
 CLIENT = b"0123456789abcdef"
 
@@ -66,7 +67,7 @@ def engine(tmp_path: Path, config: Config, files: FailingFiles) -> Iterator[Engi
     yield running
     files.may_sync.set()
     if running.fatal:
-        running.server._log.close()
+        abandon(running.server)
     else:
         running.server.stop()
 
@@ -149,13 +150,13 @@ def test_answers_of_different_requests_have_separate_budgets(engine: Engine) -> 
     assert [len(told.result(place).results) for place in range(2)] == [1, 1]
 
 
-def test_when_one_would_have_to_wait_nothing_is_done(engine: Engine) -> None:
+def test_when_one_would_have_to_wait_nothing_is_done(lone: LoneRegion) -> None:
     told = Told()
-    locks = engine.region._row_locks
+    locks = lone.parts.row_locks
     assert locks.try_acquire([b"b"])
     mutations = [put(b"a", b"1"), put(b"b", b"2")]
-    assert not engine.region.mutate_each(mutations, WriteOptions(time.monotonic()), told.done)
+    assert not lone.region.mutate_each(mutations, WriteOptions(time.monotonic()), told.done)
     locks.release([b"b"])
     assert told.groups == []
-    assert engine.scan() == []
-    assert engine.region.statistics().row_locks.held == 0
+    assert lone.scan() == []
+    assert lone.parts.row_locks.statistics().held == 0

@@ -24,7 +24,8 @@ from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.mutation import KIND_ROW, encode_row
 
-from .conftest import Engine, bulk_batch
+from .conftest import bulk_batch
+from .lone_region import LoneRegion
 
 ROW, CELL = b"r", (b"q", -1, 0, b"v")
 RECORD = encode_row(ROW, [(1, [CELL])], None, RowResult(), {})
@@ -86,17 +87,17 @@ def test_a_region_that_is_abandoned_releases_its_memory(opened: Opened) -> None:
     assert opened.memory.bytes_held == 0
 
 
-def test_a_region_begins_to_serve_only_once(engine: Engine) -> None:
+def test_a_region_begins_to_serve_only_once(lone: LoneRegion) -> None:
     with pytest.raises(AssertionError):
-        engine.region.serve(engine.server._log, BulkNumbers(1))
+        lone.region.serve(lone.log, BulkNumbers(1))
     with pytest.raises(AssertionError):
-        engine.region.abandon()
+        lone.region.abandon()
 
 
-def test_the_cells_of_a_dropped_family_are_freed(engine: Engine) -> None:
-    engine.change(b"r", Put(b"f", b"q", b"v"), Put(b"g", b"q", b"v"))
-    active = {store.family.name: weakref.ref(store.memstore.active) for store in engine.region._parts.stores.all()}
-    engine.server.alter_table("t", drop_families=[b"g"])
+def test_the_cells_of_a_dropped_family_are_freed(lone: LoneRegion) -> None:
+    lone.change(b"r", Put(b"f", b"q", b"v"), Put(b"g", b"q", b"v"))
+    active = {store.family.name: weakref.ref(store.memstore.active) for store in lone.parts.stores.all()}
+    lone.alter(drop_families=[b"g"])
     gc.collect()
     assert active[b"f"]() is not None
     assert active[b"g"]() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Iterator
@@ -298,18 +299,25 @@ def test_a_truncated_table_remembers_earlier_requests(engine: Engine, ended: str
     assert engine.server.damaged_regions() == {}
 
 
-def test_a_table_that_could_not_be_truncated_still_accepts_writes(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+class FullForCatalogs(Files):
+    is_full = False
 
+    def rename(self, source: Path, target: Path) -> None:
+        if self.is_full and target.parent.name == "catalog":
+            raise OSError(errno.ENOSPC, "No space left on device", str(target))
+        super().rename(source, target)
+
+
+def test_a_table_that_could_not_be_truncated_still_accepts_writes(tmp_path: Path, config: Config) -> None:
+    files = FullForCatalogs()
+    engine = Engine(tmp_path, config, Clock(), files, Durability.OS)
     engine.change(b"r", Put(b"f", b"q", b"1"))
-    with monkeypatch.context() as patched:
-        patched.setattr(engine.server._catalog, "commit", fails)
-        with pytest.raises(RegionServerError):
-            engine.server.truncate_table("t")
+    files.is_full = True
+    with pytest.raises(RegionServerError):
+        engine.server.truncate_table("t")
+    files.is_full = False
     engine.change(b"r", Put(b"f", b"q", b"2"))
     assert engine.values(b"r") == {b"f:q": b"2"}
     engine.server.truncate_table("t")
     assert engine.scan() == []
+    engine.server.stop()

@@ -27,31 +27,32 @@ from rowlock_regionserver.sources import FoundCell
 from tests.seeds import drawn_seed
 
 from .conftest import WAIT_S, Engine, bulk_batch
+from .lone_region import LoneRegion
 
 ROWS = [b"a", b"b", b"c"]
 QUALIFIERS = [b"", b"\x00", b"n", b"n\x00", b"o"]
 
 
-def change(engine: Engine, kind: int, chance: random.Random) -> None:
+def change(lone: LoneRegion, kind: int, chance: random.Random) -> None:
     row, qualifier = chance.choice(ROWS), chance.choice(QUALIFIERS)
     match kind:
         case 0:
-            engine.change(row, Delete(DeleteKind.FAMILY, b"g", timestamp=chance.choice([None, 3])))
+            lone.change(row, Delete(DeleteKind.FAMILY, b"g", timestamp=chance.choice([None, 3])))
         case 1:
-            engine.change(row, Delete(DeleteKind.COLUMN, b"g", qualifier))
+            lone.change(row, Delete(DeleteKind.COLUMN, b"g", qualifier))
         case 2:
             cells = [(each, b"g", qualifier, chance.randrange(9), b"b" * 900) for each in ROWS for _ in range(4)]
-            engine.bulk(bulk_batch(*cells))
+            lone.bulk(bulk_batch(*cells))
         case 3:
-            engine.server.flush("t")
+            lone.flush()
         case _:
-            engine.change(row, Put(b"g", qualifier, b"v", chance.choice([None, chance.randrange(9)])))
+            lone.change(row, Put(b"g", qualifier, b"v", chance.choice([None, chance.randrange(9)])))
 
 
-def test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources(engine: Engine) -> None:
+def test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources(lone: LoneRegion) -> None:
     seed = drawn_seed()
     chance = random.Random(seed)
-    family = engine.server.table("t").by_name[b"g"]
+    family = lone.table.by_name[b"g"]
 
     def of_column(cells: list[FoundCell], qualifier: bytes) -> list[FoundCell]:
         return [cell for cell in cells if cell[0] == qualifier or cell[3] == DELETE_FAMILY]
@@ -59,8 +60,8 @@ def test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources(engine: E
     kinds: set[str] = set()
     # A bulk load and a flush are certain, so that there are sources of each kind.
     for kind in [2, *chance.choices(range(8), k=40), 3, *chance.choices(range(8), k=40)]:
-        change(engine, kind, chance)
-        view = engine.region._parts.stores.view
+        change(lone, kind, chance)
+        view = lone.parts.stores.view
         kinds.update(type(source).__name__ for source in view[family.number][1])
         state = RowState(view, chance.choice(ROWS), 0)
         whole = list(state.family_cells(family))
@@ -70,15 +71,15 @@ def test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources(engine: E
 
 
 @pytest.mark.parametrize("flush", [False, True])
-def test_a_counter_in_a_row_of_many_columns_is_read_alone(engine: Engine, flush: bool) -> None:
+def test_a_counter_in_a_row_of_many_columns_is_read_alone(lone: LoneRegion, flush: bool) -> None:
     many = tuple(Put(b"f", b"%06d" % i, struct.pack(">q", 7)) for i in range(30_000))
-    engine.change(b"r", *many)
+    lone.change(b"r", *many)
     if flush:
-        engine.server.flush("t")
-    (family,) = [family for family in engine.server.table("t").families if family.name == b"f"]
-    state = RowState(engine.region._parts.stores.view, b"r", 0)
+        lone.flush()
+    (family,) = [family for family in lone.table.families if family.name == b"f"]
+    state = RowState(lone.parts.stores.view, b"r", 0)
     assert len(state.column_cells(family, b"015000")) == 1
-    result = engine.change(b"r", Increment(b"f", b"015000", 1), condition=Condition((Check(b"f", b"x", operand=None),)))
+    result = lone.change(b"r", Increment(b"f", b"015000", 1), condition=Condition((Check(b"f", b"x", operand=None),)))
     assert result.results[0][3] == struct.pack(">q", 8)
 
 

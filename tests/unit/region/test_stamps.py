@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from rowlock_regionserver.commit.stamps import LEFT_OUT_EVERY_MS, Stamps, stamps
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Increment, Put, RowMutation, WriteOptions
+from rowlock_regionserver.wal.recovery import read_log
 
-from .conftest import Engine, bulk_batch
+from .conftest import WAIT_S, Engine, bulk_batch
 
 BLOCK_MS = 1000
 SHORT_BLOCK_MS = 100
@@ -82,13 +84,37 @@ def test_stamps_pass_over_a_range_and_wait_at_the_end_of_a_block() -> None:
     assert stamps.next() == range_end + 1
 
 
-def test_a_thread_that_is_slow_to_its_stamp_has_the_clock_of_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A time read before the lock would be stale behind it: stamps would stay beyond the end of the block."""
-    clock = ManualClock(LEFT_OUT_EVERY_MS + 1)
+class SlowClock(ManualClock):
+    """Holds up the first thread that looks at it, with what it saw."""
+
+    def __init__(self, now_ms: int) -> None:
+        super().__init__(now_ms)
+        self.is_looked_at = threading.Event()
+        self.may_go_on = threading.Event()
+
+    def now_ms(self) -> int:
+        now_ms = super().now_ms()
+        if not self.is_looked_at.is_set():
+            self.is_looked_at.set()
+            assert self.may_go_on.wait(WAIT_S)
+        return now_ms
+
+
+def test_a_thread_that_is_slow_to_its_stamp_has_the_clock_of_then() -> None:
+    """A look at the clock before the lock would be old behind it: stamps would pass the end of the block for good."""
+    clock = SlowClock(LEFT_OUT_EVERY_MS + 1)
     stamps = Stamps(clock, BLOCK_MS)
-    now_ms = clock.now_ms
-    monkeypatch.setattr(clock, "now_ms", lambda: now_ms() if stamps._lock.locked() else 0)
-    assert stamps.next() == LEFT_OUT_EVERY_MS + 1
+    given: list[int | None] = []
+    slow, other = (threading.Thread(target=lambda: given.append(stamps.next())) for _ in range(2))
+    slow.start()
+    assert clock.is_looked_at.wait(WAIT_S)
+    clock.advance(1)
+    other.start()
+    other.join(0.2)  # It waits for the slow one, or has overtaken it.
+    clock.may_go_on.set()
+    slow.join(WAIT_S)
+    other.join(WAIT_S)
+    assert given == [LEFT_OUT_EVERY_MS + 1, LEFT_OUT_EVERY_MS + 2]
 
 
 def lives(clock: ManualClock, count: int) -> Iterator[Stamps]:
@@ -225,7 +251,7 @@ def test_starts_without_a_write_reserve_nothing(moved: Engine, clock: ManualCloc
     put_of(moved)
 
     def reserved() -> tuple[int, int]:
-        known = moved.server._log.known_regions()[moved.region.region_id]
+        known = read_log(moved.folder / "log", moved.files, lambda *_: None).regions[moved.region.region_id]
         return known.numbers_until, known.stamps_until
 
     before = reserved()

@@ -48,6 +48,7 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.region.mutate import brief_wait
 
 from .conftest import WAIT_S, Engine, HeldFiles
+from .lone_region import LoneRegion
 
 CLIENT = b"c" * 16
 
@@ -357,75 +358,61 @@ def test_less_durability_than_the_table_promises_is_refused(engine: Engine) -> N
 
 
 def test_full_memory_refuses_writes_with_a_retry_delay_and_allows_reads(tmp_path: Path) -> None:
-    engine = Engine(tmp_path, Config(memstore_bytes_max=20_000), Clock(), Files(), Durability.OS)
-    with _no_flush(engine):
-        refusal = None
-        for i in range(1000):
-            try:
-                engine.change(b"r%d" % i, put(b"q", b"v" * 100))
-            except RegionTooBusyError as error:
-                refusal = error
-                break
-        assert refusal is not None
-        assert refusal.retry_after_ms > 0
-        assert engine.values(b"r0") == {b"f:q": b"v" * 100}
-    engine.server.flush("t")
-    engine.change(b"again", put(b"q", b"v"))
-    engine.server.stop()
-
-
-class _no_flush:  # noqa: N801  (used as a verb)
-    """Keeps the flush thread from flushing inside the context."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._lock = engine.region._flusher.no_flush()
-
-    def __enter__(self) -> None:
-        self._lock.__enter__()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.__exit__(None, None, None)
+    lone = LoneRegion(tmp_path, Config(memstore_bytes_max=20_000), Clock(), Files(), Durability.OS)
+    refusal = None
+    for i in range(1000):
+        try:
+            lone.change(b"r%d" % i, put(b"q", b"v" * 100))
+        except RegionTooBusyError as error:
+            refusal = error
+            break
+    assert refusal is not None
+    assert refusal.retry_after_ms > 0
+    assert lone.values(b"r0") == {b"f:q": b"v" * 100}
+    lone.flush()
+    lone.change(b"again", put(b"q", b"v"))
+    lone.stop()
 
 
 # ---- LOCK
 
 
-def test_a_locked_row_makes_a_call_that_may_not_wait_do_nothing(engine: Engine) -> None:
-    assert engine.region._row_locks.try_acquire([b"r"])
+def test_a_locked_row_makes_a_call_that_may_not_wait_do_nothing(lone: LoneRegion) -> None:
+    assert lone.parts.row_locks.try_acquire([b"r"])
     called: list[list[RowOutcome]] = []
     options = WriteOptions(time.monotonic() + WAIT_S)
-    assert not engine.region.mutate([RowMutation(b"r", (put(b"q", b"x"),))], options, called.append, may_wait=False)
+    assert not lone.region.mutate([RowMutation(b"r", (put(b"q", b"x"),))], options, called.append, may_wait=False)
     assert called == []
-    engine.region._row_locks.release([b"r"])
-    assert engine.cells(b"r") == []
+    lone.parts.row_locks.release([b"r"])
+    assert lone.cells(b"r") == []
 
 
-def test_waiting_for_a_row_lock_ends_at_the_deadline_with_nothing_changed(engine: Engine) -> None:
-    assert engine.region._row_locks.try_acquire([b"r"])
+def test_waiting_for_a_row_lock_ends_at_the_deadline_with_nothing_changed(lone: LoneRegion) -> None:
+    assert lone.parts.row_locks.try_acquire([b"r"])
     with pytest.raises(DeadlineError):
-        engine.region.mutate(
+        lone.region.mutate(
             [RowMutation(b"r", (put(b"q", b"x"),))],
             WriteOptions(time.monotonic() + 0.02),
             lambda _: None,
             may_wait=True,
         )
-    engine.region._row_locks.release([b"r"])
-    assert engine.cells(b"r") == []
-    engine.change(b"r", put(b"q", b"y"))
+    lone.parts.row_locks.release([b"r"])
+    assert lone.cells(b"r") == []
+    lone.change(b"r", put(b"q", b"y"))
 
 
-def test_the_rows_of_a_batch_are_locked_in_ascending_order(engine: Engine) -> None:
-    locks = engine.region._row_locks
+def test_the_rows_of_a_batch_are_locked_in_ascending_order(lone: LoneRegion) -> None:
+    locks = lone.parts.row_locks
     assert locks.try_acquire([b"a"])
     batch = [RowMutation(row, (put(b"q", b"x"),)) for row in (b"b", b"a", b"b")]
-    writer = threading.Thread(target=engine.mutate, args=batch)
+    writer = threading.Thread(target=lone.mutate, args=batch)
     writer.start()
     while locks.statistics().waiting == 0:
         threading.Event().wait(0.001)
     assert locks.statistics().held == 1, "it waits for its first row, and holds none after it"
     locks.release([b"a"])
     writer.join(WAIT_S)
-    assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
+    assert [cell[0] for cell in lone.scan()] == [b"a", b"b"]
 
 
 # ---- SYNC and PUBLISH

@@ -47,7 +47,6 @@ from functools import partial
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
-from rowlock_regionserver.commit.row_locks import RowLocks
 from rowlock_regionserver.errors import RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.memstore.row_segment import CELL_BYTES
 from rowlock_regionserver.operations import Change, RowMutation, RowOutcome, RowResult, WriteOptions
@@ -86,7 +85,6 @@ class WritePath:
     def __init__(
         self,
         parts: RegionParts,
-        row_locks: RowLocks,
         numbering: Numbering,
         commit: Commit,
         log: Log,
@@ -99,7 +97,7 @@ class WritePath:
         self._requests = parts.requests
         self._memory = parts.shared.memory
         self._commit = RowCommit(parts, commit, log)
-        self._row_locks = row_locks
+        self._row_locks = parts.row_locks
         self._numbering = numbering
         self._log = log
         self._config = parts.shared.config
