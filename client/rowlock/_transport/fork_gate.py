@@ -34,9 +34,22 @@ class ForkGate:
     """Thread-safe. Passing it open takes no lock, since every call does: adding to a deque and removing from it are
     atomic, and a call adds first and looks at the gate then, while a fork closes it first and counts then."""
 
-    def __init__(self) -> None:
-        # Reentrant, because a signal handler may fork while its thread is in here.
-        self._condition = threading.Condition(threading.RLock())
+    def __init__(
+        self,
+        *,
+        end_s_max: float = _END_S_MAX,
+        unrepeatable_end_s_max: float = _UNREPEATABLE_END_S_MAX,
+        cut_s_max: float = _CUT_S_MAX,
+        joined_s_max: float = _JOINED_S_MAX,
+        condition: threading.Condition | None = None,
+    ) -> None:
+        """condition: what threads wait on; None: one of its own. Its lock must be reentrant, because a signal handler
+        may fork while its thread is in here."""
+        self._end_s_max = end_s_max
+        self._unrepeatable_end_s_max = unrepeatable_end_s_max
+        self._cut_s_max = cut_s_max
+        self._joined_s_max = joined_s_max
+        self._condition = condition or threading.Condition(threading.RLock())
         # One entry a call.
         self._under_way: deque[None] = deque()
         self._unrepeatable: deque[None] = deque()
@@ -118,16 +131,16 @@ class ForkGate:
         finally:
             with self._condition:
                 self._is_quiet = True
-                self._joined_until = time.monotonic() + _JOINED_S_MAX
+                self._joined_until = time.monotonic() + self._joined_s_max
                 self._condition.notify_all()
 
     def _quieten(self, quieten: Callable[[], None]) -> None:
         with self._condition:
-            self._condition.wait_for(lambda: not self._under_way, _END_S_MAX)
-            self._condition.wait_for(lambda: not self._unrepeatable, _UNREPEATABLE_END_S_MAX)
+            self._condition.wait_for(lambda: not self._under_way, self._end_s_max)
+            self._condition.wait_for(lambda: not self._unrepeatable, self._unrepeatable_end_s_max)
         quieten()
         with self._condition:
-            self._condition.wait_for(lambda: not self._under_way, _CUT_S_MAX)
+            self._condition.wait_for(lambda: not self._under_way, self._cut_s_max)
 
     def open(self, when_open: Callable[[], None]) -> None:
         """This thread has forked. The last one of those that fork opens the gate, and calls `when_open` then."""
