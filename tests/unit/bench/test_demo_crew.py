@@ -39,7 +39,10 @@ def test_a_piece_that_raises_is_told_with_its_traceback() -> None:
 
 
 def test_a_process_that_dies_is_missed() -> None:
-    with Crew([partial(os._exit, 9)]) as crew, pytest.raises(CrewFailedError, match="process 0 of the crew died"):
+    with (
+        Crew([partial(signal.raise_signal, signal.SIGKILL)]) as crew,
+        pytest.raises(CrewFailedError, match="process 0 of the crew died"),
+    ):
         crew.answers()
 
 

@@ -10,33 +10,13 @@ import pytest
 from rowlock._transport.fork_gate import ForkGate
 
 from tests.unit.wal.log_case import wait_until
+from tests.watched import Watched
 
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(16) as threads:
         yield threads
-
-
-class Watched(threading.Condition):
-    """What the threads at a gate wait on, which counts them."""
-
-    def __init__(self) -> None:
-        super().__init__(threading.RLock())
-        # Guarded by the condition's own lock:
-        self.waiting_count = 0
-        self.timeouts: list[float | None] = []  # of every wait there was
-        self.is_interrupted = False
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.timeouts.append(timeout)
-        if self.is_interrupted:
-            raise KeyboardInterrupt
-        self.waiting_count += 1
-        try:
-            return super().wait(timeout)
-        finally:
-            self.waiting_count -= 1
 
 
 class Call:
@@ -78,7 +58,7 @@ def nothing() -> None:
 
 @pytest.fixture
 def condition() -> Watched:
-    return Watched()
+    return Watched(threading.RLock())
 
 
 def patient_gate(condition: Watched, *, end_s_max: float = 60.0, joined_s_max: float = 60.0) -> ForkGate:

@@ -100,6 +100,46 @@ def test_a_fork_with_a_client_open_warns_if_grpc_came_first(first: str) -> None:
     assert ("the child may hang" in told.stderr) == (first == "grpc")
 
 
+# Another thread registers a client while this one forks, and holds the lock until the gate opens, which is later.
+FORK_BESIDE_REGISTERING = """
+import os, select, threading
+from rowlock._transport import fork
+
+class Client:
+    is_connected = is_asyncio = False
+
+    def before_fork(self):
+        threading.Thread(target=fork.register, args=(Late(),)).start()
+        assert is_registering.wait(60)
+
+    def after_fork(self):
+        pass
+
+    after_fork_in_parent = after_fork_in_child = after_fork
+
+class Late(Client):
+    def __hash__(self):
+        is_registering.set()
+        with fork.gate:
+            return id(self)
+
+is_registering = threading.Event()
+client = Client()
+fork.register(client)
+pid = os.fork()
+if pid == 0:
+    os._exit(0)
+if not select.select([os.pidfd_open(pid)], [], [], 60)[0]:
+    os.kill(pid, 9)
+print(os.waitpid(pid, 0)[1])
+"""
+
+
+def test_the_child_of_a_fork_does_not_wait_for_a_thread_that_was_registering_a_client() -> None:
+    words = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK_BESIDE_REGISTERING]
+    assert subprocess.run(words, capture_output=True, text=True, timeout=300, check=True).stdout == "0\n"
+
+
 def test_addresses_may_leave_out_the_port() -> None:
     assert parse_addresses("a, b:1,[::1]:2,[::1]") == ("a:7460", "b:1", "[::1]:2", "[::1]:7460")
 

@@ -21,11 +21,12 @@ Answers = list[region_pb2.PointAnswer]
 class Client:
     """The other end of a stream: what was written to it, message by message."""
 
-    def __init__(self, region: FakeRegion, workers: Workers, config: Config) -> None:
+    def __init__(self, region: FakeRegion, workers: Workers, config: Config, points: Points | None = None) -> None:
+        """points: of another client, to share its bounds; None: of its own."""
         self.clock = ManualClock()
         self.open_calls = 1
         self.ledger = Ledger(config)
-        self.points = Points(region.region, workers, config, self.clock, self.ledger, lambda: self.open_calls)
+        self.points = points or Points(region.region, workers, config, self.clock, self.ledger, lambda: self.open_calls)
         self.messages: list[Answers] = []
         self._arrived = asyncio.Event()
         self.may_write = asyncio.Event()

@@ -13,7 +13,7 @@ from rowlock_regionserver.engine.point_run import INLINE_PARTS_MAX
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.memory_plan import REQUEST_COST
-from rowlock_regionserver.rpc.services.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
+from rowlock_regionserver.rpc.services.conversation import INLINE_MESSAGE_BYTES_MAX
 
 from tests.unit.engine.fakes import FakeRegion
 from tests.unit.engine.loops import run as run_on_loop
@@ -397,8 +397,7 @@ def test_workers_begin_no_gets_for_who_leaves_too_much_unread(
         # Those that have room, each twice; and each thread made one more that had none.
         assert len(region.begun) <= 9 + 2
         assert client.ledger.answers.bytes_held <= 20_000 + 2 * 11 * 400, "refusals are answers too"
-        other = Client(region, workers, config)
-        other.conversation = Conversation(client.points, other._write)
+        other = Client(region, workers, config, client.points)
         await other.send(get(1, b"slow"))
         await other.until(1)
         assert other.answers[1].HasField("get")

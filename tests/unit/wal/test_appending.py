@@ -192,16 +192,21 @@ def test_who_waits_for_a_sync_is_told_when_the_log_fails(case: LogCase, disk: Si
     case.append(1, b"first")
     assert gate.reached.wait(WAIT_SECONDS)
     errors: list[BaseException] = []
+    waits = threading.Event()
+
+    def gives_up() -> bool:
+        waits.set()
+        return False
 
     def wait_for_sync() -> None:
         try:
-            case.log.sync()
+            case.log.sync(gives_up)
         except UnknownOutcomeError as error:
             errors.append(error)
 
     waiting = threading.Thread(target=wait_for_sync)
     waiting.start()
-    wait_until(lambda: bool(case.log._waiting))
+    assert waits.wait(WAIT_SECONDS)
     disk.fail_next("fdatasync", errno.EIO)
     case.append(1, b"second")
     gate.opened.set()

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.clock import ManualClock
+from rowlock_regionserver.errors import StoppingError
+from rowlock_regionserver.wal.opening import BegunSegment
+from rowlock_regionserver.wal.pending import Pending
+from rowlock_regionserver.wal.recovered import Recovered
+from rowlock_regionserver.wal.segment import SegmentHeader
 
 from tests.crash.simulated_files import SimulatedFiles
 from tests.unit.wal.log_case import WAIT_SECONDS, LogCase, small_config, wait_until
 from tests.unit.wal.test_appending import Gate
+from tests.watched import Watched
 
 # A thread that nobody woke is given up after this: a broken build is caught by it.
 _WOKEN_SECONDS = 10.0
@@ -29,14 +39,35 @@ def test_no_disk_is_quick_when_the_limit_is_nothing(disk: SimulatedFiles) -> Non
     case.log.close()
 
 
+def test_what_is_appended_while_the_log_is_held_wakes_the_writer_when_it_is_released() -> None:
+    conditions: list[Watched] = []
+
+    def watched(lock: threading.Lock) -> Watched:
+        conditions.append(Watched(lock))
+        return conditions[0]
+
+    begun = BegunSegment(SegmentHeader(1, bytes(16), 0, 0), 0, 64, 64, 1 << 20)
+    pending = Pending(begun, Recovered(bytes(16)), 1 << 20, ManualClock(), watched)
+    (condition,) = conditions
+    with ThreadPoolExecutor(1) as threads:
+        writer = threads.submit(pending.wait, 3_600_000)
+        try:
+            wait_until(lambda: condition.waiting_count == 1)
+            pending.hold()
+            with pending.order:
+                pending.append(1, 1, 1, b"held", Durability.FSYNC, lambda: None)
+            assert condition.notified_count == 0, "the writer was woken"
+            pending.release()
+            wait_until(writer.done, _WOKEN_SECONDS)
+        finally:
+            pending.fail(StoppingError("the test is over"))
+
+
 def test_what_is_appended_while_the_log_is_held_is_written_when_it_is_released(disk: SimulatedFiles) -> None:
     case = LogCase(disk.root / "log", disk, small_config(**_NEVER_IDLE)).open()
-    waiting = case.log._pending
     case.append_synced(1, b"before")
-    wait_until(lambda: waiting._is_waiting)
     case.log.hold()
     change = case.append(1, b"held")
-    assert waiting._is_waiting, "the writer was woken"
     case.log.release()
     wait_until(lambda: change in case.completed, _WOKEN_SECONDS)
     case.log.close()
