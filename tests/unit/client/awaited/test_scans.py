@@ -10,6 +10,7 @@ import pytest
 import rowlock
 from rowlock._codec.row_form import FormColumn, form_schema
 from rowlock._core.scan_progress import CELL_SCHEMA
+from rowlock.aio._transport.servers import Servers
 from rowlock_proto.v1 import region_pb2
 
 from tests.unit.client.fake_server import FakeServer
@@ -120,6 +121,16 @@ async def test_a_batch_that_does_not_come_in_time_is_a_deadline_error(
     with pytest.raises(rowlock.DeadlineError, match=r"no batch .* within 0\.3 s"):
         await anext(db.table("t", timeout=0.3).scan())
     never.set()
+
+
+async def test_a_scan_whose_channel_is_closed_before_it_is_opened_is_one_of_a_closed_client(
+    servers: Servers, db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    """As Client.close in another thread does it, between two steps of this one."""
+    await db.table("t").row("row")
+    await servers.channel(fake_server.address).close()
+    with pytest.raises(rowlock.ClosedError):
+        await anext(db.table("t").scan())
 
 
 async def test_leaving_early_ends_the_call(db: rowlock.aio.Client, fake_server: FakeServer) -> None:

@@ -10,6 +10,7 @@ import pytest
 import rowlock
 from rowlock._codec.row_form import FormColumn, form_schema
 from rowlock._core.scan_progress import CELL_SCHEMA
+from rowlock._transport.servers import Servers
 from rowlock_proto.v1 import region_pb2
 
 from tests.unit.client.fake_server import FakeServer
@@ -116,6 +117,16 @@ def test_a_batch_that_does_not_come_in_time_is_a_deadline_error(db: rowlock.Clie
     with pytest.raises(rowlock.DeadlineError, match=r"no batch .* within 0\.3 s"):
         next(db.table("t", timeout=0.3).scan())
     never.set()
+
+
+def test_a_scan_whose_channel_is_closed_before_it_is_opened_is_one_of_a_closed_client(
+    servers: Servers, db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    """As Client.close in another thread does it, between two steps of this one."""
+    db.table("t").row("row")
+    servers.channel(fake_server.address).close()
+    with pytest.raises(rowlock.ClosedError):
+        next(db.table("t").scan())
 
 
 def test_leaving_early_ends_the_call(db: rowlock.Client, fake_server: FakeServer) -> None:
