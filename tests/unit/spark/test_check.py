@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from rowlock.spark import checking, configuration
@@ -57,29 +58,43 @@ def test_what_is_wrong_with_a_process_is_told_in_a_sentence() -> None:
         assert problem.startswith(told)
 
 
+def _session(*places: Place, fails: Exception | None = None) -> Any:  # Any: what a session is asked for by a check
+    """A session of two slots that reads what processes have told, or fails."""
+    session = Mock()
+    session.range.return_value.selectExpr.return_value.distinct.return_value.count.return_value = 2
+    session.range.return_value.mapInArrow.side_effect = fails
+    load = session.read.format.return_value.option.return_value.load
+    load.side_effect = fails
+    load.return_value.collect.return_value = [{"place": json.dumps(asdict(place))} for place in places]
+    return session
+
+
 def test_the_line_of_spark_s_message_that_says_what_failed_is_told() -> None:
     of_java = 'An error occurred while calling o52.load.\n: java.io.IOException: Cannot run program "x"\n\tat a.b(c)'
     of_java += "\nCaused by: java.io.IOException: error=2, No such file"
     of_python = '[PYTHON_DATA_SOURCE_ERROR] Failed: Traceback (most recent call last):\n  File "x", line 1, in y\n'
-    of_python += "    raise ValueError\nModuleNotFoundError: No module named 'rowlock'\n SQLSTATE: 38000"
+    of_python += "KeyError: 1\nTraceback (most recent call last):\n  File x\n"
+    of_python += "ModuleNotFoundError: No module named 'rowlock'\n SQLSTATE: 38000"
     for text, told in (
         (of_java, 'java.io.IOException: Cannot run program "x"'),
         (of_python, "ModuleNotFoundError: No module named 'rowlock'"),
         ("something else\nand more", "something else"),
         ("", "RuntimeError"),
     ):
-        assert checking._reason(RuntimeError(text)) == told
+        report = checking.check(_session(fails=RuntimeError(text)))
+        assert report.problems == (f'a read by format("rowlock") fails: {told}',)
 
 
 def test_a_trap_that_this_machine_does_not_show_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    executor = replace(_DRIVER, place="executor", python=str(shutil.which(sys.executable)))
+    executor = replace(place_of(probed("executor", None, 1.0)), python=str(shutil.which(sys.executable)))
     monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
     for workers, is_trap in (("./environment/bin/python", True), (sys.executable, False), ("", False)):
         monkeypatch.setenv("PYSPARK_PYTHON", workers)
-        assert bool(checking._traps([executor])) is is_trap
+        assert checking.check(_session(executor)).is_well is not is_trap
     monkeypatch.setenv("PYSPARK_PYTHON", "./environment/bin/python")
-    assert checking._traps([replace(executor, python="/app/0/environment/bin/python")]) == []
-    assert "Call rowlock.spark.configure(spark)" in checking._traps([executor])[0]
+    assert checking.check(_session(replace(executor, python="/app/0/environment/bin/python"))).is_well
+    [problem] = checking.check(_session(executor)).problems
+    assert "Call rowlock.spark.configure(spark)" in problem
 
 
 class _Session:
@@ -109,6 +124,17 @@ def test_a_session_whose_python_is_not_on_the_driver_s_machine_is_not_configured
 
 
 def test_what_a_check_asks_for_travels_as_an_option() -> None:
-    asked = checking.Asked("h:1", 4, 2.0)
-    option = json.dumps({"server": "h:1", "task_count": 4, "timeout_s": 2.0})
-    assert checking.CheckReader(option)._asked == asked
+    session = _session()
+    checking.check(session, "127.0.0.1:1", timeout=0.1)
+    session.read.format.assert_called_with("rowlock")
+    name, asked = session.read.format.return_value.option.call_args.args
+    assert name == checking.OPTION
+    assert json.loads(asked) == {"server": "127.0.0.1:1", "task_count": 4, "timeout_s": 0.1}
+    reader = checking.CheckReader(asked)
+    first, *others = reader.partitions()
+    assert len(others) == 3
+    for partition, told in ((first, ["executor", "planning"]), (others[0], ["executor"])):
+        [batch] = reader.read(partition)
+        places = [place_of(str(text)) for text in batch.column("place").to_pylist()]
+        assert [place.place for place in places] == told
+        assert all(" at 127.0.0.1:1" in place.server for place in places), places
