@@ -61,16 +61,19 @@ def read_run(data: bytes, start: int, limit: int, seed: int) -> Run:
     return Run(start, offset, proven)
 
 
-def find_runs(data: bytes, start: int, limit: int, seed: int, number: int) -> list[Run]:
+def find_runs(
+    data: bytes, start: int, limit: int, seed: int, number: int, *, search_offsets: int = _SEARCH_OFFSETS
+) -> list[Run]:
     """All runs of valid records that begin at or after `start`, in order.
 
     Looks at each aligned offset, in time linear in the bytes: first at what a header can't say, in vector
-    operations, then at the checksums of what is left. `number` is the segment's.
+    operations, then at the checksums of what is left. `number` is the segment's. So many offsets are
+    looked at in one operation.
     """
     runs: list[Run] = []
     offset = -(-start // ALIGNMENT) * ALIGNMENT
     while offset + HEADER_BYTES <= limit:
-        stop = min(offset + _SEARCH_OFFSETS * ALIGNMENT, limit - HEADER_BYTES + ALIGNMENT)
+        stop = min(offset + search_offsets * ALIGNMENT, limit - HEADER_BYTES + ALIGNMENT)
         for candidate in _candidates(data, offset, stop, limit, number):
             if candidate < offset:
                 continue  # inside the run that was found last

@@ -13,10 +13,9 @@ from rowlock_regionserver.engine.coalesced_puts import COALESCED_PUTS_MAX
 from rowlock_regionserver.operations import Put, RequestId, RowOutcome, RowResult
 from rowlock_regionserver.rpc.messages import answers as answers_module
 from rowlock_regionserver.rpc.messages.changes import PLAIN_PUTS_MAX
-from rowlock_regionserver.rpc.services import conversation
 
 from tests.unit.engine.fakes import FakeRegion
-from tests.unit.rpc.stream import Client, Run, get, put
+from tests.unit.rpc.stream import Client, HurryingClock, Run, get, put
 
 CLIENT_ID = b"0123456789abcdef"
 
@@ -108,11 +107,8 @@ def test_one_by_itself_goes_the_way_of_all_others(run: Run, region: FakeRegion) 
     run(test)
 
 
-def test_whoever_leaves_while_the_loop_turns_leaves_nothing_half_begun(
-    run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(conversation, "_LOOP_HELD_MAX", -1)  # The loop turns after each request.
-
+@pytest.mark.parametrize("clock", [HurryingClock()])
+def test_whoever_leaves_while_the_loop_turns_leaves_nothing_half_begun(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         taking = asyncio.ensure_future(client.send(*numbered([b"later"] * 5)))
         while len(region.changed) < 2:

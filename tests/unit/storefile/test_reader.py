@@ -159,14 +159,19 @@ def test_flags_of_chunks_tell_of_tombstones_and_versions(case: Case) -> None:
     assert (chunk.has_tombstones, chunk.has_versions) == (True, False)
 
 
-def must_wait(*_: object) -> None:
-    """Files.pread_into_at_once of a system that has nothing in memory."""
+class PartlyInMemory(Files):
+    """A system that has only the first bytes in memory of whatever is read; None: nothing."""
+
+    def __init__(self, count: int | None) -> None:
+        super().__init__()
+        self._count = count
+
+    def pread_into_at_once(self, descriptor: int, buffer: memoryview, offset: int) -> int | None:
+        return self._count
 
 
-def test_a_row_is_in_memory_when_it_was_read_or_is_certainly_not_there(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Files, "pread_into_at_once", must_wait)
+def test_a_row_is_in_memory_when_it_was_read_or_is_certainly_not_there(tmp_path: Path) -> None:
+    case = Case(tmp_path, PartlyInMemory(None))
     cells = [*simple_cells(50), *wide_row(b"s", 20)]
     store_file = case.written(cells)
     assert not store_file.is_row_in_memory(b"r00007")
@@ -200,11 +205,8 @@ def test_a_row_of_many_blocks_is_left_to_who_may_wait(case: Case) -> None:
 
 
 @pytest.mark.parametrize("count", [None, 10])
-def test_what_is_not_in_memory_whole_is_left_to_who_may_wait(
-    case: Case, monkeypatch: pytest.MonkeyPatch, count: int | None
-) -> None:
-    store_file = case.written(simple_cells(50))
-    monkeypatch.setattr(Files, "pread_into_at_once", lambda *_: count)
+def test_what_is_not_in_memory_whole_is_left_to_who_may_wait(tmp_path: Path, count: int | None) -> None:
+    store_file = Case(tmp_path, PartlyInMemory(count)).written(simple_cells(50))
     assert not store_file.is_row_in_memory(b"r00030")
     assert store_file.statistics().block_read_count == 0
 
