@@ -96,7 +96,7 @@ DURABILITY = [
         "Pending.release",
         "            self._is_held = False\n            if self._has_work():\n                self._wake_writer()\n",
         "            self._is_held = False\n",
-        f"{QUICK}::test_what_is_appended_while_the_log_is_held_is_written_when_it_is_released",
+        f"{QUICK}::test_what_is_appended_while_the_log_is_held_wakes_the_writer_when_it_is_released",
     ),
     Mutant(
         "a lone caller waits for a disk that hangs",

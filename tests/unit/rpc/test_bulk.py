@@ -132,7 +132,7 @@ def test_a_batch_that_is_refused_is_told_and_the_stream_goes_on(region: FakeRegi
 
 
 def test_a_refused_batch_is_not_held_until_the_cyclic_collector_comes_by(
-    region: FakeRegion, workers: Workers, monkeypatch: pytest.MonkeyPatch
+    workers: Workers,
 ) -> None:
     refusals: list[weakref.ref[RegionTooBusyError]] = []
 
@@ -141,13 +141,12 @@ def test_a_refused_batch_is_not_held_until_the_cyclic_collector_comes_by(
         refusals.append(weakref.ref(made))
         return made
 
-    def refuse(region_id: int) -> FakeRegion:
-        raise refusal()
-
-    monkeypatch.setattr(region, "region", refuse)
+    class Refusing(FakeRegion):
+        def region(self, region_id: int) -> NoReturn:
+            raise refusal()
 
     async def test() -> None:
-        stream = Stream(region, workers)
+        stream = Stream(Refusing(), workers)
         gc.disable()
         try:
             # The threads and tasks let go of the last one when the next one comes.

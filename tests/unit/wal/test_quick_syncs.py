@@ -63,16 +63,6 @@ def test_what_is_appended_while_the_log_is_held_wakes_the_writer_when_it_is_rele
             pending.fail(StoppingError("the test is over"))
 
 
-def test_what_is_appended_while_the_log_is_held_is_written_when_it_is_released(disk: SimulatedFiles) -> None:
-    case = LogCase(disk.root / "log", disk, small_config(**_NEVER_IDLE)).open()
-    case.append_synced(1, b"before")
-    case.log.hold()
-    change = case.append(1, b"held")
-    case.log.release()
-    wait_until(lambda: change in case.completed, _WOKEN_SECONDS)
-    case.log.close()
-
-
 def test_what_others_append_while_the_log_is_held_is_written_too(disk: SimulatedFiles) -> None:
     case = LogCase(disk.root / "log", disk, small_config(**_NEVER_IDLE)).open()
     case.append_synced(1, b"before")
