@@ -35,9 +35,13 @@ def socket_path(address: str) -> str:
 class SocketName:
     """A name of a socket that the system and gRPC accept; valid until `close`. Not thread-safe."""
 
-    def __init__(self, path: str) -> None:
-        """`path` is absolute. The socket need not exist, its folder must: else OSError. Raises ValueError if the
-        socket's own name is too long or has a comma."""
+    def __init__(self, path: str, descriptors: str = _DESCRIPTORS) -> None:
+        """`path` is absolute. `descriptors`: the folder in which the system shows open ones, if it does.
+
+        The socket need not exist, its folder must: else OSError. Raises ValueError if the socket's own name is too
+        long or has a comma.
+        """
+        self._descriptors = descriptors
         self._folder: int | None = None
         self._link: str | None = None
         if len(os.fsencode(path)) <= _PATH_BYTES_MAX and _PLAIN.fullmatch(path):
@@ -54,9 +58,9 @@ class SocketName:
         return PREFIX + quote(self.path)
 
     def _short(self, folder: str) -> str:
-        if os.path.isdir(_DESCRIPTORS):
+        if os.path.isdir(self._descriptors):
             self._folder = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            return f"{_DESCRIPTORS}/{self._folder}"
+            return f"{self._descriptors}/{self._folder}"
         os.stat(folder)
         self._link = tempfile.mkdtemp(prefix="rowlock-", dir=_short_temporary_folder())
         os.symlink(folder, f"{self._link}/folder")

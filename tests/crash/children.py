@@ -14,6 +14,8 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from tests.ending import end_at_once
+
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
@@ -123,4 +125,4 @@ def _fork(work: Callable[[_Send], None]) -> tuple[int, int]:
         except BaseException:
             send(ChildFailedError(traceback.format_exc()))
     finally:
-        os._exit(0)
+        end_at_once(0)

@@ -7,7 +7,6 @@ exit 1 and a traceback.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import traceback
@@ -35,6 +34,7 @@ from tests.crash.kill_ledger import (
     counter_row,
     row_of,
 )
+from tests.ending import end_at_once
 
 TIMEOUT_SECONDS = 300.0
 VALUE_BYTES = 60
@@ -78,7 +78,7 @@ class Writer:
                 turn += 1
         except BaseException:
             traceback.print_exc()
-            os._exit(1)
+            end_at_once(1)
 
     def _put(self, slot: int, turn: int) -> None:
         """Puts the slot's next number into all columns of two families."""

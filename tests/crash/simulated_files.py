@@ -111,7 +111,9 @@ class SimulatedFiles(Files):
                 disk.make_folder(target)
             else:
                 path.rename(target)
-                disk._durable[disk._see(target)] = target.read_bytes()
+                descriptor = disk.open(target, os.O_RDWR)
+                disk.fsync(descriptor)
+                disk.close(descriptor)
         for folder in [root, *(path for path in root.rglob("*") if path.is_dir())]:
             disk.fsync_folder(folder)
         disk.calls.clear()

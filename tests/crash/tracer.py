@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.crash.system_calls import BY_DESCRIPTOR, FLAGS, WRITES, Machine, TracerError, this_machine
+from tests.ending import end_at_once
 
 # Of <linux/ptrace.h>.
 _TRACEME = 0
@@ -159,9 +160,9 @@ def traced(work: Callable[[], None]) -> Traced:
             os.kill(os.getpid(), signal.SIGSTOP)
             _install_filter(machine)
             work()
-            os._exit(0)
+            end_at_once(0)
         finally:
-            os._exit(1)
+            end_at_once(1)
     return Traced(pid)
 
 

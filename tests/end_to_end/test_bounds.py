@@ -19,6 +19,9 @@ from rowlock_regionserver.memory_plan import ALLOWANCE_BYTES, REQUEST_COST
 from rowlock_regionserver.resident import anonymous_bytes
 from rowlock_regionserver.server import Server
 
+from tests.crash.simulated_files import SimulatedFiles
+from tests.unit.wal.test_appending import Gate
+
 from .half_message import HalfMessage
 from .raw_client import RawClient, RawConversation, evidence, get, mutate, put
 from .server_command import ServerCommand
@@ -83,12 +86,13 @@ def test_a_unix_socket_accepts_no_connection_too_many(tmp_path: Path) -> None:
         assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
 
 
-def test_large_messages_of_several_connections_share_one_bound(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    with contextlib.ExitStack() as clients:
+def test_large_messages_of_several_connections_share_one_bound(tmp_path: Path) -> None:
+    disk = SimulatedFiles(tmp_path / "folder")
+    with Server(disk.root, files=disk, config=CONFIG) as server, contextlib.ExitStack() as clients:
         one, two, three = [clients.enter_context(RawClient(server.address)) for _ in range(3)]
         region_id = one.create_table("t", b"f")
-        gate = server.region_server.region(region_id)._parts.gate
-        with gate.exclusive():  # So that what comes stays.
+        gate = Gate(disk, "fdatasync")  # So that what comes stays.
+        try:
             waiting = [RawConversation(client) for client in (one, two)]
             for number, conversation in enumerate(waiting):
                 conversation.send(large_put(number, region_id))
@@ -100,6 +104,8 @@ def test_large_messages_of_several_connections_share_one_bound(server: Server, m
                 error = refused.answer(number).error
                 assert (error.code, error.can_retry) == (Error.REGION_TOO_BUSY, True)
                 assert "request_bytes_in_flight_max" in error.message
+        finally:
+            gate.opened.set()
         assert [each.answer(number).WhichOneof("answer") for number, each in enumerate(waiting)] == ["mutate"] * 2
         refused.send(large_put(9, region_id))
         assert refused.answer(9).HasField("mutate")

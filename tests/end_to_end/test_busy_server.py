@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import rowlock
+from rowlock._core import waiting
 
 from tests.end_to_end.server_command import ServerCommand
 
@@ -72,8 +73,8 @@ def behind(gate: Gate) -> Iterator[None]:
 def test_a_bulk_job_waits_for_a_flush_that_takes_longer_than_its_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy_timeout: float
 ) -> None:
-    """Only up to its own bound: with a small one it fails."""
-    monkeypatch.setattr("rowlock._core.waiting.EVERY_S", 0.0)
+    """Up to a bound of its own: with a small one it fails."""
+    monkeypatch.setattr(waiting, "EVERY_S", 0.0)
     gate = Gate(tmp_path / "data.gate")
     keys = [f"{number:06}".encode() for number in range(ROWS)]
     data = pa.table({"k": pa.array(keys, pa.binary()), "v": pa.array([b"v" * VALUE_BYTES] * ROWS, pa.binary())})

@@ -18,6 +18,8 @@ import psutil
 import pytest
 import rowlock
 
+from tests.ending import end_at_once
+
 
 def servers_of(folder: Path) -> list[psutil.Process]:
     """Returns the server processes that run on a folder."""
@@ -173,7 +175,7 @@ def test_an_idle_client_keeps_its_server_also_after_a_fork(folder: Path) -> None
         (server,) = servers_of(folder)
         child = os.fork()
         if child == 0:
-            os._exit(0)
+            end_at_once(0)
         os.waitpid(child, 0)
         # Longer than the server lingers without a client.
         with pytest.raises(psutil.TimeoutExpired):

@@ -77,8 +77,8 @@ def test_an_empty_table_is_one_split_and_an_empty_range_none(rowlock_client: row
         rowlock_client.table("nosuch").splits()
 
 
-def test_splits_find_a_table_that_was_truncated(rowlock_client: rowlock.Client, table: rowlock.Table[bytes]) -> None:
-    with rowlock.connect(rowlock_client._servers.catalog_address) as other:
+def test_splits_find_a_table_that_was_truncated(rowlock_server: RowlockServer, table: rowlock.Table[bytes]) -> None:
+    with rowlock.connect(rowlock_server.address) as other:
         other.truncate_table("t")
     assert table.splits() == [rowlock.Split(((b"", b""),), 0)]
 

@@ -22,6 +22,8 @@ from typing import NoReturn
 
 import pytest
 
+from tests.ending import end_at_once
+
 from .anchors import Definitions, changed_module, definitions_in
 
 ROOT = Path(__file__).parents[2]
@@ -141,4 +143,4 @@ def _end(tell: Connection, failed: str, code: int, report: str) -> NoReturn:
     package = sys.modules.get(PACKAGE)
     imported_from = Path(package.__file__ or "").parent if package else Path()
     tell.send(Verdict(failed, int(code), imported_from, report[-_REPORT_CHARACTERS:]))
-    os._exit(0)
+    end_at_once(0)

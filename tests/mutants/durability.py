@@ -94,10 +94,9 @@ DURABILITY = [
     Mutant(
         "what is appended while the log is held is forgotten",
         "Pending.resume_wakeup",
-        "            self._is_wakeup_deferred = False\n            if self._has_work():\n"
-        "                self._wake_writer()\n",
-        "            self._is_wakeup_deferred = False\n",
-        f"{QUICK}::test_a_record_that_was_appended_while_the_wakeup_was_deferred_is_written_when_it_resumes",
+        "            self._is_held = False\n            if self._has_work():\n                self._wake_writer()\n",
+        "            self._is_held = False\n",
+        f"{QUICK}::test_what_is_appended_while_the_log_is_held_wakes_the_writer_when_it_is_released",
     ),
     Mutant(
         "a lone caller waits for a disk that hangs",

@@ -11,6 +11,8 @@ from rowlock._core.sequences import Sequences
 from rowlock.errors import ServerUnavailableError
 from rowlock_proto.v1 import region_pb2
 
+from tests.invariants import check
+
 
 class Conversing(RuleBasedStateMachine):
     def __init__(self) -> None:
@@ -81,7 +83,7 @@ class Conversing(RuleBasedStateMachine):
 
     @invariant()
     def holds(self) -> None:
-        self.conversation._check()
+        check(self.conversation)
         assert max(self.wake_counts.values(), default=0) <= 1
         floor = self.sequences.floor()
         assert floor >= self.floor, "the floor went back"

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from rowlock._core.regions import RegionCache
 from rowlock.schema import Region
 
+from tests.invariants import check
+
 ROWS = [bytes([letter]) for letter in b"abcdefgh"]
 BOUNDS = [b"", *ROWS[1:]]
 
@@ -37,7 +39,7 @@ def test_a_row_is_in_the_region_cached_last_or_in_none(steps: list[tuple[bool, t
             forgotten = told[number % len(told)]
             expected = {row: None if at == forgotten.region_id else at for row, at in expected.items()}
             cache.forget(forgotten)
-        cache._check()
+        check(cache)
         for row, at in expected.items():
             found = cache.find("t", row)
             assert (None if found is None else found.region_id) == at, row

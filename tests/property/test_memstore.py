@@ -15,6 +15,7 @@ from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.sources import NO_LIMIT
 from rowlock_regionserver.versions.visibility import visible_cells
 
+from tests.invariants import check
 from tests.property.visibility_model import literal_visible_cells, random_family
 from tests.seeds import drawn_seed
 from tests.unit.versions.masked_tables import retained
@@ -110,7 +111,7 @@ def test_reads_are_the_same_whatever_was_pruned_switched_and_flushed() -> None:
                 pruned += history.memstore.active.statistics().pruned_cell_count
                 history.flush()
             if step % 10 == 9:
-                history.memstore._check()
+                check(history.memstore)
                 history.check_reads()
         pruned += history.memstore.active.statistics().pruned_cell_count
     assert pruned > 10, "the random writes give nothing to prune"
@@ -132,7 +133,7 @@ def test_random_writes_read_back_through_random_ranges() -> None:
             cell: Cell = (bytes([generator.randrange(3)]), -generator.randrange(9), -number, 0, b"v" * number)
             segment.apply(row, [cell], lambda: from_then_on(0))
             model[row] = sorted([*model.get(row, []), cell])
-        segment._check()
+        check(segment)
         for _ in range(20):
             start, stop = (bytes(generator.choices(b"\x00a\xff", k=generator.randint(0, 3))) for _ in range(2))
             reverse = generator.random() < 0.5

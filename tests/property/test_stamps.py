@@ -10,6 +10,7 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Append, Check, CompareOp, Condition, Put
 
 from tests.seeds import drawn_seed
@@ -102,7 +103,7 @@ def test_changes_of_a_column_in_different_milliseconds_have_different_timestamps
         abandon(engine.server)
         for folder in (tmp_path / "regions").iterdir():
             as_earlier_versions_wrote_it(folder)
-        engine.server = engine.open()
+        engine.server = RegionServer.open(tmp_path, engine.config, clock, engine.files, engine.fatal.append)
     for _ in range(120):
         model.step()
     engine.server.stop()

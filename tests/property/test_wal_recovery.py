@@ -19,6 +19,7 @@ from rowlock_regionserver.wal.reader import find_runs, read_run
 from rowlock_regionserver.wal.record import Position, encode_record, segment_seed
 
 from tests.crash.simulated_files import Loss, SimulatedFiles, copy_folder
+from tests.invariants import check
 from tests.seeds import generator_of
 from tests.unit.wal.log_case import Change, LogCase, small_config
 
@@ -102,7 +103,7 @@ def live(case: LogCase, model: Model, chance: random.Random) -> tuple[set[Change
         elif region_id == 4:
             case.log.forget(region_id)
             model.dropped.add(region_id)
-        case.log._check()
+        check(case.log)
     return written | synced, synced
 
 

@@ -6,7 +6,8 @@ import pickle
 import secrets
 import time
 from collections.abc import Iterator
-from typing import Any
+from contextlib import closing
+from typing import Any, Self
 from unittest.mock import Mock
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StringType, StructField, StructType
 from pyspark_rowlock import DefaultSource
 from rowlock import Client
+from rowlock._transport.servers import Servers
 from rowlock.errors import (
     FamilyNotFoundError,
     InvalidArgumentError,
@@ -95,13 +97,28 @@ def _query() -> UUID:
     return UUID(int=int(time.time() * 1000) << 80 | secrets.randbits(80))
 
 
+class _Task(TaskContext):
+    """What Spark tells a task of itself."""
+
+    # Made in the usual way the first one would be the process's for ever.
+    def __new__(cls, query: UUID | None, attempt: int) -> Self:
+        return object.__new__(cls)
+
+    def __init__(self, query: UUID | None, attempt: int) -> None:
+        self.query = query
+        self.attempt = attempt
+
+    def attemptNumber(self) -> int:  # noqa: N802  (Spark's name)
+        return self.attempt
+
+    def getLocalProperty(self, key: str) -> str | None:  # noqa: N802
+        assert key == "spark.sql.execution.query.id"
+        return None if self.query is None else str(self.query)
+
+
 def _task_of(monkeypatch: pytest.MonkeyPatch, query: UUID | None, attempt: int = 0) -> None:
-    """Makes this process a task of that query."""
-    # Made in the usual way it would be the process's for ever.
-    context = object.__new__(TaskContext)
-    context._attemptNumber = attempt
-    context._localProperties = {} if query is None else {"spark.sql.execution.query.id": str(query)}
-    monkeypatch.setattr(TaskContext, "get", lambda: context)
+    """From here on this process is a task of that query."""
+    monkeypatch.setattr(TaskContext, "get", lambda: _Task(query, attempt))
 
 
 _MAPPED = [f"{number:04d}" for number in range(1000)] + ["only b"]
@@ -296,15 +313,16 @@ def test_latest_works_after_a_restart_of_the_server_for_queries_that_begin_later
 
 
 def test_the_lease_of_a_query_is_minutes_and_that_of_a_dataframe_an_hour(
-    rowlock_server: RowlockServer, rowlock_client: Client, table: str, monkeypatch: pytest.MonkeyPatch
+    rowlock_server: RowlockServer, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dashboard takes several snapshots a second, and the server limits their number."""
     _task_of(monkeypatch, None)
-    for snapshot, lease_ms in (("token", 3_600_000), ("latest", 600_000)):
-        planned = _planned(_reader(_source(rowlock_server, snapshot=snapshot)))
-        assert _count(planned) == 1002
-        [partition] = planned[1]
-        assert renew_snapshot(rowlock_client._servers, partition.snapshot_id, 60.0).lease_ms == lease_ms
+    with closing(Servers((rowlock_server.address,))) as servers:
+        for snapshot, lease_ms in (("token", 3_600_000), ("latest", 600_000)):
+            planned = _planned(_reader(_source(rowlock_server, snapshot=snapshot)))
+            assert _count(planned) == 1002
+            [partition] = planned[1]
+            assert renew_snapshot(servers, partition.snapshot_id, 60.0).lease_ms == lease_ms
 
 
 def test_a_dataframe_does_not_outlive_its_server(rowlock_server: RowlockServer, table: str) -> None:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import io
 import math
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -340,8 +342,13 @@ def test_spark_s_plan_has_no_filter_for_what_the_option_leaves_out(spark: SparkS
 
 
 def _plan(frame: DataFrame) -> str:
-    found: str = frame._jdf.queryExecution().optimizedPlan().toString()
-    return found
+    """The optimized one."""
+    with redirect_stdout(io.StringIO()) as told:
+        frame.explain(extended=True)
+    _, _, plans = told.getvalue().partition("== Optimized Logical Plan ==")
+    optimized, found, _ = plans.partition("== Physical Plan ==")
+    assert found, told.getvalue()
+    return optimized
 
 
 def test_a_filter_that_spark_would_push_is_refused_as_an_option(spark: SparkSession, flights: Flights) -> None:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -266,16 +267,22 @@ def test_a_server_that_does_not_come_back_is_named(
 def test_the_option_busy_timeout_limits_the_wait_for_a_busy_server(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits: list[tuple[float, float]] = []
+    """And one that is away."""
+    waits: list[float] = []
 
-    def put_arrow(table: Table[bytes], data: Sequence[pa.RecordBatch], **options: Any) -> BulkResult:
-        waits.append((table._view.timeout_s, options["busy_timeout"]))
+    def table(client: rowlock.Client, name: str, *, durability: object, timeout: float) -> object:
+        waits.append(timeout)
+        return SimpleNamespace(put_arrow=put_arrow)
+
+    def put_arrow(data: Sequence[pa.RecordBatch], *, busy_timeout: float, **_: object) -> BulkResult:
+        waits.append(busy_timeout)
         return BulkResult(0, 0)
 
-    monkeypatch.setattr(Table, "put_arrow", put_arrow)
-    for options in ({}, {"busy_timeout": "5", "timeout": "7"}):
-        write_task(_plan(rowlock_server, **options), [_batch(("x", "1", "2"))], "partition 0")
-    assert waits == [(60.0, 3600.0), (7.0, 5.0)]
+    plans = [_plan(rowlock_server), _plan(rowlock_server, busy_timeout="5", timeout="7")]
+    monkeypatch.setattr(rowlock.Client, "table", table)
+    for plan in plans:
+        write_task(plan, [_batch(("x", "1", "2"))], "partition 0")
+    assert waits == [60.0, 3600.0, 7.0, 5.0]
 
 
 def test_a_driver_that_reaches_no_server_reports_it() -> None:

@@ -12,12 +12,14 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LimitExceededError, RegionTooBusyError
 from rowlock_regionserver.ledger import Holding, Ledger
 
+from tests.invariants import check
+
 
 @pytest.fixture
 def ledger() -> Iterator[Ledger]:
     made = Ledger(Config(memory=1000, scan_bytes_held_max=600, request_bytes_in_flight_max=700, retry_after_ms=7))
     yield made
-    made._check()
+    check(made)
 
 
 def test_bytes_that_do_not_fit_now_are_refused_with_a_delay_and_not_counted(ledger: Ledger) -> None:

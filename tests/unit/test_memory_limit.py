@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
-from rowlock_regionserver.memory_limit import _machine_bytes, memory_limit
+from rowlock_regionserver.memory_limit import memory_limit
 
 MIB = 1 << 20
+MACHINE_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 V2 = "30 24 0:26 {root} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
 V1 = "36 33 0:31 {root} /sys/fs/cgroup/memory rw,nosuid - cgroup cgroup rw,memory"
 CPU = "35 33 0:30 / /sys/fs/cgroup/cpu rw,nosuid - cgroup cgroup rw,cpu,cpuacct"
@@ -54,7 +56,7 @@ def test_version_1_and_its_number_for_no_limit(tmp_path: Path) -> None:
     system = System(tmp_path, "5:cpu,cpuacct:/other\n4:memory:/docker/abc\n0::/\n", V1)
     system.write("sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", NONE)
     system.write("sys/fs/cgroup/memory/memory.limit_in_bytes", NONE)
-    assert system.limit() == _machine_bytes()
+    assert system.limit() == MACHINE_BYTES
     system.write("sys/fs/cgroup/memory/docker/memory.limit_in_bytes", str(256 * MIB))
     assert system.limit() == 256 * MIB
 
@@ -78,11 +80,11 @@ def test_a_path_out_of_the_name_space_is_not_followed(tmp_path: Path) -> None:
 def test_files_that_can_not_be_parsed_limit_nothing(tmp_path: Path, text: str) -> None:
     system = System(tmp_path, f"{text}\n0::/\n", V2)
     system.write("sys/fs/cgroup/memory.max", text)
-    assert system.limit() == _machine_bytes()
-    assert memory_limit(tmp_path / "nothing") == _machine_bytes()
+    assert system.limit() == MACHINE_BYTES
+    assert memory_limit(tmp_path / "nothing") == MACHINE_BYTES
 
 
 def test_the_machine_s_memory_is_a_limit_too(tmp_path: Path) -> None:
     system = System(tmp_path, "0::/\n", V2)
     system.write("sys/fs/cgroup/memory.max", str(1 << 60))
-    assert 0 < system.limit() == _machine_bytes()
+    assert 0 < system.limit() == MACHINE_BYTES

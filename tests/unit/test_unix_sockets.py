@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from rowlock_proto import unix_sockets
 from rowlock_proto.unix_sockets import SocketName, socket_path
 
 
@@ -16,22 +17,21 @@ def folders(tmp_path: Path) -> list[Path]:
     return [tmp_path / "plain", tmp_path / ("long" * 50), tmp_path / "a b#%41,c;é?"]
 
 
+Naming = Callable[[str], SocketName]
+
+
 @pytest.fixture(params=["descriptors", "links"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """The two ways to a folder with a long path: as on Linux, and as on a system without /proc."""
-    name: str = request.param
-    if name == "links":
-        monkeypatch.setattr(unix_sockets, "_DESCRIPTORS", str(tmp_path / "no proc"))
-    return name
+def naming(request: pytest.FixtureRequest, tmp_path: Path) -> Naming:
+    """How a folder is reached whose path is too long: as on Linux, and as on a system without /proc."""
+    return SocketName if request.param == "descriptors" else partial(SocketName, descriptors=str(tmp_path / "no proc"))
 
 
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("number", range(3))
-def test_a_socket_in_any_folder_is_reached(tmp_path: Path, number: int) -> None:
+def test_a_socket_in_any_folder_is_reached(tmp_path: Path, naming: Naming, number: int) -> None:
     folder = folders(tmp_path)[number]
     folder.mkdir()
     open_before = len(os.listdir("/dev/fd"))
-    name = SocketName(str(folder / "socket"))
+    name = naming(str(folder / "socket"))
     assert "," not in name.target
     path = name.path
     assert unquote(name.target) == f"unix:{path}"
@@ -49,10 +49,9 @@ def test_a_socket_in_any_folder_is_reached(tmp_path: Path, number: int) -> None:
         assert not Path(path).parent.parent.exists()
 
 
-@pytest.mark.usefixtures("way")
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path: Path, naming: Naming) -> None:
     with pytest.raises(FileNotFoundError, match="longlong"):
-        SocketName(str(tmp_path / ("long" * 50) / "socket"))
+        naming(str(tmp_path / ("long" * 50) / "socket"))
 
 
 def test_a_name_that_no_system_takes_is_refused(tmp_path: Path) -> None:

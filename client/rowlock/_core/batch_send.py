@@ -17,6 +17,9 @@ from rowlock._core.uptime import uptime_s
 from rowlock.errors import BatchError, ClosedError, RowlockError, ServerError, UnknownOutcomeError
 from rowlock.schema import Region
 
+# Rows read with one request: bounds what one answer can hold.
+ROWS_PER_REQUEST = 1000
+
 
 class BatchSend:
     """The mutations of one send, by row. Times are seconds on time.monotonic(). Not thread-safe."""
@@ -146,11 +149,9 @@ class BatchSend:
 class RowsRead:
     """The rows of one read of many. Each request reads its rows at one read point."""
 
-    # Bounds the size of an answer.
-    ROWS_PER_REQUEST = 1000
-
-    def __init__(self, table: str, rows: Sequence[bytes]) -> None:
+    def __init__(self, table: str, rows: Sequence[bytes], *, rows_per_request: int = ROWS_PER_REQUEST) -> None:
         self.table = table
+        self._rows_per_request = rows_per_request
         self._pending = dict.fromkeys(rows)
         self._cells: dict[bytes, Sequence[types_pb2.Cell]] = {}
 
@@ -167,7 +168,7 @@ class RowsRead:
     def rows_for(self, region: Region) -> list[bytes]:
         """Returns the rows of the next request to the region, at most ROWS_PER_REQUEST; they include `first_row`."""
         held = (row for row in self._pending if region.holds(row))
-        return [row for row, _ in zip(held, range(self.ROWS_PER_REQUEST), strict=False)]
+        return [row for row, _ in zip(held, range(self._rows_per_request), strict=False)]
 
     def absorb(self, rows: Sequence[bytes], answer: region_pb2.PointAnswer) -> None:
         """Records the answer to a request for these rows. Raises ServerError if it has another number of rows."""

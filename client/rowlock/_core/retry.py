@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import enum
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -95,6 +96,7 @@ class Attempts:
         "_last_error",
         "_policy",
         "_repeated_for_s",
+        "_uptime_s",
         "count",
         "deadline",
         "timeout_s",
@@ -110,12 +112,14 @@ class Attempts:
         busy_s: float = 0.0,
         began_s: float | None = None,
         repeated_for_s: float = REPEATED_FOR_S,
+        clock: Callable[[], float] | None = None,
     ) -> None:
-        """busy_s: how long to retry while the server is busy. began_s: when the call began, by uptime_s; None: now.
+        """busy_s: how long to retry while the server is busy. began_s: when the call began, by `clock`; None: now.
 
-        repeated_for_s: how long a change in doubt is repeated.
+        repeated_for_s: how long a change in doubt is repeated. clock: None: uptime_s.
         """
-        self._began_s = uptime_s() if began_s is None else began_s
+        self._uptime_s = clock or uptime_s
+        self._began_s = self._uptime_s() if began_s is None else began_s
         self._repeated_for_s = repeated_for_s
         self.deadline = now + timeout_s
         self.timeout_s = timeout_s
@@ -153,7 +157,7 @@ class Attempts:
         if now + pause >= self.ends_at:
             self._raise(self.out_of_time(error), error)
         if not self._is_in_doubt:  # A busy server may refuse for an hour; a refused change does not age.
-            self._began_s = uptime_s()
+            self._began_s = self._uptime_s()
         return pause
 
     def age_ms(self) -> int:
@@ -165,10 +169,10 @@ class Attempts:
             return 0
         if self._is_too_old():
             self._raise(self._unknown(self._last_error, is_late=False), self._last_error)
-        return max(1, int((uptime_s() - self._began_s) * 1000))
+        return max(1, int((self._uptime_s() - self._began_s) * 1000))
 
     def _is_too_old(self) -> bool:
-        return uptime_s() - self._began_s > self._repeated_for_s
+        return self._uptime_s() - self._began_s > self._repeated_for_s
 
     def final_error(self, error: RowlockError, *, was_sent: bool) -> RowlockError:
         """Returns the error that the call ends with if it is not retried after this one."""

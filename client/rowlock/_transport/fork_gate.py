@@ -38,9 +38,24 @@ class ForkGate:
     first and then looks at the gate, and a fork closes the gate first and then counts the calls.
     """
 
-    def __init__(self) -> None:
-        # Reentrant, because a signal handler may fork while its thread holds the lock.
-        self._condition = threading.Condition(threading.RLock())
+    def __init__(
+        self,
+        *,
+        end_s_max: float = _END_S_MAX,
+        unrepeatable_end_s_max: float = _UNREPEATABLE_END_S_MAX,
+        cut_s_max: float = _CUT_S_MAX,
+        join_s_max: float = _JOIN_S_MAX,
+        condition: threading.Condition | None = None,
+    ) -> None:
+        """condition: what threads wait on; None: one of its own.
+
+        Its lock must be reentrant, because a signal handler may fork while its thread holds the lock.
+        """
+        self._end_s_max = end_s_max
+        self._unrepeatable_end_s_max = unrepeatable_end_s_max
+        self._cut_s_max = cut_s_max
+        self._join_s_max = join_s_max
+        self._condition = condition or threading.Condition(threading.RLock())
         # One entry per call.
         self._under_way: deque[None] = deque()
         self._unrepeatable: deque[None] = deque()
@@ -122,16 +137,16 @@ class ForkGate:
         finally:
             with self._condition:
                 self._is_quiescent = True
-                self._join_until = time.monotonic() + _JOIN_S_MAX
+                self._join_until = time.monotonic() + self._join_s_max
                 self._condition.notify_all()
 
     def _quiesce(self, quiesce: Callable[[], None]) -> None:
         with self._condition:
-            self._condition.wait_for(lambda: not self._under_way, _END_S_MAX)
-            self._condition.wait_for(lambda: not self._unrepeatable, _UNREPEATABLE_END_S_MAX)
+            self._condition.wait_for(lambda: not self._under_way, self._end_s_max)
+            self._condition.wait_for(lambda: not self._unrepeatable, self._unrepeatable_end_s_max)
         quiesce()
         with self._condition:
-            self._condition.wait_for(lambda: not self._under_way, _CUT_S_MAX)
+            self._condition.wait_for(lambda: not self._under_way, self._cut_s_max)
 
     def open(self, when_open: Callable[[], None]) -> None:
         """Ends this thread's fork. The last thread that forks opens the gate, and then calls `when_open`."""

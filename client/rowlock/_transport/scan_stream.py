@@ -11,7 +11,7 @@ from rowlock._codec.scan_message import ScanMessage
 from rowlock._transport import methods
 from rowlock._transport.fork import gate
 from rowlock._transport.servers import Servers
-from rowlock.errors import DeadlineError
+from rowlock.errors import ClosedError, DeadlineError
 from rowlock.schema import Region
 
 
@@ -31,11 +31,16 @@ class ScanStream:
         self._address = region.server
         self._table = region.table
         with gate:
-            self._call: ScanCall = servers.channel(region.server).unary_stream(
+            open_stream = servers.channel(region.server).unary_stream(
                 methods.SCAN.path,
                 request_serializer=methods.SCAN.serialize,
                 response_deserializer=methods.SCAN.parse,
-            )(request, metadata=servers.metadata(region))
+            )
+            try:
+                self._call: ScanCall = open_stream(request, metadata=servers.metadata(region))
+            except ValueError as failed:
+                # grpc's word for a channel that was closed meanwhile.
+                raise ClosedError("the client was closed") from failed
 
     def next(self, timeout_s: float) -> ScanMessage | None:
         """Returns the next batch, None at the region's end. Raises DeadlineError, or the error of the stream."""

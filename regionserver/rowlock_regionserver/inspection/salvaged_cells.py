@@ -42,8 +42,9 @@ _SEGMENT_BYTES_MAX = 64 * MIB
 class SalvagedRegion:
     """One region's sources by family. Built by one thread, then read."""
 
-    def __init__(self, stored: StoredRegion) -> None:
+    def __init__(self, stored: StoredRegion, *, segment_bytes_max: int = _SEGMENT_BYTES_MAX) -> None:
         self.stored = stored
+        self._segment_bytes_max = segment_bytes_max
         self._segments: dict[int, RowSegment] = {}
         self._sources: dict[int, list[Source]] = {family.number: [] for family in stored.table.families}
         # Everything up to this write number is in store files, if there is an intact manifest.
@@ -73,7 +74,9 @@ class SalvagedRegion:
             if info is not None and not found:
                 self._sources[family_number].append(StoreFile.open(path, info, cache, open_files))
             else:
-                self._sources[family_number] += _intact_part(path, files, damage if info is None else [])
+                self._sources[family_number] += _intact_part(
+                    path, files, damage if info is None else [], self._segment_bytes_max
+                )
 
     def add_record(
         self,
@@ -156,7 +159,7 @@ def _store_files(stored: StoredRegion, files: Files) -> Iterator[tuple[int, Path
                 yield name.family_number, name.path, None
 
 
-def _intact_part(path: Path, files: Files, damage: list[CorruptionError]) -> list[Source]:
+def _intact_part(path: Path, files: Files, damage: list[CorruptionError], segment_bytes_max: int) -> list[Source]:
     """Returns segments with the intact part of a store file."""
     segments: list[Source] = []
     tables: list[pa.Table] = []
@@ -165,7 +168,7 @@ def _intact_part(path: Path, files: Files, damage: list[CorruptionError]) -> lis
             if isinstance(found, CorruptionError):
                 damage.append(found)
             elif found.num_rows:
-                is_full = sum(table.nbytes for table in tables) + found.nbytes > _SEGMENT_BYTES_MAX
+                is_full = sum(table.nbytes for table in tables) + found.nbytes > segment_bytes_max
                 if is_full or (tables and last_row(tables[-1]) > first_row(found)):
                     segments += _segment_of(tables)
                     tables = []

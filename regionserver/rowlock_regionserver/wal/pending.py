@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import Clock
@@ -40,8 +41,18 @@ _FSYNC = int(Durability.FSYNC)
 class Pending:
     """The end of the log as callers see it. The caller holds `order`, unless a method says that it takes it."""
 
-    def __init__(self, begun: BegunSegment, recovered: Recovered, segment_bytes: int, clock: Clock) -> None:
-        """Continues at the end of the segment that was begun, in segments of `segment_bytes`."""
+    def __init__(
+        self,
+        begun: BegunSegment,
+        recovered: Recovered,
+        segment_bytes: int,
+        clock: Clock,
+        condition: Callable[[threading.Lock], threading.Condition] = threading.Condition,
+    ) -> None:
+        """Continues at the end of the segment that was begun, in segments of `segment_bytes`.
+
+        condition: makes what the writer waits on.
+        """
         assert 0 < segment_bytes <= SEGMENT_BYTES_MAX, f"log segments of {segment_bytes} bytes"
         segment = begun.header.number
         self.order = threading.Lock()
@@ -53,7 +64,7 @@ class Pending:
         self.written_bytes = 0
 
         # Guarded by self.order:
-        self._wake = threading.Condition(self.order)
+        self._wake = condition(self.order)
         self._is_waiting = False
         self._is_wakeup_deferred = False
         self._is_closing = False

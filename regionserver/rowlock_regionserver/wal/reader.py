@@ -61,16 +61,18 @@ def read_run(data: bytes, start: int, limit: int, seed: int) -> Run:
     return Run(start, offset, proven)
 
 
-def find_runs(data: bytes, start: int, limit: int, seed: int, number: int) -> list[Run]:
+def find_runs(
+    data: bytes, start: int, limit: int, seed: int, number: int, *, search_offsets: int = _SEARCH_OFFSETS
+) -> list[Run]:
     """Returns all runs of valid records that begin at or after `start`, in order.
 
     Checks each aligned offset, in time linear in the bytes: vector operations exclude impossible headers, then the
-    checksums of the others are computed. `number` is the segment's.
+    checksums of the others are computed. `number` is the segment's. One operation checks `search_offsets` offsets.
     """
     runs: list[Run] = []
     offset = -(-start // ALIGNMENT) * ALIGNMENT
     while offset + HEADER_BYTES <= limit:
-        stop = min(offset + _SEARCH_OFFSETS * ALIGNMENT, limit - HEADER_BYTES + ALIGNMENT)
+        stop = min(offset + search_offsets * ALIGNMENT, limit - HEADER_BYTES + ALIGNMENT)
         for candidate in _candidates(data, offset, stop, limit, number):
             if candidate < offset:
                 continue  # inside the last run

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from rowlock.spark.connections import client_of
+from rowlock.spark.options import ReadOptions, read_options
 from rowlock.spark.planning import ScanPartition
 from rowlock.spark.reader import RowlockReader
 from rowlock.spark.snapshots import new_snapshot_ref, open_snapshot
@@ -44,16 +45,23 @@ class _TaskStampingSource(RowlockSource):
         return _TaskStampingWriter(self.options, schema, overwrite)
 
 
-class _TaskMomentReader(RowlockReader):
-    """Reads in each task the table as it is at the task's start."""
+class _TaskMomentReader(DataSourceReader):
+    """Each task reads what the table holds when it begins."""
+
+    def __init__(self, usual: RowlockReader, options: ReadOptions) -> None:
+        self._usual = usual
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return self._usual.partitions()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ScanPartition), partition
-        options = self._reading.options
+        options = self._options
         client = client_of(options.server, options.timeout_s)
         own = new_snapshot_ref(client)
         open_snapshot(client, options.table, own, options.timeout_s)
-        return super().read(ScanPartition(partition.ranges, own.snapshot_id))
+        return self._usual.read(ScanPartition(partition.ranges, own.snapshot_id))
 
 
 class _TaskMomentSource(RowlockSource):
@@ -64,7 +72,7 @@ class _TaskMomentSource(RowlockSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         usual = super().reader(schema)
         assert isinstance(usual, RowlockReader), usual
-        return _TaskMomentReader(usual._reading)
+        return _TaskMomentReader(usual, read_options(self.options))
 
 
 def register(spark: SparkSession) -> None:

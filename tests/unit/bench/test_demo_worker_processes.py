@@ -43,7 +43,7 @@ def test_a_job_that_raises_is_reported_with_its_traceback() -> None:
 
 def test_a_process_that_dies_is_reported() -> None:
     with (
-        WorkerProcesses([partial(os._exit, 9)]) as workers,
+        WorkerProcesses([partial(signal.raise_signal, signal.SIGKILL)]) as workers,
         pytest.raises(WorkerFailedError, match="worker process 0 died"),
     ):
         workers.results()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench import __main__ as command
+import bench.__main__ as command
 from bench import machine, report
 from bench.bench import Bench, temporary_folder
 from bench.figures import EDGES, FIGURES, Figure

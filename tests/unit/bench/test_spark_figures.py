@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+import bench.spark.__main__ as command
 from bench.measure import Measurement, Spread
-from bench.spark import __main__ as command
 from bench.spark.figures import Group, goals, groups
 from bench.spark.hbase import KEY_BYTES, HBasePeer, write_plain_rows
 from bench.spark.rows import ParquetRows, mapping_text

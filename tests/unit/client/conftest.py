@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 import rowlock
+from rowlock._core.search import Search
+from rowlock._transport.finding import find_server
+from rowlock._transport.servers import Servers
 
 from tests.unit.client.fake_server import FakeServer
 
@@ -18,6 +22,14 @@ def fake_server() -> Iterator[FakeServer]:
 
 
 @pytest.fixture
-def db(fake_server: FakeServer) -> Iterator[rowlock.Client]:
-    with rowlock.connect(fake_server.address, timeout=60) as client:
+def servers(fake_server: FakeServer) -> Servers:
+    """What `db` reaches its server through."""
+    servers = Servers((fake_server.address,))
+    find_server(servers, Search(servers.addresses, time.monotonic(), 60))
+    return servers
+
+
+@pytest.fixture
+def db(servers: Servers) -> Iterator[rowlock.Client]:
+    with rowlock.Client(servers, 60) as client:
         yield client

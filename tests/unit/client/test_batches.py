@@ -9,6 +9,7 @@ import rowlock
 from rowlock._core.batch_lines import BatchLines
 from rowlock._core.batch_send import BatchSend, RowsRead
 from rowlock._core.conversation import Request
+from rowlock._transport.servers import Servers
 from rowlock.errors import NotACounterError, RegionTooBusyError, ServerUnavailableError
 from rowlock.schema import Region
 from rowlock_proto.v1 import region_pb2, types_pb2
@@ -128,9 +129,8 @@ def test_a_batch_is_divided_by_region() -> None:
     assert not send.is_done
 
 
-def test_many_rows_are_read_in_parts_and_returned_in_the_requested_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RowsRead, "ROWS_PER_REQUEST", 2)
-    read = RowsRead("t", [b"c", b"a", b"c", b"b"])
+def test_many_rows_are_read_in_parts_and_returned_in_the_requested_order() -> None:
+    read = RowsRead("t", [b"c", b"a", b"c", b"b"], rows_per_request=2)
     parts: list[Sequence[bytes]] = []
     while not read.is_done:
         rows = read.rows_for(WHOLE)
@@ -143,12 +143,16 @@ def test_many_rows_are_read_in_parts_and_returned_in_the_requested_order(monkeyp
 
 @pytest.mark.parametrize("is_region_known", [True, False])
 def test_a_batch_in_doubt_is_reported_row_by_row_when_the_client_is_closed_before_a_repetition(
-    db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, is_region_known: bool
+    servers: Servers,
+    db: rowlock.Client,
+    fake_server: FakeServer,
+    monkeypatch: pytest.MonkeyPatch,
+    is_region_known: bool,
 ) -> None:
     def close() -> None:
         db.close()
         if not is_region_known:
-            db._servers.regions.forget_table("t")
+            servers.regions.forget_table("t")
 
     in_each_pause(monkeypatch, close)
     fake_server.script.append(Mishap.ANSWER_IS_LOST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -389,9 +390,7 @@ def test_put_arrow_pauses_before_it_repeats_a_batch_that_a_busy_server_refused(
     db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[tuple[float, int]] = []
-    monkeypatch.setattr(
-        "rowlock._transport.bulk.time.sleep", lambda pause: pauses.append((pause, len(fake_server.bulks)))
-    )
+    monkeypatch.setattr(time, "sleep", lambda pause: pauses.append((pause, len(fake_server.bulks))))
     busy = error(Error.REGION_TOO_BUSY)
     busy.retry_after_ms = 5000
     fake_server.bulk_script.append(busy)

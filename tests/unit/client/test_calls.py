@@ -6,17 +6,16 @@ import os
 import signal
 import threading
 import time
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
 import rowlock
-from rowlock._transport import fork
 from rowlock._transport.servers import Servers
 from rowlock.aio._transport.servers import Servers as AsyncioServers
 from rowlock_proto.v1 import types_pb2
 
+from tests.unit.client.answer_threads import answer_threads
 from tests.unit.client.blocking.test_calls import connected
 from tests.unit.client.fake_server import FakeServer, Mishap, error
 from tests.unit.client.pauses import in_each_pause
@@ -37,13 +36,12 @@ def test_everything_in_flight_is_sent_again_when_the_stream_is_lost(
 
 
 def test_a_change_that_was_never_sent_is_certainly_not_made() -> None:
-    server = FakeServer()
+    server, others = FakeServer(), answer_threads()
     with rowlock.connect(server.address, timeout=60) as db:
         table = connected(db)
         server.stop()
-        # Until the client knows that its stream has ended, it sends a change on it, which is then in doubt.
-        (stream,) = db._servers._streams.values()
-        wait_until(lambda: stream._run is None)
+        # Until the client knows that its stream has ended, a change goes out on it, and is rightly in doubt.
+        wait_until(lambda: answer_threads() <= others)
         with pytest.raises(rowlock.DeadlineError, match="Nothing was changed"):
             table.with_options(timeout=0.3).put("row", {"f:q": "1"})
 
@@ -94,12 +92,16 @@ def test_an_interrupted_wait_leaves_the_stream_to_the_others(db: rowlock.Client,
 
 @pytest.mark.parametrize("is_region_known", [True, False])
 def test_a_change_in_doubt_stays_so_when_the_client_is_closed_before_a_repetition(
-    db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, is_region_known: bool
+    servers: Servers,
+    db: rowlock.Client,
+    fake_server: FakeServer,
+    monkeypatch: pytest.MonkeyPatch,
+    is_region_known: bool,
 ) -> None:
     def close() -> None:
         db.close()
         if not is_region_known:
-            db._servers.regions.forget_table("t")
+            servers.regions.forget_table("t")
 
     table = connected(db)
     in_each_pause(monkeypatch, close)
@@ -121,11 +123,12 @@ def test_a_refused_change_that_was_not_repeated_is_certainly_not_made_when_the_c
     assert fake_server.rows == {}
 
 
-def test_a_channel_that_is_closed_before_a_stream_is_opened_on_it_is_a_closed_client(db: rowlock.Client) -> None:
+def test_a_channel_that_is_closed_before_a_stream_is_opened_on_it_is_a_closed_client(
+    servers: Servers, db: rowlock.Client, fake_server: FakeServer
+) -> None:
     table = db.table("t")
-    db._servers.region_of("t", b"row", time.monotonic() + 60)
-    (channel,) = db._servers._channels.values()
-    channel.close()
+    servers.region_of("t", b"row", time.monotonic() + 60)
+    servers.channel(fake_server.address).close()
     with pytest.raises(rowlock.ClosedError):
         table.put("row", {"f:q": "1"})
     with pytest.raises(rowlock.ClosedError):
@@ -147,20 +150,16 @@ def test_a_stream_whose_thread_can_not_be_started_is_opened_again(db: rowlock.Cl
     assert set(fake_server.rows) == {b"other"}
 
 
-def test_in_the_child_of_a_fork_no_lock_is_the_parents(monkeypatch: pytest.MonkeyPatch) -> None:
-    servers, asyncio_servers = Servers(("127.0.0.1:1",)), AsyncioServers(("127.0.0.1:1",))
-    # Not the clients of other tests: there is no real fork.
-    monkeypatch.setattr(fork, "_survivors", weakref.WeakSet([servers, asyncio_servers]))
-    parents = (servers.regions._lock, asyncio_servers.regions._lock, fork._register_lock)
-    for lock in parents:
-        lock.acquire()
-    try:
-        fork._after_fork_in_child()
-        for owned in (servers.regions._lock, asyncio_servers.regions._lock, fork._register_lock):
-            assert owned not in parents
-    finally:
-        for lock in parents:
-            lock.release()
+@pytest.mark.parametrize("kind", [Servers, AsyncioServers])
+def test_in_the_child_of_a_fork_a_client_has_nothing_with_a_lock_of_its_parents(
+    kind: type[Servers] | type[AsyncioServers],
+) -> None:
+    servers = kind(("127.0.0.1:1",))
+    parents = (servers.regions, servers.sequences)
+    servers.after_fork_in_child()
+    assert servers.regions is not parents[0]
+    assert servers.sequences is not parents[1]
+    assert servers.sequences.client_id != parents[1].client_id
 
 
 def test_a_closed_client_says_so(fake_server: FakeServer) -> None:

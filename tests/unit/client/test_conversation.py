@@ -9,6 +9,8 @@ from rowlock._core.sequences import Sequences
 from rowlock.errors import LimitExceededError, ServerUnavailableError
 from rowlock_proto.v1 import region_pb2
 
+from tests.invariants import check
+
 
 class Caller:
     """A request and how often it was woken."""
@@ -16,23 +18,23 @@ class Caller:
     def __init__(self, conversation: Conversation, row: bytes = b"row") -> None:
         self.request: Request = point.get("t", [row], None)
         self.wake_count = 0
-        self.request.prepare(1, 1000, self._woken)
+        self.request.prepare(1, 1000, self.woken)
         conversation.submit(self.request)
 
-    def _woken(self) -> None:
+    def woken(self) -> None:
         self.wake_count += 1
 
 
 def sent(conversation: Conversation) -> list[int]:
     """Returns the ids in the next message; [] if there is none."""
     message = conversation.next_message()
-    conversation._check()
+    check(conversation)
     return [] if message is None else [item.id for item in region_pb2.PointRequests.FromString(message).requests]
 
 
 def answer(conversation: Conversation, *ids: int) -> None:
     conversation.answered([region_pb2.PointAnswer(id=number) for number in ids])
-    conversation._check()
+    check(conversation)
 
 
 def test_waiting_requests_share_a_message() -> None:
@@ -81,7 +83,7 @@ def test_a_lost_stream_wakes_all_callers_and_marks_those_in_doubt() -> None:
     callers = [Caller(conversation) for _ in range(2)]
     sent(conversation)
     conversation.lost(ServerUnavailableError("cut"))
-    conversation._check()
+    check(conversation)
     assert [caller.wake_count for caller in callers] == [1, 1]
     assert [caller.request.is_in_doubt for caller in callers] == [True, False]
     assert conversation.statistics().in_flight == conversation.statistics().waiting == 0
@@ -121,7 +123,7 @@ def test_an_abandoned_request_does_not_wake_its_caller(is_sent: bool) -> None:
     if is_sent:
         sent(conversation)
     conversation.abandon(caller.request)
-    conversation._check()
+    check(conversation)
     answer(conversation, 1)
     conversation.lost(ServerUnavailableError("cut"))
     assert caller.wake_count == 0
@@ -133,7 +135,7 @@ def test_a_repeated_request_gets_an_id_of_its_own() -> None:
     caller = Caller(conversation)
     sent(conversation)
     conversation.lost(ServerUnavailableError("cut"))
-    caller.request.prepare(2, 500, caller._woken)
+    caller.request.prepare(2, 500, caller.woken)
     conversation.submit(caller.request)
     message = region_pb2.PointRequests.FromString(conversation.next_message() or b"")
     assert (message.requests[0].id, message.requests[0].region_id, message.requests[0].timeout_ms) == (2, 2, 500)

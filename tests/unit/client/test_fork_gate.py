@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from rowlock._transport import fork_gate
 from rowlock._transport.fork_gate import ForkGate
 
 from tests.unit.wal.log_case import wait_until
+from tests.watched import Watched
 
 
 @pytest.fixture
@@ -57,21 +57,29 @@ def nothing() -> None:
 
 
 @pytest.fixture
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes every wait for calls last until they end."""
-    for name in ("_END_S_MAX", "_UNREPEATABLE_END_S_MAX", "_CUT_S_MAX", "_JOIN_S_MAX"):
-        monkeypatch.setattr(fork_gate, name, 60.0)
+def condition() -> Watched:
+    return Watched(threading.RLock())
 
 
-@pytest.mark.usefixtures("patience")
-def test_a_fork_waits_for_calls_and_holds_new_ones_back(threads: ThreadPoolExecutor) -> None:
-    gate = ForkGate()
+def patient_gate(condition: Watched, *, end_s_max: float = 60.0, join_s_max: float = 60.0) -> ForkGate:
+    """Threads that fork wait at it until calls end."""
+    return ForkGate(
+        end_s_max=end_s_max,
+        unrepeatable_end_s_max=59.0,
+        cut_s_max=60.0,
+        join_s_max=join_s_max,
+        condition=condition,
+    )
+
+
+def test_a_fork_waits_for_calls_and_holds_new_ones_back(threads: ThreadPoolExecutor, condition: Watched) -> None:
+    gate = patient_gate(condition)
     first = Call(gate, threads)
     assert first.began.wait(60)
     fork = Fork(gate, threads, nothing)
-    wait_until(lambda: gate._is_closed)
+    wait_until(lambda: condition.waiting_count == 1)
     late = Call(gate, threads)
-    wait_until(lambda: gate._waiting == 1)
+    wait_until(lambda: condition.waiting_count == 2)
     first.may_end.set()
     assert fork.closed.wait(60)
     assert not late.began.is_set()
@@ -80,8 +88,10 @@ def test_a_fork_waits_for_calls_and_holds_new_ones_back(threads: ThreadPoolExecu
     late.may_end.set()
 
 
-def test_threads_that_fork_at_the_same_time_quiesce_once_and_the_last_opens(threads: ThreadPoolExecutor) -> None:
-    gate = ForkGate()
+def test_threads_that_fork_at_the_same_time_quiesce_once_and_the_last_opens(
+    threads: ThreadPoolExecutor, condition: Watched
+) -> None:
+    gate = ForkGate(condition=condition)
     may_be_quiet = threading.Event()
     quiesced = []
 
@@ -90,29 +100,28 @@ def test_threads_that_fork_at_the_same_time_quiesce_once_and_the_last_opens(thre
         assert may_be_quiet.wait(60)
 
     forks = [Fork(gate, threads, quiesce) for _ in range(8)]
-    wait_until(lambda: len(gate._forking) == 8)
+    wait_until(lambda: condition.waiting_count == 7)
     assert not any(fork.closed.is_set() for fork in forks)
     may_be_quiet.set()
     for fork in forks:
         assert fork.closed.wait(60)
+    call = Call(gate, threads)
+    wait_until(lambda: condition.waiting_count == 1)
     for fork in forks:
-        assert gate._is_closed
+        assert not call.began.is_set()
         assert not any(fork.reopened for fork in forks)
         fork.may_end.set()
         fork.done.result(60)
-    assert not gate._is_closed
+    assert call.began.wait(60)
+    call.may_end.set()
     assert len(quiesced) == sum(fork.reopened for fork in forks) == 1
 
 
-def test_calls_that_wait_pass_before_the_next_fork(
-    threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fork_gate, "_JOIN_S_MAX", -1.0)  # every fork comes too late for the one before
-    monkeypatch.setattr(fork_gate, "_END_S_MAX", 60.0)
-    gate = ForkGate()
+def test_calls_that_wait_pass_before_the_next_fork(threads: ThreadPoolExecutor, condition: Watched) -> None:
+    gate = patient_gate(condition, join_s_max=-1.0)  # Every fork comes too late for the one before.
     gate.close(nothing)
     call = Call(gate, threads)
-    wait_until(lambda: gate._waiting == 1)
+    wait_until(lambda: condition.waiting_count == 1)
     next_fork = Fork(gate, threads, nothing)
     gate.open(nothing)
     assert call.began.wait(60)
@@ -122,31 +131,19 @@ def test_calls_that_wait_pass_before_the_next_fork(
     next_fork.may_end.set()
 
 
-def test_a_long_call_is_cut_off_unless_it_must_not_be_repeated(
-    threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fork_gate, "_END_S_MAX", 0.01)
-    monkeypatch.setattr(fork_gate, "_UNREPEATABLE_END_S_MAX", 60.0)
-    monkeypatch.setattr(fork_gate, "_CUT_S_MAX", 60.0)
-    gate = ForkGate()
+def test_a_long_call_is_cut_off_unless_it_must_not_be_repeated(threads: ThreadPoolExecutor, condition: Watched) -> None:
+    gate = patient_gate(condition, end_s_max=0.01)
     long, change = Call(gate, threads), Call(gate, threads, is_repeatable=False)
     assert long.began.wait(60)
     assert change.began.wait(60)
-    cut, waits_for_the_change = threading.Event(), threading.Event()
-    wait_for = gate._condition.wait_for
+    cut = threading.Event()
 
     def quiesce() -> None:
         cut.set()
         long.may_end.set()
 
-    def watched(holds: Callable[[], bool], timeout: float | None = None) -> bool:
-        if timeout == 60.0 and not cut.is_set() and not holds():
-            waits_for_the_change.set()
-        return wait_for(holds, timeout)
-
-    monkeypatch.setattr(gate._condition, "wait_for", watched)
     fork = Fork(gate, threads, quiesce)
-    assert waits_for_the_change.wait(60)
+    wait_until(lambda: 59.0 in condition.timeouts)  # It waits for the change.
     assert not cut.is_set()
     change.may_end.set()
     assert fork.closed.wait(60)
@@ -155,12 +152,8 @@ def test_a_long_call_is_cut_off_unless_it_must_not_be_repeated(
     fork.may_end.set()
 
 
-def test_a_thread_that_forks_in_its_own_call_or_fork_does_not_wait_for_itself(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(fork_gate, "_END_S_MAX", 0.01)
-    monkeypatch.setattr(fork_gate, "_CUT_S_MAX", 0.01)
-    gate = ForkGate()
+def test_a_thread_that_forks_in_its_own_call_or_fork_does_not_wait_for_itself() -> None:
+    gate = ForkGate(end_s_max=0.01, cut_s_max=0.01)
     reopened: list[int] = []
 
     def fork_again() -> None:
@@ -174,20 +167,15 @@ def test_a_thread_that_forks_in_its_own_call_or_fork_does_not_wait_for_itself(
     assert reopened == [1]
 
 
-def test_an_interrupted_wait_leaves_the_gate_consistent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    gate = ForkGate()
+def test_an_interrupted_wait_leaves_the_gate_consistent(condition: Watched) -> None:
+    gate = patient_gate(condition)
     gate.close(nothing)
-
-    def interrupted(timeout: float | None = None) -> bool:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(gate._condition, "wait", interrupted)
+    condition.is_interrupted = True
     with pytest.raises(KeyboardInterrupt), gate:
         pass
-    monkeypatch.undo()
+    condition.is_interrupted = False
     gate.open(nothing)
-    assert not gate._under_way
+    condition.timeouts.clear()
     gate.close(nothing)
+    assert condition.timeouts == [], "it waits for a call that is over"
     gate.open(nothing)

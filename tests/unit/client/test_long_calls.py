@@ -44,9 +44,13 @@ def died(clock: Clock) -> NoReturn:
 
 def test_a_flush_that_kills_the_server_each_time_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
+
+    class Dying(Servers):
+        def call_once(self, *_: object, **__: object) -> NoReturn:
+            died(clock)
+
     monkeypatch.setattr(servers, "time", clock)
-    known = Servers(("there:1",))
-    monkeypatch.setattr(known, "call_once", lambda *_, **__: died(clock))
+    known = Dying(("there:1",))
     with pytest.raises(DeadlineError):
         known.call(methods.FLUSH, region_pb2.FlushRequest(), TIMEOUT_S, work_s=WORK_S)
     assert WORK_S < clock.now - 100 < WORK_S + TIMEOUT_S + 2 * ATTEMPT_S
@@ -55,13 +59,13 @@ def test_a_flush_that_kills_the_server_each_time_ends(monkeypatch: pytest.Monkey
 def test_a_flush_that_kills_the_server_each_time_ends_in_asyncio_too(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
 
-    async def call_once(*_: object, **__: object) -> NoReturn:
-        died(clock)
+    class Dying(aio_servers.Servers):
+        async def call_once(self, *_: object, **__: object) -> NoReturn:
+            died(clock)
 
     async def flush() -> None:
-        known = aio_servers.Servers(("there:1",))
+        known = Dying(("there:1",))
         monkeypatch.setattr(aio_servers, "time", clock)
-        monkeypatch.setattr(known, "call_once", call_once)
         with monkeypatch.context() as patched:
             patched.setattr(asyncio, "sleep", clock.sleep_async)
             await known.call(methods.FLUSH, region_pb2.FlushRequest(), TIMEOUT_S, work_s=WORK_S)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib
+import inspect
 import os
 import re
 import subprocess
@@ -17,9 +19,16 @@ from rowlock._transport.channels import given_addresses, parse_addresses
 from rowlock._transport.timeouts import Timeouts
 
 
+def homes() -> dict[str, str]:
+    """The module of each public name, by the imports that type checkers see."""
+    (typed,) = [part for part in ast.parse(inspect.getsource(rowlock)).body if isinstance(part, ast.If)]
+    imports = [part for part in typed.body if isinstance(part, ast.ImportFrom) and part.module != "rowlock"]
+    return {alias.name: str(part.module) for part in imports for alias in part.names}
+
+
 def test_every_public_name_is_found_where_it_is_said_to_be() -> None:
-    assert sorted(rowlock.__all__) == sorted([*rowlock._HOMES, *rowlock.errors.__all__, "aio"])
-    for name, module in rowlock._HOMES.items():
+    assert sorted(rowlock.__all__) == sorted([*homes(), *rowlock.errors.__all__, "aio"])
+    for name, module in homes().items():
         assert getattr(rowlock, name) is getattr(importlib.import_module(module), name)
     assert rowlock.aio is importlib.import_module("rowlock.aio")
     assert set(rowlock.__all__) <= set(dir(rowlock))
@@ -91,6 +100,46 @@ def test_a_fork_with_a_client_open_warns_if_grpc_came_first(first: str) -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert ("the child may hang" in completed.stderr) == (first == "grpc")
+
+
+# Another thread registers a client while this one forks, and holds the lock until the gate opens, which is later.
+FORK_BESIDE_REGISTERING = """
+import os, select, threading
+from rowlock._transport import fork
+
+class Client:
+    is_connected = is_asyncio = False
+
+    def before_fork(self):
+        threading.Thread(target=fork.register, args=(Late(),)).start()
+        assert is_registering.wait(60)
+
+    def after_fork(self):
+        pass
+
+    after_fork_in_parent = after_fork_in_child = after_fork
+
+class Late(Client):
+    def __hash__(self):
+        is_registering.set()
+        with fork.gate:
+            return id(self)
+
+is_registering = threading.Event()
+client = Client()
+fork.register(client)
+pid = os.fork()
+if pid == 0:
+    os._exit(0)
+if not select.select([os.pidfd_open(pid)], [], [], 60)[0]:
+    os.kill(pid, 9)
+print(os.waitpid(pid, 0)[1])
+"""
+
+
+def test_the_child_of_a_fork_does_not_wait_for_a_thread_that_was_registering_a_client() -> None:
+    words = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK_BESIDE_REGISTERING]
+    assert subprocess.run(words, capture_output=True, text=True, timeout=300, check=True).stdout == "0\n"
 
 
 def test_addresses_may_leave_out_the_port() -> None:

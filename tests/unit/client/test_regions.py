@@ -5,6 +5,8 @@ from __future__ import annotations
 from rowlock._core.regions import RegionCache
 from rowlock.schema import Region
 
+from tests.invariants import check
+
 
 def region(number: int, start: bytes, stop: bytes) -> Region:
     return Region(number, "t", start, stop, "127.0.0.1:1")
@@ -15,7 +17,7 @@ def test_rows_are_found_in_half_open_ranges() -> None:
     assert cache.find("t", b"a") is None
     left, right = region(1, b"", b"m"), region(2, b"m", b"")
     cache.store("t", [right, left])
-    cache._check()
+    check(cache)
     assert [cache.find("t", row) for row in (b"", b"lzz", b"m", b"z")] == [left, left, right, right]
     assert cache.find("u", b"a") is None
 
@@ -24,7 +26,7 @@ def test_regions_that_overlap_newer_ones_are_removed() -> None:
     cache = RegionCache()
     cache.store("t", [region(1, b"", b"m"), region(2, b"m", b"")])
     cache.store("t", [region(3, b"g", b"m")])
-    cache._check()
+    check(cache)
     assert cache.find("t", b"a") is None
     found = cache.find("t", b"h")
     assert found is not None

@@ -172,23 +172,26 @@ def test_a_servers_own_failure_leaves_changes_in_doubt() -> None:
         Attempts(0.0, 10.0, Kind.READ).failed(ServerError("bug"), 1.0, was_sent=False)
 
 
-def test_a_number_is_not_repeated_after_servers_may_have_forgotten_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It depends on the time since the call began, even if none of it passed on the clock of the deadline."""
-    moment = [50_000.0]
-    monkeypatch.setattr("rowlock._core.retry.uptime_s", lambda: moment[0])
+def test_a_number_is_not_repeated_after_servers_may_have_forgotten_it() -> None:
+    """By the time since the call began, also when nothing of that passed on the clock of the deadline."""
+    now_s = 50_000.0
+
+    def clock() -> float:
+        return now_s
+
     lost = ServerUnavailableError("cut")
-    attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, repeated_for_s=100)
+    attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, repeated_for_s=100, clock=clock)
     assert attempts.age_ms() == 0
     attempts.failed(RegionTooBusyError("busy"), 1.0, was_sent=False)
-    moment[0] += 1000
+    now_s += 1000
     assert attempts.age_ms() == 0, "it is in no doubt, so it is sent for the first time"
-    attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, repeated_for_s=100)
+    attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, repeated_for_s=100, clock=clock)
     attempts.failed(lost, 1.0, was_sent=True)
     assert attempts.age_ms() == 1
-    moment[0] += 99
+    now_s += 99
     attempts.failed(lost, 1.0, was_sent=True)
     assert attempts.age_ms() == 99_000
-    moment[0] += 2
+    now_s += 2
     with pytest.raises(UnknownOutcomeError, match="last error: cut") as caught:
         attempts.age_ms()
     assert caught.value.__cause__ is lost

@@ -11,6 +11,7 @@ from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.commit.mvcc import PROTECTED_SPANS_MAX, Mvcc
 from rowlock_regionserver.errors import UnknownOutcomeError
 
+from tests.invariants import check
 from tests.seeds import drawn_seed
 
 
@@ -146,7 +147,7 @@ def test_the_read_point_only_ever_goes_forward_under_random_completion() -> None
             unfinished.append(mvcc.begin())
         else:
             mvcc.complete(unfinished.pop(choice.randrange(len(unfinished))))
-        mvcc._check()
+        check(mvcc)
         assert mvcc.read_point == (min(unfinished) - 1 if unfinished else mvcc.last)
         assert mvcc.read_point >= before
         before = mvcc.read_point

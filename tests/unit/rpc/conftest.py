@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
+from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.workers import Workers
 
@@ -34,12 +35,17 @@ def config() -> Config:
 
 
 @pytest.fixture
-def run(region: FakeRegion, workers: Workers, config: Config) -> Run:
-    """Runs a test's coroutine with a client; nothing may be in flight afterwards."""
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def run(region: FakeRegion, workers: Workers, config: Config, clock: ManualClock) -> Run:
+    """Runs a test's coroutine with a client; afterwards nothing may be in flight."""
 
     def run(test: Callable[[Client], Awaitable[None]]) -> None:
         async def on_loop() -> None:
-            client = Client(region, workers, config)
+            client = Client(region, workers, config, clock)
             await test(client)
             region.gate.set()
             await until(lambda: client.points.statistics().in_flight == 0)

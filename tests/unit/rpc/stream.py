@@ -18,14 +18,25 @@ from tests.unit.engine.fakes import REGION_ID, FakeRegion
 Answers = list[region_pb2.PointAnswer]
 
 
+class HurryingClock(ManualClock):
+    """Whoever looks at it has held the loop for as long as he may: the loop turns after each request."""
+
+    def monotonic(self) -> float:
+        self.advance(10)
+        return super().monotonic()
+
+
 class Client:
     """The client's end of a stream: the messages written to it."""
 
-    def __init__(self, region: FakeRegion, workers: Workers, config: Config) -> None:
-        self.clock = ManualClock()
+    def __init__(
+        self, region: FakeRegion, workers: Workers, config: Config, clock: ManualClock, points: Points | None = None
+    ) -> None:
+        """points: of another client, to share its bounds; None: of its own."""
+        self.clock = clock
         self.open_calls = 1
         self.ledger = Ledger(config)
-        self.points = Points(region.region, workers, config, self.clock, self.ledger, lambda: self.open_calls)
+        self.points = points or Points(region.region, workers, config, self.clock, self.ledger, lambda: self.open_calls)
         self.messages: list[Answers] = []
         self._arrived = asyncio.Event()
         self.may_write = asyncio.Event()

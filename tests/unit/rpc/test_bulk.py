@@ -7,6 +7,7 @@ import gc
 import sys
 import threading
 import weakref
+from typing import NoReturn
 
 import pyarrow as pa
 import pytest
@@ -137,7 +138,7 @@ def test_a_refused_batch_is_answered_and_the_stream_continues(region: FakeRegion
 
 
 def test_a_refused_batch_is_freed_without_the_cyclic_collector(
-    region: FakeRegion, workers: Workers, monkeypatch: pytest.MonkeyPatch
+    workers: Workers,
 ) -> None:
     refusals: list[weakref.ref[RegionTooBusyError]] = []
 
@@ -146,13 +147,12 @@ def test_a_refused_batch_is_freed_without_the_cyclic_collector(
         refusals.append(weakref.ref(made))
         return made
 
-    def refuse(region_id: int) -> FakeRegion:
-        raise refusal()
-
-    monkeypatch.setattr(region, "region", refuse)
+    class Refusing(FakeRegion):
+        def region(self, region_id: int) -> NoReturn:
+            raise refusal()
 
     async def test() -> None:
-        stream = Stream(region, workers)
+        stream = Stream(Refusing(), workers)
         gc.disable()
         try:
             # The threads and tasks let go of the last one when the next one comes.

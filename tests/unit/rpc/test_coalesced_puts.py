@@ -13,10 +13,9 @@ from rowlock_regionserver.engine.coalesced_puts import COALESCED_PUTS_MAX
 from rowlock_regionserver.operations import Put, RequestId, RowOutcome, RowResult
 from rowlock_regionserver.rpc.messages import answers as answers_module
 from rowlock_regionserver.rpc.messages.mutations import PLAIN_PUTS_MAX
-from rowlock_regionserver.rpc.services import conversation
 
 from tests.unit.engine.fakes import FakeRegion
-from tests.unit.rpc.stream import Client, Run, get, put
+from tests.unit.rpc.stream import Client, HurryingClock, Run, get, put
 
 CLIENT_ID = b"0123456789abcdef"
 
@@ -108,11 +107,8 @@ def test_a_single_put_takes_the_ordinary_path(run: Run, region: FakeRegion) -> N
     run(test)
 
 
-def test_a_client_that_disconnects_during_a_yield_leaves_no_put_half_begun(
-    run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(conversation, "_LOOP_HELD_SECONDS_MAX", -1)  # The loop turns after each request.
-
+@pytest.mark.parametrize("clock", [HurryingClock()])
+def test_a_client_that_disconnects_during_a_yield_leaves_no_put_half_begun(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         taking = asyncio.ensure_future(client.send(*numbered([b"later"] * 5)))
         while len(region.changed) < 2:

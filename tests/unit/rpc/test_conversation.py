@@ -8,17 +8,18 @@ import threading
 import pytest
 from rowlock_proto.v1 import region_pb2
 from rowlock_proto.v1.types_pb2 import Error
+from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.point_run import INLINE_PARTS_MAX
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.memory_plan import REQUEST_COST
-from rowlock_regionserver.rpc.services.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
+from rowlock_regionserver.rpc.services.conversation import INLINE_MESSAGE_BYTES_MAX
 
 from tests.unit.engine.fakes import FakeRegion
 from tests.unit.engine.loops import run as run_on_loop
 from tests.unit.engine.loops import until
-from tests.unit.rpc.stream import Client, Run, get, put
+from tests.unit.rpc.stream import Client, HurryingClock, Run, get, put
 
 
 def test_requests_with_nothing_to_wait_for_are_answered_in_one_message(run: Run) -> None:
@@ -162,7 +163,7 @@ def test_a_change_of_many_rows_may_be_published_after_the_workers_stopped(
     region: FakeRegion, workers: Workers, config: Config
 ) -> None:
     async def test() -> None:
-        client = Client(region, workers, config)
+        client = Client(region, workers, config, ManualClock())
         await client.send(put(1, *(b"later%d" % row for row in range(100))))
         await until(lambda: bool(region.unpublished))
         await asyncio.to_thread(workers.stop)
@@ -320,10 +321,8 @@ def test_a_client_whose_answers_pile_up_behind_a_write_is_not_read_from(run: Run
 
 
 @pytest.mark.parametrize("config", [Config(request_bytes_max=3000)])
-def test_no_more_requests_of_a_message_begin_than_the_client_reads_answers(
-    run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation._LOOP_HELD_SECONDS_MAX", -1.0)
+@pytest.mark.parametrize("clock", [HurryingClock()])
+def test_no_more_requests_of_a_message_begin_than_the_client_reads_answers(run: Run, region: FakeRegion) -> None:
     region.value = b"v" * 1000
 
     async def test(client: Client) -> None:
@@ -399,8 +398,7 @@ def test_workers_begin_no_gets_for_a_client_with_too_much_unread(
         # Those that have room, each twice; and each thread made one more that had none.
         assert len(region.begun) <= 9 + 2
         assert client.ledger.answers.bytes_held <= 20_000 + 2 * 11 * 400, "refusals are answers too"
-        other = Client(region, workers, config)
-        other.conversation = Conversation(client.points, other._write)
+        other = Client(region, workers, config, client.clock, client.points)
         await other.send(get(1, b"slow"))
         await other.until(1)
         assert other.answers[1].HasField("get")
@@ -525,9 +523,8 @@ def test_the_end_waits_for_every_answer(run: Run, region: FakeRegion) -> None:
     run(test)
 
 
-def test_a_long_message_yields_to_the_event_loop(run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation._LOOP_HELD_SECONDS_MAX", -1.0)
-
+@pytest.mark.parametrize("clock", [HurryingClock()])
+def test_a_long_message_yields_to_the_event_loop(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         turns = 0
 

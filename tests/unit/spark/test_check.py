@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from rowlock.spark import checking, configuration
@@ -57,29 +58,43 @@ def test_each_problem_of_a_process_is_one_sentence() -> None:
         assert problem.startswith(message)
 
 
+def _session(*places: Place, fails: Exception | None = None) -> Any:  # Any: what a session is asked for by a check
+    """A session of two slots that reads what processes have told, or fails."""
+    session = Mock()
+    session.range.return_value.selectExpr.return_value.distinct.return_value.count.return_value = 2
+    session.range.return_value.mapInArrow.side_effect = fails
+    load = session.read.format.return_value.option.return_value.load
+    load.side_effect = fails
+    load.return_value.collect.return_value = [{"place": json.dumps(asdict(place))} for place in places]
+    return session
+
+
 def test_the_line_with_the_error_is_extracted_from_spark_s_message() -> None:
     of_java = 'An error occurred while calling o52.load.\n: java.io.IOException: Cannot run program "x"\n\tat a.b(c)'
     of_java += "\nCaused by: java.io.IOException: error=2, No such file"
     of_python = '[PYTHON_DATA_SOURCE_ERROR] Failed: Traceback (most recent call last):\n  File "x", line 1, in y\n'
-    of_python += "    raise ValueError\nModuleNotFoundError: No module named 'rowlock'\n SQLSTATE: 38000"
-    for text, reason in (
+    of_python += "KeyError: 1\nTraceback (most recent call last):\n  File x\n"
+    of_python += "ModuleNotFoundError: No module named 'rowlock'\n SQLSTATE: 38000"
+    for text, told in (
         (of_java, 'java.io.IOException: Cannot run program "x"'),
         (of_python, "ModuleNotFoundError: No module named 'rowlock'"),
         ("something else\nand more", "something else"),
         ("", "RuntimeError"),
     ):
-        assert checking._reason(RuntimeError(text)) == reason
+        report = checking.check(_session(fails=RuntimeError(text)))
+        assert report.problems == (f'a read by format("rowlock") fails: {told}',)
 
 
 def test_a_python_that_only_the_driver_has_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    executor = replace(_DRIVER, place="executor", python=str(shutil.which(sys.executable)))
+    executor = replace(place_of(describe_process("executor", None, 1.0)), python=str(shutil.which(sys.executable)))
     monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
     for workers, is_problem in (("./environment/bin/python", True), (sys.executable, False), ("", False)):
         monkeypatch.setenv("PYSPARK_PYTHON", workers)
-        assert bool(checking._python_problems([executor])) is is_problem
+        assert checking.check(_session(executor)).is_well is not is_problem
     monkeypatch.setenv("PYSPARK_PYTHON", "./environment/bin/python")
-    assert checking._python_problems([replace(executor, python="/app/0/environment/bin/python")]) == []
-    assert "Call rowlock.spark.configure(spark)" in checking._python_problems([executor])[0]
+    assert checking.check(_session(replace(executor, python="/app/0/environment/bin/python"))).is_well
+    [problem] = checking.check(_session(executor)).problems
+    assert "Call rowlock.spark.configure(spark)" in problem
 
 
 class _Session:
@@ -109,6 +124,17 @@ def test_a_session_whose_python_is_missing_on_the_driver_s_machine_is_not_config
 
 
 def test_the_request_of_a_check_is_an_option() -> None:
-    request = checking.CheckRequest("h:1", 4, 2.0)
-    option = json.dumps({"server": "h:1", "task_count": 4, "timeout_s": 2.0})
-    assert checking.CheckReader(option)._request == request
+    session = _session()
+    checking.check(session, "127.0.0.1:1", timeout=0.1)
+    session.read.format.assert_called_with("rowlock")
+    name, asked = session.read.format.return_value.option.call_args.args
+    assert name == checking.OPTION
+    assert json.loads(asked) == {"server": "127.0.0.1:1", "task_count": 4, "timeout_s": 0.1}
+    reader = checking.CheckReader(asked)
+    first, *others = reader.partitions()
+    assert len(others) == 3
+    for partition, told in ((first, ["executor", "planning"]), (others[0], ["executor"])):
+        [batch] = reader.read(partition)
+        places = [place_of(str(text)) for text in batch.column("place").to_pylist()]
+        assert [place.place for place in places] == told
+        assert all(" at 127.0.0.1:1" in place.server for place in places), places

@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import MagicMock
+
+import pyarrow as pa
 import pytest
 from rowlock import Mapping, MappingError
-from rowlock.spark.inference import _are_text, mapping_text
+from rowlock.spark.inference import inferred_mapping, mapping_text
+from rowlock.spark.options import ReadOptions
+
+_CELLS = pa.schema([(name, pa.binary()) for name in ("row", "family", "qualifier", "value")])
 
 
 def _columns(is_text: dict[bytes, bool], keys_are_text: bool = True) -> list[tuple[str, str, bytes]]:
@@ -36,6 +43,17 @@ def test_names_that_spark_can_not_distinguish_are_refused_with_advice() -> None:
 
 
 def test_text_has_no_control_characters() -> None:
-    assert _are_text([b"", "ä\n".encode(), b"15"])
-    assert not _are_text([b"a", (5).to_bytes(8, "big")])
-    assert not _are_text([b"\xff"])
+    for values, kind in (
+        ([b"", "ä\n".encode(), b"15"], "string"),
+        ([b"a", (5).to_bytes(8, "big")], "binary"),
+        ([b"\xff"], "binary"),
+    ):
+        rows = [b"%d" % number for number in range(len(values))]
+        families, qualifiers = [b"f"] * len(values), [b"q"] * len(values)
+        batch = pa.RecordBatch.from_pydict(
+            {"row": rows, "family": families, "qualifier": qualifiers, "value": values}, schema=_CELLS
+        )
+        table: Any = MagicMock()  # Any: all of a table that is asked for is its cells
+        table.scan.return_value.__enter__.return_value.to_batches.return_value = [batch]
+        mapping = inferred_mapping(table, ReadOptions("h:1", "t"))
+        assert [(column.name, column.type) for column in mapping.columns] == [("row", "string"), ("q", kind)]

@@ -8,6 +8,7 @@ import threading
 from rowlock_regionserver.storefile.block import Block
 from rowlock_regionserver.storefile.cache import BlockCache
 
+from tests.invariants import check
 from tests.seeds import drawn_seed
 from tests.unit.storefile.store_file_case import simple_cells, table_of
 
@@ -26,7 +27,7 @@ def test_the_least_recently_used_block_is_evicted_first() -> None:
     assert cache.get(reader, 0) is not None
     cache.put(reader, 3, block())
     assert [cache.holds(reader, number) for number in range(4)] == [True, False, True, True]
-    cache._check()
+    check(cache)
     assert cache.statistics().evicted_count == 1
 
 
@@ -58,7 +59,7 @@ def test_a_block_put_again_is_counted_once() -> None:
     cache.put(reader, 0, again)
     assert cache.get(reader, 0) is again
     assert cache.statistics().bytes_held == again.bytes_held
-    cache._check()
+    check(cache)
 
 
 def test_readers_do_not_see_each_others_blocks_and_leave_nothing_behind() -> None:
@@ -70,7 +71,7 @@ def test_readers_do_not_see_each_others_blocks_and_leave_nothing_behind() -> Non
     cache.release_reader(first)
     assert cache.statistics().block_count == 1
     assert cache.holds(second, 0)
-    cache._check()
+    check(cache)
 
 
 def test_a_cache_of_no_bytes_holds_nothing() -> None:
@@ -99,7 +100,7 @@ def test_many_threads_keep_the_cache_within_its_bound() -> None:
     for thread in threads:
         thread.join()
     cache.statistics()
-    cache._check()
+    check(cache)
     assert cache.statistics().hit_count + cache.statistics().miss_count == 2000
 
 
@@ -111,4 +112,4 @@ def test_memory_of_indexes_is_counted_until_their_readers_are_released() -> None
     cache.release_reader(first)
     cache.put(second, 0, block())
     assert cache.index_bytes_held == 20
-    cache._check()
+    check(cache)

@@ -20,6 +20,7 @@ from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
 
+from tests.invariants import check
 from tests.unit.storefile.store_file_case import SMALL_FAMILY, Case, rows_of, simple_cells, table_of
 
 CELLS = simple_cells(50)
@@ -61,7 +62,7 @@ def test_descriptors_are_bounded_and_the_least_recently_used_goes(tmp_path: Path
         for file in files[:3]:
             assert reads_right(file)
     assert open_files.statistics().opened_count == opened, "those that are used again and again were closed"
-    open_files._check()
+    check(open_files)
 
 
 def test_many_threads_read_more_files_than_may_be_open(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_many_threads_read_more_files_than_may_be_open(tmp_path: Path) -> None:
         thread.join()
     assert wrong == []
     assert descriptors_of(tmp_path) <= 2
-    open_files._check()
+    check(open_files)
 
 
 @pytest.mark.parametrize("change", ["another file", "cut", "gone"])

@@ -20,6 +20,7 @@ from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 
+from tests.unit.storefile import flipping
 from tests.unit.storefile.store_file_case import (
     Case,
     RowCell,
@@ -158,14 +159,19 @@ def test_flags_of_chunks_tell_of_tombstones_and_versions(case: Case) -> None:
     assert (chunk.has_tombstones, chunk.has_versions) == (True, False)
 
 
-def must_wait(*_: object) -> None:
-    """Replaces Files.pread_into_at_once of a system with an empty page cache."""
+class PartlyInMemory(Files):
+    """A system that has only the first bytes in memory of whatever is read; None: nothing."""
+
+    def __init__(self, count: int | None) -> None:
+        super().__init__()
+        self._count = count
+
+    def pread_into_at_once(self, descriptor: int, buffer: memoryview, offset: int) -> int | None:
+        return self._count
 
 
-def test_a_row_is_in_memory_when_it_was_read_or_is_certainly_not_there(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Files, "pread_into_at_once", must_wait)
+def test_a_row_is_in_memory_when_it_was_read_or_is_certainly_not_there(tmp_path: Path) -> None:
+    case = Case(tmp_path, PartlyInMemory(None))
     cells = [*simple_cells(50), *wide_row(b"s", 20)]
     store_file = case.written(cells)
     assert not store_file.is_row_in_memory(b"r00007")
@@ -192,27 +198,26 @@ def test_a_row_in_the_page_cache_is_loaded_into_the_block_cache(case: Case) -> N
 def test_a_row_of_many_blocks_is_left_to_a_thread_that_may_block(case: Case) -> None:
     """Because the event loop asks, and reading megabytes would block all other requests."""
     store_file = case.written(wide_row(b"s", 2000))
-    assert len(store_file._index.blocks_of_row(b"s")) > 2
     assert not store_file.is_row_in_memory(b"s")
     assert store_file.statistics().block_read_count == 0
+    store_file.row_cells(b"s")
+    assert store_file.statistics().block_read_count > 2
 
 
 @pytest.mark.parametrize("count", [None, 10])
 def test_a_block_not_all_in_the_page_cache_is_left_to_a_thread_that_may_block(
-    case: Case, monkeypatch: pytest.MonkeyPatch, count: int | None
+    tmp_path: Path, count: int | None
 ) -> None:
-    store_file = case.written(simple_cells(50))
-    monkeypatch.setattr(Files, "pread_into_at_once", lambda *_: count)
+    store_file = Case(tmp_path, PartlyInMemory(count)).written(simple_cells(50))
     assert not store_file.is_row_in_memory(b"r00030")
     assert store_file.statistics().block_read_count == 0
 
 
-def test_damage_found_by_a_nonblocking_read_is_raised_by_the_blocking_read(case: Case) -> None:
-    store_file = case.written(simple_cells(50))
-    (offset, *_) = store_file._index.offsets
-    data = bytearray(case.path.read_bytes())
-    data[offset + 100] ^= 1
-    case.path.write_bytes(data)
+def test_damage_found_by_a_nonblocking_read_is_raised_by_the_blocking_read(tmp_path: Path) -> None:
+    bench = flipping.make(tmp_path)
+    store_file = bench.open()
+    first_block, *_ = flipping.structures(bench)["block payloads"]
+    flipping.flip(bench.path, first_block[0], 0)
     row = store_file.first_row
     assert not store_file.is_row_in_memory(row)
     with pytest.raises(CorruptionError):

@@ -6,17 +6,22 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
+from rowlock_regionserver.catalog.catalog import RegionEntry
 from rowlock_regionserver.cells import PUT
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.inspection import salvaged_cells
+from rowlock_regionserver.inspection.folder import StoredRegion
+from rowlock_regionserver.inspection.salvaged_cells import SalvagedRegion
+from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.sources import NO_LIMIT
+from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.salvage import salvage
 from rowlock_regionserver.storefile.verify import verify_store_file
+from rowlock_regionserver.table import Table
 
 from tests.unit.storefile import flipping
-from tests.unit.storefile.store_file_case import Case, RowCell, cells_of, simple_cells
+from tests.unit.storefile.store_file_case import SMALL_FAMILY, Case, RowCell, cells_of, simple_cells
 
 
 def salvaged(path: Path) -> tuple[list[RowCell], list[CorruptionError]]:
@@ -125,10 +130,13 @@ def test_a_store_file_inside_a_value_is_not_taken_for_blocks(case: Case) -> None
     assert salvaged(case.path) == (cells, [])
 
 
-def test_more_than_a_segment_should_hold_becomes_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(salvaged_cells, "_SEGMENT_BYTES_MAX", 2000)
+def test_more_than_a_segment_should_hold_becomes_several(tmp_path: Path) -> None:
     bench = flipping.make(tmp_path)
-    segments = salvaged_cells._intact_part(bench.path, Files(), [])
+    bench.path.rename(store_file_path(tmp_path, SMALL_FAMILY.number, 1))
+    table = Table("t", 1, (SMALL_FAMILY,))
+    region = SalvagedRegion(StoredRegion(tmp_path, RegionEntry(1, b"", b""), table, None), segment_bytes_max=2000)
+    region.add_store_files(OpenFiles(Files()), BlockCache(0), [])
+    ((_, segments),) = region.view()
     chunks = [segment.read_rows(b"", b"", NO_LIMIT) for segment in segments]
     assert len(chunks) > 2
     assert all(chunk.table.nbytes < 4000 for chunk in chunks), "a block more at most"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
+from pathlib import Path
 
 import pytest
 from rowlock_regionserver.cells import Durability
@@ -75,18 +76,21 @@ def test_os_completes_after_the_write(case: LogCase, disk: SimulatedFiles) -> No
     case.wait(lambda: change in case.completed)
 
 
-def test_a_short_batch_is_written_with_zeros_ahead_once_and_never_beyond_the_segment(
-    disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class RecordingDisk(SimulatedFiles):
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.written: list[tuple[int, int]] = []  # offset and length
+
+    def pwrite(self, descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> int:
+        self.written.append((offset, len(data)))
+        return super().pwrite(descriptor, data, offset)
+
+
+def test_a_short_batch_is_written_with_zeros_ahead_once_and_never_beyond_the_segment(tmp_path: Path) -> None:
+    disk = RecordingDisk(tmp_path / "disk")
     case = LogCase(disk.root / "log", disk, small_config(log_segment_bytes=300_000)).open()
-    real = SimulatedFiles.pwrite
-    written: list[tuple[int, int]] = []
-
-    def recorded(self: SimulatedFiles, descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> int:
-        written.append((offset, len(data)))
-        return real(self, descriptor, data, offset)
-
-    monkeypatch.setattr(SimulatedFiles, "pwrite", recorded)
+    written = disk.written
+    written.clear()
     for number in range(5):
         case.append_synced(1, b"%d" % number)
     assert written[0][1] > 256 * 1024
@@ -142,15 +146,17 @@ def test_sixty_four_threads_share_few_syncs(disk: SimulatedFiles) -> None:
     assert sorted(read_all(case.folder)[1]) == sorted(case.appended)
 
 
-def test_a_short_write_is_continued(case: LogCase, disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = SimulatedFiles.pwrite
+class ShortWritingDisk(SimulatedFiles):
+    def pwrite(self, descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> int:
+        return super().pwrite(descriptor, memoryview(data)[:7], offset)
 
-    def short(self: SimulatedFiles, descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> int:
-        return real(self, descriptor, memoryview(data)[:7], offset)
 
-    monkeypatch.setattr(SimulatedFiles, "pwrite", short)
+def test_a_short_write_is_continued(tmp_path: Path) -> None:
+    disk = ShortWritingDisk(tmp_path / "disk")
+    case = LogCase(disk.root / "log", disk).open()
     case.append_synced(1, b"p" * 100)
     assert read_all(case.folder)[1] == case.appended
+    case.log.close()
 
 
 @pytest.mark.parametrize("name", ["pwrite", "fdatasync"])
@@ -192,16 +198,21 @@ def test_a_thread_that_waits_for_a_sync_gets_the_failure_of_the_log(case: LogCas
     case.append(1, b"first")
     assert gate.reached.wait(WAIT_SECONDS)
     errors: list[BaseException] = []
+    waits = threading.Event()
+
+    def gives_up() -> bool:
+        waits.set()
+        return False
 
     def wait_for_sync() -> None:
         try:
-            case.log.sync()
+            case.log.sync(gives_up)
         except UnknownOutcomeError as error:
             errors.append(error)
 
     waiting = threading.Thread(target=wait_for_sync)
     waiting.start()
-    wait_until(lambda: bool(case.log._waiting))
+    assert waits.wait(WAIT_SECONDS)
     disk.fail_next("fdatasync", errno.EIO)
     case.append(1, b"second")
     gate.opened.set()

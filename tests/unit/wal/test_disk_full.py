@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 from rowlock_regionserver.cells import Durability
@@ -16,6 +17,22 @@ from tests.unit.wal.log_case import LogCase, read_all, small_config, wait_until
 @pytest.fixture(autouse=True)
 def _retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowlock_regionserver.wal.preallocated.RETRY_SECONDS", 0.01)
+
+
+class TightDisk(SimulatedFiles):
+    """It has space for files of so many bytes, and as much as it says."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.file_bytes_max = self.free = 1_000_000
+
+    def allocate(self, descriptor: int, offset: int, length: int) -> None:
+        if length > self.file_bytes_max:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().allocate(descriptor, offset, length)
+
+    def free_bytes(self, path: Path) -> int:
+        return self.free
 
 
 def fill(disk: SimulatedFiles) -> None:
@@ -64,14 +81,14 @@ def test_a_failed_allocation_leaves_no_file_that_takes_space(
     empty(disk)
 
 
-def test_space_that_flushes_need_is_left_alone(disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_space_that_flushes_need_is_left_alone(tmp_path: Path) -> None:
+    disk = TightDisk(tmp_path / "disk")
+    disk.free = 11_000
     case = LogCase(disk.root / "log", disk, small_config(disk_free_bytes_min=10_000)).open()
-    free = [11_000]
-    monkeypatch.setattr(disk, "free_bytes", lambda path: free[0])
     case.append_synced(1, b"x" * 600)
     wait_until(lambda: case.log.statistics().is_full)
     assert not (case.folder / "spare.wal").exists()
-    free[0] = 12_000
+    disk.free = 12_000
     wait_until(lambda: not case.log.statistics().is_full)
     case.log.close()
 
@@ -116,22 +133,15 @@ def test_closing_on_a_full_disk_ends_and_leaves_unwritten_changes_unacknowledged
     assert read_all(case.folder)[1] == [kept]
 
 
-def test_a_server_starts_on_a_full_disk_refuses_writes_and_resumes_when_there_is_space(
-    case: LogCase, disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_starts_on_a_full_disk_refuses_writes_and_resumes_when_there_is_space(tmp_path: Path) -> None:
+    disk = TightDisk(tmp_path / "disk")
+    case = LogCase(disk.root / "log", disk).open()
     for number in range(10):
         case.append(1, b"%d" % number, Durability.OS)
     case.log.sync()
     image = disk.power_failure(disk.root / "image", Loss.ALL) / "log"
-    limit = [100_000]
-    real = SimulatedFiles.allocate
-
-    def allocate(self: SimulatedFiles, descriptor: int, offset: int, length: int) -> None:
-        if length > limit[0]:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(self, descriptor, offset, length)
-
-    monkeypatch.setattr(SimulatedFiles, "allocate", allocate)
+    case.log.close()
+    disk.file_bytes_max = 100_000
     large = small_config(log_segment_bytes=200_000)
     again = LogCase(image, disk, large, numbers={1: 10}).open()
     assert again.delivered == case.appended
@@ -140,7 +150,7 @@ def test_a_server_starts_on_a_full_disk_refuses_writes_and_resumes_when_there_is
         again.log.check_space(1)
     again.reserve(1, 100, 100)  # a start needs this much
     again.log.sync()
-    limit[0] = 1_000_000
+    disk.file_bytes_max = 1_000_000
     wait_until(lambda: not again.log.statistics().is_full)
     again.append_synced(1, b"next")
     again.log.close()

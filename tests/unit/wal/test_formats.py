@@ -116,16 +116,16 @@ def test_the_search_finds_the_same_as_a_walk_over_each_offset() -> None:
         assert find_runs(image, 64, len(image), SEED, 3) == plain, f"seed {seed_number}"
 
 
-def test_the_search_crosses_its_own_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowlock_regionserver.wal.reader._SEARCH_OFFSETS", 3)
+def test_the_search_crosses_its_own_windows() -> None:
     data = bytearray(64) + b"\xff" * 80
     first = len(data)
     data += encoded(first, b"one" * 30)
     data += b"\xff" * 56
     second = len(data)
     data += encoded(second, b"two")
-    runs = find_runs(bytes(data), 64, len(data), SEED, 3)
-    assert [run.start for run in runs] == [first, second]
+    for search_offsets in range(1, 40):
+        runs = find_runs(bytes(data), 64, len(data), SEED, 3, search_offsets=search_offsets)
+        assert [run.start for run in runs] == [first, second], search_offsets
 
 
 def test_a_segment_header_is_read_as_it_was_written() -> None:

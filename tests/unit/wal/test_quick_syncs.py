@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.clock import ManualClock
+from rowlock_regionserver.errors import StoppingError
+from rowlock_regionserver.wal.opening import BegunSegment
+from rowlock_regionserver.wal.pending import Pending
+from rowlock_regionserver.wal.recovered import Recovered
+from rowlock_regionserver.wal.segment import SegmentHeader
 
 from tests.crash.simulated_files import SimulatedFiles
 from tests.unit.wal.log_case import WAIT_SECONDS, LogCase, small_config, wait_until
 from tests.unit.wal.test_appending import Gate
+from tests.watched import Watched
 
 # The time limit for a thread that was not woken, as in a broken build.
 _WOKEN_SECONDS = 10.0
@@ -29,19 +39,28 @@ def test_no_disk_is_quick_when_the_limit_is_zero(disk: SimulatedFiles) -> None:
     case.log.close()
 
 
-def test_a_record_that_was_appended_while_the_wakeup_was_deferred_is_written_when_it_resumes(
-    disk: SimulatedFiles,
-) -> None:
-    case = LogCase(disk.root / "log", disk, small_config(**_NEVER_IDLE)).open()
-    pending = case.log._pending
-    case.append_synced(1, b"before")
-    wait_until(lambda: pending._is_waiting)
-    case.log.defer_wakeup()
-    change = case.append(1, b"deferred")
-    assert pending._is_waiting, "the writer was woken"
-    case.log.resume_wakeup()
-    wait_until(lambda: change in case.completed, _WOKEN_SECONDS)
-    case.log.close()
+def test_what_is_appended_while_the_log_is_held_wakes_the_writer_when_it_is_released() -> None:
+    conditions: list[Watched] = []
+
+    def watched(lock: threading.Lock) -> Watched:
+        conditions.append(Watched(lock))
+        return conditions[0]
+
+    begun = BegunSegment(SegmentHeader(1, bytes(16), 0, 0), 0, 64, 64, 1 << 20)
+    pending = Pending(begun, Recovered(bytes(16)), 1 << 20, ManualClock(), watched)
+    (condition,) = conditions
+    with ThreadPoolExecutor(1) as threads:
+        writer = threads.submit(pending.wait, 3_600_000)
+        try:
+            wait_until(lambda: condition.waiting_count == 1)
+            pending.defer_wakeup()
+            with pending.order:
+                pending.append(1, 1, 1, b"held", Durability.FSYNC, lambda: None)
+            assert condition.notified_count == 0, "the writer was woken"
+            pending.resume_wakeup()
+            wait_until(writer.done, _WOKEN_SECONDS)
+        finally:
+            pending.fail(StoppingError("the test is over"))
 
 
 def test_records_of_other_threads_while_the_wakeup_is_deferred_are_written_too(disk: SimulatedFiles) -> None:

@@ -11,7 +11,7 @@ from rowlock_proto.v1 import region_pb2
 from rowlock._codec.scan_message import ScanMessage
 from rowlock._transport import methods
 from rowlock.aio._transport.servers import Servers
-from rowlock.errors import DeadlineError
+from rowlock.errors import ClosedError, DeadlineError
 from rowlock.schema import Region
 
 ScanCall: TypeAlias = "grpc.aio.UnaryStreamCall[Any, ScanMessage]"  # Any: the request is sent when the call is made
@@ -24,11 +24,16 @@ class ScanStream:
         self._servers = servers
         self._address = region.server
         self._table = region.table
-        self._call: ScanCall = servers.channel(region.server).unary_stream(
+        open_stream = servers.channel(region.server).unary_stream(
             methods.SCAN.path,
             request_serializer=methods.SCAN.serialize,
             response_deserializer=methods.SCAN.parse,
-        )(request, metadata=servers.metadata(region))
+        )
+        try:
+            self._call: ScanCall = open_stream(request, metadata=servers.metadata(region))
+        except grpc.aio.UsageError as failed:
+            # grpc's word for a channel that was closed meanwhile.
+            raise ClosedError("the client was closed") from failed
 
     async def next(self, timeout_s: float) -> ScanMessage | None:
         """Returns the next batch, None at the region's end. Raises DeadlineError, or the error of the stream."""

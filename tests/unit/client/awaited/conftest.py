@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Iterator
 
 import pytest
 import rowlock
+from rowlock._core.search import Search
+from rowlock.aio._transport.finding import find_server
+from rowlock.aio._transport.servers import Servers
 
 from tests.unit.client.fake_server import FakeServer
 
@@ -19,11 +23,16 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture
-def db(runner: asyncio.Runner, fake_server: FakeServer) -> Iterator[rowlock.aio.Client]:
-    async def connected() -> rowlock.aio.Client:
-        return await rowlock.aio.connect(fake_server.address, timeout=60)
+def servers(runner: asyncio.Runner, fake_server: FakeServer) -> Servers:
+    """What `db` reaches its server through."""
+    servers = Servers((fake_server.address,))
+    runner.run(find_server(servers, Search(servers.addresses, time.monotonic(), 60)))
+    return servers
 
-    client = runner.run(connected())
+
+@pytest.fixture
+def db(runner: asyncio.Runner, servers: Servers) -> Iterator[rowlock.aio.Client]:
+    client = rowlock.aio.Client(servers, 60)
     yield client
     runner.run(client.close())
 

@@ -10,6 +10,7 @@ import pytest
 import rowlock
 from rowlock._codec.row_form import FormColumn, form_schema
 from rowlock._core.scan_progress import CELL_SCHEMA
+from rowlock.aio._transport.servers import Servers
 from rowlock_proto.v1 import region_pb2
 
 from tests.unit.client.fake_server import FakeServer
@@ -116,17 +117,24 @@ async def test_a_batch_that_does_not_come_in_time_is_a_deadline_error(
     never = threading.Event()
 
     def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
-        yield batch(b"a")
         never.wait(60)
+        yield from ()
 
     fake_server.scan = scan
-    scanning = db.table("t", timeout=60).scan()
-    assert (await anext(scanning))[0] == b"a"
-    # Only from here on: the first batch had no time limit.
-    scanning._reader._timeout_s = 0.3
-    with pytest.raises(rowlock.DeadlineError, match=r"within 0\.3 s"):
-        await anext(scanning)
+    await db.table("t").row("row")  # Looks the region up, which has all the time it wants.
+    with pytest.raises(rowlock.DeadlineError, match=r"no batch .* within 0\.3 s"):
+        await anext(db.table("t", timeout=0.3).scan())
     never.set()
+
+
+async def test_a_scan_whose_channel_is_closed_before_it_is_opened_is_one_of_a_closed_client(
+    servers: Servers, db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    """As Client.close in another thread does it, between two steps of this one."""
+    await db.table("t").row("row")
+    await servers.channel(fake_server.address).close()
+    with pytest.raises(rowlock.ClosedError):
+        await anext(db.table("t").scan())
 
 
 async def test_leaving_early_ends_the_call(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
