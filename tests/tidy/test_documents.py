@@ -67,6 +67,32 @@ def test_every_decision_is_in_the_list(root: Path) -> None:
     assert pages == listed
 
 
+def named_tests(row: str) -> Iterator[tuple[str, str]]:
+    """(path, name) of each test in a row of found_bugs.md. `::name` is in the file before it; no name: a whole file."""
+    path = ""
+    for code in re.findall(r"`([^`]+)`", row):
+        if code.startswith(("tests/", "::")):
+            file, _, name = code.partition("::")
+            path = file or path
+            yield path, name
+
+
+def test_each_test_that_the_found_bugs_name_exists(root: Path) -> None:
+    rows = [line for line in (root / "docs" / "found_bugs.md").read_text().splitlines() if line.startswith("| ")]
+    missing = []
+    for path, name in [test for row in rows for test in named_tests(row)]:
+        if not (root / path).is_file() or f"def {name}(" not in (root / path).read_text() + "def (":
+            missing.append(f"{path}::{name}")
+    assert len(rows) > 100
+    assert not missing, "\n".join(missing)
+
+
+def test_each_found_bug_is_listed_once(root: Path) -> None:
+    rows = (root / "docs" / "found_bugs.md").read_text().splitlines()
+    bugs = [row.split(" | ")[0] for row in rows if row.startswith("| ")]
+    assert not [bug for bug in bugs if bugs.count(bug) > 1]
+
+
 def test_code_in_documents_parses(root: Path, documents: Sequence[Path], tmp_path: Path) -> None:
     broken = []
     for path in documents:
@@ -85,7 +111,7 @@ def test_code_in_documents_parses(root: Path, documents: Sequence[Path], tmp_pat
 
 
 def test_no_example_makes_a_folder_whose_name_others_can_guess(documents: Sequence[Path]) -> None:
-    """Whoever makes /tmp/something first says what is in it, also for the next user of the machine."""
+    """The user who makes /tmp/something first decides what is in it, for the other users of the machine too."""
     for path in documents:
         for _, code in code_blocks(path.read_text()):
             assert "/tmp/" not in code, path
@@ -104,6 +130,11 @@ def test_python_versions_agree(root: Path) -> None:
     promised = re.findall(r"3\.\d+", " ".join(c for c in project["classifiers"] if "Python ::" in c))
     sought = re.findall(r"\(3, (\d+)\)", (root / ".ci" / "setup.py").read_text())
     assert promised == [f"3.{minor}" for minor in sought]
+
+
+def test_tests_are_read_from_a_row() -> None:
+    row = "| `x` was wrong | reading | `tests/a.py::test_1`, `::test_2`, `make memory`, `tests/b.py` |"
+    assert list(named_tests(row)) == [("tests/a.py", "test_1"), ("tests/a.py", "test_2"), ("tests/b.py", "")]
 
 
 def test_a_broken_link_is_found_and_one_in_a_code_block_is_not() -> None:
