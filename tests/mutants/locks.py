@@ -1,4 +1,4 @@
-"""Broken builds of what threads wait for: row locks, the gate, and permits for background work."""
+"""Broken builds of locks: row locks, the gate, and permits for background work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOCK_MUTANTS = [
         f"{LOCKS}::test_waiting_past_the_deadline_gives_up_with_nothing_taken",
     ),
     Mutant(
-        "a row lock passes to the last who came",
+        "a row lock passes to the latest waiter",
         "WaitQueue.hand_over",
         "self._waiters.popleft()",
         "self._waiters.pop()",
@@ -45,28 +45,28 @@ LOCK_MUTANTS = [
         "unit/region/test_permits.py::test_a_released_permit_passes_to_the_thread_that_waits_and_not_to_a_newcomer",
     ),
     Mutant(
-        "who gives up to have the gate alone leaves the others waiting",
+        "a thread that times out waiting for the gate exclusively leaves the others waiting",
         "Gate.enter_alone",
         "                    self._begin_shared_phase()",
         "                    pass",
         f"{CLOSES}::test_who_gives_up_waiting_for_the_gate_alone_lets_the_others_in",
     ),
     Mutant(
-        "whoever comes to the gate overtakes one that waits to have it alone",
+        "a new thread overtakes one that waits for the gate exclusively",
         "Gate.enter",
         "            if not self._is_barred:\n",
         "            if not self._is_exclusive:\n",
         f"{LOCKS}::test_the_gate_held_alone_waits_for_those_inside_and_keeps_newcomers_out",
     ),
     Mutant(
-        "those that hold the gate alone follow each other and let nobody in between",
+        "exclusive holders of the gate follow each other without a shared phase",
         "Gate.leave_alone",
         "            elif self._shared_queue:\n",
         "            elif self._shared_queue and not self._exclusive_queue:\n",
         f"{LOCKS}::test_who_waits_for_the_gate_is_let_in_between_two_that_hold_it_alone",
     ),
     Mutant(
-        "who was let in before the end of its region writes after it",
+        "a writer that was admitted before its region closed writes after it",
         "Gate.close",
         "            self._is_closed = True\n",
         "            pass\n",
