@@ -17,18 +17,18 @@ _HEADING = re.compile(r"^#{1,6}\s+(.*)$", re.MULTILINE)
 
 
 def links_of(text: str) -> Iterator[str]:
-    """Targets of the links outside of code blocks."""
+    """Yields the targets of links outside of code blocks."""
     for match in _LINK.finditer(_FENCE.sub("", text)):
         yield match.group(1)
 
 
 def anchor_of(heading: str) -> str:
-    """The anchor that GitHub gives to a heading: lower case, spaces to hyphens, no punctuation."""
+    """Returns the anchor that GitHub gives to a heading: lower case, spaces to hyphens, no punctuation."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 def code_blocks(text: str) -> Iterator[tuple[str, str]]:
-    """(language, code) of each fenced block."""
+    """Yields (language, code) of each fenced block."""
     for match in _FENCE.finditer(text):
         yield match.group(1), match.group(2)
 
@@ -47,13 +47,13 @@ def test_relative_links_resolve(root: Path, documents: Sequence[Path]) -> None:
             name, _, anchor = target.partition("#")
             found = path if not name else (path.parent / name)
             if not found.exists():
-                broken.append(f"{path.relative_to(root)}: {target} is not there")
+                broken.append(f"{path.relative_to(root)}: {target} does not exist")
             elif anchor and anchor not in map(anchor_of, _HEADING.findall(found.read_text())):
                 broken.append(f"{path.relative_to(root)}: {target} has no such heading")
     assert not broken, "\n".join(broken)
 
 
-def test_documents_that_visitors_expect_are_there(root: Path) -> None:
+def test_documents_that_visitors_expect_exist(root: Path) -> None:
     expected = ["README.md", "ARCHITECTURE.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"]
     expected += [f"docs/{name}" for name in ("wal_format.md", "storefile_format.md", "mvcc.md", "found_bugs.md")]
     missing = [name for name in expected if not (root / name).is_file() or not (root / name).read_text().strip()]
@@ -68,7 +68,7 @@ def test_every_decision_is_in_the_list(root: Path) -> None:
 
 
 def named_tests(row: str) -> Iterator[tuple[str, str]]:
-    """(path, name) of each test in a row of found_bugs.md. `::name` is in the file before it; no name: a whole file."""
+    """Yields (path, name) of each test in a row of found_bugs.md. `::name` follows its file; no name: a whole file."""
     path = ""
     for code in re.findall(r"`([^`]+)`", row):
         if code.startswith(("tests/", "::")):
@@ -125,7 +125,7 @@ def test_version_is_the_newest_of_the_changelog(root: Path) -> None:
 
 
 def test_python_versions_agree(root: Path) -> None:
-    """What pyproject promises is what setup looks for."""
+    """Setup looks for the versions that pyproject.toml promises."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     promised = re.findall(r"3\.\d+", " ".join(c for c in project["classifiers"] if "Python ::" in c))
     sought = re.findall(r"\(3, (\d+)\)", (root / ".ci" / "setup.py").read_text())
