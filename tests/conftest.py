@@ -1,4 +1,4 @@
-"""What every test may rely on, however and by whom the suite was started."""
+"""The environment that every test may rely on, however the suite was started."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, core, settings
 from tests.flakey import pytest_runtest_protocol as pytest_runtest_protocol
 from tests.seeds import REPLAY, RUN_SEED
 
-# Each run draws new examples, from its seed, also where CI is set, for which hypothesis has a profile of its own.
-# How long one takes is the machine's doing.
+# Each run draws new examples from its seed, even if CI is set, for which hypothesis has a profile of its own.
+# No deadline: how long an example takes depends on the machine.
 settings.register_profile(
     "drawn",
     deadline=None,
@@ -24,8 +24,8 @@ settings.register_profile(
 settings.load_profile("drawn")
 core.global_force_seed = RUN_SEED  # type: ignore[assignment]  # mypy takes None, its default, for its type
 
-# What a user's shell or a build machine may set, and what would change what the commands under test say or ask.
-_LEFT_BEHIND = (
+# Variables that a user's shell or a build machine may set, and that would change the output of the commands under test.
+_REMOVED = (
     "ROWLOCK_SERVER",
     "COLUMNS",
     "LINES",
@@ -47,19 +47,19 @@ _LEFT_BEHIND = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A process that a shell put into the background, or nohup started, ignores signals, and so do its children."""
+    """Restores signals: a process in the background of a shell or under nohup ignores some, and so do its children."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGHUP, signal.SIGTERM})
-    for name in _LEFT_BEHIND:
+    for name in _REMOVED:
         os.environ.pop(name, None)
-    # Folders that others may write, or that we may not, are made by the tests that are about them.
+    # Tests about permissions set those of their folders themselves.
     os.umask(0o022)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How to play the random tests of this run again."""
+    """Prints how to repeat the random tests of this run."""
     terminalreporter.write_line(REPLAY)

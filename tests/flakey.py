@@ -1,7 +1,7 @@
-"""The marker `flakey("reason")`: a test that is known to depend on the machine's speed has a second try.
+"""The marker `flakey("reason")`: a test that depends on the machine's speed runs again if it fails.
 
-Both results are printed. A test that fails twice fails. Never in tests/consistency, crash, mutants and property: there
-one failure in twenty is the bug.
+Both results are printed. A test that fails twice fails. Never in tests/consistency, crash, mutants and property: there,
+one failure in twenty runs is a bug.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from _pytest.runner import runtestprotocol
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Runs a marked test, and once more if it failed. None: pytest runs it as any other."""
+    """Runs a marked test, and runs it again if it failed. None: pytest runs it like any other."""
     marker = item.get_closest_marker("flakey")
     if marker is None:
         return None

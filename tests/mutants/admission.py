@@ -1,4 +1,4 @@
-"""Broken builds of admission: which requests the event loop makes, and which puts it makes together."""
+"""Broken builds of admission: which requests the event loop makes, and which puts are coalesced."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ADMISSION = [
         f"{POINTS}::test_the_loop_does_not_read_a_long_request",
     ),
     Mutant(
-        "a request too many is accepted",
+        "a request beyond the bound is accepted",
         "Points.get",
         "        if self._in_flight >= self.config.requests_in_flight_max:\n",
         "        if False:\n",

@@ -1,4 +1,4 @@
-"""Where a broken build changes the code: a passage within a definition that is looked up by its name.
+"""Where a broken build changes the code: a passage in a definition that is looked up by its name.
 
 The name is qualified (`WritePath.change`, `Stamps.next`, `_RESERVATION_BYTES`) and looked up over the whole package, so
 that a module may move to another folder. The passage is compared without regard to where lines are wrapped, so that a
@@ -29,7 +29,7 @@ Definitions = Mapping[str, Sequence[Definition]]
 
 
 def definitions_in(package: Path) -> Definitions:
-    """All definitions of a package, by their qualified names."""
+    """Returns all definitions of a package, by their qualified names."""
     found: dict[str, list[Definition]] = defaultdict(list)
     for path in sorted(package.rglob("*.py")):
         source = path.read_text()
@@ -42,8 +42,8 @@ def definitions_in(package: Path) -> Definitions:
 
 
 def changed_module(definitions: Definitions, where: str, passage: str, replacement: str) -> tuple[Path, str]:
-    """The module with the passage, and its source with the replacement. AssertionError: there is not exactly one."""
-    pattern = _however_wrapped(passage)
+    """Returns the module with the passage, and its source with the replacement. AssertionError: not exactly one."""
+    pattern = _with_any_wrapping(passage)
     places = [
         (definition, match.span())
         for definition in definitions.get(where, ())
@@ -57,7 +57,7 @@ def changed_module(definitions: Definitions, where: str, passage: str, replaceme
 
 
 def _named(parent: ast.AST, prefix: str) -> Iterator[tuple[str, int, int]]:
-    """The definitions inside, with their first and last lines."""
+    """Yields the definitions inside, with their first and last lines."""
     for node in ast.iter_child_nodes(parent):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             name = prefix + node.name
@@ -72,10 +72,10 @@ def _named(parent: ast.AST, prefix: str) -> Iterator[tuple[str, int, int]]:
             yield from _named(node, prefix)
 
 
-def _however_wrapped(passage: str) -> re.Pattern[str]:
-    """Matches the passage, whatever white space stands between its words and signs.
+def _with_any_wrapping(passage: str) -> re.Pattern[str]:
+    """Matches the passage with any white space between its words and signs.
 
-    White space at its two ends is matched as it is: the replacement has the same.
+    White space at its two ends must match exactly, because the replacement has the same.
     """
     inside = passage.strip()
     signs = re.findall(r"\w+|[^\w\s]", re.sub(r",(\s*[)\]}])", r"\1", inside))

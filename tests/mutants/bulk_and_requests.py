@@ -1,4 +1,4 @@
-"""Broken builds of bulk batches, and of the request ids by which a repeated change is made once."""
+"""Broken builds of bulk batches, and of the request ids that make a repeated change count once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WRITES = "unit/region/test_write_path.py"
 BULK_AND_REQUESTS = [
     # ---- bulk batches
     Mutant(
-        "a bulk batch with forged offsets is taken",
+        "a bulk batch with forged offsets is accepted",
         "_record_batch",
         "    batch.validate(full=True)\n",
         "",
@@ -36,21 +36,21 @@ BULK_AND_REQUESTS = [
         f"{BULK}::test_a_null_value_deletes_what_came_before_it_in_the_batch_and_in_the_table",
     ),
     Mutant(
-        "of equal cells of a bulk batch the first stays",
+        "of equal cells of a bulk batch the first one wins",
         "_survivors",
         "    survives[:-1] = ~repeats[1:]\n",
         "    survives = ~repeats\n",
         f"{BULK}::test_the_later_of_two_cells_with_one_key_and_timestamp_wins",
     ),
     Mutant(
-        "a bulk batch passes the gate with others inside",
+        "a bulk batch passes the gate while other threads hold it",
         "BulkLoad._apply_in_gate",
         "            with self._gate.exclusive(",
         "            with __import__('contextlib').nullcontext(",
         f"{INTERLEAVINGS}::test_a_bulk_batch_waits_for_the_row_that_is_between_compare_and_apply",
     ),
     Mutant(
-        "a bulk batch that was checked before an alter is not judged again",
+        "a bulk batch that was checked before an alter is not checked again",
         "BulkLoad._apply_in_gate",
         "                if self._stores.served.table is not table:\n",
         "                if False:\n",
@@ -71,14 +71,14 @@ BULK_AND_REQUESTS = [
         f"{BULK}::test_cells_ahead_of_the_stamp_in_columns_where_all_have_timestamps_keep_no_batch_waiting",
     ),
     Mutant(
-        "a bulk batch keeps its turn while it is synced",
+        "a bulk batch keeps its permit while it is synced",
         "Permit.released",
         "        self._release()\n        try:\n            yield\n",
         "        try:\n            yield\n",
         "unit/region/test_background_pacing.py::test_the_permit_is_free_during_a_wait_for_a_disk_which_is_no_pause_if_other_work_took_it",
     ),
     Mutant(
-        "a bulk batch that is synced waits for a turn beyond its deadline",
+        "a synced bulk batch waits for a permit beyond its deadline",
         "Permit.released",
         "        self._begin(self._deadline)  # Not",
         "        self._begin()  # Not",
@@ -114,7 +114,7 @@ BULK_AND_REQUESTS = [
         "::test_a_bulk_batch_that_can_not_be_applied_is_not_logged_and_changes_nothing[small]",
     ),
     Mutant(
-        "a bulk batch is numbered before it has the gate alone",
+        "a bulk batch is numbered before it holds the gate exclusively",
         "Commit.commit_applied",
         "        next_number = self._mvcc.last + 1\n",
         "        next_number = self._mvcc.last\n",
@@ -163,14 +163,14 @@ BULK_AND_REQUESTS = [
         f"{BULK}::test_a_batch_and_its_repetition_are_answered_when_they_are_published",
     ),
     Mutant(
-        "requests of bulk batches are not kept",
+        "request ids of bulk batches are not saved",
         "BulkLoad._apply",
         "        if request is not None:\n            self._requests.save(",
         "        if False:\n            self._requests.save(",
         f"{BULK}::test_a_repeated_bulk_request_is_applied_once",
     ),
     Mutant(
-        "requests of bulk batches are not replayed",
+        "request ids of bulk batches are not replayed",
         "Replay._apply_bulk",
         "        if record.request is not None:\n",
         "        if False:\n",
@@ -178,21 +178,21 @@ BULK_AND_REQUESTS = [
     ),
     # ---- request ids
     Mutant(
-        "an answer takes the place of one that is still waited for",
+        "an answer replaces one that its client still waits for",
         "IdempotencyTable._replaces_only_answer",
         "            and answers[0][0] < floor <= answer[0]\n",
         "            and answers[0][0] < answer[0]\n",
         "unit/region/test_idempotency_table.py::test_answers_that_a_client_waits_for_are_saved_in_any_order_of_sequences_and_floors",
     ),
     Mutant(
-        "request ids are not kept",
+        "request ids are not saved",
         "IdempotencyTable._save",
         "                self._add(client, answer)\n",
         "",
         f"{WRITES}::test_a_repeated_request_is_applied_once_and_answered_the_same",
     ),
     Mutant(
-        "a condition's 'no' is not kept for its request",
+        "a condition's 'no' is not saved for its request",
         "is_definite_without_change",
         "        return not outcome.timestamp\n",
         "        return False\n",
@@ -227,7 +227,7 @@ BULK_AND_REQUESTS = [
         f"{REQUESTS}::test_a_manifest_gets_only_answers_of_flushed_writes_and_restores_them",
     ),
     Mutant(
-        "an answer that was cut is given without its cells",
+        "an answer that was cut is returned without its cells",
         "repeated",
         "    if not saved.is_cut and byte_count <= budget:\n",
         "    if byte_count <= budget:\n",
@@ -255,7 +255,7 @@ BULK_AND_REQUESTS = [
         f"{REQUESTS}::test_saved_answers_are_bounded_by_the_requests_in_flight",
     ),
     Mutant(
-        "a bulk batch that can't be read is counted for ever",
+        "a bulk batch that can't be parsed is counted forever",
         "BulkStreams._apply",
         "        except Exception as error:\n            done(error)\n            return error.without",
         "        except InvalidRequestError as error:\n            done(error)\n            return error.without",

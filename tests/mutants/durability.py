@@ -1,4 +1,4 @@
-"""Broken builds of what is written to the disk: the log, generations and store files."""
+"""Broken builds of writing to disk: the log, generations and store files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DURABILITY = [
         f"{APPENDING}::test_os_completes_after_the_write",
     ),
     Mutant(
-        "a short write is taken for a whole one",
+        "a short write is taken for a complete one",
         "write_all",
         "        while written < view.nbytes:\n",
         "        while False:\n",
@@ -71,42 +71,42 @@ DURABILITY = [
         f"{FORMATS}::test_a_record_is_valid_only_at_its_own_place_of_its_own_segment_of_its_own_log",
     ),
     Mutant(
-        "what is appended calls itself proven durable",
+        "an appended record claims to be proven durable",
         "Pending._add",
         "            self._seed, offset, region_id, write_number, previous, self.durable, kind, payload\n",
         "            self._seed, offset, region_id, write_number, previous, self.end(), kind, payload\n",
         "unit/wal/test_torn_tail.py::test_valid_records_behind_a_bad_one_that_prove_nothing_are_cut_with_the_tail",
     ),
     Mutant(
-        "a full disk is not met at CHECK",
+        "CHECK ignores a full disk",
         "Log.check_space",
         "        if self._preallocated.is_full:\n            raise",
         "        if False:\n            raise",
         f"{WAL_FULL}::test_writes_are_refused_when_the_next_segment_can_not_be_made_and_resume_when_it_can",
     ),
     Mutant(
-        "a write that waits for ever is not refused",
+        "pending log records have no bound",
         "Log.check_space",
         "        if pending_bytes and pending_bytes + byte_count > self._config.log_pending_bytes_max:\n",
         "        if False:\n",
         f"{APPENDING}::test_too_much_pending_is_refused_and_taken_again_when_it_is_written",
     ),
     Mutant(
-        "what is appended while the log is held is forgotten",
+        "a record that is appended while the log is held is never written",
         "Pending.resume_wakeup",
-        "            self._is_held = False\n            if self._has_work():\n                self._wake_writer()\n",
-        "            self._is_held = False\n",
+        "            if self._has_work():\n                self._wake_writer()\n",
+        "            pass\n",
         f"{QUICK}::test_what_is_appended_while_the_log_is_held_wakes_the_writer_when_it_is_released",
     ),
     Mutant(
-        "a lone caller waits for a disk that hangs",
+        "a single caller waits for a disk that hangs",
         "BriefWait.end",
         "        self._arrived.acquire(timeout=WAIT_SECONDS)\n",
         "        self._arrived.acquire(timeout=300)\n",
         "end_to_end/test_hanging_disk.py",
     ),
     Mutant(
-        "what comes after a brief wait is told to nobody",
+        "an outcome after a brief wait is lost",
         "BriefWait",
         "        self._done(outcome)\n\n    def end",
         "\n    def end",
@@ -134,7 +134,7 @@ DURABILITY = [
         f"{IDLE}::test_a_put_with_many_tables_adds_no_more_to_the_log_than_with_one",
     ),
     Mutant(
-        "a partial marker says nothing of what was changed",
+        "a partial marker leaves out changed regions",
         "Pending.append",
         "        chains.news.add(region_id)\n        self._batch.add(durability, complete)\n",
         "        self._batch.add(durability, complete)\n",
@@ -142,7 +142,7 @@ DURABILITY = [
     ),
     # ---- the file beside the log
     Mutant(
-        "nothing beside the log says how far it is durable",
+        "no file beside the log says how far it is durable",
         "Writer._sync",
         "            self._durable.write(self._written)\n            self._pending.durable = self._written\n",
         "            self._pending.durable = self._written\n",
@@ -181,7 +181,7 @@ DURABILITY = [
     ),
     # ---- space
     Mutant(
-        "a record that waits for space is completed before",
+        "a record that waits for space is completed too early",
         "Writer._write",
         "            self._ensure_space(batch.offset + len(batch.data))\n",
         "            pass\n",
@@ -210,14 +210,14 @@ DURABILITY = [
         f"{DESCRIPTORS}::test_a_write_taken_before_the_log_finds_no_descriptor_waits_for_one_and_completes",
     ),
     Mutant(
-        "a log without its next segment does not try again",
+        "a log without its next segment does not retry",
         "PreallocatedSegment._run",
         "                        self._changed.wait(RETRY_SECONDS)\n",
         "                        self._changed.wait()\n",
         f"{DESCRIPTORS}::test_a_write_taken_before_the_log_finds_no_descriptor_waits_for_one_and_completes",
     ),
     Mutant(
-        "a log that waits for its next segment is not woken when it is there",
+        "a log that waits for its next segment is not woken",
         "PreallocatedSegment._run",
         "                    self._changed.notify_all()\n                    if descriptor is None",
         "                    if descriptor is None",
@@ -245,14 +245,14 @@ DURABILITY = [
         f"{ROLLING}::test_the_old_segment_and_the_new_name_are_durable_before_a_record_of_the_new_one_completes",
     ),
     Mutant(
-        "a segment goes before it is flushed",
+        "a segment is removed before it is flushed",
         "LogCleaner._pinning",
         "            if self._flushed.get(region_id, 0) < last\n",
         "            if self._flushed.get(region_id, last) < last\n",
         f"{ROLLING}::test_a_younger_segment_waits_for_an_older_one",
     ),
     Mutant(
-        "any segment may go before the oldest",
+        "any segment is removed before the oldest",
         "LogCleaner._wait_for_removable",
         "                if self._sealed and not self._pinning(self._sealed[0]):\n"
         "                    return self._sealed[0]\n",
@@ -262,7 +262,7 @@ DURABILITY = [
         f"{ROLLING}::test_a_younger_segment_waits_for_an_older_one",
     ),
     Mutant(
-        "two segments go with one sync",
+        "two segments are removed with one sync",
         "LogCleaner._remove",
         "        self._files.fsync_folder(self._folder)\n",
         "        if sealed.number % 2:\n            self._files.fsync_folder(self._folder)\n",
@@ -284,7 +284,7 @@ DURABILITY = [
     ),
     # ---- new files
     Mutant(
-        "a file that could not be written is left",
+        "a file that could not be written stays",
         "_removed_on_failure",
         "                files.remove_if_there(written)\n",
         "                pass\n",
@@ -298,14 +298,14 @@ DURABILITY = [
         f"{DURABLE}::test_a_failure_before_the_rename_changes_nothing_and_leaves_nothing[EDQUOT-pwrite]",
     ),
     Mutant(
-        "a file that nobody names stays when its name may not be durable",
+        "an unnamed file stays when its name may not be durable",
         "durably_named",
         "    with _removed_on_failure(files, path, path):\n",
         "    with _full_disk_as_error(path):\n",
         f"{DURABLE}::test_a_file_that_nothing_names_yet_is_removed_when_a_step_fails[durably_named-fsync_folder-EIO]",
     ),
     Mutant(
-        "a new file is written into one that is there",
+        "a new file overwrites an existing one",
         "new_file",
         "os.O_EXCL)",
         "os.O_TRUNC)",
@@ -334,14 +334,14 @@ DURABILITY = [
         f"{GENERATIONS}::test_a_folder_that_can_not_be_synced_is_an_unknown_outcome",
     ),
     Mutant(
-        "a generation's checksum is not looked at",
+        "a generation's checksum is ignored",
         "read",
         "    if computed != checksum:\n",
         "    if False:\n",
         f"{GENERATIONS}::test_every_flipped_bit_of_the_newest_generation_is_an_error_that_names_it",
     ),
     Mutant(
-        "an older generation takes the place of a damaged one",
+        "an older generation replaces a damaged one",
         "read_newest",
         "    path = generation_path(folder, name, numbers[-1])\n"
         "    return numbers[-1], read(files, path, numbers[-1], version_max=version_max)\n",
@@ -366,14 +366,14 @@ DURABILITY = [
         f"{STORE_WRITER}::test_the_file_is_synced_before_it_is_renamed_and_its_folder_after",
     ),
     Mutant(
-        "a block's checksum is not looked at",
+        "a block's checksum is ignored",
         "_verified_payload",
         "    check_payload(payload, extent.header, path, extent.offset)\n",
         "",
         f"{STORE_DAMAGE}::test_a_flipped_value_would_be_a_wrong_answer_if_checksums_were_not_compared",
     ),
     Mutant(
-        "a store file's length is not looked at",
+        "a store file's length is ignored",
         "read_metadata",
         "    if file_bytes != info.file_bytes:\n",
         "    if False:\n",
@@ -387,7 +387,7 @@ DURABILITY = [
         "unit/storefile/test_reader.py::test_an_info_that_does_not_fit_the_file_is_refused",
     ),
     Mutant(
-        "what was written is not read back",
+        "written blocks are not read back",
         "_read_back_and_sync",
         "            read_payload(files, descriptor, path, extent)\n",
         "            pass\n",

@@ -1,4 +1,4 @@
-"""Broken builds of what guards a data folder: its locks, what it refuses, what it removes, and disks that fail."""
+"""Broken builds of the protection of a data folder: locks, refusals, removal of leftovers, and failing disks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ TABLES = "unit/host/test_region_server.py"
 
 FOLDERS = [
     Mutant(
-        "only the lock file keeps a second server out",
+        "only the lock file excludes a second server",
         "take_folder_lock",
         "        if not _lock(folder, files):\n",
         "        if False:\n",
         f"{DATA_FOLDER}::test_a_folder_is_held_also_when_its_lock_file_is_removed_or_replaced",
     ),
     Mutant(
-        "a server of the version before does not keep another one out",
+        "a server of the previous version does not exclude another one",
         "_take_lock_file",
         "        if not files.lock(lock):\n",
         "        if False:\n",
@@ -34,35 +34,35 @@ FOLDERS = [
         f"{FILES}::test_a_link_is_not_opened",
     ),
     Mutant(
-        "a new file is written into what is there",
+        "a new file is written into an existing one",
         "Files.create",
         "        self.remove_if_there(path)\n        return self.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)\n",
         "        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)\n",
         f"{FILES}::test_a_new_file_replaces_a_link",
     ),
     Mutant(
-        "LMDB is given a name only",
+        "LMDB gets only a file name",
         "Container.__init__",
         "        files.close(files.create(path))\n",
         "",
         f"{FILES}::test_store_files_and_generations_are_written_past_links",
     ),
     Mutant(
-        "the owner of a folder is not looked at",
+        "the owner of a folder is ignored",
         "check_own",
         "    if status.st_uid not in (os.geteuid(), 0):\n",
         "    if False:\n",
         f"{OWNERSHIP}::test_the_folder_of_another_user_is_refused",
     ),
     Mutant(
-        "folders below the data folder are not looked at",
+        "folders below the data folder are not checked",
         "check_contents",
         "        if entry.is_dir(follow_symlinks=False) and not is_shared:\n",
         "        if False:\n",
         f"{OWNERSHIP}::test_a_folder_that_others_may_write_to_is_refused",
     ),
     Mutant(
-        "links below the data folder are not looked for",
+        "links below the data folder are not detected",
         "check_contents",
         "        if entry.is_symlink():\n",
         "        if False:\n",
@@ -83,14 +83,14 @@ FOLDERS = [
         f"{DISK}::test_a_failed_sync_of_the_catalog_ends_the_server",
     ),
     Mutant(
-        "a new region removes what has its folder's name",
+        "a new region removes a folder of its name",
         "free_region_path",
         "    if region_id in made:\n",
         "    if True:\n",
         "unit/host/test_set_aside.py::test_a_folder_that_could_not_be_set_aside_is_not_removed_by_the_next_table_either",
     ),
     Mutant(
-        "a family's number is used again",
+        "a family's number is reused",
         "CatalogState.with_altered_table",
         "            number = next_number if known is None else known.number\n",
         "            number = 1 + len(families) if known is None else known.number\n",
@@ -118,7 +118,7 @@ FOLDERS = [
         f"{ASIDE}::test_a_store_file_without_proof_is_set_aside",
     ),
     Mutant(
-        "beside damage in the log leftovers count as proven",
+        "leftovers count as proven although the log is damaged",
         "unnamed_region_folders",
         "    is_proven = recovered.catalog_generation > 0 and not recovered.gaps\n",
         "    is_proven = recovered.catalog_generation > 0\n",

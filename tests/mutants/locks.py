@@ -1,4 +1,4 @@
-"""Broken builds of what threads wait for: row locks, the gate, and permits for background work."""
+"""Broken builds of locks: row locks, the gate, and permits for background work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOCK_MUTANTS = [
         f"{LOCKS}::test_a_wait_that_times_out_takes_no_lock",
     ),
     Mutant(
-        "a row lock passes to the last who came",
+        "a row lock passes to the latest waiter",
         "WaitQueue.hand_over",
         "self._waiters.popleft()",
         "self._waiters.pop()",
@@ -45,28 +45,28 @@ LOCK_MUTANTS = [
         "unit/region/test_fair_semaphore.py::test_a_released_permit_passes_to_the_thread_that_waits_and_not_to_a_newcomer",
     ),
     Mutant(
-        "who gives up to have the gate alone leaves the others waiting",
+        "a thread that times out waiting for the gate exclusively leaves the others waiting",
         "Gate.enter_exclusive",
         "                    self._begin_shared_phase()",
         "                    pass",
         f"{CLOSES}::test_a_thread_that_times_out_on_the_exclusive_gate_admits_the_waiting_threads",
     ),
     Mutant(
-        "whoever comes to the gate overtakes one that waits to have it alone",
+        "a new thread overtakes one that waits for the gate exclusively",
         "Gate.enter",
         "            if not self._is_barred:\n",
         "            if not self._is_exclusive:\n",
         f"{LOCKS}::test_an_exclusive_waiter_waits_for_shared_holders_and_bars_new_ones",
     ),
     Mutant(
-        "those that hold the gate alone follow each other and let nobody in between",
+        "exclusive holders of the gate follow each other without a shared phase",
         "Gate.leave_exclusive",
         "            elif self._shared_queue:\n",
         "            elif self._shared_queue and not self._exclusive_queue:\n",
         f"{LOCKS}::test_a_shared_phase_lies_between_two_exclusive_ones",
     ),
     Mutant(
-        "who was let in before the end of its region writes after it",
+        "a writer that was admitted before its region closed writes after it",
         "Gate.close",
         "            self._is_closed = True\n",
         "            pass\n",

@@ -1,4 +1,4 @@
-"""Broken builds of the ledger, of what is counted in it, and of what is flushed when memory is scarce."""
+"""Broken builds of the ledger, of the parts that it counts, and of the choice of flushes when memory is scarce."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SERVER = "unit/host/test_region_server.py"
 
 MEMORY = [
     Mutant(
-        "what is refused is counted",
+        "refused memory is counted",
         "Account.try_take",
         "                return False\n            self._count(byte_count)\n",
         "                self._count(byte_count)\n                return False\n            self._count(byte_count)\n",
@@ -29,63 +29,63 @@ MEMORY = [
         f"{LEDGER}::test_all_parts_together_have_a_bound_too",
     ),
     Mutant(
-        "what never fits is told to come again",
+        "a request that can never fit is told to retry",
         "Account.refusal",
         "        if byte_count > self.bytes_max:\n",
         "        if False:\n",
         f"{LEDGER}::test_bytes_that_can_never_fit_are_refused_without_a_retry",
     ),
     Mutant(
-        "nobody is woken when memory is given back",
+        "no thread is woken when memory is released",
         "Ledger.wake",
         "        for wake in woken:\n            wake()\n",
         "",
         f"{LEDGER}::test_a_watcher_is_called_once_when_bytes_are_released",
     ),
     Mutant(
-        "a part that counts by itself is counted once and never again",
+        "a part with its own counter is polled only once",
         "_Followed.measure",
         "            self._byte_count += change\n            self._account._count(change)\n",
         "            self._account._count(change)\n            self._bytes_held = lambda: self._byte_count\n",
         f"{LEDGER}::test_a_part_that_counts_by_itself_is_followed",
     ),
     Mutant(
-        "indexes of files that are gone are counted for ever",
+        "indexes of removed files are counted forever",
         "BlockCache._drop_released",
         "            self.index_bytes_held -= self._index_bytes.pop(reader, 0)\n",
         "",
         f"{CACHE}::test_memory_of_indexes_is_counted_until_their_readers_are_released",
     ),
     Mutant(
-        "the index of a store file is counted nowhere",
+        "the index of a store file is not counted",
         "Blocks.__init__",
         "cache.new_reader(index_bytes)",
         "cache.new_reader()",
         f"{SERVER}::test_the_ledger_counts_the_memory_of_open_files",
     ),
     Mutant(
-        "all that sent something are closed when memory is full",
+        "all connections that sent something are closed when memory is full",
         "ReceiveWatch.look",
         "            if excess > 0 and sender.peer",
         "            if sender.peer",
         f"{RECEIVING}::test_the_connections_that_sent_the_most_are_closed_and_no_more_than_needed",
     ),
     Mutant(
-        "what is not freed yet is closed twice over",
+        "connections are closed again for memory that is not freed yet",
         "ReceiveWatch.look",
         " - being_freed",
         "",
         f"{RECEIVING}::test_a_closed_connection_whose_memory_is_not_freed_yet_counts_as_freed",
     ),
     Mutant(
-        "what clients have sent before the watch begins is the server's own",
+        "bytes that clients sent before the watch begins count as the server's own",
         "ReceiveWatch.__init__",
         "        self._own_bytes = ledger.own_bytes\n",
         "        self._own_bytes = measure() - ledger.bytes_held\n",
         f"{RECEIVING}::test_what_came_before_the_watch_began_is_not_the_servers_own",
     ),
     Mutant(
-        "what comes while the server recovers is its own",
+        "bytes that arrive while the server recovers count as its own",
         "Server._serve",
         "            region_server = await loop.run_in_executor(None, self._recover, folder, ledger)\n",
         "            region_server = await loop.run_in_executor(None, self._recover, folder, ledger)\n"
@@ -93,7 +93,7 @@ MEMORY = [
         "end_to_end/test_bounds.py::test_bytes_received_during_recovery_are_charged_to_clients",
     ),
     Mutant(
-        "clients of a Unix socket are closed for what is counted",
+        "clients of a Unix socket are disconnected for counted memory",
         "unix_senders",
         "measure() - ledger.own_bytes - ledger.bytes_held\n    if",
         "measure() - ledger.own_bytes\n    if",
@@ -114,21 +114,21 @@ MEMORY = [
         f"{RECEIVING}::test_each_connection_has_its_count_of_unread_bytes",
     ),
     Mutant(
-        "windows stay large however much scans hold",
+        "windows stay large although scans hold much memory",
         "OpenScan._is_slice_over",
         "        return is_over or self._account.is_half_full\n",
         "        return is_over\n",
         f"{SCANS}::test_each_slice_ends_with_its_window_while_scans_hold_half_of_their_memory",
     ),
     Mutant(
-        "only the innermost control group is looked at",
+        "only the innermost control group is checked",
         "_folders",
         "    for folder in (inside, *inside.parents):\n",
         "    for folder in (inside,):\n",
         f"{LIMIT}::test_of_nested_groups_the_smallest_limit_counts",
     ),
     Mutant(
-        "parts may be more than the memory",
+        "parts may add up to more than the memory",
         "_check",
         "    if parts > config.memory:\n",
         "    if False:\n",
@@ -142,21 +142,21 @@ MEMORY = [
         f"{FLUSHING}::test_under_pressure_so_many_of_the_largest_are_due_as_bring_the_memstores_to_a_quarter",
     ),
     Mutant(
-        "what is being flushed counts as held",
+        "memory that is being flushed counts as held",
         "FlushThreads._with_largest",
         "            freed_soon = sum(self._running.values())\n",
         "            freed_soon = 0\n",
         f"{FLUSHING}::test_memory_of_running_flushes_counts_as_freed",
     ),
     Mutant(
-        "a region that the disk refused is tried again at once",
+        "a region whose flush found a full disk is flushed again at once",
         "FlushThreads._postponed",
         "if at > since)}",
         "if False)}",
         f"{FLUSHING}::test_a_region_that_the_disk_refused_holds_up_no_other_and_comes_again_later",
     ),
     Mutant(
-        "no flush begins while there is no room for its work",
+        "no flush begins while there is no memory for its work",
         "FlushThreads._begin_due_flushes",
         "                    self._work.add(work_bytes)  # One flush",
         "                    return  # One flush",

@@ -1,4 +1,4 @@
-"""Broken builds of reading: read points, what a read sees, and what pruning and flush may drop."""
+"""Broken builds of reading: read points, visibility, and the versions that pruning and flush may drop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ READING = [
         f"{INTERLEAVINGS}::test_a_get_that_began_after_a_write_was_answered_sees_it_whatever_is_flushed_meanwhile",
     ),
     Mutant(
-        "a read sees what is not published",
+        "a read sees unpublished writes",
         "Mvcc.open_read_point",
         "        return ReadPoint(number, now_ms)\n",
         "        return ReadPoint(self._last, now_ms)\n",
@@ -48,7 +48,7 @@ READING = [
         "            return self._read_path.get(rows, selection, may_wait=may_wait, reached=reached)\n",
         f"{INTERLEAVINGS}::test_a_reader_takes_no_lock_that_a_writer_may_hold",
     ),
-    # ---- what a read sees, plain
+    # ---- visibility, row rules
     Mutant(
         "a point read sees later writes",
         "visible_cells",
@@ -64,7 +64,7 @@ READING = [
         f"{WRITES}::test_a_put_under_an_older_timestamp_than_a_tombstone_is_seen",
     ),
     Mutant(
-        "in one write the puts come before the tombstones",
+        "within one write the puts come before the tombstones",
         "_live",
         "            events = [(-cell[2], cell[3] == PUT, ",
         "            events = [(-cell[2], cell[3] != PUT, ",
@@ -78,20 +78,20 @@ READING = [
         f"{WRITES}::test_a_version_beyond_the_limit_never_comes_back",
     ),
     Mutant(
-        "of equal timestamps both versions are seen",
+        "both versions of one timestamp are visible",
         "_newest_versions",
         "        elif cell[1] == at or found == family.versions:\n",
         "        elif found == family.versions:\n",
         PLAIN,
     ),
     Mutant(
-        "expired cells are seen",
+        "expired cells are visible",
         "_newest_versions",
         "        if at < expired_from or found <= family.min_versions:\n",
         "        if True:\n",
         PLAIN,
     ),
-    # ---- what a read sees, as vectors
+    # ---- visibility, vector twins
     Mutant(
         "a scan sees later writes",
         "visible_of",
@@ -129,14 +129,14 @@ READING = [
         f"{PIVOT}::test_columns_of_several_families_stand_on_one_line",
     ),
     Mutant(
-        "the row form reads the families of its columns alone",
+        "the row form reads only the families of its columns",
         "Scan._window_answers",
         "    columns_read = _columns_read(selection)\n",
         "    columns_read = _columns_read(selection) or ({c.family: None for c in plan.row_form or ()} or None)\n",
         f"{PIVOT}::test_without_columns_every_row_is_a_line_also_one_of_another_family_alone",
     ),
     Mutant(
-        "the row form moves values up to rows that have none",
+        "the row form moves values to rows without one",
         "_spread_values",
         "    np.cumsum(is_present, out=before[1:])\n",
         "    before[1:] = np.minimum(np.arange(line_count) + 1, len(values))\n",
@@ -150,27 +150,27 @@ READING = [
         f"{PIVOT}::test_what_a_row_does_not_have_is_null_and_an_empty_value_is_not",
     ),
     Mutant(
-        "the row form takes any version",
+        "the row form shows any version",
         "_placed",
         "    if selected.families[index].versions_max > 1:\n",
         "    if False:\n",
         f"{PIVOT}::test_of_several_versions_the_newest_stands_on_the_line",
     ),
     Mutant(
-        "the row form turns keys around and not their values",
+        "the row form reverses keys and not their values",
         "_lines",
         "        return _take(selected.rows.keys, rows[::-1]), len(rows) - 1 - lines\n",
         "        return _take(selected.rows.keys, rows[::-1]), lines\n",
         f"{PIVOT}::test_reverse_turns_the_lines_around_and_nothing_else",
     ),
     Mutant(
-        "qualifiers of the same lengths are taken for the same",
+        "qualifiers of equal lengths are taken for equal",
         "_repeats",
         "    return np.array_equal(data[start + period_bytes : stop], data[start : stop - period_bytes])\n",
         "    return True\n",
         "unit/arrow/test_by_qualifier.py::test_others_are_looked_at_each",
     ),
-    # ---- what pruning and flush drop
+    # ---- versions that pruning and flush drop
     Mutant(
         "pruning drops what a registered reader sees",
         "_retained_puts",
@@ -179,7 +179,7 @@ READING = [
         f"{SEGMENT}::test_what_a_registered_read_point_needs_is_not_pruned",
     ),
     Mutant(
-        "pruning counts what came before a tombstone",
+        "pruning counts puts before a tombstone",
         "retained_cells",
         "        newer = [cell for cell in column_cells if -cell[2] > newest_tombstone]\n",
         "        newer = [cell for cell in column_cells if cell[3] == PUT]\n",
@@ -193,21 +193,21 @@ READING = [
         f"{FLUSH}::test_an_open_scan_continues_at_its_read_point_during_a_flush",
     ),
     Mutant(
-        "flush asks only for the current read point",
+        "flush protects only the current read point",
         "Flusher._flush",
         "        spans = self._mvcc.protected_read_points()\n",
         "        spans = self._mvcc.protected_read_points()[-1:]\n",
         f"{FLUSH}::test_an_open_scan_continues_at_its_read_point_during_a_flush",
     ),
     Mutant(
-        "flush keeps what lies between two read points",
+        "flush keeps versions between two read points",
         "_needed",
         "        needed |= ~outlived & (puts.write_number <= last)\n",
         "        needed |= ~outlived\n",
         "unit/host/test_snapshots.py::test_a_counter_stays_short_while_a_snapshot_is_held",
     ),
     Mutant(
-        "flush counts what came before a tombstone",
+        "flush counts puts before a tombstone",
         "retained",
         "    newer = np.flatnonzero(cells.write_number > np.maximum(_newest_tombstone(cells), family_tombstone))\n",
         "    newer = np.flatnonzero(cells.kind == PUT)\n",
@@ -236,21 +236,21 @@ READING = [
         f"{INTERLEAVINGS}::test_a_flush_commits_only_what_is_published",
     ),
     Mutant(
-        "flush forgets the files there were",
+        "flush forgets the existing files",
         "_edited",
         "        store_files[number] = (file.info, *store_files.get(number, ()))\n",
         "        store_files[number] = (file.info,)\n",
         f"{FLUSH}::test_files_of_several_flushes_are_there_after_a_restart",
     ),
     Mutant(
-        "segments go before their file is shown",
+        "segments are dropped before their file is visible",
         "LiveFiles._publish.exchange",
         "                store.files = (file, *store.files)\n",
         "                pass\n",
         f"{FLUSH}::test_a_flush_makes_one_store_file_a_family_and_empties_the_memstore",
     ),
     Mutant(
-        "the log is told of a flush before it is committed",
+        "the log forgets flushed records before the commit",
         "Flusher._flush",
         "        self._live_files.apply_edit(\n",
         "        self._flushed(sealed.write_number)\n        self._live_files.apply_edit(\n",
@@ -275,7 +275,7 @@ READING = [
         f"{FLUSH}::test_a_region_that_was_only_opened_is_not_written_again",
     ),
     Mutant(
-        "what the log brought is taken for flushed",
+        "replayed changes are taken for flushed",
         "Flusher.begin_serving",
         "        if self._clean_up_to == first_unused - 1:\n",
         "        if True:\n",
@@ -289,7 +289,7 @@ READING = [
         f"{FLUSH}::test_flushes_that_fail_again_and_again_leave_one_sealed_segment[*.store]",
     ),
     Mutant(
-        "what was sealed later goes with what a failed flush left",
+        "later segments are dropped with those of a failed flush",
         "Flusher._unflushed",
         " if s.write_number_max <= write_number)",
         ")",

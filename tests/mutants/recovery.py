@@ -1,4 +1,4 @@
-"""Broken builds of recovery: what the log says, what replay makes of it, and tables whose change was cut short."""
+"""Broken builds of recovery: reading the log, replay, and table operations that a crash interrupted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNKNOWN = "unit/host/test_unknown_outcomes.py"
 RECOVERY = [
     # ---- torn tail
     Mutant(
-        "a record's checksum is not looked at",
+        "a record's checksum is ignored",
         "LogReplay.read",
         " or extend(seed ^ offset, data[offset + 4 : end]) != checksum",
         "",
@@ -48,28 +48,28 @@ RECOVERY = [
         f"{TAIL}::test_the_cut_is_done_before_a_new_segment_exists",
     ),
     Mutant(
-        "what is not proven is not written anew",
+        "unproven records are not rewritten",
         "_content",
         "    for record in recovered.unproven_changes():\n        copies",
         "    for record in ():\n        copies",
         f"{TAIL}::test_valid_records_that_are_not_proven_are_copied_and_synced",
     ),
     Mutant(
-        "what is written anew is not synced",
+        "rewritten records are not synced",
         "begin_segment",
         "        files.fdatasync(descriptor)\n",
         "",
         "unit/wal/test_crashes.py::test_a_crash_at_each_call_of_a_recovery_is_harmless",
     ),
     Mutant(
-        "what was written anew is delivered twice",
+        "rewritten records are delivered twice",
         "LogReader._read_sealed",
         "        limit = min(final_bytes, len(segment.data))\n",
         "        limit = len(segment.data)\n",
         f"{TAIL}::test_valid_records_behind_a_bad_one_that_prove_nothing_are_cut_with_the_tail",
     ),
     Mutant(
-        "a tail is cut without a word",
+        "a tail is cut silently",
         "_cut_tail",
         "    if recovered.last_version > 1 and not _note_cut(folder, files, recovered):\n        return\n",
         "",
@@ -104,14 +104,14 @@ RECOVERY = [
         f"{LOST_ENDS}::test_the_segment_alone_shows_a_piece_cut_out_of_it",
     ),
     Mutant(
-        "newest segments may be gone",
+        "the newest segments may be missing",
         "LogReader._check_newest",
         "        if self._durable.segment > number:\n",
         "        if False:\n",
         f"{LOST_ENDS}::test_a_missing_newest_segment_is_named",
     ),
     Mutant(
-        "a partial marker proves what lies before it",
+        "a partial marker proves records before it",
         "LogReplay._marker",
         "        elif self._unresolved_from is not None and marker.since <= self._unresolved_from:\n",
         "        elif self._unresolved_from is not None:\n",
@@ -134,21 +134,21 @@ RECOVERY = [
         f"{DAMAGE}::test_a_proven_bad_record_breaks_the_chain_of_its_region_and_the_others_are_whole",
     ),
     Mutant(
-        "what lies after damage is guessed to be whole",
+        "records after damage are assumed intact",
         "LogReplay.finish",
         "            if region_id not in self._proven and region_id not in self.broken:\n",
         "            if False:\n",
         f"{DAMAGE}::test_without_a_later_marker_no_region_is_proven_whole",
     ),
     Mutant(
-        "what the log does not reach back to is guessed to be flushed",
+        "records older than the log are assumed flushed",
         "LogReplay._begin",
         "            if flushed < start:\n",
         "            if False:\n",
         f"{DAMAGE}::test_missing_oldest_segments_show_by_the_flushed_write_numbers",
     ),
     Mutant(
-        "damage is forgotten when its segment is gone",
+        "damage is forgotten when its segment is removed",
         "Chains.states",
         "        states.update((region_id, RegionState(BROKEN)) for region_id in self._broken)\n",
         "",
@@ -176,28 +176,28 @@ RECOVERY = [
         f"{TABLES}::test_a_missing_log_is_not_a_new_one",
     ),
     Mutant(
-        "a region that the log lost something of is served",
+        "a region with lost log records is served",
         "Opening._replay",
         "            if damage is not None:\n",
         "            if False:\n",
         f"{TABLES}::test_damage_in_the_log_closes_the_regions_that_lost_something_and_the_others_serve",
     ),
     Mutant(
-        "the newest catalog that is there is taken for the newest of all",
+        "the newest catalog found is taken for the newest written",
         "Opening._check_newest",
         "        if lost is not None:\n            raise lost\n",
         "",
         f"{LOST}::test_the_newest_catalog_is_missed_whatever_it_did",
     ),
     Mutant(
-        "a region that the catalog has never given shows nothing",
+        "a folder of an unknown region id proves nothing",
         "lost_catalog",
         "        if region_id >= state.next_region_id:\n",
         "        if False:\n",
         f"{LOST}::test_a_region_that_the_catalog_has_never_given_shows_that_a_later_one_is_lost",
     ),
     Mutant(
-        "the newest manifest that is there is taken for the newest of all",
+        "the newest manifest found is taken for the newest written",
         "lost_manifest",
         "    if logged is None or logged.manifest_generation <= generation:\n",
         "    if True:\n",
@@ -219,14 +219,14 @@ RECOVERY = [
         "::test_it_costs_its_own_region_and_is_named_by_start_verify_and_salvage[a store file forbidden]",
     ),
     Mutant(
-        "a table operation that fails after its commit is told as undone",
+        "a table operation that fails after its commit is reported as undone",
         "LiveCatalog.committed",
         "        except Exception as error:",
         "        except OSError as error:",
         f"{UNKNOWN}::test_whatever_fails_just_after_the_commit_leaves_the_outcome_unknown_and_ends_the_server",
     ),
     Mutant(
-        "a table operation that fails after its commit by a fault of ours leaves the server serving",
+        "the server serves on after an internal error follows a commit",
         "LiveCatalog.committed",
         "        except Exception as error:",
         "        except (RegionServerError, OSError) as error:",
@@ -255,28 +255,28 @@ RECOVERY = [
         f"{REPLAY}::test_every_kind_of_change_survives_repeated_crashes",
     ),
     Mutant(
-        "what is in store files is replayed",
+        "records that are in store files are replayed",
         "Replay.apply",
         "        if write_number <= self._last:\n            return\n",
         "",
         f"{REPLAY}::test_the_bulk_file_of_a_flushed_batch_is_not_missed",
     ),
     Mutant(
-        "write numbers are handed out again after a restart",
+        "write numbers are reused after a restart",
         "Region.serve",
         "        mvcc.restore(max(replayed, numbers_until))\n",
         "",
         f"{INTERLEAVINGS}::test_numbers_continue_after_the_reserved_block_after_a_restart",
     ),
     Mutant(
-        "a region takes calls while replay fills it",
+        "a region accepts calls during replay",
         "Region._check_serving",
         "        if self._state is not State.SERVING:\n",
         "        if self._state is State.CLOSED:\n",
         f"{LIFE}::test_only_a_serving_region_takes_calls",
     ),
     Mutant(
-        "a region that is closed before it served counts memory that it does not have",
+        "a region that is closed before it served counts memory that it has released",
         "Region.abandon",
         "        self.replay.count_memory()\n",
         "",
@@ -297,14 +297,14 @@ RECOVERY = [
         f"{TABLES}::test_a_dropped_familys_cells_are_gone_also_for_a_later_family_of_the_same_name[True]",
     ),
     Mutant(
-        "a row's cells stay as the log brought them",
+        "a row's replayed cells stay unsorted",
         "RowSegment.recovered",
         "                for held in self._rows.values():\n                    held.sort()\n",
         "",
         f"{SEGMENT}::test_cells_that_come_in_any_order_in_recovery_are_sorted_before_pruning_and_at_its_end",
     ),
     Mutant(
-        "a row is pruned as the log brought it",
+        "a row is pruned before its cells are sorted",
         "RowSegment._prune",
         "            if self._is_recovering:\n                held.sort()\n            retained",
         "            retained",
@@ -318,7 +318,7 @@ RECOVERY = [
         f"{REPLAY}::test_a_log_of_more_than_fits_in_memory_is_flushed_while_it_is_replayed",
     ),
     Mutant(
-        "a bulk file is not proved before it is served",
+        "a bulk file is not verified before it is served",
         "read_bulk_file",
         "    if checksum != written.checksum:\n",
         "    if False:\n",
@@ -332,7 +332,7 @@ RECOVERY = [
         f"{REPLAY}::test_every_kind_of_change_survives_repeated_crashes",
     ),
     Mutant(
-        "what salvage may want is removed at start",
+        "files that salvage may need are removed at start",
         "Opening._remove_unnamed_bulk_files",
         "            if number not in named and not self._damaged:\n",
         "            if number not in named:\n",
@@ -340,7 +340,7 @@ RECOVERY = [
     ),
     # ---- tables
     Mutant(
-        "a dropped table's regions go before the catalog says so",
+        "a dropped table's regions are removed before the catalog commits",
         "RegionServer.drop_table",
         '            with self._catalog.committed(state, f"table {name!r} was dropped"):\n',
         '            self._remove_regions(entry, "its table was dropped")\n'
@@ -348,7 +348,7 @@ RECOVERY = [
         f"{CRASHES}[drop]",
     ),
     Mutant(
-        "a truncated table's old regions go before the new ones are there",
+        "a truncated table's old regions are removed before the new ones exist",
         "RegionServer.truncate_table",
         '                with self._new_regions(entry, state, replaced, f"table {name!r} was truncated"):\n'
         '                    self._remove_regions(old, "its table was truncated")\n',
@@ -358,14 +358,14 @@ RECOVERY = [
         f"{CRASHES}[truncate]",
     ),
     Mutant(
-        "the catalog names a region before its folder is there",
+        "the catalog names a region before its folder exists",
         "RegionServer._new_regions",
         "        made: list[Region] = []\n",
         "        self._catalog.commit(state)\n        made: list[Region] = []\n",
         f"{CRASHES}[create]",
     ),
     Mutant(
-        "a family's files go before the catalog says so",
+        "a family's files are removed before the catalog commits",
         "RegionServer.alter_table",
         '            with self._catalog.committed(state, f"table {name!r} was altered"):\n'
         "                for region in entry.regions:\n"
@@ -379,7 +379,7 @@ RECOVERY = [
         f"{CRASHES}[alter]",
     ),
     Mutant(
-        "a region's id is used again",
+        "a region's id is reused",
         "CatalogState.with_new_table",
         "            next_table_id=self.next_table_id + 1,\n            next_region_id=self.next_region_id + 1,\n",
         "            next_table_id=self.next_table_id + 1,\n            next_region_id=self.next_region_id,\n",

@@ -13,7 +13,7 @@ OPEN_FILES = "unit/storefile/test_open_files.py"
 WIDE = "unit/scan/test_wide_rows.py"
 
 ROWS_AND_FILES = [
-    # ---- values are taken last
+    # ---- values are read last
     Mutant(
         "values are read with their keys",
         "Values.at",
@@ -31,14 +31,14 @@ ROWS_AND_FILES = [
     ),
     # ---- rows in parts
     Mutant(
-        "the page of a wide row is counted part by part",
+        "the page of a wide row is counted for each part",
         "_Page.take",
         "        self.count += int(passing.sum())\n",
         "        self.count = int(passing.sum())\n",
         f"{WIDE}::test_the_rest_of_a_wide_row_is_not_read_when_its_page_is_full",
     ),
     Mutant(
-        "a family tombstone hides only what stands in its part",
+        "a family tombstone hides only cells of its part",
         "RowReading._visible_cells",
         "        tombstones = _as_sorted_cells(family_tombstones(sources, self.row))\n",
         "        tombstones = _as_sorted_cells([])\n",
@@ -52,7 +52,7 @@ ROWS_AND_FILES = [
         f"{WIDE}::test_visibility_of_a_column_that_is_larger_than_a_part_considers_all_of_it",
     ),
     Mutant(
-        "a column is judged part by part",
+        "a column's visibility is decided for each part",
         "column_parts",
         "        cut = held.take(part)\n",
         "        cut = 0\n",
@@ -66,7 +66,7 @@ ROWS_AND_FILES = [
         f"{WIDE}::test_times_and_versions_are_chosen_of_each_column_of_a_wide_row",
     ),
     Mutant(
-        "a wide row is a step again and again",
+        "a wide row is returned as a step repeatedly",
         "SourceChunks._pass_wide_row",
         '        edge = row if self._reverse else row + b"\\x00"\n',
         "        edge = row\n",
@@ -80,7 +80,7 @@ ROWS_AND_FILES = [
         f"{FLUSHES}::test_family_tombstones_count_in_every_part_of_a_row",
     ),
     Mutant(
-        "existence is judged by all cells",
+        "existence is decided by all cells",
         "RowState.has_visible",
         "            return bool(visible_cells(self.family_cells(family, _FEW_CELLS), read_point, family))\n",
         "            return bool(visible_cells(self.family_cells(family), read_point, family))\n",
@@ -95,7 +95,7 @@ ROWS_AND_FILES = [
     ),
     # ---- many sources
     Mutant(
-        "a scan holds whatever it has read",
+        "a scan holds all chunks that it has read",
         "SourceChunks._drop_surplus",
         "        if byte_count > self._bytes_held_max:\n",
         "        if False:\n",
@@ -108,7 +108,7 @@ ROWS_AND_FILES = [
         "            if all(buffer.is_read for buffer in self._buffers.values()):\n",
         f"{CHUNKS}::test_of_many_that_overlap_a_short_step_reads_few",
     ),
-    # ---- families that go meanwhile
+    # ---- families that are dropped meanwhile
     Mutant(
         "a dropped family looks empty to a scan",
         "ReadPath._sources_of",
@@ -124,7 +124,7 @@ ROWS_AND_FILES = [
         f"{ALTERED}::test_a_scan_that_names_a_family_which_is_dropped_meanwhile_does_not_look_complete",
     ),
     Mutant(
-        "a snapshot has whatever family has the name now",
+        "a snapshot reads the family that has the name now",
         "_check_same_families",
         "        if past_table.number_by_name.get(name, number) != number:\n",
         "        if False:\n",
@@ -139,14 +139,14 @@ ROWS_AND_FILES = [
     ),
     # ---- descriptors and names
     Mutant(
-        "a read takes whatever file has the name",
+        "a read opens any file that has the name",
         "OpenFiles._opened",
         "            elif found != handle.identity:\n",
         "            elif False:\n",
         f"{OPEN_FILES}::test_a_file_that_is_another_one_when_it_is_opened_again_is_damage",
     ),
     Mutant(
-        "descriptors are kept for ever",
+        "descriptors are kept forever",
         "OpenFiles._pop_idle",
         "        count = len(self._open) - count_max\n",
         "        count = 0\n",
@@ -160,7 +160,7 @@ ROWS_AND_FILES = [
         f"{OPEN_FILES}::test_many_threads_read_more_files_than_may_be_open",
     ),
     Mutant(
-        "a file goes while somebody reads it",
+        "a file is removed while a read uses it",
         "Handle.remove_when_unused",
         "        self.remove_on_release = True\n",
         "        self.remove_on_release = True\n        self.path.unlink()\n",
@@ -174,14 +174,14 @@ ROWS_AND_FILES = [
         f"{DESCRIPTORS}::test_a_scan_reads_a_removed_table_to_its_end_and_then_its_files_go",
     ),
     Mutant(
-        "want of descriptors is a failed disk",
+        "a lack of descriptors counts as a failed disk",
         "NO_DESCRIPTOR",
         "NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})\n",
         "NO_DESCRIPTOR = frozenset()\n",
         f"{OPEN_FILES}::test_without_any_descriptor_a_read_can_be_tried_again",
     ),
     Mutant(
-        "idle descriptors are not given up for what needs one",
+        "idle descriptors are not closed when another file needs one",
         "Files.with_descriptor",
         "            self.close_idle()\n",
         "",

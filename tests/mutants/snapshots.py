@@ -1,4 +1,4 @@
-"""Broken builds of snapshots: what they keep, how they are made, and how they end."""
+"""Broken builds of snapshots: the versions that they protect, how they are made, and how they end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SNAPSHOT_MUTANTS = [
         f"{SNAPSHOTS}::test_no_write_begins_between_the_read_points_of_two_regions",
     ),
     Mutant(
-        "an expired snapshot is served until the thread comes by",
+        "an expired snapshot is served until the thread runs",
         "Snapshots._check_not_ended",
         "        if opened is not None and self._is_over(opened):\n            self._expire(opened)\n"
         "        self._ended",
@@ -78,14 +78,14 @@ SNAPSHOT_MUTANTS = [
         f"{SNAPSHOTS}::test_an_ended_snapshot_is_reported_as_ended_and_its_id_never_reused",
     ),
     Mutant(
-        "an end that comes while a snapshot is made is lost",
+        "the end of a snapshot that is being made is lost",
         "Snapshots._register",
         "        self._check_not_ended(snapshot_id)  # It may have been ended in the meantime.\n",
         "",
         f"{SNAPSHOTS}::test_an_end_that_comes_while_it_is_made_holds",
     ),
     Mutant(
-        "an id of before a restart is made",
+        "an id from before a restart is accepted",
         "RegionServer.make_snapshot",
         "        if incarnation_id and incarnation_id != self.incarnation_id:\n",
         "        if False:\n",
@@ -109,28 +109,28 @@ SNAPSHOT_MUTANTS = [
         f"{SNAPSHOTS}::test_it_ends_with_its_table",
     ),
     Mutant(
-        "the server's clock goes back with the machine's",
+        "the server's clock is set back with the machine's",
         "Timestamps._range",
         "        now_ms = max(self._clock.now_ms(), newest)\n",
         "        now_ms = self._clock.now_ms()\n",
         f"{TIMESTAMPS}::test_a_range_for_a_table_is_never_below_a_stamp_of_it",
     ),
     Mutant(
-        "a stamp may lie in a range that was given before",
+        "a stamp may lie in a range that was reserved before",
         "Stamps.pass_over",
         "                self.given_at = 0\n",
         "                self.given_at = self._clock.now_ms()\n",
         f"{TIMESTAMPS}::test_a_write_that_comes_after_a_range_is_later_than_it",
     ),
     Mutant(
-        "a new region knows no range of all tables",
+        "a new region ignores reserved ranges of all tables",
         "RegionServer._serve",
         "            self._timestamps.begin(region, replaced)\n",
         "",
         f"{TIMESTAMPS}::test_a_write_that_comes_after_a_range_is_later_than_it",
     ),
     Mutant(
-        "a part leaves out what lies before its cut",
+        "a part leaves out rows before its split point",
         "parts",
         "                if start < cut:\n                    held.append((start, cut))\n",
         "",

@@ -1,4 +1,4 @@
-"""Broken builds of stamps, timestamp ranges and kept answers."""
+"""Broken builds of stamps, timestamp ranges and saved answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMESTAMPS = "unit/host/test_timestamps.py"
 STAMPS_AND_ANSWERS = [
     # ---- stamps
     Mutant(
-        "stamps stand still while they are ahead of the clock",
+        "stamps repeat while they are ahead of the clock",
         "Stamps.next",
         "                self._last = max(now_ms, self._last + 1)\n",
         "                self._last = max(now_ms, self._last)\n",
@@ -51,7 +51,7 @@ STAMPS_AND_ANSWERS = [
         f"{STAMPS}::test_starts_without_a_write_reserve_nothing",
     ),
     Mutant(
-        "a stop keeps stamps that were not given",
+        "a stop keeps unused stamps",
         "Numbering.release_unused",
         "                self._stamps_until = self._stamps.newest + 1\n",
         "                pass\n",
@@ -98,7 +98,7 @@ STAMPS_AND_ANSWERS = [
         "        if False:\n",
         f"{TIMESTAMPS}::test_stamps_are_later_than_a_reserved_range_also_after_a_crash",
     ),
-    # ---- what earlier versions reserved
+    # ---- reservations of earlier versions
     Mutant(
         "a reservation of an earlier version is believed",
         "stamps_after_restart",
@@ -107,7 +107,7 @@ STAMPS_AND_ANSWERS = [
         f"{OLD}::test_a_table_that_was_not_written_is_back_at_the_clock_for_good",
     ),
     Mutant(
-        "a reservation that was taken back comes again",
+        "a returned reservation counts again",
         "LogReplay._reserve",
         "        self._reserved[region_id] = (max(numbers_until, numbers_before), stamps_until)\n",
         "        before = self._reserved.get(region_id, (0, 0))[1]\n"
@@ -115,7 +115,7 @@ STAMPS_AND_ANSWERS = [
         f"{OLD}::test_a_table_that_was_not_written_is_back_at_the_clock_for_good",
     ),
     Mutant(
-        "new cells of a row lie behind its old ones",
+        "new cells of a row are older than its old ones",
         "WritePath._read_and_change",
         "            stamp = self._numbering.stamp_later_than(mutation.row, cells_of_row, stamp)\n",
         "",
@@ -129,21 +129,21 @@ STAMPS_AND_ANSWERS = [
         f"{OLD}::test_changes_of_one_millisecond_share_a_timestamp_and_a_hot_row_does_not_run_away",
     ),
     Mutant(
-        "a bulk batch lies behind old cells",
+        "a bulk batch is older than old cells",
         "BulkLoad._apply_in_gate",
         "                    self._numbering.pass_over_cells()  # Their rows are not read.\n",
         "                    pass\n",
         f"{OLD}::test_a_write_that_reads_no_rows_is_later_than_all_old_cells_and_so_are_all_later_writes",
     ),
     Mutant(
-        "a call is judged by the stamps of others",
+        "another call's stamp decides whether a call reads its rows",
         "Numbering.reads_rows",
         "        return stamp <= self._stamps.cells_until\n",
         "        return self._stamps._last < self._stamps.cells_until\n",
         f"{NUMBERING}::test_a_call_whose_stamp_lies_behind_old_cells_reads_its_rows_whatever_others_do_meanwhile",
     ),
     Mutant(
-        "a stamp that reaches the old cells is taken for later",
+        "a stamp equal to the old cells' counts as later",
         "Numbering.reads_rows",
         "        return stamp <= self._stamps.cells_until\n",
         "        return stamp < self._stamps.cells_until\n",
@@ -157,13 +157,13 @@ STAMPS_AND_ANSWERS = [
         f"{NUMBERING}::test_a_slow_call_shares_its_timestamp_with_no_other_call",
     ),
     Mutant(
-        "a start believes no range beyond the cells",
+        "a start ignores ranges beyond the cells",
         "stamps_after_restart",
         "        stamped_until = reserved_until - 1  # A client may",
         "        pass  # A client may",
         f"{OLD}::test_a_job_that_writes_on_after_a_restart_hides_no_later_put",
     ),
-    # ---- requests that come again
+    # ---- repeated requests
     Mutant(
         "a number is matched without its row",
         "IdempotencyTable.find",
@@ -179,41 +179,41 @@ STAMPS_AND_ANSWERS = [
         f"{REPEATED}::test_a_request_id_with_another_row_or_kind_is_refused",
     ),
     Mutant(
-        "a refusal is not kept",
+        "a refusal is not saved",
         "is_definite_without_change",
         "    return not outcome.can_retry and not isinstance(outcome, UnknownOutcomeError)\n",
         "    return False\n",
         f"{REPEATED}::test_a_change_that_was_refused_is_not_applied_by_a_late_copy",
     ),
     Mutant(
-        "a refusal that CHECK found is not kept",
+        "a refusal by CHECK is not saved",
         "WritePath._check",
         "                if mutation.request is None or error.can_retry:\n",
         "                if True:\n",
         f"{REPEATED}::test_an_applied_change_gets_its_first_answer_even_if_it_would_be_refused_now",
     ),
     Mutant(
-        "a refusal that a retry may get past is kept",
+        "a refusal that a retry may overcome is saved",
         "is_definite_without_change",
         "    return not outcome.can_retry and not",
         "    return not",
         f"{REPEATED}::test_a_retryable_refusal_is_not_saved",
     ),
     Mutant(
-        "a refusal of a bulk batch is not kept",
+        "a refusal of a bulk batch is not saved",
         "BulkLoad._saved_refusal",
         "                self._requests.save(request, None, 0, refusal, is_bulk=True)\n",
         "",
         f"{REPEATED}::test_a_bulk_batch_that_was_refused_is_not_applied_by_a_late_copy",
     ),
     Mutant(
-        "an overflow of a counter that was never published is reported as final",
+        "an overflow of an unpublished counter is reported as final",
         "WritePath._notify",
         "failure if number > published else outcome",
         "failure if isinstance(outcome, RowResult) else outcome",
         f"{REPEATED}::test_an_outcome_that_depends_on_an_unpublished_write_is_unknown",
     ),
-    # ---- what is remembered
+    # ---- remembered answers
     Mutant(
         "answers age by the wall clock",
         "IdempotencyTable._forget_silent",
@@ -279,7 +279,7 @@ STAMPS_AND_ANSWERS = [
         f"{SAVED}::test_a_file_is_durable_before_a_manifest_names_it_and_is_removed_when_none_does",
     ),
     Mutant(
-        "an answers file is not looked at before it is read",
+        "an answers file is not verified before it is read",
         "read_checked",
         "    if checksum != written.checksum:\n",
         "    if False:\n",

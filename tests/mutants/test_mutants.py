@@ -1,4 +1,4 @@
-"""Each deliberately broken build is caught by the suite: a test that passes on all of them proves nothing."""
+"""The suite catches each deliberately broken build: a test that passes on all of them proves nothing."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ RUNS_AT_ONCE = 2
 
 
 @pytest.fixture(scope="session")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the region server as it is."""
-    return copy_of_package(tmp_path_factory.mktemp("whole"))
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the unchanged region server."""
+    return copy_of_package(tmp_path_factory.mktemp("unchanged"))
 
 
 @pytest.fixture(scope="session")
 def verdicts(
-    request: pytest.FixtureRequest, whole: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, unchanged: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mapping[str, Future[Verdict]]]:
-    """The broken builds of the tests that were selected, by name; they run a few at once, in the background."""
+    """Verdicts of the selected broken builds, by name. The builds run in the background, a few at once."""
 
     def verdict_of(mutant: Mutant) -> Verdict:
         folder = tmp_path_factory.mktemp("broken")
-        verdict = run_tests(broken_copy(whole, folder, mutant), [mutant.caught_by])
+        verdict = run_tests(broken_copy(unchanged, folder, mutant), [mutant.caught_by])
         shutil.rmtree(folder)
         return verdict
 
@@ -79,12 +79,12 @@ def test_a_broken_build_is_caught(mutant: Mutant, verdicts: Mapping[str, Future[
     assert verdict.failed, f"{mutant.caught_by} did not catch it, {verdict.exit_code}:\n{verdict.report}"
 
 
-def test_tests_of_each_kind_pass_on_the_whole_build(whole: Path) -> None:
-    """Else they might fail on broken ones for being run on a copy."""
+def test_tests_of_each_file_pass_on_the_unchanged_build(unchanged: Path) -> None:
+    """Otherwise they might fail on broken builds only because they run on a copy."""
     of_each_file = {mutant.caught_by.partition("::")[0]: mutant.caught_by for mutant in MUTANTS}
-    verdict = run_tests(whole, list(of_each_file.values()))
+    verdict = run_tests(unchanged, list(of_each_file.values()))
     assert (verdict.failed, verdict.exit_code) == ("", pytest.ExitCode.OK), verdict.report
-    assert verdict.imported_from == whole
+    assert verdict.imported_from == unchanged
 
 
 def test_the_names_of_broken_builds_are_unique() -> None:

@@ -14,7 +14,7 @@ COMMIT = "unit/commit/test_commit.py"
 WRITES = "unit/region/test_write_path.py"
 STAMPS = "unit/region/test_stamps.py"
 
-# An answer from reading alone, by what was read.
+# Outcomes that come from reading alone, each with the kind of read.
 WAITS = f"{WRITES}::test_an_answer_from_reading_alone_waits_until_what_it_read_is_published"
 
 WRITING = [
@@ -43,21 +43,21 @@ WRITING = [
         f"{WRITES}::test_a_batch_with_bad_rows_returns_the_results_of_the_others",
     ),
     Mutant(
-        "full memory refuses nothing",
+        "CHECK ignores full memory",
         "MemoryGauge.check",
         "        if not self._account.has_room(byte_count):\n",
         "        if False:\n",
         f"{WRITES}::test_full_memory_refuses_writes_with_a_retry_delay_and_allows_reads",
     ),
     Mutant(
-        "one call may ask for less than its table promises",
+        "one call may use less durability than its table",
         "Table.durability_of",
         "        if requested < own:\n",
         "        if False:\n",
         f"{WRITES}::test_less_durability_than_the_table_promises_is_refused",
     ),
     Mutant(
-        "one call can not ask for more than its table promises",
+        "one call can not use more durability than its table",
         "Table.durability_of",
         "        return requested\n",
         "        return own\n",
@@ -65,28 +65,28 @@ WRITING = [
     ),
     # ---- LOCK, beside locks.py
     Mutant(
-        "rows are locked in the order asked",
+        "rows are locked in the order of the request",
         "distinct_ascending",
         "else sorted(set(rows))",
         "else list(dict.fromkeys(rows))",
         f"{WRITES}::test_the_rows_of_a_batch_are_locked_in_ascending_order",
     ),
     Mutant(
-        "a write that was checked before an alter is not judged again",
+        "a write that was checked before an alter is not checked again",
         "WritePath._make",
         "                    if self._stores.served.table is not table:\n                        continue\n",
         "",
         f"{INTERLEAVINGS}::test_a_write_that_meets_an_alter_is_checked_against_the_new_families",
     ),
     Mutant(
-        "what an append holds is not asked for in the log",
+        "log space is not checked for an append's new value",
         "RowCommit._check_again",
         "        self._log.check_space(record_bytes)\n",
         "",
         f"{SIZES}::test_memory_and_log_are_checked_again_for_the_size_of_an_append[log]",
     ),
     Mutant(
-        "the rows of one answer have room for each alone",
+        "each row of an answer may fill the message",
         "WritePath._make",
         "                if is_one_answer:\n",
         "                if False:\n",
@@ -116,14 +116,14 @@ WRITING = [
         f"{WRITES}::test_an_absent_cell_fails_every_comparison",
     ),
     Mutant(
-        "a comparison reads given op stored",
+        "a comparison swaps its operands",
         "_holds",
         "(cell[4], check.operand)",
         "(check.operand, cell[4])",
         f"{WRITES}::test_every_comparison_reads_stored_op_given",
     ),
     Mutant(
-        "an empty value is taken for absence",
+        "an empty value counts as absent",
         "_holds",
         "            return cell is None\n",
         "            return cell is None or not cell[4]\n",
@@ -137,7 +137,7 @@ WRITING = [
         f"{WRITES}::test_counter_overflow_is_an_error_and_leaves_the_counter_unchanged",
     ),
     Mutant(
-        "a missing counter is no zero",
+        "a missing counter is not zero",
         "RowChanger._increment",
         "        before = 0\n",
         "        before = 1\n",
@@ -145,14 +145,14 @@ WRITING = [
     ),
     # ---- STAMP
     Mutant(
-        "a stamp goes back with the clock",
+        "a stamp is set back with the clock",
         "Stamps.next",
         "            if now_ms > self.newest:\n",
         "            if True:\n",
         f"{WRITES}::test_stamps_never_go_back_when_the_clock_does",
     ),
     Mutant(
-        "stamps go back over a restart",
+        "stamps decrease at a restart",
         "stamps_after_restart",
         "        return Stamps(clock, block_ms, max(0, reserved_until - 1))\n",
         "        return Stamps(clock, block_ms)\n",
@@ -173,7 +173,7 @@ WRITING = [
         f"{WRITES}::test_a_conditional_put_over_a_future_cell_is_seen",
     ),
     Mutant(
-        "what was read moves the region's stamp",
+        "a timestamp that was read moves the region's stamps",
         "WritePath._compare_and_change",
         "        stamp = max(stamp, read_timestamp_max)\n        changer",
         "        stamp = max(stamp, read_timestamp_max)\n"
@@ -190,7 +190,7 @@ WRITING = [
     ),
     # ---- BEGIN, APPEND, APPLY
     Mutant(
-        "a number is taken outside of the order lock",
+        "a write number is taken outside of the order lock",
         "Commit.commit",
         "        with self._log.order:\n            write_number = self._numbers.begin()\n",
         "        write_number = self._numbers.begin()\n        with self._log.order:\n",
@@ -204,7 +204,7 @@ WRITING = [
         f"{COMMIT}::test_a_write_is_appended_then_applied_and_published_by_the_log",
     ),
     Mutant(
-        "a write that has its number is given up at its deadline",
+        "a write with a number is cancelled at its deadline",
         "WritePath._mutate",
         "        self._notify_when_published(done, [pending[i] for i in range",
         "        if self._clock.monotonic() > options.deadline:\n"
@@ -220,7 +220,7 @@ WRITING = [
         f"{COMMIT}::test_a_refused_record_leaves_an_empty_number[4]",
     ),
     Mutant(
-        "a failed append is applied all the same",
+        "a failed append is applied",
         "Commit.commit",
         "                raise\n",
         "                pass\n",
@@ -264,14 +264,14 @@ WRITING = [
     ),
     # ---- SYNC, PUBLISH
     Mutant(
-        "the answer goes out before the sync",
+        "the answer is sent before the sync",
         "WritePath._notify_when_published",
         "        self._mvcc.when_published(newest, partial(self._notify, done, pending))\n",
         "        self._notify(done, pending, None)\n",
         f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
     ),
     Mutant(
-        "fsync is answered when it is only written",
+        "fsync is acknowledged after the write",
         "Commit._append",
         "payload, durability, complete)",
         "payload, Durability.OS, complete)",
@@ -321,7 +321,7 @@ WRITING = [
         f"{WRITES}::test_after_a_failed_sync_nothing_is_acknowledged_and_the_server_ends",
     ),
     Mutant(
-        "after a failed sync writes are answered as done",
+        "after a failed sync writes are acknowledged",
         "WritePath._notify",
         "        if failure is None:\n",
         "        if True:\n",

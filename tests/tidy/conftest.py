@@ -1,4 +1,4 @@
-"""What the tidy tests look at: the files that are, or are about to be, committed."""
+"""The files that the tidy tests check: those that are committed, or are about to be."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Found without git too, in an unpacked source archive.
-_LEFT_OUT = {
+# Ignored where git does not say what to ignore: in an unpacked source archive.
+_IGNORED = {
     ".git",
     ".venv",
     "dist",
@@ -41,12 +41,12 @@ def committed_files(root: Path) -> Sequence[Path]:
     if listed.returncode == 0:
         found = [root / name for name in listed.stdout.split("\0") if name]
     else:
-        found = [path for path in root.rglob("*") if not _LEFT_OUT.intersection(path.relative_to(root).parts)]
+        found = [path for path in root.rglob("*") if not _IGNORED.intersection(path.relative_to(root).parts)]
     # A file that was removed and not yet committed is still listed.
     return sorted(path for path in found if path.is_file())
 
 
 @pytest.fixture(scope="session")
 def python_files(committed_files: Sequence[Path]) -> Sequence[Path]:
-    """The Python files that people wrote: all but generated code."""
+    """The Python files that people wrote: all except the protocol's generated code."""
     return [path for path in committed_files if path.suffix == ".py" and "_pb2" not in path.name]

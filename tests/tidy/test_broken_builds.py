@@ -1,4 +1,4 @@
-"""Each broken build of tests/mutants finds the passage that it changes, wherever its module lies."""
+"""Each broken build of tests/mutants finds the passage that it changes, in whichever folder its module is."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def not_found() -> dict[str, str]:
     return errors
 
 
-def test_what_each_broken_build_changes_is_there_once() -> None:
+def test_the_passage_of_each_broken_build_occurs_once() -> None:
     assert not_found() == {}
 
 
@@ -45,8 +45,8 @@ def test_a_passage_is_found_in_whichever_folder_and_however_its_lines_are_wrappe
     module.parent.mkdir(parents=True)
     module.write_text(SOURCE)
     definitions = definitions_in(tmp_path)
-    wrapped_otherwise = "            return wait_for(self._count, LIMIT)\n"
-    path, source = changed_module(definitions, "Gate.close", wrapped_otherwise, "            return 0\n")
+    wrapped_differently = "            return wait_for(self._count, LIMIT)\n"
+    path, source = changed_module(definitions, "Gate.close", wrapped_differently, "            return 0\n")
     assert path == Path("some/folder/gate.py")
     assert source.endswith("        ):\n            return 0\ndef close(self):\n    return LIMIT\n")
     _, source = changed_module(definitions, "Gate.close", "if self._is_open and (self._count < LIMIT):", "if True:")

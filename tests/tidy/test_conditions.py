@@ -1,4 +1,4 @@
-"""The suite means the same whoever starts it; what it draws, it draws from one seed that it prints."""
+"""The suite gives the same results in every environment, and draws all random values from one seed, which it prints."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from hypothesis import core, settings
 from tests.seeds import RUN_SEED, drawn_seed, generator_of
 
 
-def test_signals_do_what_they_usually_do() -> None:
+def test_signals_have_their_usual_handlers() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
     ended = "import signal, sys; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     assert subprocess.run([sys.executable, "-c", ended], capture_output=True, text=True).stdout == "True\n"
 
 
-def test_nothing_of_the_callers_terminal_and_server_is_left() -> None:
+def test_no_setting_of_the_terminal_or_for_a_server_remains() -> None:
     assert not {"ROWLOCK_SERVER", "COLUMNS", "FORCE_COLOR", "PYTHONUNBUFFERED"} & os.environ.keys()
     assert os.umask(0o022) == 0o022
 
@@ -48,14 +48,14 @@ def test_failing():
 """
 
 
-def test_each_run_prints_a_seed_of_its_own_which_plays_it_again(root: Path, tmp_path: Path) -> None:
+def test_each_run_prints_a_seed_of_its_own_which_repeats_it(root: Path, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("from tests.conftest import *\n")
     (tmp_path / "test_it.py").write_text(RANDOM)
     environment = {name: value for name, value in os.environ.items() if name != "ROWLOCK_SEED"}
     environment["PYTHONPATH"] = os.pathsep.join([str(root), *sys.path])
 
-    def run(**more: str) -> tuple[str, str]:
-        """The seed that was printed, and the examples."""
+    def run(**variables: str) -> tuple[str, str]:
+        """Returns the printed seed and the examples."""
         command = [
             sys.executable,
             "-m",
@@ -69,7 +69,7 @@ def test_each_run_prints_a_seed_of_its_own_which_plays_it_again(root: Path, tmp_
             str(tmp_path),
         ]
         ran = subprocess.run(
-            command, cwd=tmp_path, env={**environment, **more}, capture_output=True, text=True, timeout=300
+            command, cwd=tmp_path, env={**environment, **variables}, capture_output=True, text=True, timeout=300
         )
         assert ran.returncode == 1, ran.stdout + ran.stderr
         (seed,) = set(re.findall(r"again: ROWLOCK_SEED=(\d+)", ran.stdout))
@@ -84,10 +84,10 @@ def test_each_run_prints_a_seed_of_its_own_which_plays_it_again(root: Path, tmp_
 
 
 @pytest.mark.parametrize("standard_input", ["</dev/null", "<&-"])
-def test_it_holds_in_the_background_of_a_shell_with_settings_of_its_own(root: Path, standard_input: str) -> None:
+def test_it_holds_in_the_background_of_a_shell_with_other_settings(root: Path, standard_input: str) -> None:
     here = Path(__file__).relative_to(root)
-    others = "-k 'signals or terminal or examples'"
-    script = f'trap "" INT HUP QUIT; umask 077; exec "$0" -m pytest -q {here} {others} {standard_input}'
+    selected = "-k 'signals or terminal or examples'"
+    script = f'trap "" INT HUP QUIT; umask 077; exec "$0" -m pytest -q {here} {selected} {standard_input}'
     strange = {"ROWLOCK_SERVER": "nobody:1", "COLUMNS": "20", "FORCE_COLOR": "1", "PYTHONUNBUFFERED": "1"}
     bare = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LD_LIBRARY_PATH") if name in os.environ}
     for environment in ({**os.environ, **strange}, bare):

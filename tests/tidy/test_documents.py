@@ -17,18 +17,18 @@ _HEADING = re.compile(r"^#{1,6}\s+(.*)$", re.MULTILINE)
 
 
 def links_of(text: str) -> Iterator[str]:
-    """Targets of the links outside of code blocks."""
+    """Yields the targets of links outside of code blocks."""
     for match in _LINK.finditer(_FENCE.sub("", text)):
         yield match.group(1)
 
 
 def anchor_of(heading: str) -> str:
-    """The anchor that GitHub gives to a heading: lower case, spaces to hyphens, no punctuation."""
+    """Returns the anchor that GitHub gives to a heading: lower case, spaces to hyphens, no punctuation."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 def code_blocks(text: str) -> Iterator[tuple[str, str]]:
-    """(language, code) of each fenced block."""
+    """Yields (language, code) of each fenced block."""
     for match in _FENCE.finditer(text):
         yield match.group(1), match.group(2)
 
@@ -47,13 +47,13 @@ def test_relative_links_resolve(root: Path, documents: Sequence[Path]) -> None:
             name, _, anchor = target.partition("#")
             found = path if not name else (path.parent / name)
             if not found.exists():
-                broken.append(f"{path.relative_to(root)}: {target} is not there")
+                broken.append(f"{path.relative_to(root)}: {target} does not exist")
             elif anchor and anchor not in map(anchor_of, _HEADING.findall(found.read_text())):
                 broken.append(f"{path.relative_to(root)}: {target} has no such heading")
     assert not broken, "\n".join(broken)
 
 
-def test_documents_that_visitors_expect_are_there(root: Path) -> None:
+def test_documents_that_visitors_expect_exist(root: Path) -> None:
     expected = ["README.md", "ARCHITECTURE.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"]
     expected += [f"docs/{name}" for name in ("wal_format.md", "storefile_format.md", "mvcc.md", "found_bugs.md")]
     missing = [name for name in expected if not (root / name).is_file() or not (root / name).read_text().strip()]
@@ -65,6 +65,32 @@ def test_every_decision_is_in_the_list(root: Path) -> None:
     listed = set(links_of((folder / "README.md").read_text()))
     pages = {path.name for path in folder.glob("*.md")} - {"README.md"}
     assert pages == listed
+
+
+def named_tests(row: str) -> Iterator[tuple[str, str]]:
+    """Yields (path, name) of each test in a row of found_bugs.md. `::name` follows its file; no name: a whole file."""
+    path = ""
+    for code in re.findall(r"`([^`]+)`", row):
+        if code.startswith(("tests/", "::")):
+            file, _, name = code.partition("::")
+            path = file or path
+            yield path, name
+
+
+def test_each_test_that_the_found_bugs_name_exists(root: Path) -> None:
+    rows = [line for line in (root / "docs" / "found_bugs.md").read_text().splitlines() if line.startswith("| ")]
+    missing = []
+    for path, name in [test for row in rows for test in named_tests(row)]:
+        if not (root / path).is_file() or f"def {name}(" not in (root / path).read_text() + "def (":
+            missing.append(f"{path}::{name}")
+    assert len(rows) > 100
+    assert not missing, "\n".join(missing)
+
+
+def test_each_found_bug_is_listed_once(root: Path) -> None:
+    rows = (root / "docs" / "found_bugs.md").read_text().splitlines()
+    bugs = [row.split(" | ")[0] for row in rows if row.startswith("| ")]
+    assert not [bug for bug in bugs if bugs.count(bug) > 1]
 
 
 def test_code_in_documents_parses(root: Path, documents: Sequence[Path], tmp_path: Path) -> None:
@@ -85,7 +111,7 @@ def test_code_in_documents_parses(root: Path, documents: Sequence[Path], tmp_pat
 
 
 def test_no_example_makes_a_folder_whose_name_others_can_guess(documents: Sequence[Path]) -> None:
-    """Whoever makes /tmp/something first says what is in it, also for the next user of the machine."""
+    """The user who makes /tmp/something first decides what is in it, for the other users of the machine too."""
     for path in documents:
         for _, code in code_blocks(path.read_text()):
             assert "/tmp/" not in code, path
@@ -99,11 +125,16 @@ def test_version_is_the_newest_of_the_changelog(root: Path) -> None:
 
 
 def test_python_versions_agree(root: Path) -> None:
-    """What pyproject promises is what setup looks for."""
+    """Setup looks for the versions that pyproject.toml promises."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     promised = re.findall(r"3\.\d+", " ".join(c for c in project["classifiers"] if "Python ::" in c))
     sought = re.findall(r"\(3, (\d+)\)", (root / ".ci" / "setup.py").read_text())
     assert promised == [f"3.{minor}" for minor in sought]
+
+
+def test_tests_are_read_from_a_row() -> None:
+    row = "| `x` was wrong | reading | `tests/a.py::test_1`, `::test_2`, `make memory`, `tests/b.py` |"
+    assert list(named_tests(row)) == [("tests/a.py", "test_1"), ("tests/a.py", "test_2"), ("tests/b.py", "")]
 
 
 def test_a_broken_link_is_found_and_one_in_a_code_block_is_not() -> None:

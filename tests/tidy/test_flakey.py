@@ -1,4 +1,4 @@
-"""The marker `flakey`: what it does, and where it may stand."""
+"""The marker `flakey`: its effect, and the tests that may have it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 NEVER_IN = ("consistency", "crash", "mutants", "property")
-# Passes from the second run on: in the first it leaves a mark. A fixture of its own is made for each run.
+# Its first test passes from the second run on: the first run leaves a mark. The fixture is set up for each run.
 SOURCE = """
 import pathlib, pytest
 from tests.flakey import pytest_runtest_protocol  # noqa
@@ -56,7 +56,7 @@ def test_a_marked_test_runs_a_second_time_and_both_results_are_printed(root: Pat
 
 
 def misplaced(source: str, folder: str) -> Iterator[int]:
-    """The lines where the marker stands without a reason, or in a folder where it may not."""
+    """Yields the lines where the marker has no reason, or is in a folder where it is not allowed."""
     tree = ast.parse(source)
     calls = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
@@ -69,7 +69,7 @@ def misplaced(source: str, folder: str) -> Iterator[int]:
                     yield node.lineno
 
 
-def test_each_marker_has_a_reason_and_stands_where_it_may(root: Path, python_files: Sequence[Path]) -> None:
+def test_each_marker_has_a_reason_and_is_where_it_is_allowed(root: Path, python_files: Sequence[Path]) -> None:
     tests = root / "tests"
     found = {
         f"{path.relative_to(root)}:{line}"

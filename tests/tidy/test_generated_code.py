@@ -42,7 +42,7 @@ def test_the_exceptions_are_fresh(root: Path) -> None:
     assert not stale, f"run 'make errors': {', '.join(stale)}"
 
 
-def test_a_row_gives_a_class_and_a_line_of_the_tree_and_a_class_by_hand_is_left_alone() -> None:
+def test_a_row_becomes_a_class_and_a_line_of_the_tree_and_a_class_by_hand_stays() -> None:
     by_hand = 'class RootError(Exception):\n    """Mine."""\n'
     rows = [
         ErrorRow("Root.", client=ErrorClass("RootError", "Exception")),
@@ -69,7 +69,7 @@ def test_a_row_gives_a_class_and_a_line_of_the_tree_and_a_class_by_hand_is_left_
     assert with_generated_parts(fresh, tree, []) == fresh
 
 
-def test_the_sync_face_is_what_the_asyncio_face_gives(root: Path) -> None:
+def test_the_sync_face_is_fresh(root: Path) -> None:
     command = [sys.executable, "-m", "tools.async_to_sync", "--check"]
     ran = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
@@ -109,11 +109,11 @@ def test_a_stale_face_is_named(root: Path, monkeypatch: pytest.MonkeyPatch, caps
         ("# as `async with f()`, in asyncio's words\n", "# as `with f()`, in asyncio's words\n"),
     ],
 )
-def test_tokens_become_what_the_generator_says(awaited: str, blocking: str) -> None:
+def test_asyncio_tokens_become_sync_tokens(awaited: str, blocking: str) -> None:
     assert async_to_sync.to_sync(awaited, {}) == blocking
 
 
-def test_a_passage_that_is_gone_or_there_twice_is_an_error() -> None:
+def test_a_passage_that_occurs_never_or_twice_is_an_error() -> None:
     for source in ("", "a a"):
         with pytest.raises(SystemExit, match="not once"):
             async_to_sync.to_sync(source, {"a": "b"})

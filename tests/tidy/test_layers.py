@@ -1,4 +1,4 @@
-"""Imports go one way: inside the region server, inside the client, and between client and server not at all."""
+"""Imports go one way inside the region server and inside the client; client and server never import each other."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _LAYERS: Sequence[frozenset[str]] = (
     frozenset({"server", "__main__"}),
 )
 _SERVER = "rowlock_regionserver"
-# The client's, from the ground up. A module of rowlock.aio stands where the one of the same name stands without `aio`.
+# The client's, from the ground up. A module of rowlock.aio is in the layer of its namesake without `aio`.
 _CLIENT_LAYERS: Sequence[frozenset[str]] = (
     frozenset({"errors"}),
-    # Values, and how they become bytes.
+    # Values, and their encodings.
     frozenset({"_codec", "bulk_outcome", "changes", "checks", "counters", "filters", "mapping", "schema", "selection"}),
     frozenset({"_core"}),
     frozenset({"rows", "split_plan"}),
@@ -57,16 +57,16 @@ _CLIENT_LAYERS: Sequence[frozenset[str]] = (
     frozenset({"__main__"}),
 )
 _CLIENT = "rowlock"
-# What decides and what encodes does no I/O. wire_errors reads the errors that grpc raises, and calls nothing.
+# Modules that decide or encode do no I/O. wire_errors reads the errors that grpc raises, and makes no calls.
 _WITHOUT_IO = ("_core", "_codec")
 _IO = {"asyncio", "grpc", "socket", "subprocess"}
 _IO_ALLOWED = {("_codec/wire_errors.py", "grpc")}
-# Messages stop at the edge: who may import the protocol's code.
+# The parts that may import the protocol's code: messages stop at the edge.
 _EDGE_OF_SERVER = {"rpc", "server"}
 
 
 def imports_of(source: str, package: str) -> Iterator[str]:
-    """Every module that the source imports, absolute; `package` resolves relative imports. Type-only ones count too."""
+    """Yields every module that the source imports, absolute; `package` resolves relative imports. Type-only too."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -81,12 +81,12 @@ def imports_of(source: str, package: str) -> Iterator[str]:
 
 
 def layer_of(part: str, layers: Sequence[frozenset[str]] = _LAYERS) -> int | None:
-    """Which layer a part of a package belongs to, from 0; None when no layer names it."""
+    """Returns the layer of a part of a package, from 0; None if no layer names it."""
     return next((number for number, parts in enumerate(layers) if part in parts), None)
 
 
 def upward_imports(part: str, source: str, package: str) -> list[str]:
-    """What a module of the region server's `part` imports from above its layer."""
+    """Returns the imports of a module of the region server's `part` from above its layer."""
     return _upward(part, source, package, _SERVER, _LAYERS)
 
 
@@ -105,7 +105,7 @@ def _upward(part: str, source: str, package: str, top: str, layers: Sequence[fro
 
 
 def _part(parts: tuple[str, ...]) -> str:
-    """What a layer calls a module: the first part of its name, below `aio` the second."""
+    """Returns the name of a module in the layers: the first part of its path, or the second below `aio`."""
     return parts[1] if parts[0] == "aio" and len(parts) > 1 and parts[1] != "__init__" else parts[0]
 
 
@@ -155,10 +155,8 @@ def test_the_client_decides_and_encodes_without_io(root: Path, python_files: Seq
     assert not wrong, "\n".join(wrong)
 
 
-def test_only_modules_with_public_names_stand_at_the_top_of_the_client(
-    root: Path, python_files: Sequence[Path]
-) -> None:
-    """Users import from `rowlock`; a module beside those that its names come from would look as if it were for them."""
+def test_only_modules_with_public_names_are_at_the_top_of_the_client(root: Path, python_files: Sequence[Path]) -> None:
+    """Users import from `rowlock`; any other module at the top would look public."""
     folder = root / "client" / _CLIENT
     at_the_top = {path.stem for path, parts in _modules(python_files, folder) if len(parts) == 1}
     public = {
@@ -181,7 +179,7 @@ def test_messages_of_the_protocol_stop_at_the_edge_of_the_region_server(
 
 
 def test_admission_loads_neither_protobuf_nor_grpc() -> None:
-    """Not by way of other modules either, so that a front end without them can use it."""
+    """Not indirectly either, so that a front end without them can use it."""
     loaded = subprocess.run(
         (
             sys.executable,
@@ -221,7 +219,7 @@ def test_shipped_code_never_imports_tests_bench_or_tools(root: Path, python_file
     assert not wrong, "\n".join(wrong)
 
 
-def test_an_import_from_above_is_found_in_each_of_its_spellings() -> None:
+def test_an_import_from_above_is_found_in_each_spelling() -> None:
     package = f"{_SERVER}.wal"
     for source in (
         f"import {_SERVER}.region.mvcc",

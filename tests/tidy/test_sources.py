@@ -1,4 +1,4 @@
-"""What a source file may not hold: too many lines, notes of work to be done, prints, banned words, machine paths."""
+"""What a source file may not contain: too many lines, notes of work to be done, prints, banned words, machine paths."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from tests.tidy.test_layers import imports_of
 
 _LINES_MAX = 400
-# Tests are a list, and what breaks files for them is a list of system calls.
+# Tests are lists, and so are the modules of tests/crash: of system calls that fail.
 _TEST_LINES_MAX = 600
-# Longer modules, each with the reason why it is better whole.
+# Longer modules, each with the reason why it is not split.
 _LONGER: Mapping[str, str] = {}
 
 _SHIPPED = ("client", "regionserver", "proto")
 _VAGUE_NAMES = {"utils", "helpers", "common", "manager", "base", "util", "helper", "misc"}
 
-# One word a thing: each of these is a second word. The brackets keep this file from finding itself.
+# Second words for one thing (those of names and messages are in test_words.py). Brackets keep this file from itself.
 _SECOND_WORDS = ["mem[t]able", "ss[t]able", "h[f]ile", "commit[ _-]lo[g]", "sequence[ _-]i[d]", "transaction[ _-]i[d]"]
-# Where the project happens to be built is nobody else's business, nor from where its dependencies come.
+# Paths of the machine that builds the project, and addresses of package registries.
 _MACHINE = [
     "/wor[k]/",
     "/roo[t]/",
@@ -75,7 +75,7 @@ def test_modules_say_their_idea_in_the_first_line(root: Path, python_files: Sequ
     silent = []
     for path in python_files:
         if path.stem.startswith("test_") or path.stem == "conftest":
-            continue  # its name and its tests' names say what it is about
+            continue  # Its name and its tests' names say what it is about.
         text = path.read_text()
         docstring = ast.get_docstring(ast.parse(text))
         if text.strip() and not (docstring and docstring.splitlines()[0].strip()):
@@ -95,7 +95,7 @@ def test_nothing_is_left_unfinished(root: Path, committed_files: Sequence[Path])
     assert not found, "\n".join(found)
 
 
-def test_one_word_a_thing(root: Path, committed_files: Sequence[Path]) -> None:
+def test_there_is_one_word_for_each_thing(root: Path, committed_files: Sequence[Path]) -> None:
     found = _findings(root, committed_files, _SECOND_WORDS, flags=re.IGNORECASE)
     assert not found, "\n".join(found)
 
@@ -106,7 +106,7 @@ def test_no_path_of_a_machine_and_no_registry_is_named(root: Path, committed_fil
 
 
 def test_shipped_code_prints_nothing_by_hand(root: Path, python_files: Sequence[Path]) -> None:
-    # What a command says on standard output, it says in its __main__.
+    # Only a __main__ prints on standard output.
     shipped = [
         path for path in python_files if path.relative_to(root).parts[0] in _SHIPPED and path.name != "__main__.py"
     ]
@@ -139,7 +139,7 @@ def test_shipped_code_unpickles_and_evaluates_nothing(root: Path, python_files: 
 
 
 def test_the_server_imports_nothing_slow_or_large(root: Path, python_files: Sequence[Path]) -> None:
-    """`pa.array` on Python objects imports pandas when it is there: 1.4 s and 120 MB before the server is ready."""
+    """`pa.array` on Python objects imports pandas if it is installed: 1.4 s and 120 MB before the server is ready."""
     wrong = []
     for path in python_files:
         if not path.is_relative_to(root / "regionserver") or "inspection" in path.parts:

@@ -1,4 +1,4 @@
-"""What loads at start: `rowlock --help` and the pytest plugin stay quick because they import nothing heavy."""
+"""Imports at start: `rowlock --help` and the pytest plugin stay quick because they import nothing heavy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make test`: two processes share the suite, each test runs once, and any failure fails it."""
+"""`make test`: two processes share the suite, each test runs once, and any failure fails the suite."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLDERS = ("consistency", "crash", "mutants", "spark", "tidy", "unit")
 
 
 def run(root: Path, folder: Path, **sources: str) -> subprocess.CompletedProcess[str]:
-    """Runs a suite that has a good test in each folder, and these sources in some."""
+    """Runs a suite that has a good test in each folder, and these sources in the named ones."""
     for name in FOLDERS:
         tests = folder / "tests" / name
         tests.mkdir(parents=True)
@@ -33,13 +33,15 @@ def test_two_processes_share_the_suite_and_run_each_test_once(root: Path, tmp_pa
     assert "4 passed" in ran.stdout
     assert "2 passed" in ran.stdout
     for name in FOLDERS:
-        assert (tmp_path / "tests" / name / "runs").read_text() == "x", f"{name} ran not once"
+        assert (tmp_path / "tests" / name / "runs").read_text() == "x", f"{name} did not run once"
 
 
 @pytest.mark.parametrize("folder", ["crash", "unit"])
 @pytest.mark.parametrize(
     ("source", "code"), [(BAD, 1), (DIES, 9), ("import nosuch_module\n", 2)], ids=["fails", "dies", "does not load"]
 )
-def test_what_fails_in_either_fails(root: Path, tmp_path: Path, folder: str, source: str, code: int) -> None:
+def test_a_failure_in_either_process_fails_the_suite(
+    root: Path, tmp_path: Path, folder: str, source: str, code: int
+) -> None:
     ran = run(root, tmp_path, **{folder: source})
     assert ran.returncode == code, ran.stdout + ran.stderr

@@ -174,11 +174,11 @@ def _where_value(
     name = mapped.column
     presence = column(name)
     # With malformed=null a stored value may be null; a timestamp is null only without a cell.
-    tells_presence = item.source is Source.TIMESTAMP or not malformed_is_null or mapped.type == "binary"
+    has_presence = item.source is Source.TIMESTAMP or not malformed_is_null or mapped.type == "binary"
     if isinstance(given, spark.IsNull):
-        return presence.is_absent() if tells_presence else None
+        return presence.is_absent() if has_presence else None
     if isinstance(given, spark.IsNotNull):
-        return presence.is_present() if tells_presence else None
+        return presence.is_present() if has_presence else None
     if item.source is Source.TIMESTAMP:
         return None
     if malformed_is_null and mapped.type != "binary":
