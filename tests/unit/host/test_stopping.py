@@ -18,6 +18,7 @@ from rowlock_regionserver.host.stopping import Unflushed, unflushed_text
 from rowlock_regionserver.operations import Put, RowMutation, RowOutcome, Selection, WriteOptions
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
+from tests.threads import wait_until_it_waits
 from tests.unit.wal.log_case import wait_until
 
 WAIT_S = 120.0
@@ -161,7 +162,7 @@ def test_a_stop_waits_for_a_segment_that_is_only_not_ready_yet(serving: Serving)
     left: list[Unflushed] = []
     stopping = threading.Thread(target=lambda: left.extend(serving.stop()), daemon=True)
     stopping.start()
-    stopping.join(0.2)  # Long enough for a log that gives up.
+    wait_until_it_waits(stopping)
     may_go_on.set()
     stopping.join(WAIT_S)
     assert left == []

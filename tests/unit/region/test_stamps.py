@@ -16,6 +16,8 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Increment, Put, RowMutation, WriteOptions
 from rowlock_regionserver.wal.recovery import read_log
 
+from tests.threads import wait_until_it_waits
+
 from .conftest import WAIT_S, Engine, bulk_batch
 
 BLOCK_MS = 1000
@@ -110,7 +112,7 @@ def test_a_thread_that_is_slow_to_its_stamp_has_the_clock_of_then() -> None:
     assert clock.is_looked_at.wait(WAIT_S)
     clock.advance(1)
     other.start()
-    other.join(0.2)  # It waits for the slow one, or has overtaken it.
+    wait_until_it_waits(other)  # For the slow one, unless it has overtaken it.
     clock.may_go_on.set()
     slow.join(WAIT_S)
     other.join(WAIT_S)
