@@ -50,7 +50,7 @@ class ChangeRun(PointRun[ChangeRequest]):
         points = self._points
         if len(outcomes) > INLINE_ROWS_MAX:
             # RuntimeError: the workers have stopped, so has the listener, and the caller is gone. The error must not
-            # reach the log's thread, which would take it for a failed sync.
+            # reach the log thread, which would take it for a failed sync.
             with contextlib.suppress(RuntimeError):
                 points.workers.points.submit(self._answer_many, outcomes)
         else:

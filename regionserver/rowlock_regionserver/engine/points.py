@@ -10,7 +10,7 @@ The outline of one request, which is accepted and answered exactly once:
    answered. If the deadline passes before a worker is free, the answer is DEADLINE_EXCEEDED and the request never
    begins. The answer is REGION_TOO_BUSY if there is no memory for the request, or if clients have left too many answers
    unread, and this client too.
-4. Answer: on the loop. A change is answered when the log's thread has published it; completions.py carries the answer.
+4. Answer: on the loop. A change is answered when the log thread has published it; completions.py carries the answer.
 
 Adjacent puts of one message share 2 and 4, see coalesced_puts.py.
 

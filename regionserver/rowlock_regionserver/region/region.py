@@ -148,8 +148,8 @@ class Region:
         """Makes all further stamps later than this timestamp; if `is_reserved`, also after a restart."""
         self._numbering.pass_over(timestamp, is_reserved=is_reserved)
 
-    def give_back_stamps(self) -> None:
-        """Gives up the reservation of unused stamps, so that the next start need not skip them."""
+    def release_unused_stamps(self) -> None:
+        """Ends the reservation of unused stamps, so that the next start need not skip them."""
         with contextlib.suppress(RegionServerError):  # The next start skips them, which does no harm.
             self._numbering.release_unused()
 

@@ -96,7 +96,7 @@ class Replay:
             raise CorruptionError("the log", 0, "a record kind of this version", str(kind))
 
     def apply_deferred(self) -> None:
-        """Updates everything that replay has deferred: read point, memory, answers. Then the region can be read."""
+        """Applies what replay has deferred: read point, counted memory, answers. Then the region can be read."""
         self._mvcc.restore(self._last)
         self.count_memory()
         for store in self._stores.all():
@@ -142,7 +142,7 @@ class Replay:
         return from_then_on(self._last)
 
     def count_memory(self) -> None:
-        """Adds the bytes applied since the last call to the memory gauge."""
+        """Adds to the memory gauge the bytes that were applied since the last call."""
         self._memory.add(self._uncounted_bytes)
         self._uncounted_bytes = 0
 

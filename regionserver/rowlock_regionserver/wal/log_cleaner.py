@@ -2,8 +2,8 @@
 
 A segment may be removed when every region with changes in it has flushed past its last change there. Reservations pin
 no segment: each segment repeats them in its first marker. Dropped regions pin none. A region that recovery found
-damaged can't be flushed, so it pins none either, but a segment that may be needed for its repair is set aside under
-another name instead of being removed.
+damaged can't be flushed, so it pins none either, but a segment that may be needed for its repair is renamed to
+`.damaged` instead of being removed.
 
 The folder is synced after each removal: a power failure never leaves a hole between segments.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.wal.segment import segment_path, set_aside_path
+from rowlock_regionserver.wal.segment import damaged_path, segment_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class LogCleaner:
             self._changed.notify_all()
 
     def give_up(self, region_id: int) -> None:
-        """Notes that the region can't be flushed: it pins no segment, and segments with changes of it are set aside."""
+        """Notes that the region can't be flushed: it pins no segment, and segments with changes of it are kept."""
         with self._lock:
             self._broken.add(region_id)
             self._changed.notify_all()
@@ -132,7 +132,7 @@ class LogCleaner:
         with self._lock:
             is_evidence = sealed.has_damage or not self._broken.isdisjoint(sealed.regions)
         if is_evidence:
-            self._files.rename(path, set_aside_path(self._folder, sealed.number))
+            self._files.rename(path, damaged_path(self._folder, sealed.number))
         else:
             self._files.remove(path)
         self._files.fsync_folder(self._folder)

@@ -243,7 +243,7 @@ class IdempotencyTable:
         self._forgotten_until = max(self._forgotten_until, oldest.last_heard)
 
     def free(self, byte_count: int) -> bool:
-        """Forgets about `byte_count` bytes: large cells first, then the clients that were silent for longest.
+        """Frees about `byte_count` bytes of answers: large cells first, then the clients that were silent for longest.
 
         Returns False if it could free nothing.
         """
