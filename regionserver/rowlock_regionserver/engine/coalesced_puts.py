@@ -88,7 +88,7 @@ class CoalescedPuts(Generic[C]):
             # A bug, or too little memory: some puts may have been made.
             points.finished(count)
             for request in requests:
-                self._responder.send(request.failure(error, "making a point request"))
+                self._responder.send(request.failure(error, "executing a point request"))
             return True
         if is_made:
             points.accepted(count)

@@ -104,7 +104,7 @@ class Log:
         preallocated = PreallocatedSegment(
             folder, files, config.log_segment_bytes, config.disk_free_bytes_min, pending.fail
         )
-        cleaner = LogCleaner(folder, files, recovered.segments, recovered.broken, pending.fail)
+        cleaner = LogCleaner(folder, files, recovered.segments, recovered.damaged, pending.fail)
         log = cls(folder, config, recovered, pending, preallocated, cleaner, on_failure)
         log._writer = Writer(
             folder,

@@ -223,7 +223,7 @@ class LoneRegion(RegionCalls):
             apply,
             flushed={self._id: parts.found.flushed_write_number},
         )
-        assert not recovered.broken
+        assert not recovered.damaged
         self.log = RefusingLog.open(self.folder / "log", files, config, clock, recovered, self.fatal.append)
         known = recovered.regions.get(self._id)
         bulk_numbers = BulkNumbers(1 + max(self._region.bulk_files, default=0))
