@@ -202,7 +202,7 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a refusal of a bulk batch is not saved",
         "BulkLoad._saved_refusal",
-        "                self._requests.save(request, None, 0, refusal, is_bulk=True)\n",
+        "                self._idempotency.save(request, None, 0, refusal, is_bulk=True)\n",
         "",
         f"{REPEATED}::test_a_bulk_batch_that_was_refused_is_not_applied_by_a_late_copy",
     ),

@@ -302,12 +302,12 @@ class Region:
         return paths
 
     def _free_memory(self) -> None:
-        self._parts.requests.discard()
+        self._parts.idempotency.discard()
         self._parts.shared.memory.add(-self._parts.stores.memstore_bytes)
 
     def saved_answers(self) -> AnswerSource:
         """Returns the answers for repeated requests, for the region that replaces this one."""
-        return InheritedAnswers(self._parts.requests)
+        return InheritedAnswers(self._parts.idempotency)
 
     def _flushed(self, write_number: int) -> None:
         """Handles a flush: every write up to this number is in live store files."""

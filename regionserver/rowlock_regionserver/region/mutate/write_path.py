@@ -94,7 +94,7 @@ class WritePath:
         self._stores = parts.stores
         self._mvcc = parts.mvcc
         self._gate = parts.gate
-        self._requests = parts.requests
+        self._idempotency = parts.idempotency
         self._memory = parts.shared.memory
         self._commit = RowCommit(parts, commit, log)
         self._row_locks = parts.row_locks
@@ -319,7 +319,7 @@ class WritePath:
         request = mutation.request
         if request is not None:
             try:
-                saved = self._requests.find(request, mutation.row)
+                saved = self._idempotency.find(request, mutation.row)
             except RegionServerError as error:
                 return error.without_frames(), 0, 0
             if saved is not None:
@@ -345,7 +345,7 @@ class WritePath:
         if request is not None and is_definite_without_change(outcome):
             # Saved in memory: if the answer is lost and a copy of the request is still waiting on a broken stream, that
             # copy must not be applied after the client got this answer to another copy.
-            self._requests.save(request, mutation.row, write_number, outcome)
+            self._idempotency.save(request, mutation.row, write_number, outcome)
         return pending
 
     def _read_and_change(
