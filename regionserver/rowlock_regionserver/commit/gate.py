@@ -162,7 +162,11 @@ class Gate:
         return NotServingRegionError(f"region {self._region_id} was closed a moment ago; look it up again")
 
     def _timed_out(self, seconds: float) -> DeadlineError:
-        holders = "a flush switch, bulk batch, snapshot or table change" if self._is_exclusive else "changes of rows"
+        holders = (
+            "a flush switch, bulk batch, large row change, snapshot or table change"
+            if self._is_exclusive
+            else "changes of rows"
+        )
         return DeadlineError(
             f"timed out after {seconds_text(seconds)} waiting for region {self._region_id}: {holders} held it; retry"
         )

@@ -306,7 +306,7 @@ class Region:
         self._parts.shared.memory.add(-self._parts.stores.memstore_bytes)
 
     def saved_answers(self) -> AnswerSource:
-        """Returns the answers for repeated requests, for the region that replaces this one."""
+        """Returns the saved answers, for the region that replaces this one."""
         return InheritedAnswers(self._parts.idempotency)
 
     def _flushed(self, write_number: int) -> None:
