@@ -174,7 +174,7 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a number is matched without its kind",
         "IdempotencyTable.find",
-        "(is_bulk != bool(kind & IS_BULK) and not kind & OF_ANY_KIND)",
+        "(is_bulk != bool(flags & IS_BULK) and not flags & MAY_BE_BULK)",
         "False",
         f"{REPEATED}::test_a_request_id_with_another_row_or_kind_is_refused",
     ),
