@@ -231,7 +231,7 @@ class CorruptionError(RegionServerError):
             expected,
             found,
             what_to_do="restore it, or make it readable for this user, and restart the server; "
-            "'rowlock-server salvage' extracts the undamaged data",
+            "'rowlock-server salvage' extracts the intact data",
         )
 
     @classmethod

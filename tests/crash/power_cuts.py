@@ -91,8 +91,8 @@ def _found(log: Path, synced: list[Change], outcome: Outcome) -> list[Change]:
         return []
     recovered, delivered = read_all(log)
     assert recovered.gaps == (), f"reported as damage: {recovered.gaps}"
-    assert recovered.broken == {}
-    assert recovered.unknown_broken is None
+    assert recovered.damaged == {}
+    assert recovered.unknown_damage is None
     assert delivered[: len(synced)] == synced, f"{len(synced)} synced changes, found {delivered}"
     outcome.cut_count += 1
     outcome.torn_count += recovered.torn is not None

@@ -165,8 +165,8 @@ BULK_AND_REQUESTS = [
     Mutant(
         "request ids of bulk batches are not saved",
         "BulkLoad._apply",
-        "        if request is not None:\n            self._requests.save(",
-        "        if False:\n            self._requests.save(",
+        "        if request is not None:\n            self._idempotency.save(",
+        "        if False:\n            self._idempotency.save(",
         f"{BULK}::test_a_repeated_bulk_request_is_applied_once",
     ),
     Mutant(

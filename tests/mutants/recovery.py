@@ -136,7 +136,7 @@ RECOVERY = [
     Mutant(
         "records after damage are assumed intact",
         "LogReplay.finish",
-        "            if region_id not in self._proven and region_id not in self.broken:\n",
+        "            if region_id not in self._proven and region_id not in self.damaged:\n",
         "            if False:\n",
         f"{DAMAGE}::test_without_a_later_marker_no_region_is_proven_whole",
     ),
@@ -150,7 +150,7 @@ RECOVERY = [
     Mutant(
         "damage is forgotten when its segment is removed",
         "Chains.states",
-        "        states.update((region_id, RegionState(BROKEN)) for region_id in self._broken)\n",
+        "        states.update((region_id, RegionState(DAMAGED)) for region_id in self._damaged)\n",
         "",
         f"{DAMAGE}::test_a_segment_with_damage_is_set_aside_instead_of_removed",
     ),

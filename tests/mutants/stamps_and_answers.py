@@ -174,7 +174,7 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a number is matched without its kind",
         "IdempotencyTable.find",
-        "(is_bulk != bool(kind & IS_BULK) and not kind & OF_ANY_KIND)",
+        "(is_bulk != bool(flags & IS_BULK) and not flags & MAY_BE_BULK)",
         "False",
         f"{REPEATED}::test_a_request_id_with_another_row_or_kind_is_refused",
     ),
@@ -202,7 +202,7 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a refusal of a bulk batch is not saved",
         "BulkLoad._saved_refusal",
-        "                self._requests.save(request, None, 0, refusal, is_bulk=True)\n",
+        "                self._idempotency.save(request, None, 0, refusal, is_bulk=True)\n",
         "",
         f"{REPEATED}::test_a_bulk_batch_that_was_refused_is_not_applied_by_a_late_copy",
     ),

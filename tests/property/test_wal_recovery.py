@@ -48,7 +48,7 @@ class Model:
 
     def check(self, found: LogCase) -> None:
         assert found.recovered.gaps == ()
-        assert found.recovered.broken == {}
+        assert found.recovered.damaged == {}
         kept = self.wanted(found.delivered)
         expected = self.wanted(self.changes)
         assert kept == expected[: len(kept)]

@@ -6,13 +6,13 @@
 1. BEGIN takes the next write number, APPEND puts the record into the log's buffer, APPLY puts the cells into the
    memstores.
 2. The order lock makes log order the order of write numbers.
-3. `commit` applies under the order lock too. The log's thread takes the buffer under that lock, so each record in it
+3. `commit` applies under the order lock too. The log thread takes the buffer under that lock, so each record in it
    has its cells applied, and a synced number may be published at once.
 4. `commit_applied` is for changes of many cells: the order lock is held for the record alone, and writers of other
    regions do not wait for the cells. The caller must hold the region's gate exclusively. No other write of the region
    begins, so the next number is known before BEGIN, and no reader sees cells of a number that is not published.
 5. If APPEND fails, no cell of the write remains in memory, and its number completes empty. If APPEND succeeds, only the
-   log completes the number: when the record is durable.
+   log completes the number: when the record is as durable as requested.
 """
 
 from __future__ import annotations

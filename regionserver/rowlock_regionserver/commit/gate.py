@@ -1,7 +1,8 @@
 """The gate: a region's phase-fair shared/exclusive lock.
 
-Row changes hold it shared, from LOCK to APPLY. Flush switch, alter, bulk commit, snapshot and close hold it
-exclusively, for moments. While a thread holds it exclusively, no write is between BEGIN and APPLY.
+Row changes hold it shared, from LOCK to UNLOCK. A flush switch, a bulk batch, a row change of very many puts, a
+snapshot, an alter and closing hold it exclusively, for moments. While a thread holds it exclusively, no other write is
+between BEGIN and APPLY.
 
 Shared and exclusive phases alternate (B. Brandenburg and J. Anderson, "Spin-based reader-writer synchronization for
 multiprocessor real-time systems", Real-Time Systems 46, 2010; theirs spins, this one blocks):
@@ -161,7 +162,11 @@ class Gate:
         return NotServingRegionError(f"region {self._region_id} was closed a moment ago; look it up again")
 
     def _timed_out(self, seconds: float) -> DeadlineError:
-        holders = "a flush switch, bulk batch, snapshot or table change" if self._is_exclusive else "changes of rows"
+        holders = (
+            "a flush switch, bulk batch, large row change, snapshot or table change"
+            if self._is_exclusive
+            else "changes of rows"
+        )
         return DeadlineError(
             f"timed out after {seconds_text(seconds)} waiting for region {self._region_id}: {holders} held it; retry"
         )

@@ -17,7 +17,7 @@ from rowlock_regionserver.errors import DeadlineError
 from rowlock_regionserver.sources import FoundCell
 from rowlock_regionserver.wal.log import Log
 
-# Rows whose last timestamp is remembered while rows must be read before a change.
+# How many rows' last timestamps are held in memory while rows must be read before a change.
 _GIVEN_MAX = 1000
 # More than a reservation takes in the log.
 _RESERVATION_BYTES = 128

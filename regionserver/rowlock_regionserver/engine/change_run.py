@@ -1,4 +1,4 @@
-"""Changes: made on the loop or by a worker, and answered when they are published."""
+"""Changes: executed on the loop or by a worker, and answered when they are published."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class ChangeRun(PointRun[ChangeRequest]):
             mutations = self._request.read(INLINE_ROWS_MAX, INLINE_PARTS_MAX)
             return mutations is not None and self._mutate(mutations, may_wait=False, is_alone=is_alone)
         except Exception as error:
-            self._answer(self._request.failure(error, "making a point request"))
+            self._answer(self._request.failure(error, "executing a point request"))
             return True
 
-    def _make(self) -> None:
+    def _execute(self) -> None:
         try:
             mutations = self._request.read()
             assert mutations is not None
             is_made = self._mutate(mutations, may_wait=True, is_alone=False)
             assert is_made
         except Exception as error:
-            self._answer_from_worker(self._request.failure(error, "making a point request"))
+            self._answer_from_worker(self._request.failure(error, "executing a point request"))
 
     def _mutate(self, mutations: Sequence[RowMutation], *, may_wait: bool, is_alone: bool) -> bool:
         region = self._points.region(self._request.region_id)
@@ -50,7 +50,7 @@ class ChangeRun(PointRun[ChangeRequest]):
         points = self._points
         if len(outcomes) > INLINE_ROWS_MAX:
             # RuntimeError: the workers have stopped, so has the listener, and the caller is gone. The error must not
-            # reach the log's thread, which would take it for a failed sync.
+            # reach the log thread, which would take it for a failed sync.
             with contextlib.suppress(RuntimeError):
                 points.workers.points.submit(self._answer_many, outcomes)
         else:

@@ -88,7 +88,7 @@ class CoalescedPuts(Generic[C]):
             # A bug, or too little memory: some puts may have been made.
             points.finished(count)
             for request in requests:
-                self._responder.send(request.failure(error, "making a point request"))
+                self._responder.send(request.failure(error, "executing a point request"))
             return True
         if is_made:
             points.accepted(count)
@@ -96,9 +96,9 @@ class CoalescedPuts(Generic[C]):
             points.finished(count)
         return is_made
 
-    def _done(self, requests: Sequence[C], places: Sequence[int], outcomes: Sequence[RowOutcome]) -> None:
+    def _done(self, requests: Sequence[C], indices: Sequence[int], outcomes: Sequence[RowOutcome]) -> None:
         """Called by the region when these puts are published or refused; from any thread, mostly the log's."""
-        self._points.on_loop(partial(self._answer, [requests[place] for place in places], outcomes))
+        self._points.on_loop(partial(self._answer, [requests[i] for i in indices], outcomes))
 
     def _answer(self, requests: Sequence[C], outcomes: Sequence[RowOutcome]) -> None:
         """4 Answer, on the loop. Raises nothing: the changes are made."""

@@ -1,4 +1,4 @@
-"""Gets: made on the loop, as most are, or by a worker."""
+"""Gets: executed on the loop, as most are, or by a worker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def got_inline(points: Points, request: GetRequest, responder: Responder) -> byt
     try:
         answer = _got(points, request, INLINE_ROWS_MAX, may_wait=False)
     except Exception as error:
-        return request.failure(error, "making a point request")
+        return request.failure(error, "executing a point request")
     if answer is not None and len(answer) > points.few_bytes:
         if not responder.reserve(len(answer), must_fit=True):
             return request.failure(points.answer_refusal(), "")
@@ -29,16 +29,16 @@ def got_inline(points: Points, request: GetRequest, responder: Responder) -> byt
 
 
 class GetRun(PointRun[GetRequest]):
-    """A get that a worker makes."""
+    """A get that a worker executes."""
 
     __slots__ = ()
 
-    def _make(self) -> None:
+    def _execute(self) -> None:
         try:
             answer = _got(self._points, self._request, None, may_wait=True)
             assert answer is not None
         except Exception as error:
-            answer = self._request.failure(error, "making a point request")
+            answer = self._request.failure(error, "executing a point request")
         self._answer_from_worker(answer)
 
 

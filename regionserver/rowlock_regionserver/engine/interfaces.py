@@ -108,7 +108,7 @@ class PointRegion(Protocol):
     def get(
         self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool, reached: Callable[[int], None]
     ) -> list[Sequence[AnswerCell]] | None:
-        """Returns the rows' cells, in the order of `rows`; None if it would have to wait for a disk and may not.
+        """Returns the rows' cells, in the order of `rows`; None if it would take long and may not wait.
 
         Calls `reached` after each row with the bytes read so far; `reached` may raise.
         """
@@ -129,7 +129,10 @@ class PointRegion(Protocol):
         options: WriteOptions,
         done: Callable[[list[int], list[RowOutcome]], None],
     ) -> bool:
-        """Makes changes of several requests without waiting. Calls `done` with places of some, until all are done."""
+        """Makes changes of several requests; never waits. False: it would have to wait, and nothing was done.
+
+        Calls `done`, from any thread, with the indices of some mutations and their outcomes, until each has its own.
+        """
 
 
 class ScanAnswers(Protocol):
@@ -149,9 +152,10 @@ class ScannedRegion(Protocol):
     def scan(
         self, plan: ScanPlan, *, is_slice_over: Callable[[], bool]
     ) -> AbstractContextManager[tuple[int, ScanAnswers]]:
-        """The read point and the answers; blocks, for worker threads. Its end frees the read point.
+        """Returns a context with the read point and the answers, for worker threads. Leaving it closes the read point.
 
-        The scan calls is_slice_over() after each window. True: it gives an answer, with or without rows.
+        Entering it and its answers block. The scan calls `is_slice_over` after each window; when that returns True, it
+        yields an answer at once, with or without rows.
         """
 
 

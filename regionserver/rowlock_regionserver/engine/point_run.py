@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Request)
 
-# A worker makes a request of more rows, so that the loop stays responsive.
+# A worker executes a request of more rows, so that the loop stays responsive.
 INLINE_ROWS_MAX = 64
-# A worker also makes a change of more parts: changes and checks of all its rows.
+# A worker also executes a change of more parts: changes and checks of all its rows.
 INLINE_PARTS_MAX = 256
 
 
@@ -39,8 +39,8 @@ class PointRun(ABC, Generic[R]):
         self._held_bytes = 0
 
     @abstractmethod
-    def _make(self) -> None:
-        """Makes the request, in a worker, which may wait. Ensures that `_answer` is called."""
+    def _execute(self) -> None:
+        """Executes the request, in a worker, which may wait. Ensures that `_answer` is called."""
 
     def hand_over(self, pool: Executor, loop: asyncio.AbstractEventLoop, timeout: float, *, is_counted: bool) -> None:
         """3 Hand over, on the loop. `is_counted`: the ledger counts its message until all of that is answered."""
@@ -73,7 +73,7 @@ class PointRun(ABC, Generic[R]):
         elif (refusal := points.unread_refusal(responder)) is not None:
             points.on_loop(partial(self._answer, self._request.failure(refusal, "")))
         else:
-            self._make()
+            self._execute()
 
     def _answer_from_worker(self, answer: bytes) -> None:
         points, responder = self._points, self._responder

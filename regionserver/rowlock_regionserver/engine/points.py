@@ -1,16 +1,16 @@
-"""Admission of point requests: made at once on the event loop if they need not wait, else by a worker thread.
+"""Admission of point requests: executed on the event loop if they need not wait, else by a worker thread.
 
 The outline of one request, which is accepted and answered exactly once:
 
 1. Accept: the request is counted, or refused when too many are in flight. Its deadline starts to run.
-2. Try: it is decoded and made on the loop with may_wait=False. Most requests end here, because handing one to a thread
-   costs more than making it. A large or long request goes to a worker at once. For a single change in an otherwise idle
-   server, the loop blocks until it is synced, some milliseconds at most.
-3. Hand over: a worker makes a request that would have to wait, with may_wait=True. The ledger counts it until it is
+2. Try: it is decoded and executed on the loop with may_wait=False. Most requests end here, because handing one to a
+   thread costs more than executing it. A large or long request goes to a worker at once. For a single change in an
+   otherwise idle server, the loop blocks until it is synced, some milliseconds at most.
+3. Hand over: a worker executes a request that would have to wait, with may_wait=True. The ledger counts it until it is
    answered. If the deadline passes before a worker is free, the answer is DEADLINE_EXCEEDED and the request never
    begins. The answer is REGION_TOO_BUSY if there is no memory for the request, or if clients have left too many answers
    unread, and this client too.
-4. Answer: on the loop. A change is answered when the log's thread has published it; completions.py carries the answer.
+4. Answer: on the loop. A change is answered when the log thread has published it; completions.py carries the answer.
 
 Adjacent puts of one message share 2 and 4, see coalesced_puts.py.
 

@@ -46,7 +46,7 @@ def lost_catalog(
     if recovered.catalog_generation > generation:
         return _lost_generation(folder, recovered.catalog_generation, "the log names it")
     logged = {region_id for segment in recovered.segments for region_id in segment.regions}
-    for region_id in sorted(logged.union(recovered.regions, recovered.broken)):
+    for region_id in sorted(logged.union(recovered.regions, recovered.damaged)):
         if region_id >= state.next_region_id:
             return _lost_generation(folder, generation + 1, f"the log knows region {region_id}")
     for region_id, path in region_folders(folder, files):

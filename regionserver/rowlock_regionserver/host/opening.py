@@ -213,7 +213,7 @@ class Opening:
         # These regions were dropped, damaged or not: before the log knew of it, or so long ago that its last marker
         # does not name them although segments still have their changes.
         logged_ids = {region_id for segment in recovered.segments for region_id in segment.regions}
-        for region_id in logged_ids.union(recovered.regions, recovered.broken):
+        for region_id in logged_ids.union(recovered.regions, recovered.damaged):
             if region_id not in regions and region_id not in self._damaged:
                 log.forget(region_id)
         aside = tuple(list_set_aside(self._folder, self._files))

@@ -90,7 +90,7 @@ class RegionServer:
         self._failing_lock = threading.Lock()
         # Guarded by self._failing_lock:
         self._has_failed = False
-        self._given_up: UnknownOutcomeError | None = None  # set once, by the log's thread
+        self._given_up: UnknownOutcomeError | None = None  # set once, by the log thread
 
     # Opening and stopping.
 
@@ -147,7 +147,7 @@ class RegionServer:
         regions = list(self._regions.values())
         unflushed = flush_at_the_end(regions, self.flush_region, self._shared.config.flush_threads)
         for region in regions:
-            region.give_back_stamps()
+            region.release_unused_stamps()
         self._log.close()
         self._shared.open_files.close_released()
         self._shared.open_files.close_idle()

@@ -67,7 +67,7 @@ def check_log(stored: StoredFolder, files: Files, apply: Apply, damage: list[Cor
     damage.extend(gap.error() for gap in recovered.gaps)
     # A chain may also break without bad bytes: by a valid segment of another time, say.
     known = {(gap.path, gap.offset) for gap in recovered.gaps}
-    damage.extend(broken.error() for broken in recovered.broken.values() if (broken.path, broken.offset) not in known)
+    damage.extend(each.error() for each in recovered.damaged.values() if (each.path, each.offset) not in known)
     return LogFound(recovered, len(headers))
 
 

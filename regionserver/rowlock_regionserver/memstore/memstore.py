@@ -49,7 +49,7 @@ class Memstore:
         return RowSegment(self._versions, recovering=self._is_recovering, prune_cells_min=self._prune_cells_min)
 
     def apply(self, row: bytes, cells: Sequence[Cell], protected_read_points: Callable[[], ProtectedReadPoints]) -> int:
-        """Adds one write's cells to the row; see RowSegment.apply. The caller holds the gate shared."""
+        """Adds one write's cells to the row; see RowSegment.apply. The caller holds the gate."""
         return self.active.apply(row, cells, protected_read_points)
 
     def take_back(self, row: bytes, write_number: int) -> int:
@@ -61,7 +61,7 @@ class Memstore:
 
     @property
     def active(self) -> RowSegment:
-        """The segment that takes writes. It stays the same while the gate is held shared."""
+        """The segment that takes writes. It stays the same while the gate is held."""
         active = self._segments[0]
         assert isinstance(active, RowSegment), "the first segment is not the active one"
         return active
@@ -100,7 +100,7 @@ class Memstore:
                 self._segments = (active, segment, *sealed)
 
     def drop(self, segments: Sequence[Segment]) -> None:
-        """Removes immutable segments whose cells are in a live store file."""
+        """Removes immutable segments: their cells are in a live store file, or the log refused their bulk batch."""
         dropped = {id(segment) for segment in segments}
         with self._lock:
             assert id(self._segments[0]) not in dropped, "the active segment can't be dropped"

@@ -76,7 +76,7 @@ class Flusher:
         self._stores = parts.stores
         self._mvcc = parts.mvcc
         self._gate = parts.gate
-        self._requests = parts.requests
+        self._idempotency = parts.idempotency
         self._log = parts.log
         shared = parts.shared
         self._memory = shared.memory
@@ -193,7 +193,7 @@ class Flusher:
             log_position=max(live.log_position, self._log.durable()),
         )
         bytes_max = self._config.manifest_answers_bytes_max
-        return with_answers(manifest, self._requests, write_number, self._files, self._folder, numbers, bytes_max)
+        return with_answers(manifest, self._idempotency, write_number, self._files, self._folder, numbers, bytes_max)
 
     def _write_all(
         self, sealed: _Sealed, spans: ProtectedReadPoints, first_number: int

@@ -148,8 +148,8 @@ class Region:
         """Makes all further stamps later than this timestamp; if `is_reserved`, also after a restart."""
         self._numbering.pass_over(timestamp, is_reserved=is_reserved)
 
-    def give_back_stamps(self) -> None:
-        """Gives up the reservation of unused stamps, so that the next start need not skip them."""
+    def release_unused_stamps(self) -> None:
+        """Ends the reservation of unused stamps, so that the next start need not skip them."""
         with contextlib.suppress(RegionServerError):  # The next start skips them, which does no harm.
             self._numbering.release_unused()
 
@@ -302,12 +302,12 @@ class Region:
         return paths
 
     def _free_memory(self) -> None:
-        self._parts.requests.discard()
+        self._parts.idempotency.discard()
         self._parts.shared.memory.add(-self._parts.stores.memstore_bytes)
 
     def saved_answers(self) -> AnswerSource:
-        """Returns the answers for repeated requests, for the region that replaces this one."""
-        return InheritedAnswers(self._parts.requests)
+        """Returns the saved answers, for the region that replaces this one."""
+        return InheritedAnswers(self._parts.idempotency)
 
     def _flushed(self, write_number: int) -> None:
         """Handles a flush: every write up to this number is in live store files."""

@@ -51,7 +51,7 @@ class RegionParts:
     mvcc: Mvcc
     gate: Gate
     row_locks: RowLocks
-    requests: IdempotencyTable
+    idempotency: IdempotencyTable
     stores: Stores
     applier: Applier
     log: RegionLog
@@ -73,9 +73,9 @@ def open_parts(
     mvcc = Mvcc(manifest.flushed_write_number, clock)
     # Enough for a repetition of the largest request, or of as many small ones as may be in flight.
     answers_max = max(config.rows_per_request_max, config.requests_in_flight_max)
-    requests = IdempotencyTable(clock, shared.request_ids, config.request_ids_forgotten_after_ms, answers_max)
+    idempotency = IdempotencyTable(clock, shared.request_ids, config.request_ids_forgotten_after_ms, answers_max)
     in_files = (read_answers(files, folder, file, table.name_by_number) for file in manifest.answers_files)
-    requests.restore((*itertools.chain.from_iterable(in_files), *manifest.answers), manifest.forgotten_ms_ago)
+    idempotency.restore((*itertools.chain.from_iterable(in_files), *manifest.answers), manifest.forgotten_ms_ago)
     stores = Stores(table, _open_store_files(folder, manifest, table, shared))
     log = RegionLog(region_id)
     return RegionParts(
@@ -86,7 +86,7 @@ def open_parts(
         mvcc,
         Gate(region_id, clock),
         RowLocks(clock),
-        requests,
+        idempotency,
         stores,
         Applier(stores, shared.memory, mvcc.protected_read_points, shared.on_fatal),
         log,

@@ -59,7 +59,7 @@ class Replay:
         self._names = parts.stores.served.table.name_by_number
         self._memstores = {store.family.number: store.memstore for store in parts.stores.all()}
         self._mvcc = parts.mvcc
-        self._requests = parts.requests
+        self._idempotency = parts.idempotency
         self._bulk_files = parts.bulk_files
         shared = parts.shared
         self._memory = shared.memory
@@ -96,7 +96,7 @@ class Replay:
             raise CorruptionError("the log", 0, "a record kind of this version", str(kind))
 
     def apply_deferred(self) -> None:
-        """Updates everything that replay has deferred: read point, memory, answers. Then the region can be read."""
+        """Applies what replay has deferred: read point, counted memory, answers. Then the region can be read."""
         self._mvcc.restore(self._last)
         self.count_memory()
         for store in self._stores.all():
@@ -112,7 +112,7 @@ class Replay:
                 if sequence >= client.floor:
                     row, cells, position, flags = decode_cells(payload, write_number)
                     request, result = decode_request(payload, position, flags, cells, self._names)
-                    self._requests.save(request._replace(floor=client.floor), row, write_number, result)
+                    self._idempotency.save(request._replace(floor=client.floor), row, write_number, result)
 
     def forget_packed(self) -> None:
         """Drops the packed answers, and counts their memory as freed."""
@@ -142,7 +142,7 @@ class Replay:
         return from_then_on(self._last)
 
     def count_memory(self) -> None:
-        """Adds the bytes applied since the last call to the memory gauge."""
+        """Adds to the memory gauge the bytes that were applied since the last call."""
         self._memory.add(self._uncounted_bytes)
         self._uncounted_bytes = 0
 
@@ -157,7 +157,7 @@ class Replay:
         self._applier.apply_early(known, write_number, record.stamp, as_segments=record.file_number != 0)
         if record.request is not None:
             result = RowResult(timestamp=record.stamp)
-            self._requests.save(record.request, record.first_row, write_number, result, is_bulk=True)
+            self._idempotency.save(record.request, record.first_row, write_number, result, is_bulk=True)
 
 
 def _leave_to_caller(error: BaseException) -> None:

@@ -35,5 +35,5 @@ def region_statistics(parts: RegionParts) -> RegionStatistics:
         read_point=parts.mvcc.read_point,
         mvcc=parts.mvcc.statistics(),
         row_locks=parts.row_locks.statistics(),
-        request_ids=parts.requests.statistics(),
+        request_ids=parts.idempotency.statistics(),
     )

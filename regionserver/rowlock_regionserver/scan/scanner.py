@@ -60,7 +60,7 @@ def scan(
 
     sources_now() is called before each window and returns a view that contains all that the read point sees; if it
     raises, the scan ends. is_slice_over() is called after each window: if it returns true, an answer follows at once,
-    with the rows so far, perhaps none, and the resume key. The caller can then send a sign of life, let other scans
+    with the rows so far, perhaps none, and the resume key. The caller can then send a heartbeat, let other scans
     run, or stop.
 
     Raises FilterTypeError when the scan reaches a row in which a filter reads a value that doesn't fit its type; a row

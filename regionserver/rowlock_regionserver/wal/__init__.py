@@ -26,8 +26,8 @@ and the steps of a reader. Reading order:
 Invariants:
 
 1. Log order is write-number order: one lock, `Log.order`, is held around "take a write number and append".
-2. Completion order is log order, and only the writer thread completes. A record with durability FSYNC completes after
-   an fdatasync that began after the record was written.
+2. Completion order is log order, and only the log thread (writer.py) completes. A record with durability FSYNC
+   completes after an fdatasync that began after the record was written.
 3. A segment exists under its name only when its head is durable and its predecessor is durable up to the final
    length which that head states.
 4. If a record or the file `durable` calls a position durable, it was so before they were written. So a bad record

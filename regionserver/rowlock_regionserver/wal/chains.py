@@ -6,7 +6,7 @@ marker before; docs/wal_format.md says what it proves for the others.
 
 from __future__ import annotations
 
-from rowlock_regionserver.wal.marker import BROKEN, Marker, RegionState, marker_size
+from rowlock_regionserver.wal.marker import DAMAGED, Marker, RegionState, marker_size
 from rowlock_regionserver.wal.record import Position
 from rowlock_regionserver.wal.recovered import Recovered
 
@@ -27,8 +27,8 @@ class Chains:
         self.news = {record.region_id for record in recovered.unproven_changes()}
         self._reserved = {region_id: (state.numbers_until, state.stamps_until) for region_id, state in regions.items()}
         self._generations = {region_id: state.manifest_generation for region_id, state in regions.items()}
-        self._broken = set(recovered.broken)
-        self._is_incomplete = recovered.unknown_broken is not None
+        self._damaged = set(recovered.damaged)
+        self._is_incomplete = recovered.unknown_damage is not None
         self._since = head_end
         self._full_marker_at = 0  # of the bytes appended
         self.catalog_generation = recovered.catalog_generation
@@ -50,12 +50,12 @@ class Chains:
         self.news.discard(region_id)
         self._reserved.pop(region_id, None)
         self._generations.pop(region_id, None)
-        self._broken.discard(region_id)
+        self._damaged.discard(region_id)
 
     def states(self) -> dict[int, RegionState]:
         """The states of all regions, as a full marker lists them."""
         states = {region_id: self._state(region_id) for region_id in self.last}
-        states.update((region_id, RegionState(BROKEN)) for region_id in self._broken)
+        states.update((region_id, RegionState(DAMAGED)) for region_id in self._damaged)
         return states
 
     def full_marker(self, *, is_last: bool = False) -> bytes:
@@ -66,7 +66,7 @@ class Chains:
 
     def idle_marker(self, appended_bytes: int) -> tuple[bytes, bool]:
         """Returns the marker for an idle log of so many appended bytes, and whether it names every region."""
-        region_count = len(self.last) + len(self._broken)
+        region_count = len(self.last) + len(self._damaged)
         grown_bytes = appended_bytes - self._full_marker_at
         if region_count == len(self.news) or grown_bytes >= _FULL_MARKER_SHARE * marker_size(region_count):
             return self.full_marker(), True

@@ -93,7 +93,7 @@ class Log:
         """Opens a recovered log: begins a new segment with copies of the records that are not proven durable, synced.
 
         Blocks on the disk. Raises DiskFullError when not even these records fit.
-        `on_failure` is called once, from the writer's thread, when a write or sync has failed: no completion is called
+        `on_failure` is called once, from the log thread, when a write or sync has failed: no completion is called
         after it, so callers that wait get no answer from the log.
         """
         begun = begin_segment(folder, files, config, recovered)
@@ -104,7 +104,7 @@ class Log:
         preallocated = PreallocatedSegment(
             folder, files, config.log_segment_bytes, config.disk_free_bytes_min, pending.fail
         )
-        cleaner = LogCleaner(folder, files, recovered.segments, recovered.broken, pending.fail)
+        cleaner = LogCleaner(folder, files, recovered.segments, recovered.damaged, pending.fail)
         log = cls(folder, config, recovered, pending, preallocated, cleaner, on_failure)
         log._writer = Writer(
             folder,
@@ -246,7 +246,7 @@ class Log:
     def give_up(self, region_id: int) -> None:
         """Notes that the region is closed because of damage outside the log. It is not flushed, so it pins no segment.
 
-        Segments with changes of it are set aside for its repair instead of being removed.
+        Segments with changes of it are renamed to `.damaged` for its repair instead of being removed.
         """
         self._cleaner.give_up(region_id)
 

@@ -2,8 +2,8 @@
 
 A segment may be removed when every region with changes in it has flushed past its last change there. Reservations pin
 no segment: each segment repeats them in its first marker. Dropped regions pin none. A region that recovery found
-damaged can't be flushed, so it pins none either, but a segment that may be needed for its repair is set aside under
-another name instead of being removed.
+damaged can't be flushed, so it pins none either, but a segment that may be needed for its repair is renamed to
+`.damaged` instead of being removed.
 
 The folder is synced after each removal: a power failure never leaves a hole between segments.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.wal.segment import segment_path, set_aside_path
+from rowlock_regionserver.wal.segment import damaged_path, segment_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class LogCleaner:
         folder: Path,
         files: Files,
         sealed: Iterable[Sealed],
-        broken_regions: Iterable[int],
+        damaged_regions: Iterable[int],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._folder = folder
@@ -50,7 +50,7 @@ class LogCleaner:
         self._sealed = deque(sealed)
         self._flushed: dict[int, int] = {}
         self._forgotten: set[int] = set()
-        self._broken = set(broken_regions)
+        self._damaged = set(damaged_regions)
         self._is_closing = False
         self.removed_count = 0
         self.thread = threading.Thread(target=self._run, name="log-cleaner", daemon=True)
@@ -71,13 +71,13 @@ class LogCleaner:
         with self._lock:
             self._forgotten.add(region_id)
             self._flushed.pop(region_id, None)
-            self._broken.discard(region_id)
+            self._damaged.discard(region_id)
             self._changed.notify_all()
 
     def give_up(self, region_id: int) -> None:
-        """Notes that the region can't be flushed: it pins no segment, and segments with changes of it are set aside."""
+        """Notes that the region can't be flushed: it pins no segment, and segments with changes of it are kept."""
         with self._lock:
-            self._broken.add(region_id)
+            self._damaged.add(region_id)
             self._changed.notify_all()
 
     def segment_count(self) -> int:
@@ -109,7 +109,7 @@ class LogCleaner:
             for region_id, last in sealed.regions.items()
             if self._flushed.get(region_id, 0) < last
             and region_id not in self._forgotten
-            and region_id not in self._broken
+            and region_id not in self._damaged
         ]
 
     def _run(self) -> None:
@@ -130,9 +130,9 @@ class LogCleaner:
     def _remove(self, sealed: Sealed) -> None:
         path = segment_path(self._folder, sealed.number)
         with self._lock:
-            is_evidence = sealed.has_damage or not self._broken.isdisjoint(sealed.regions)
+            is_evidence = sealed.has_damage or not self._damaged.isdisjoint(sealed.regions)
         if is_evidence:
-            self._files.rename(path, set_aside_path(self._folder, sealed.number))
+            self._files.rename(path, damaged_path(self._folder, sealed.number))
         else:
             self._files.remove(path)
         self._files.fsync_folder(self._folder)

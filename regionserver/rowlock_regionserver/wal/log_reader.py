@@ -68,8 +68,8 @@ class LogReader:
         return Recovered(
             log_id=self._log_id,
             regions=replay.regions(),
-            broken=replay.broken,
-            unknown_broken=replay.damage_of_unknown(),
+            damaged=replay.damaged,
+            unknown_damage=replay.damage_of_unknown(),
             catalog_generation=replay.catalog_generation,
             gaps=tuple(self._gaps),
             torn=Position(numbers[-1], end_bytes) if is_torn else None,

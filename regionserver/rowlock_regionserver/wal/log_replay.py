@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.wal.marker import (
-    BROKEN,
+    DAMAGED,
     Marker,
     RegionState,
     decode_generation,
@@ -68,7 +68,7 @@ class LogReplay:
         self._gap: Damage | None = None
         self._unresolved_from: Position | None = None  # where the oldest unresolved gap begins
         self._unknown_damage: Damage | None = None
-        self.broken: dict[int, Damage] = {}
+        self.damaged: dict[int, Damage] = {}
         self.catalog_generation = 0
         self.record_count = 0
 
@@ -122,8 +122,8 @@ class LogReplay:
         if self._gap is None:
             return
         for region_id in self._last:
-            if region_id not in self._proven and region_id not in self.broken:
-                self.broken[region_id] = self._gap
+            if region_id not in self._proven and region_id not in self.damaged:
+                self.damaged[region_id] = self._gap
 
     def damage_of_unknown(self) -> Damage | None:
         """Why a region that the log does not know may have lost records; None if it can't have."""
@@ -134,7 +134,7 @@ class LogReplay:
         return {
             region_id: RegionState(last, *self._reserved.get(region_id, (0, 0)), self._generations.get(region_id, 0))
             for region_id, last in self._last.items()
-            if region_id not in self.broken
+            if region_id not in self.damaged
         }
 
     def starts(self) -> Mapping[int, int]:
@@ -143,7 +143,7 @@ class LogReplay:
 
     def _break(self, path: Path, offset: int, region_id: int, expected: str, found: str) -> None:
         self._last[region_id] = _BROKEN_CHAIN
-        self.broken.setdefault(region_id, self._gap or Damage(path, offset, expected, found))
+        self.damaged.setdefault(region_id, self._gap or Damage(path, offset, expected, found))
 
     def _gap_is_flushed(self, path: Path, offset: int, region_id: int, end: int) -> bool:
         """Whether the records that are missing before `end`, where the chain should end, are all flushed.
@@ -188,7 +188,7 @@ class LogReplay:
             self._begin(path, offset, marker)
         self.catalog_generation = max(marker.catalog_generation, self.catalog_generation)
         for region_id, state in marker.regions.items():
-            if state.last_logged == BROKEN:
+            if state.last_logged == DAMAGED:
                 self._break(path, offset, region_id, "an intact chain", "a region that was damaged before")
                 continue
             self._reserve(region_id, state.numbers_until, state.stamps_until)
@@ -213,14 +213,14 @@ class LogReplay:
             del self._last[region_id]
             self._reserved.pop(region_id, None)
             self._generations.pop(region_id, None)
-            self.broken.pop(region_id, None)
+            self.damaged.pop(region_id, None)
 
     def _begin(self, path: Path, offset: int, marker: Marker) -> None:
         """Reads the first marker of the log: the chains that it names end before the log, in store files."""
         self._starts = {}
         for region_id, state in marker.regions.items():
             start = state.last_logged
-            if start == BROKEN:
+            if start == DAMAGED:
                 continue
             self._starts[region_id] = self._last[region_id] = start
             flushed = self._flushed.get(region_id, start)

@@ -13,7 +13,7 @@ idle.
         16      8  since   segment (4) and offset (4): all records since then are of regions that are named here
                    count times, in ascending order of region id:
                 8  region id
-                8  last logged write number; 2**64 - 1: the region's chain is broken, it is not served
+                8  last logged write number; 2**64 - 1: the region is damaged, it is not served
                 8  numbers until   write numbers below this may have been allocated
                 8  stamps until    timestamps below this may have been used
                 8  manifest generation
@@ -38,8 +38,8 @@ _RESERVATION = struct.Struct("<QQ")
 _GENERATION = struct.Struct("<Q")
 _INCOMPLETE, _PARTIAL, _LAST = 1, 2, 4
 
-# In place of a last logged write number in a marker: an earlier recovery found the region's chain broken.
-BROKEN = (1 << 64) - 1
+# In place of a last logged write number in a marker: an earlier recovery found the region damaged.
+DAMAGED = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)

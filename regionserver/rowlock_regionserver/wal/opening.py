@@ -9,7 +9,7 @@ from pathlib import Path
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import NO_SPACE, Files, write_all
-from rowlock_regionserver.wal.marker import BROKEN, Marker, RegionState
+from rowlock_regionserver.wal.marker import DAMAGED, Marker, RegionState
 from rowlock_regionserver.wal.record import Position, Record, encode_record, segment_seed
 from rowlock_regionserver.wal.recovered import Recovered
 from rowlock_regionserver.wal.segment import (
@@ -72,9 +72,9 @@ def _allocate(folder: Path, files: Files, sizes: Iterable[int]) -> tuple[int, in
 def _content(header: SegmentHeader, recovered: Recovered) -> tuple[bytes, bytearray]:
     """Returns the head, and the copies that follow it."""
     regions = _regions_before(recovered.regions, recovered.unproven_changes())
-    regions.update((region_id, RegionState(BROKEN)) for region_id in recovered.broken)
+    regions.update((region_id, RegionState(DAMAGED)) for region_id in recovered.damaged)
     marker = Marker(
-        regions, recovered.unknown_broken is not None, catalog_generation=recovered.catalog_generation
+        regions, recovered.unknown_damage is not None, catalog_generation=recovered.catalog_generation
     ).encode()
     # Only the part of the log before the copies is proven durable.
     durable = Position(header.predecessor, header.predecessor_bytes) if header.predecessor else Position(1, 0)

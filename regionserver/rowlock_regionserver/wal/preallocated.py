@@ -26,7 +26,7 @@ class NoSpaceToStopError(OSError):
 
 
 class PreallocatedSegment:
-    """At most one preallocated file. `take` and `extend` are for the writer's thread; the rest is thread-safe."""
+    """At most one preallocated file. `take` and `extend` are for the log thread; the rest is thread-safe."""
 
     def __init__(
         self,

@@ -19,9 +19,9 @@ class Recovered:
     log_id: bytes
     # The regions that the log knows: intact ones, and damaged ones with the reason.
     regions: Mapping[int, RegionState] = field(default_factory=dict)
-    broken: Mapping[int, Damage] = field(default_factory=dict)
+    damaged: Mapping[int, Damage] = field(default_factory=dict)
     # Why a region that the log does not know may have lost records.
-    unknown_broken: Damage | None = None
+    unknown_damage: Damage | None = None
     # The newest generation of the catalog that the log names; 0: none.
     catalog_generation: int = 0
     # The positions at which proven records are lost, and the position of a torn tail.
@@ -54,4 +54,4 @@ class Recovered:
         """Why this region must not be served; None when none of its records is lost."""
         if region_id in self.regions:
             return None
-        return self.broken.get(region_id, self.unknown_broken)
+        return self.damaged.get(region_id, self.unknown_damage)

@@ -99,7 +99,7 @@ def segment_path(folder: Path, number: int) -> Path:
     return folder / f"{number:010d}.wal"
 
 
-def set_aside_path(folder: Path, number: int) -> Path:
+def damaged_path(folder: Path, number: int) -> Path:
     """The new name of a segment that is not removed because it may be needed for a repair."""
     return folder / f"{number:010d}.damaged"
 

@@ -57,7 +57,7 @@ class FakeLog:
             raise StoppingError("the log is closed")
 
     def sync(self) -> None:
-        """Completes all appended records as the log's thread does: it takes the buffer under the order lock."""
+        """Completes all appended records as the log thread does: it takes the buffer under the order lock."""
         with self.order:
             completions, self._completions = self._completions, []
         for complete in completions:

@@ -83,7 +83,7 @@ def test_the_log_forgets_a_damaged_region_that_was_dropped_just_before_a_crash(f
     assert server.damaged_regions() == {}
     server.stop()
     recovered = read_log(folder / "log", Files(), lambda *_: None)
-    assert (list(recovered.regions), list(recovered.broken)) == ([2], [])
+    assert (list(recovered.regions), list(recovered.damaged)) == ([2], [])
 
 
 def increment(server: RegionServer, sequence: int, age_ms: int) -> RowOutcome:

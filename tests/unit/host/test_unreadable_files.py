@@ -199,6 +199,6 @@ def test_the_error_says_what_to_do(folder: Path) -> None:
     assert damage.message == (
         f"{path} is damaged at byte 0: expected a readable file, found No such file or directory. None of it is "
         "served; restore it, or make it readable for this user, and restart the server; 'rowlock-server salvage' "
-        "extracts the undamaged data."
+        "extracts the intact data."
     )
     abandon(server)

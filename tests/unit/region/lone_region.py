@@ -207,8 +207,8 @@ class LoneRegion(RegionCalls):
         mvcc = SteppedMvcc(parts.found.flushed_write_number, clock, self.steps)
         parts = replace(parts, mvcc=mvcc, gate=SteppedGate(self._id, clock, self.steps))
         if answer_cell_bytes_max is not None:
-            requests = IdempotencyTable(clock, shared.request_ids, HOUR_MS, 1000, answer_cell_bytes_max)
-            parts = replace(parts, requests=requests)
+            idempotency = IdempotencyTable(clock, shared.request_ids, HOUR_MS, 1000, answer_cell_bytes_max)
+            parts = replace(parts, idempotency=idempotency)
         self.parts = replace(parts, applier=SteppedApplier(parts, self.steps))
         self._region = Region(self.parts)
         replay = self._region.replay
@@ -223,7 +223,7 @@ class LoneRegion(RegionCalls):
             apply,
             flushed={self._id: parts.found.flushed_write_number},
         )
-        assert not recovered.broken
+        assert not recovered.damaged
         self.log = RefusingLog.open(self.folder / "log", files, config, clock, recovered, self.fatal.append)
         known = recovered.regions.get(self._id)
         bulk_numbers = BulkNumbers(1 + max(self._region.bulk_files, default=0))

@@ -167,7 +167,7 @@ def test_a_change_of_many_rows_may_be_published_after_the_workers_stopped(
         await client.send(put(1, *(b"later%d" % row for row in range(100))))
         await until(lambda: bool(region.unpublished))
         await asyncio.to_thread(workers.stop)
-        await asyncio.to_thread(region.unpublished[0])  # As the log's thread does, which any error would end.
+        await asyncio.to_thread(region.unpublished[0])  # As the log thread does, which any error would end.
         assert client.messages == []
 
     run_on_loop(test)

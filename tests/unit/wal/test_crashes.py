@@ -76,7 +76,7 @@ class Cycle(LogCase):
     def check(self, after: LogCase, loss: Loss) -> None:
         """Checks that a restart found a prefix of the appended changes, with all that must not be lost."""
         assert after.recovered.gaps == ()
-        assert after.recovered.broken == {}
+        assert after.recovered.damaged == {}
         kept = self.not_flushed(after.delivered)
         assert kept == self.not_flushed(self.appended)[: len(kept)]
         required = self.completed if loss is Loss.NOTHING else self.synced
@@ -188,5 +188,5 @@ def test_a_log_that_is_killed_again_and_again_while_it_recovers_and_writes(tmp_p
         assert kept == expected[: len(kept)], f"life {life}"
         done = [change for change in written + case.completed if change[1] > flushed.get(change[0], 0)]
         assert len(kept) >= len(done), f"life {life}"
-        assert after.recovered.broken == {}
+        assert after.recovered.damaged == {}
         written = after.delivered

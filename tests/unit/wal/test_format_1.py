@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from rowlock_regionserver.wal.marker import BROKEN, RegionState, decode_marker, encode_reservation
+from rowlock_regionserver.wal.marker import DAMAGED, RegionState, decode_marker, encode_reservation
 from rowlock_regionserver.wal.record import MARKER, RESERVATION, Position, encode_record, segment_seed
 from rowlock_regionserver.wal.segment import SegmentHeader, decode_segment_header, segment_path
 
@@ -101,7 +101,7 @@ def test_a_whole_log_is_found_and_continued(log: Log1, is_closed: bool) -> None:
     folder = log.end(is_closed=is_closed)
     recovered, delivered = read_all(folder)
     assert delivered == log.changes
-    assert (recovered.gaps, recovered.broken, recovered.torn) == ((), {}, None)
+    assert (recovered.gaps, recovered.damaged, recovered.torn) == ((), {}, None)
     assert recovered.regions == log.regions
     numbers = {region_id: state.last_logged for region_id, state in log.regions.items()}
     case = LogCase(folder, UnsyncedFiles(), small_config(log_segment_bytes=SEGMENT), numbers=numbers).open()
@@ -161,7 +161,7 @@ def test_a_torn_tail_is_cut_and_nothing_proves_its_end(log: Log1) -> None:
 
 
 def test_a_marker_of_format_1_has_no_flags_of_format_2() -> None:
-    payload = marker_1({3: RegionState(1, 2, 3), 4: RegionState(BROKEN)})
-    assert decode_marker(payload, 1).regions == {3: RegionState(1, 2, 3), 4: RegionState(BROKEN)}
+    payload = marker_1({3: RegionState(1, 2, 3), 4: RegionState(DAMAGED)})
+    assert decode_marker(payload, 1).regions == {3: RegionState(1, 2, 3), 4: RegionState(DAMAGED)}
     with pytest.raises(ValueError, match="marker"):
         decode_marker(b"\x02" + payload[1:], 1)

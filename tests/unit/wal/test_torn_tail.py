@@ -48,7 +48,7 @@ def reopened_twice(folder: Path) -> tuple[list[Change], list[Change], Recovered]
     first.log.close()
     second = LogCase(again, UnsyncedFiles(), small_config()).open()
     second.log.close()
-    assert (second.recovered.gaps, second.recovered.broken) == ((), {})
+    assert (second.recovered.gaps, second.recovered.damaged) == ((), {})
     return first.delivered, second.delivered, first.recovered
 
 
@@ -68,7 +68,7 @@ def test_a_log_torn_at_every_byte_of_its_last_three_records_has_exactly_the_whol
         first, second, recovered = reopened_twice(folder)
         assert first == second == whole, f"cut at {cut}"
         assert recovered.gaps == ()
-        assert recovered.broken == {}
+        assert recovered.damaged == {}
 
 
 def test_valid_records_behind_a_bad_one_that_prove_nothing_are_cut_with_the_tail(
@@ -81,7 +81,7 @@ def test_valid_records_behind_a_bad_one_that_prove_nothing_are_cut_with_the_tail
     first, second, recovered = reopened_twice(image)
     assert first == second == changes[:4]
     assert recovered.torn == (1, stops[3])
-    assert recovered.broken == {}
+    assert recovered.damaged == {}
 
 
 def test_the_cut_is_done_before_a_new_segment_exists(disk: SimulatedFiles, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_valid_records_that_are_not_proven_are_copied_and_synced(disk: Simulated
     case.log.close()
     recovered, delivered = read_all(folder)
     assert delivered == changes + more
-    assert recovered.broken == {}
+    assert recovered.damaged == {}
 
 
 def test_an_empty_folder_and_a_missing_one_are_a_new_log(tmp_path: Path) -> None:
@@ -141,6 +141,6 @@ def test_a_log_of_many_restarts_without_writes_stays_intact(tmp_path: Path) -> N
     for _ in range(5):
         again = LogCase(tmp_path / "log", UnsyncedFiles()).open()
         assert again.delivered == case.appended
-        assert again.recovered.broken == {}
+        assert again.recovered.damaged == {}
         assert again.recovered.regions[1].numbers_until == 10
         again.log.close()

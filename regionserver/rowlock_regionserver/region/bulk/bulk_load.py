@@ -88,7 +88,7 @@ class BulkLoad:
         self._stores = parts.stores
         self._mvcc = parts.mvcc
         self._gate = parts.gate
-        self._requests = parts.requests
+        self._idempotency = parts.idempotency
         self._memory = parts.shared.memory
         self._applier = parts.applier
         self._bulk_files = parts.bulk_files
@@ -131,9 +131,9 @@ class BulkLoad:
     def _saved_refusal(self, request: RequestId, refusal: RegionServerError, deadline: float) -> RegionServerError:
         """Saves the refusal as the answer for late copies. Returns the saved answer if there is one already."""
         with self._gate.exclusive(deadline):
-            saved = self._requests.find(request, None, is_bulk=True)
+            saved = self._idempotency.find(request, None, is_bulk=True)
             if saved is None:
-                self._requests.save(request, None, 0, refusal, is_bulk=True)
+                self._idempotency.save(request, None, 0, refusal, is_bulk=True)
                 return refusal
         if isinstance(saved.outcome, RegionServerError):
             return saved.outcome
@@ -206,7 +206,7 @@ class BulkLoad:
     def _applied_before(self, request: RequestId, first_row: bytes) -> _Applied | None:
         """Returns the answer to an earlier request with this id, or why it is unknown; None if there was none."""
         try:
-            saved = self._requests.find(request, first_row, is_bulk=True)
+            saved = self._idempotency.find(request, first_row, is_bulk=True)
         except RegionServerError as error:
             return _Applied(0, 0, is_repeated=True, refusal=error.without_frames())
         if saved is None:
@@ -268,7 +268,7 @@ class BulkLoad:
         if record is not None and record.file_number:
             self._bulk_files.add(record.file_number, write_number)
         if request is not None:
-            self._requests.save(request, cells.first_row, write_number, RowResult(timestamp=stamp), is_bulk=True)
+            self._idempotency.save(request, cells.first_row, write_number, RowResult(timestamp=stamp), is_bulk=True)
         return _Applied(write_number, stamp)
 
     def _remove_unless_logged(self, record: BulkRecord | None) -> None:

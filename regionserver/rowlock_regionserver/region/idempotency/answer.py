@@ -19,7 +19,7 @@ LARGE_BYTES = 1024
 # Flags of an answer.
 IS_BULK = 1
 IS_CUT = 2  # its cells were dropped
-OF_ANY_KIND = 4  # saved by an earlier version, which did not record whether it is of a bulk batch
+MAY_BE_BULK = 4  # saved by an earlier version, which did not record whether it is of a bulk batch
 
 # (sequence, row if it is known, write number, outcome, flags, bytes in memory). An outcome that is an int means
 # RowResult(timestamp=int): the cyclic garbage collector does not track a tuple of only bytes and ints.
@@ -48,18 +48,18 @@ class RepeatedAnswer(NamedTuple):
     is_cut: bool = False
 
 
-def new_answer(sequence: int, row: bytes | None, write_number: int, outcome: RowOutcome, kind: int) -> Answer:
+def new_answer(sequence: int, row: bytes | None, write_number: int, outcome: RowOutcome, flags: int) -> Answer:
     """Returns the answer as a region holds it."""
     byte_count = ANSWER_BYTES + (len(row) if row else 0)
     if isinstance(outcome, RowResult):
         if outcome.condition_met and not outcome.results and not outcome.seen:
-            return sequence, row, write_number, outcome.timestamp, kind, byte_count
+            return sequence, row, write_number, outcome.timestamp, flags, byte_count
         byte_count += _OUTCOME_BYTES
         for family, qualifier, _, value in (*outcome.seen, *outcome.results):
             byte_count += _CELL_BYTES + len(family) + len(qualifier) + len(value)
     else:
         byte_count += _OUTCOME_BYTES + 2 * len(outcome.message)  # The exception's args hold it too.
-    return sequence, row, write_number, outcome, kind, byte_count
+    return sequence, row, write_number, outcome, flags, byte_count
 
 
 def outcome_of(answer: Answer) -> RowOutcome:
@@ -77,9 +77,9 @@ def answer_of(answers: list[Answer], sequence: int) -> Answer | None:
 
 def without_cells(answer: Answer) -> Answer:
     """Returns the answer with its cells dropped."""
-    sequence, row, write_number, outcome, kind, _ = answer
+    sequence, row, write_number, outcome, flags, _ = answer
     assert isinstance(outcome, RowResult), outcome
-    return new_answer(sequence, row, write_number, outcome._replace(seen=(), results=()), kind | IS_CUT)
+    return new_answer(sequence, row, write_number, outcome._replace(seen=(), results=()), flags | IS_CUT)
 
 
 def changed_something(answer: Answer) -> bool:
@@ -90,15 +90,15 @@ def changed_something(answer: Answer) -> bool:
 
 def saved_answer(client: bytes, floor: int, answer: Answer) -> SavedAnswer:
     """Returns the answer, which must be of a change, as a manifest lists it."""
-    sequence, row, write_number, _, kind, _ = answer
+    sequence, row, write_number, _, flags, _ = answer
     result = outcome_of(answer)
     assert isinstance(result, RowResult), result
     assert row is not None, "a change of an unknown row"
-    is_bulk = None if kind & OF_ANY_KIND else bool(kind & IS_BULK)
-    return SavedAnswer(client, sequence, floor, row, write_number, result, bool(kind & IS_CUT), is_bulk)
+    is_bulk = None if flags & MAY_BE_BULK else bool(flags & IS_BULK)
+    return SavedAnswer(client, sequence, floor, row, write_number, result, bool(flags & IS_CUT), is_bulk)
 
 
-def kind_of(answer: SavedAnswer) -> int:
+def flags_of(answer: SavedAnswer) -> int:
     """Returns the flags of an answer that a manifest listed."""
-    kind = OF_ANY_KIND if answer.is_bulk is None else IS_BULK if answer.is_bulk else 0
-    return kind | IS_CUT if answer.is_cut else kind
+    flags = MAY_BE_BULK if answer.is_bulk is None else IS_BULK if answer.is_bulk else 0
+    return flags | IS_CUT if answer.is_cut else flags

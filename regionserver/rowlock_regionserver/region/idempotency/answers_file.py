@@ -8,7 +8,7 @@ little-endian:
     for each answer:
         length        u32  of its payload
         write number  u64
-        kind          u8   flags; 1: of a bulk batch, 2: its cells were dropped, 4: unknown whether of a bulk batch
+        flags         u8   1: of a bulk batch, 2: its cells were dropped, 4: unknown whether of a bulk batch
         payload            a row record of the log (wal/mutation.py) without cells: row, request and answer
 
 The manifest holds the file's length and the CRC32C of all its bytes.
@@ -29,7 +29,7 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import RequestId
 from rowlock_regionserver.process import yield_now
-from rowlock_regionserver.region.idempotency.answer import IS_BULK, IS_CUT, OF_ANY_KIND, SavedAnswer, kind_of
+from rowlock_regionserver.region.idempotency.answer import IS_BULK, IS_CUT, MAY_BE_BULK, SavedAnswer, flags_of
 from rowlock_regionserver.wal.mutation import decode_cells, decode_request, encode_row
 
 MAGIC = b"rowlkans"
@@ -101,7 +101,7 @@ def _encode(answer: SavedAnswer, family_numbers: Mapping[bytes, int]) -> bytes:
         result = result._replace(seen=(), results=())
         answer = replace(answer, is_cut=True)
     payload = encode_row(answer.row, (), request, result, family_numbers)
-    return _ANSWER.pack(len(payload), answer.write_number, kind_of(answer)) + payload
+    return _ANSWER.pack(len(payload), answer.write_number, flags_of(answer)) + payload
 
 
 def read_answers(
@@ -111,9 +111,9 @@ def read_answers(
     data = read_checked(files, folder, written)
     position = _HEAD.size
     while position < len(data):
-        length, write_number, kind = _ANSWER.unpack_from(data, position)
+        length, write_number, flags = _ANSWER.unpack_from(data, position)
         position += _ANSWER.size
-        yield _decode(data[position : position + length], write_number, kind, family_names)
+        yield _decode(data[position : position + length], write_number, flags, family_names)
         position += length
 
 
@@ -132,9 +132,9 @@ def read_checked(files: Files, folder: Path, written: AnswersFile) -> bytes:
     return data
 
 
-def _decode(payload: bytes, write_number: int, kind: int, family_names: Mapping[int, bytes]) -> SavedAnswer:
-    row, cells, position, flags = decode_cells(payload, write_number)
-    request, result = decode_request(payload, position, flags, cells, family_names)
-    is_bulk = None if kind & OF_ANY_KIND else bool(kind & IS_BULK)
+def _decode(payload: bytes, write_number: int, flags: int, family_names: Mapping[int, bytes]) -> SavedAnswer:
+    row, cells, position, record_flags = decode_cells(payload, write_number)
+    request, result = decode_request(payload, position, record_flags, cells, family_names)
+    is_bulk = None if flags & MAY_BE_BULK else bool(flags & IS_BULK)
     client, sequence, floor, _ = request
-    return SavedAnswer(client, sequence, floor, row, write_number, result, bool(kind & IS_CUT), is_bulk)
+    return SavedAnswer(client, sequence, floor, row, write_number, result, bool(flags & IS_CUT), is_bulk)

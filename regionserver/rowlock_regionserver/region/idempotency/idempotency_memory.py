@@ -16,7 +16,7 @@ class AnswerHolder(Protocol):
     def bytes_held(self) -> int: ...
 
     def free(self, byte_count: int) -> bool:
-        """Forgets about `byte_count` bytes, the oldest first. Returns False if it can free nothing."""
+        """Frees about `byte_count` bytes of answers, the oldest first. Returns False if it can free nothing."""
 
 
 class IdempotencyMemory:
@@ -40,7 +40,7 @@ class IdempotencyMemory:
         return 2 * self._bytes_held > self.bytes_max
 
     def register(self, holder: AnswerHolder) -> None:
-        """Registers a holder, which `free_excess` may ask to free some of what it has added."""
+        """Registers a holder, whose answers `free_excess` may free."""
         with self._lock:
             self._holders.add(holder)
 

@@ -38,13 +38,13 @@ from rowlock_regionserver.region.idempotency.answer import (
     IS_BULK,
     IS_CUT,
     LARGE_BYTES,
-    OF_ANY_KIND,
+    MAY_BE_BULK,
     Answer,
     RepeatedAnswer,
     SavedAnswer,
     answer_of,
     changed_something,
-    kind_of,
+    flags_of,
     new_answer,
     outcome_of,
     saved_answer,
@@ -117,15 +117,15 @@ class IdempotencyTable:
                     raise _forgotten(sequence, f"was first sent {request.age_ms} ms ago: its answer may be forgotten")
                 return None
             self._repeated += 1
-        _, its_row, write_number, _, kind, _ = answer
+        _, its_row, write_number, _, flags, _ = answer
         is_its_row = row is None or its_row is None or row == its_row
-        if not is_its_row or (is_bulk != bool(kind & IS_BULK) and not kind & OF_ANY_KIND):
+        if not is_its_row or (is_bulk != bool(flags & IS_BULK) and not flags & MAY_BE_BULK):
             raise InvalidRequestError(
                 f"request {sequence} of this client was already answered for another row or bulk batch; give each "
                 "change a sequence of its own",
                 row=row or b"",
             )
-        return RepeatedAnswer(write_number, outcome_of(answer), bool(kind & IS_CUT))
+        return RepeatedAnswer(write_number, outcome_of(answer), bool(flags & IS_CUT))
 
     def _may_be_forgotten(self, age_ms: int) -> bool:
         """Whether the region may have had an answer to a request of this age."""
@@ -138,10 +138,10 @@ class IdempotencyTable:
         if self._save(request, row, write_number, outcome, IS_BULK if is_bulk else 0):
             self._memory.free_excess()
 
-    def _save(self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, kind: int) -> bool:
+    def _save(self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, flags: int) -> bool:
         """Saves the answer. Returns whether the table holds more bytes than before."""
         name, sequence, floor, _ = request
-        answer = new_answer(sequence, row, write_number, outcome, kind)
+        answer = new_answer(sequence, row, write_number, outcome, flags)
         now = self._clock.monotonic()
         with self._lock:
             before = self._bytes_held
@@ -243,7 +243,7 @@ class IdempotencyTable:
         self._forgotten_until = max(self._forgotten_until, oldest.last_heard)
 
     def free(self, byte_count: int) -> bool:
-        """Forgets about `byte_count` bytes: large cells first, then the clients that were silent for longest.
+        """Frees about `byte_count` bytes of answers: large cells first, then the clients that were silent for longest.
 
         Returns False if it could free nothing.
         """
@@ -318,7 +318,7 @@ class IdempotencyTable:
             self._forgotten_until = self._clock.monotonic() - forgotten_ms_ago / 1000
         for answer in sorted(answers, key=attrgetter("write_number")):
             request = RequestId(answer.client, answer.sequence, answer.floor)
-            self._save(request, answer.row, answer.write_number, answer.result, kind_of(answer))
+            self._save(request, answer.row, answer.write_number, answer.result, flags_of(answer))
             self._memory.free_excess()
 
     def discard(self) -> None:

@@ -64,7 +64,7 @@ class _LiveAnswers:
 
 def with_answers(
     manifest: Manifest,
-    requests: AnswerSource,
+    source: AnswerSource,
     through: int,
     files: Files,
     folder: Path,
@@ -75,12 +75,12 @@ def with_answers(
 
     Raises OSError; then no new file remains.
     """
-    live, unsaved = _count(manifest.answers_files, requests, through)
+    live, unsaved = _count(manifest.answers_files, source, through)
     place = _first_to_write(live, unsaved, listed_bytes_max)
     unchanged = tuple(each.file for each in live[:place] if each.file is not None)
     after = unchanged[-1].write_number_max if unchanged else _BEFORE_ALL
-    answers = requests.saved(after, through)
-    manifest = replace(manifest, answers=(), answers_files=unchanged, forgotten_ms_ago=requests.forgotten_ms_ago())
+    answers = source.saved(after, through)
+    manifest = replace(manifest, answers=(), answers_files=unchanged, forgotten_ms_ago=source.forgotten_ms_ago())
     if unsaved.byte_count + sum(each.byte_count for each in live[place:]) <= listed_bytes_max:
         return replace(manifest, answers=tuple(itertools.chain.from_iterable(answers)))
     number = manifest.next_file_number
@@ -89,12 +89,12 @@ def with_answers(
 
 
 def _count(
-    answers_files: Sequence[AnswersFile], requests: AnswerSource, through: int
+    answers_files: Sequence[AnswersFile], source: AnswerSource, through: int
 ) -> tuple[list[_LiveAnswers], _LiveAnswers]:
     """Counts the answers of each file that has any left, and those that are in no file yet."""
     parts = [*(_LiveAnswers(file) for file in answers_files), _LiveAnswers(None)]
     bounds = [file.write_number_max for file in answers_files]
-    for some in requests.saved(_BEFORE_ALL, through):
+    for some in source.saved(_BEFORE_ALL, through):
         for answer in some:
             parts[bisect_left(bounds, answer.write_number)].add(answer)
         yield_now()
@@ -121,16 +121,16 @@ def unnamed_answers(manifest: Manifest, named: Manifest, folder: Path) -> set[Pa
 class InheritedAnswers:
     """The saved answers of a region for the empty one that replaces it, where they belong to write number 0."""
 
-    def __init__(self, requests: AnswerSource) -> None:
-        self._requests = requests
+    def __init__(self, source: AnswerSource) -> None:
+        self._source = source
 
     def saved(self, after: int, through: int) -> Iterator[list[SavedAnswer]]:
         assert after < 0 <= through, (after, through)
-        for answers in self._requests.saved(_BEFORE_ALL, NEWEST):
+        for answers in self._source.saved(_BEFORE_ALL, NEWEST):
             yield [replace(answer, write_number=0) for answer in answers]
 
     def forgotten_ms_ago(self) -> int | None:
-        return self._requests.forgotten_ms_ago()
+        return self._source.forgotten_ms_ago()
 
 
 class LostAnswers:

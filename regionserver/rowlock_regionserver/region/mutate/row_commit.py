@@ -25,7 +25,7 @@ class RowCommit:
     """Commits changes of one region's rows. The caller holds the row's lock, or the gate exclusively. Thread-safe."""
 
     def __init__(self, parts: RegionParts, commit: Commit, log: Log) -> None:
-        self._requests = parts.requests
+        self._idempotency = parts.idempotency
         self._memory = parts.shared.memory
         self._applier = parts.applier
         self._config = parts.shared.config
@@ -55,7 +55,7 @@ class RowCommit:
 
         write_number = self._commit.commit(KIND_ROW, payload, durability, apply)
         if request is not None:
-            self._requests.save(request, row, write_number, result)
+            self._idempotency.save(request, row, write_number, result)
         return write_number
 
     def commit_exclusive(
@@ -75,7 +75,7 @@ class RowCommit:
 
         write_number = self._commit.commit_applied(KIND_ROW, payload, durability, apply)
         if request is not None:
-            self._requests.save(request, row, write_number, result)
+            self._idempotency.save(request, row, write_number, result)
         return write_number
 
     def _check_again(self, row: bytes, record_bytes: int) -> None:

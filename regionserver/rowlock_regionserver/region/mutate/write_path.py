@@ -15,7 +15,7 @@ A row mutation is atomic over all its families. Its steps, in this order:
                      A bulk batch, or a row's mutation of very many puts, holds the gate exclusively and applies before
                      it appends: no other write can take the next number, and no reader sees the cells until 9.
 7. UNLOCK            row locks and gate. The log is not synced yet: one sync carries many writers, even of one row.
-8. SYNC              the log's thread makes the record as durable as requested (group commit). A single caller waits for
+8. SYNC              the log thread makes the record as durable as requested (group commit). A single caller waits for
                      it briefly (brief_wait.py).
 9. PUBLISH           that thread completes the number; the read point advances over completed numbers without a gap. The
                      answer is sent when the read point has reached this write.
@@ -25,7 +25,7 @@ Invariants
   repeated request id) waits until the newest write that it read is published. If that never happens, it is unknown.
 - The region saves each definite outcome for its request id, refusals too, so that a late copy of the request gets the
   same answer.
-- If APPEND fails, nothing was applied, and the number completes empty. After APPLY only the log's thread completes
+- If APPEND fails, nothing was applied, and the number completes empty. After APPLY only the log thread completes
   numbers. Steps 5 to 9 can't be cancelled by a deadline or a lost client.
 - A failed sync is final: no later write is acknowledged, and every waiting caller gets "unknown outcome".
 - The write path holds no lock while it waits for a disk, except in COMPARE, which may read a block of a store file.
@@ -94,7 +94,7 @@ class WritePath:
         self._stores = parts.stores
         self._mvcc = parts.mvcc
         self._gate = parts.gate
-        self._requests = parts.requests
+        self._idempotency = parts.idempotency
         self._memory = parts.shared.memory
         self._commit = RowCommit(parts, commit, log)
         self._row_locks = parts.row_locks
@@ -319,7 +319,7 @@ class WritePath:
         request = mutation.request
         if request is not None:
             try:
-                saved = self._requests.find(request, mutation.row)
+                saved = self._idempotency.find(request, mutation.row)
             except RegionServerError as error:
                 return error.without_frames(), 0, 0
             if saved is not None:
@@ -345,7 +345,7 @@ class WritePath:
         if request is not None and is_definite_without_change(outcome):
             # Saved in memory: if the answer is lost and a copy of the request is still waiting on a broken stream, that
             # copy must not be applied after the client got this answer to another copy.
-            self._requests.save(request, mutation.row, write_number, outcome)
+            self._idempotency.save(request, mutation.row, write_number, outcome)
         return pending
 
     def _read_and_change(

@@ -1,4 +1,4 @@
-"""PlanScan: converts its request to a plan, and the parts of a scan to its response."""
+"""PlanScan: converts its request to a plan, and the parts of a scan to its answer."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class RegionHost(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RegionServiceStatistics:
-    """Open conversations, and the statistics of point requests and scans."""
+    """How many conversations are open. Requests and scans are in EngineStatistics."""
 
     conversations_open: int
 
