@@ -191,9 +191,9 @@ class Scans:
                 f"{self._open_count} scans are open, as many as scans_open_max allows; close unused scans and retry",
                 retry_after_ms=self._config.retry_after_ms,
             )
+        scan = OpenScan(region, plan, encode, self._account, self._config, self._clock)
         self._open_count += 1
         self._opened_count += 1
-        scan = OpenScan(region, plan, encode, self._account, self._config, self._clock)
         try:
             await self._write_batches(scan, write)
         finally:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.scans import OpenScan, Scans
 from rowlock_regionserver.engine.workers import Workers
-from rowlock_regionserver.errors import LeaseExpiredError, RegionTooBusyError, StoppingError
+from rowlock_regionserver.errors import LeaseExpiredError, NotServingRegionError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.scan.batches import ScanAnswer
@@ -180,6 +182,25 @@ def test_more_scans_than_the_limit_are_refused(region: FakeRegion, workers: Work
         await serving
         await scans.serve(region, plan(2), encoded, reader.write)
         assert len(reader.batches) == 4
+
+    run(test)
+
+
+class ClosedRegion(FakeRegion):
+    """A region of a table that was dropped while the request was on its way."""
+
+    def scan(self, plan: ScanPlan, *, is_slice_over: Callable[[], bool]) -> NoReturn:
+        raise NotServingRegionError("closed")
+
+
+def test_scans_that_their_region_refuses_are_not_counted_as_open(workers: Workers) -> None:
+    """Each kept its place among scans_open_max until the server ended."""
+
+    async def test() -> None:
+        scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
+        with pytest.raises(NotServingRegionError):
+            await scans.serve(ClosedRegion(), plan(2), encoded, reader.write)
+        assert scans.statistics().open_count == 0
 
     run(test)
 
