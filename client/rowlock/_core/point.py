@@ -91,7 +91,7 @@ def puts_of(data: Data[ColumnName], timestamp: int | None) -> list[Put]:
 
 def _check_data(data: Data[ColumnName]) -> None:
     if not isinstance(data, Mapping):
-        raise TypeError(f"the data of a row is a dict of columns and values, not {type(data).__name__}")
+        raise TypeError(f"the data of a row must be a dict of columns and values, not {type(data).__name__}")
     if not data:
         raise InvalidArgumentError("no column is given; a row needs at least one")
 

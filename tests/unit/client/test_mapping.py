@@ -440,13 +440,13 @@ def test_cells_that_do_not_fit_the_mapping_are_reported(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "can't be read at ''"),
+        ("", "can't be parsed at ''"),
         ("id STRING", "a column is 'name TYPE target'"),
-        ("id STRING :key,", "can't be read"),
-        ("id STRING :key v INT f:v", "can't be read"),
-        ("id STRING :key; color=red", "can't be read at '; color=red'"),
+        ("id STRING :key,", "can't be parsed"),
+        ("id STRING :key v INT f:v", "can't be parsed"),
+        ("id STRING :key; color=red", "can't be parsed at '; color=red'"),
         ("v INT f:v", "has no key"),
-        ("id STRING :key; separator=ab", "the separator 'ab'; it is one character"),
+        ("id STRING :key; separator=ab", "the separator 'ab'; it must be one character"),
         ("id BLOB :key", "unknown type"),
         ("id TIMESTAMP_NTZ :key", "unknown type TIMESTAMP_NTZ"),
         ("id INT(5) :key", "unknown type"),
