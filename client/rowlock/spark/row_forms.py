@@ -256,7 +256,7 @@ def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
 def _can_become(found: pa.DataType, column: MappedColumn) -> bool:
     """Returns whether the conversion is exact for every value that fits. A value that does not fit fails with its row.
 
-    Rejects types whose conversion may lose precision, though casts.py accepts their exact values.
+    Refuses types whose conversion may lose precision, though casts.py accepts their exact values.
     """
     wanted = column.codec.arrow
     if found == wanted:
