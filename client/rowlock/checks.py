@@ -85,7 +85,9 @@ def compare_op(op: str) -> types_pb2.CompareOp:
     try:
         return _OPS[op]
     except (KeyError, TypeError):
-        raise InvalidArgumentError(f"the operator of a check must be one of =, !=, <, <=, >, >=, not {op!r}") from None
+        raise InvalidArgumentError(
+            f"the operator of a comparison must be one of =, !=, <, <=, >, >=, not {op!r}"
+        ) from None
 
 
 def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filter]) -> list[tuple[bytes, bytes]]:

@@ -75,7 +75,7 @@ class Family:
             )
         if not 0 <= self.time_to_live_ms < 1 << 63:
             raise InvalidArgumentError(
-                f"time_to_live_ms must be 1 to {(1 << 63) - 1}, or 0 for forever, not {self.time_to_live_ms}"
+                f"time_to_live_ms must be 1 to {(1 << 63) - 2}, or 0 for forever, not {self.time_to_live_ms}"
             )
         if not 4 * 1024 <= self.block_bytes <= 4 * 1024 * 1024:
             raise InvalidArgumentError(f"block_bytes must be 4096 to 4194304, not {self.block_bytes}")

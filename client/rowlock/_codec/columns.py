@@ -3,8 +3,7 @@
 A row, column or value is bytes, or str, which is encoded as UTF-8. A byte that is not UTF-8 is decoded to a lone
 surrogate, U+DC80 to U+DCFF, as in file names (PEP 383), and is encoded back to the same byte. A column is
 `family:qualifier`; the qualifier may be empty and may contain colons. Where a whole family is allowed, its bare name
-means the family. Arguments that the server refuses with any configuration are refused here, with the same messages,
-before a request is sent.
+means the family. Arguments that the server refuses with any configuration are refused here, before a request is sent.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ def encoded_row(row: Name) -> bytes:
     if type(row) is not bytes:
         row = _encoded(row, "a row")
     if not row:
-        raise InvalidArgumentError("the row is empty; a row has at least one byte")
+        raise InvalidArgumentError("the row is empty; a row key has at least one byte")
     if len(row) > ROW_BYTES_MAX:
         raise LimitExceededError(
-            f"the row has {len(row)} bytes, {ROW_BYTES_MAX} are allowed; it starts with {row[:32]!r}",
+            f"the row key has {len(row)} bytes, more than row_bytes_max = {ROW_BYTES_MAX}; it starts with {row[:32]!r}",
             limit="row_bytes_max",
             limit_value=ROW_BYTES_MAX,
             found=len(row),
@@ -147,7 +146,7 @@ def check_family(family: bytes, argument: bytes, what: str = "a column, 'family:
     if not family:
         reason = "the family is empty"
     elif len(family) > FAMILY_BYTES_MAX:
-        reason = f"the family has {len(family)} bytes, {FAMILY_BYTES_MAX} are allowed"
+        reason = f"the family has {len(family)} bytes, more than {FAMILY_BYTES_MAX}"
     elif family.startswith(b"."):
         reason = "the family starts with '.'"
     elif any(byte < 32 or byte == 127 or byte in b":/\\" for byte in family):

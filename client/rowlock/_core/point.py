@@ -288,7 +288,7 @@ def counter(cells: Sequence[types_pb2.Cell], row: bytes) -> int:
         return counter_value(cell.value)
     except NotACounterError as error:
         raise NotACounterError(
-            f"{cell.family!r}:{cell.qualifier!r} of row {row[:100]!r}: {error}",
+            f"can't read {cell.family + b':' + cell.qualifier!r} of row {row[:100]!r} as a counter: {error}",
             row=row,
             family=cell.family,
             qualifier=cell.qualifier,

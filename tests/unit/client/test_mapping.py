@@ -299,12 +299,12 @@ def test_casts_that_only_round_to_the_nearest_float_or_change_nothing_are_made()
         (
             "d DATE :key, v STRING f:v",
             {"d": pa.array([0, 2_932_897], pa.int32()).cast(pa.date32()), "v": ["x", "x"]},
-            "value 1 lies outside of the years 0001 to 9999",
+            "a value lies outside of the years 0001 to 9999",
         ),
         (
             "k STRING :key, v TIMESTAMP f:v text",
             {"k": ["a"], "v": pa.array([253_402_300_800_000_000], pa.timestamp("us"))},
-            "value 0 lies outside of the years 0001 to 9999",
+            "a value lies outside of the years 0001 to 9999",
         ),
     ],
 )
