@@ -86,7 +86,7 @@ def add_delete(changes: Changes, column: Name | None, timestamp: int | None, exa
     delete = changes.add().delete
     if column is None:
         if exact:
-            raise InvalidArgumentError("a delete of one exact version names a column, 'family:qualifier'")
+            raise InvalidArgumentError("a delete of one exact version must name a column, 'family:qualifier'")
         delete.kind = types_pb2.Delete.KIND_ROW
     else:
         delete.family, qualifier = parse_column(column)
@@ -94,7 +94,7 @@ def add_delete(changes: Changes, column: Name | None, timestamp: int | None, exa
             delete.qualifier = qualifier
             delete.kind = types_pb2.Delete.KIND_VERSION if exact else types_pb2.Delete.KIND_COLUMN
         elif exact:
-            raise InvalidArgumentError(f"a delete of one exact version names a column, not the family {column!r}")
+            raise InvalidArgumentError(f"a delete of one exact version must name a column, not the family {column!r}")
         else:
             delete.kind = types_pb2.Delete.KIND_FAMILY
     if timestamp is not None:
@@ -127,7 +127,7 @@ def add_changes(changes: Changes, given: Iterable[Change], name: str = "changes"
             append.suffix = encoded_value(change.suffix)
         else:
             raise TypeError(
-                f"a change is a rowlock.Put, Delete, Increment or Append, as in [rowlock.Put('f:q', b'1')], not "
+                f"a change must be a rowlock.Put, Delete, Increment or Append, as in [rowlock.Put('f:q', b'1')], not "
                 f"{type(change).__name__}"
             )
 
@@ -135,9 +135,9 @@ def add_changes(changes: Changes, given: Iterable[Change], name: str = "changes"
 def checked_amount(amount: int) -> int:
     """Returns the amount of an increment. Raises TypeError unless it is an int, InvalidArgumentError beyond 64 bits."""
     if not isinstance(amount, int) or isinstance(amount, bool):
-        raise TypeError(f"the amount of an increment is an int, not {type(amount).__name__}")
+        raise TypeError(f"the amount of an increment must be an int, not {type(amount).__name__}")
     if not AMOUNT_MIN <= amount <= AMOUNT_MAX:
-        raise InvalidArgumentError(f"the amount of an increment fits 64 signed bits, {amount} does not")
+        raise InvalidArgumentError(f"the amount of an increment must fit 64 signed bits, {amount} does not")
     return amount
 
 

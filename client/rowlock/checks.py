@@ -85,7 +85,9 @@ def compare_op(op: str) -> types_pb2.CompareOp:
     try:
         return _OPS[op]
     except (KeyError, TypeError):
-        raise InvalidArgumentError(f"the operator of a check is one of =, !=, <, <=, >, >=; not {op!r}") from None
+        raise InvalidArgumentError(
+            f"the operator of a comparison must be one of =, !=, <, <=, >, >=, not {op!r}"
+        ) from None
 
 
 def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filter]) -> list[tuple[bytes, bytes]]:
@@ -100,7 +102,7 @@ def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filt
             filters.append(check)
             continue
         if not isinstance(check, Check):
-            raise TypeError(f"a check is a rowlock.Check or a filter, not {type(check).__name__}")
+            raise TypeError(f"a check must be a rowlock.Check or a filter, not {type(check).__name__}")
         message = condition.checks.add()
         message.family, message.qualifier = parse_cell_column(check.column)
         message.op = compare_op(check.op)

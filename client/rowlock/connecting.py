@@ -24,7 +24,7 @@ def connect(server: str | None = None, *, timeout: float = 10) -> Client:
     has not started or recovered yet.
 
     Raises ServerUnavailableError if no server answers, ServerRecoveringError if it still recovers. Raises
-    InvalidArgumentError at once for a malformed address, or if something else than rowlock answers there.
+    InvalidArgumentError at once for a malformed address, or if something other than rowlock answers there.
     """
     return connected(given_addresses(server), checked_timeout(timeout))
 
@@ -50,7 +50,7 @@ def open(folder: str | os.PathLike[str], *, timeout: float = 10) -> Client:
 
 
 def reached_server(folder: Path, timeout_s: float) -> FolderServer:
-    """Returns the folder's private server, once it answers; starts it if necessary. Blocks as `open` does."""
+    """Returns the folder's private server, when it answers; starts it if necessary. Blocks as `open` does."""
 
     def reached(server: FolderServer) -> FolderServer:
         _connected(Servers((server.address,)), timeout_s, folder_search(server, timeout_s)).close()

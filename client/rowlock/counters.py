@@ -15,5 +15,5 @@ def counter_value(value: Value) -> int:
     """
     stored = encoded_value(value)
     if len(stored) != _BYTES:
-        raise NotACounterError(f"the value has {len(stored)} bytes, and a counter has {_BYTES}")
+        raise NotACounterError(f"a counter has {_BYTES} bytes, and the value has {len(stored)}")
     return int.from_bytes(stored, "big", signed=True)

@@ -63,8 +63,8 @@ class Filter:
 
     def __bool__(self) -> NoReturn:
         raise TypeError(
-            "a filter has no truth value, the server evaluates it for each row; combine filters with &, | and ~, "
-            "each comparison in brackets, instead of and, or, not and chained comparisons"
+            "a filter has no truth value: the server evaluates it for each row; combine filters with &, | and ~, "
+            "each comparison in parentheses, instead of and, or, not and chained comparisons"
         )
 
     def __repr__(self) -> str:

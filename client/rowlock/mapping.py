@@ -171,7 +171,7 @@ def as_mapping(mapping: Mapping | str) -> Mapping:
 def _split(text: str) -> tuple[list[re.Match[str]], bytes]:
     """Returns the matched columns and the separator. Raises MappingError with the position of the first bad column."""
     if not isinstance(text, str):
-        raise TypeError(f"a mapping is a rowlock.Mapping or its text, not {type(text).__name__}")
+        raise TypeError(f"a mapping must be a rowlock.Mapping or its text, not {type(text).__name__}")
     found: list[re.Match[str]] = []
     position = 0
     while True:
@@ -188,7 +188,9 @@ def _split(text: str) -> tuple[list[re.Match[str]], bytes]:
         position = separator.end()
         if position != len(text):
             given = text[separator.start("separator") :].strip()
-            raise MappingError(f"the mapping {text!r} has the separator {given!r}; it is one character, and the last")
+            raise MappingError(
+                f"the mapping {text!r} has the separator {given!r}; it must be one character, and end the mapping"
+            )
     if position != len(text):
         raise _malformed(text, position)
     return found, (separator["separator"] if separator else DEFAULT_SEPARATOR).encode()
@@ -196,8 +198,8 @@ def _split(text: str) -> tuple[list[re.Match[str]], bytes]:
 
 def _malformed(text: str, position: int) -> MappingError:
     return MappingError(
-        f"the mapping can't be read at {text[position : position + 40].strip()!r} (character {position} of {text!r}); "
-        "a column is 'name TYPE target', as in 'id STRING :key, delay INT info:delay'"
+        f"the mapping can't be parsed at {text[position : position + 40].strip()!r} (character {position} of "
+        f"{text!r}); a column is 'name TYPE target', as in 'id STRING :key, delay INT info:delay'"
     )
 
 
@@ -239,13 +241,15 @@ def _arrow_type(name: str, word: str, precision: str | None, scale: str | None) 
         digits = int(precision) if precision else _PRECISION_DEFAULT
         after = int(scale) if scale else 0
         if not 1 <= digits <= _PRECISION_MAX or after > digits:
-            raise MappingError(f"column {name!r}: a DECIMAL has 1 to {_PRECISION_MAX} digits, the scale among them")
+            raise MappingError(
+                f"column {name!r}: a DECIMAL has 1 to {_PRECISION_MAX} digits, including those of the scale"
+            )
         return pa.decimal128(digits, after)
     if precision is not None or word not in _ARROW:
         known = ", ".join(sorted([*_ARROW, "decimal"])).upper()
         raise MappingError(
             f"column {name!r} has the unknown type {word.upper()}{'(...)' if precision else ''}; the types are "
-            f"{known}, and only DECIMAL has brackets"
+            f"{known}, and only DECIMAL has parentheses"
         )
     return _ARROW[word]
 

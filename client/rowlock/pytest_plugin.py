@@ -53,7 +53,7 @@ class RowlockServer:
         import subprocess
         import threading
 
-        assert not self.is_running, "the server runs already"
+        assert not self.is_running, "the server is already running"
         command = [sys.executable, "-m", "rowlock_regionserver", "--data", str(self.folder)]
         command += ["--listen", self.address or "127.0.0.1:0", *self._options]
         with self._log_path.open("a") as log:

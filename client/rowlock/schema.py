@@ -68,18 +68,20 @@ class Family:
         for name in ("versions", "min_versions", "time_to_live_ms", "block_bytes"):
             check_int(name, getattr(self, name))
         if not 1 <= self.versions < 1 << 31:
-            raise InvalidArgumentError(f"versions is at least 1 and at most {(1 << 31) - 1}, not {self.versions}")
+            raise InvalidArgumentError(f"versions must be 1 to {(1 << 31) - 1}, not {self.versions}")
         if not 0 <= self.min_versions <= self.versions:
             raise InvalidArgumentError(
-                f"min_versions is 0 to versions, which is {self.versions}, not {self.min_versions}"
+                f"min_versions must be 0 to versions, which is {self.versions}, not {self.min_versions}"
             )
         if not 0 <= self.time_to_live_ms < 1 << 63:
-            raise InvalidArgumentError(f"time_to_live_ms is not negative, 0 for ever; not {self.time_to_live_ms}")
+            raise InvalidArgumentError(
+                f"time_to_live_ms must be 1 to {(1 << 63) - 2}, or 0 for forever, not {self.time_to_live_ms}"
+            )
         if not 4 * 1024 <= self.block_bytes <= 4 * 1024 * 1024:
-            raise InvalidArgumentError(f"block_bytes is 4096 to 4194304, not {self.block_bytes}")
+            raise InvalidArgumentError(f"block_bytes must be 4096 to 4194304, not {self.block_bytes}")
         if self.compression not in list(_COMPRESSIONS):
             raise InvalidArgumentError(
-                f"compression is one of {', '.join(map(repr, _COMPRESSIONS))}, not {self.compression!r}"
+                f"compression must be one of {', '.join(map(repr, _COMPRESSIONS))}, not {self.compression!r}"
             )
 
 
@@ -87,7 +89,7 @@ class Family:
 class Region:
     """A range of rows [start, stop) of a table, and its server (host:port or unix:PATH). Empty bounds are open.
 
-    region_id: unique in the data folder data_folder_id for ever, even if the table is dropped and created again.
+    region_id: unique in the data folder data_folder_id forever, even if the table is dropped and created again.
     """
 
     region_id: int
@@ -127,7 +129,7 @@ class RegionStatistics:
 class TableDescription:
     """A table's settings and, from `Client.describe`, the statistics of its regions.
 
-    table_id: unique for ever, even if a table of the same name is created again. families: settings by name.
+    table_id: unique forever, even if a table of the same name is created again. families: settings by name.
     durability: what an acknowledged write survives, unless the writer requests more; see docs/client.md.
     regions: in row order; empty if not requested.
     """
@@ -192,14 +194,14 @@ def durability_message(durability: str | None) -> types_pb2.Durability:
         return _DURABILITIES[durability]
     except (KeyError, TypeError):
         raise InvalidArgumentError(
-            f"durability is one of {', '.join(map(repr, _DURABILITIES))}, not {durability!r}"
+            f"durability must be one of {', '.join(map(repr, _DURABILITIES))}, not {durability!r}"
         ) from None
 
 
 def family_message(name: Name, family: Family) -> types_pb2.Family:
     """Returns a family as a message. Raises InvalidArgumentError for a malformed name, TypeError unless a Family."""
     if not isinstance(family, Family):
-        raise TypeError(f"a family's settings are a rowlock.Family, not {type(family).__name__}")
+        raise TypeError(f"a family's settings must be a rowlock.Family, not {type(family).__name__}")
     return types_pb2.Family(
         name=encoded_family(name),
         versions=family.versions,

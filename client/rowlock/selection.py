@@ -54,7 +54,7 @@ class CellFilter:
         if self.limit is not None:
             check_number("the limit of cells", self.limit, 1, UINT32_MAX)
         if self.value is not None and not is_pair(self.value):
-            raise TypeError(f"value of a CellFilter is a pair (op, operand), not {self.value!r:.100}")
+            raise TypeError(f"the value of a CellFilter must be a pair (op, operand), not {self.value!r:.100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,13 @@ class Selection:
             message.versions = self.versions
         if self.where is not None:
             if not isinstance(self.where, Filter):
-                raise TypeError(f"where is a filter made from rowlock.column(), not {type(self.where).__name__}")
+                raise TypeError(f"where must be a filter made from rowlock.column(), not {type(self.where).__name__}")
             message.where.CopyFrom(self.where.message)
         if self.keys_only:
             message.cells.keys_only = True
         if self.cells is not None:
             if not isinstance(self.cells, CellFilter):
-                raise TypeError(f"cells is a rowlock.CellFilter, not {type(self.cells).__name__}")
+                raise TypeError(f"cells must be a rowlock.CellFilter, not {type(self.cells).__name__}")
             _write_cell_filter(message.cells, self.cells)
 
     def _write_time(self, message: region_pb2.Get | region_pb2.ScanRequest) -> None:
@@ -98,7 +98,7 @@ class Selection:
         if self.timestamp is not None:
             raise InvalidArgumentError("give a timestamp or a time_range, not both")
         if not is_pair(self.time_range):
-            raise TypeError(f"time_range is a pair (start, stop) of milliseconds, not {self.time_range!r:.100}")
+            raise TypeError(f"time_range must be a pair (start, stop) of milliseconds, not {self.time_range!r:.100}")
         start, stop = self.time_range
         check_timestamp(start)
         check_timestamp(stop)

@@ -38,7 +38,7 @@ def plan_to_cut(
 ) -> ScanPlan:
     """Returns the plan of the scan to cut. Raises InvalidArgumentError as scan_plan does, or for a bad part_bytes."""
     if not isinstance(part_bytes, int) or isinstance(part_bytes, bool) or not 0 < part_bytes < 1 << 63:
-        raise InvalidArgumentError(f"part_bytes is a number of bytes, more than 0; not {part_bytes!r}")
+        raise InvalidArgumentError(f"part_bytes must be a number of bytes, more than 0, not {part_bytes!r}")
     return scan_plan(
         table,
         start=start,

@@ -320,10 +320,10 @@ def test_missing_families_are_reported_before_anything_is_written(
     ):
         _plan(rowlock_server)
     with pytest.raises(
-        InvalidArgumentError, match=r"'create' names the families 'g', but the mapping also names 'f'; .*'true'"
+        InvalidArgumentError, match=r"create names the families 'g', but the mapping also names 'f'; .*to true"
     ):
         _plan(rowlock_server, create="g")
-    with pytest.raises(InvalidArgumentError, match="without a mapping the option 'create' must name the families"):
+    with pytest.raises(InvalidArgumentError, match="without a mapping the option create must name the families"):
         _map_plan(rowlock_server, create="true")
 
 
@@ -332,7 +332,7 @@ def test_a_durability_weaker_than_the_table_s_is_refused_before_anything_is_writ
 ) -> None:
     rowlock_client.create_table("t", ["f"], durability="os")
     for weaker in ("async", "skip"):
-        with pytest.raises(InvalidArgumentError, match=rf"'durability' is {weaker}, .* table 't', os"):
+        with pytest.raises(InvalidArgumentError, match=rf"durability, {weaker}, is less than table 't' guarantees, os"):
             _plan(rowlock_server, durability=weaker)
     for enough in ("os", "fsync"):
         _plan(rowlock_server, durability=enough)

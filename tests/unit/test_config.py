@@ -24,7 +24,7 @@ MILLISECONDS = sorted({name for name in Config.__slots__ if "_ms" in name} - {"s
         *[(name, int(CENTURY.total_seconds()) * 1000) for name in MILLISECONDS],
     ],
 )
-def test_a_setting_has_a_most(name: str, most: int) -> None:
+def test_a_setting_has_a_maximum(name: str, most: int) -> None:
     assert getattr(Config(**{name: most}), name) == most
     with pytest.raises(ValueError, match=f"{name} must be at most {most}, it is {most + 1}"):
         Config(**{name: most + 1})

@@ -3,8 +3,7 @@
 A row, column or value is bytes, or str, which is encoded as UTF-8. A byte that is not UTF-8 is decoded to a lone
 surrogate, U+DC80 to U+DCFF, as in file names (PEP 383), and is encoded back to the same byte. A column is
 `family:qualifier`; the qualifier may be empty and may contain colons. Where a whole family is allowed, its bare name
-means the family. Arguments that the server refuses with any configuration are refused here, with the same messages,
-before a request is sent.
+means the family. Arguments that the server refuses with any configuration are refused here, before a request is sent.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ def encoded_row(row: Name) -> bytes:
     if type(row) is not bytes:
         row = _encoded(row, "a row")
     if not row:
-        raise InvalidArgumentError("the row is empty; a row has at least one byte")
+        raise InvalidArgumentError("the row is empty; a row key has at least one byte")
     if len(row) > ROW_BYTES_MAX:
         raise LimitExceededError(
-            f"the row has {len(row)} bytes, {ROW_BYTES_MAX} are allowed; it starts with {row[:32]!r}",
+            f"the row key has {len(row)} bytes, more than row_bytes_max = {ROW_BYTES_MAX}; it starts with {row[:32]!r}",
             limit="row_bytes_max",
             limit_value=ROW_BYTES_MAX,
             found=len(row),
@@ -60,9 +59,9 @@ def encoded_rows(rows: Iterable[Name]) -> list[bytes]:
 def listed(name: str, what: str, argument: Iterable[T], one: type | UnionType = bytes | str) -> Iterable[T]:
     """Returns the argument `name`. Raises TypeError unless it is iterable, or for a single `one` in place of a list."""
     if isinstance(argument, one):
-        raise TypeError(f"{name} is a list of {what}, not one: [{argument!r:.200}]")
+        raise TypeError(f"{name} must be a list of {what}, not one: [{argument!r:.200}]")
     if not isinstance(argument, Iterable):
-        raise TypeError(f"{name} is a list of {what}, not {type(argument).__name__}")
+        raise TypeError(f"{name} must be a list of {what}, not {type(argument).__name__}")
     return argument
 
 
@@ -88,14 +87,15 @@ def encoded_value(value: Value) -> bytes:
         return bytes(value)
     if isinstance(value, int):
         raise TypeError(
-            f"a value is bytes or str, not {type(value).__name__}: {value!r}. For a counter use increment(); to store "
-            "numbers in a format of your choice use rowlock.Mapping with put_arrow(), or encode them yourself, "
+            f"a value must be bytes or str, not {type(value).__name__}: {value!r}. For a counter use increment(); to "
+            "store numbers in a format of your choice use rowlock.Mapping with put_arrow(), or encode them yourself, "
             "(5).to_bytes(8, 'big', signed=True) for example"
         )
     if value is None:
-        raise TypeError("a value is bytes or str, not None; to remove a column use delete()")
+        raise TypeError("a value must be bytes or str, not None; to remove a column use delete()")
     raise TypeError(
-        f"a value is bytes or str, not {type(value).__name__}; for typed values use rowlock.Mapping and put_arrow()"
+        f"a value must be bytes or str, not {type(value).__name__}; for typed values use rowlock.Mapping and "
+        "put_arrow()"
     )
 
 
@@ -146,7 +146,7 @@ def check_family(family: bytes, argument: bytes, what: str = "a column, 'family:
     if not family:
         reason = "the family is empty"
     elif len(family) > FAMILY_BYTES_MAX:
-        reason = f"the family has {len(family)} bytes, {FAMILY_BYTES_MAX} are allowed"
+        reason = f"the family has {len(family)} bytes, more than {FAMILY_BYTES_MAX}"
     elif family.startswith(b"."):
         reason = "the family starts with '.'"
     elif any(byte < 32 or byte == 127 or byte in b":/\\" for byte in family):
@@ -161,22 +161,24 @@ def check_timestamp(timestamp: int | None) -> None:
     if timestamp is None:
         return
     if not isinstance(timestamp, int) or isinstance(timestamp, bool):
-        raise TypeError(f"a timestamp is an int, milliseconds since the epoch, not {type(timestamp).__name__}")
+        raise TypeError(f"a timestamp must be an int, milliseconds since the epoch, not {type(timestamp).__name__}")
     if not 0 <= timestamp <= TIMESTAMP_MAX:
-        raise InvalidArgumentError(f"a timestamp is 0 to {TIMESTAMP_MAX} milliseconds since the epoch, not {timestamp}")
+        raise InvalidArgumentError(
+            f"a timestamp must be 0 to {TIMESTAMP_MAX} milliseconds since the epoch, not {timestamp}"
+        )
 
 
 def check_number(name: str, number: int, minimum: int, maximum: int) -> None:
     """Raises InvalidArgumentError unless minimum <= number <= maximum, TypeError if it is no int."""
     check_int(name, number)
     if not minimum <= number <= maximum:
-        raise InvalidArgumentError(f"{name} is {minimum} to {maximum}, not {number}")
+        raise InvalidArgumentError(f"{name} must be {minimum} to {maximum}, not {number}")
 
 
 def check_int(name: str, number: int) -> None:
     """Raises TypeError unless it is an int, and no bool."""
     if not isinstance(number, int) or isinstance(number, bool):
-        raise TypeError(f"{name} is an int, not {type(number).__name__}")
+        raise TypeError(f"{name} must be an int, not {type(number).__name__}")
 
 
 def prefix_stop(prefix: bytes) -> bytes:
@@ -192,7 +194,7 @@ def decoder(encoding: str) -> Callable[[bytes], str]:
     except (LookupError, TypeError):
         is_utf_8 = False
     if not is_utf_8:
-        raise InvalidArgumentError(f"the encoding of a table is 'utf-8' or None, not {encoding!r}")
+        raise InvalidArgumentError(f"the encoding of a table must be 'utf-8' or None, not {encoding!r}")
     return _text
 
 
@@ -205,4 +207,4 @@ def _encoded(name: object, what: str) -> bytes:
         return name.encode("utf-8", _NO_TEXT)
     if isinstance(name, bytes | bytearray | memoryview):
         return bytes(name)
-    raise TypeError(f"{what} is bytes or str, not {type(name).__name__}")
+    raise TypeError(f"{what} must be bytes or str, not {type(name).__name__}")

@@ -194,8 +194,7 @@ def _check_years(array: Array) -> None:
     is_valid = valid_of(array)
     is_outside = ((days < _FIRST_DAY) | (days > _LAST_DAY)) & (True if is_valid is None else is_valid)
     if is_outside.any():
-        index = int(np.flatnonzero(is_outside)[0])
-        raise MappingError(f"value {index} lies outside of the years 0001 to 9999 that 'text' can represent")
+        raise MappingError("a value lies outside of the years 0001 to 9999 that 'text' can represent")
 
 
 def _ordered_bits(bits: npt.NDArray[Any]) -> Numbers:
@@ -257,10 +256,7 @@ def millis_codec(arrow: pa.DataType) -> Codec:
             return inner.encode(primitive_array(pa.int64(), values * _MILLIS_PER_DAY, is_valid))
         is_between = (values % 1000 != 0) & (True if is_valid is None else is_valid)
         if is_between.any():
-            index = int(np.flatnonzero(is_between)[0])
-            raise MappingError(
-                f"value {index} has a fraction of a millisecond; leave out 'millis' to store microseconds"
-            )
+            raise MappingError("a value has a fraction of a millisecond; leave out 'millis' to store microseconds")
         return inner.encode(primitive_array(pa.int64(), values // 1000, is_valid))
 
     def decode(array: Array) -> Array:

@@ -36,7 +36,9 @@ def encoded_keys(mapping: Mapping, columns: Sequence[Array]) -> Array:
     rows = joined(*parts) if len(parts) > 1 else parts[0]
     is_empty = lengths_of(rows) == 0
     if is_empty.any():
-        raise MappingError(f"the key is empty in row {int(np.flatnonzero(is_empty)[0])}; a row has at least one byte")
+        raise MappingError(
+            f"the key is empty in row {int(np.flatnonzero(is_empty)[0])}; a row key has at least one byte"
+        )
     return rows
 
 

@@ -176,7 +176,7 @@ _BY_STATUS: dict[grpc.StatusCode, Callable[[str, str], RowlockError]] = {
     ),
     grpc.StatusCode.RESOURCE_EXHAUSTED: _too_large,
     grpc.StatusCode.INVALID_ARGUMENT: lambda address, details: InvalidArgumentError(
-        f"the server at {address} rejected the request as malformed: {details}"
+        f"the server at {address} refused the request as malformed: {details}"
     ),
     grpc.StatusCode.UNIMPLEMENTED: lambda address, details: InvalidArgumentError(
         f"the server at {address} does not speak the protocol rowlock.v1: {details}"

@@ -22,7 +22,7 @@ class BatchLines:
         check_int("the size of a batch", size)
         check_int("max_bytes of a batch", max_bytes)
         if size < 1 or max_bytes < 1:
-            raise InvalidArgumentError(f"a batch's size and max_bytes are at least 1, not {size} and {max_bytes}")
+            raise InvalidArgumentError(f"a batch's size and max_bytes must be at least 1, not {size} and {max_bytes}")
         self._size = size
         self._max_bytes = max_bytes
         self._mutations: dict[bytes, region_pb2.RowMutation] = {}

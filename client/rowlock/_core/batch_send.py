@@ -173,7 +173,7 @@ class RowsRead:
     def absorb(self, rows: Sequence[bytes], answer: region_pb2.PointAnswer) -> None:
         """Records the answer to a request for these rows. Raises ServerError if it has another number of rows."""
         if len(rows) != len(answer.get.rows):
-            raise ServerError(f"the server answered {len(answer.get.rows)} rows of {len(rows)}")
+            raise ServerError(f"the server answered {len(answer.get.rows)} of {len(rows)} rows")
         for row, cells in zip(rows, answer.get.rows, strict=True):
             self._cells[row] = cells.cells
             del self._pending[row]

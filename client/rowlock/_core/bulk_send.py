@@ -52,7 +52,7 @@ def checked_batch_bytes(batch_bytes: int, request_bytes_max: int) -> int:
     """
     check_int("batch_bytes", batch_bytes)
     if batch_bytes < 1:
-        raise InvalidArgumentError(f"batch_bytes is at least 1, not {batch_bytes}")
+        raise InvalidArgumentError(f"batch_bytes must be at least 1, not {batch_bytes}")
     return min(batch_bytes, max(1, request_bytes_max // _ESTIMATES_PER_MESSAGE))
 
 

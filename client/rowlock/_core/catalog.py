@@ -17,7 +17,7 @@ TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 def check_table_name(name: str) -> None:
     """Raises InvalidArgumentError unless the name is a valid table name, TypeError if it is no str."""
     if not isinstance(name, str):
-        raise TypeError(f"a table's name is str, not {type(name).__name__}")
+        raise TypeError(f"a table's name must be str, not {type(name).__name__}")
     if TABLE_NAME.fullmatch(name) is None:
         raise InvalidArgumentError(
             f"{name[:300]!r} is not the name of a table: 1 to 255 letters, digits, '_', '-' and '.' of ASCII, starting "
@@ -40,7 +40,8 @@ def create_request(
     check_table_name(name)
     if isinstance(families, str | bytes) or not isinstance(families, Iterable):
         raise TypeError(
-            f"families is a mapping of names to rowlock.Family, or a list of names, as in ['f'], not {families!r:.100}"
+            f"families must be a mapping of names to rowlock.Family, or a list of names, as in ['f'], "
+            f"not {families!r:.100}"
         )
     # By the encoded name: then an unhashable name raises the error of encoded_family.
     named = families if isinstance(families, Mapping) else {encoded_family(family): Family() for family in families}
@@ -62,7 +63,7 @@ def alter_request(
     check_table_name(name)
     if set_families is not None and not isinstance(set_families, Mapping):
         raise TypeError(
-            "set_families is a mapping of names to all settings of these families, as in {'f': rowlock.Family()}, "
+            "set_families must be a mapping of names to all settings of these families, as in {'f': rowlock.Family()}, "
             f"not {set_families!r:.100}"
         )
     dropped = [encoded_family(family) for family in listed("drop_families", "names", drop_families)]

@@ -30,6 +30,8 @@ Decode = Callable[[bytes], Text]
 ColumnName = TypeVar("ColumnName", bytes, str)
 Data: TypeAlias = Mapping[ColumnName, Value]
 
+_OTHER_VERSION = "do server and client have different versions?"
+
 
 def failure_of(request: Request) -> RowlockError | None:
     """Returns the error of a finished request; None if its answer is valid, or if there is no answer.
@@ -53,7 +55,7 @@ def failure_of(request: Request) -> RowlockError | None:
     else:
         requested, answered, is_single = 1, 0, False
     if requested != answered:
-        return ServerError(f"the server answered {answered} rows of {requested}; is it of another version?")
+        return ServerError(f"the server answered {answered} of {requested} rows; {_OTHER_VERSION}")
     if is_single and answer.mutate.results[0].HasField("error"):
         return error_from(answer.mutate.results[0].error)
     return None
@@ -91,7 +93,7 @@ def puts_of(data: Data[ColumnName], timestamp: int | None) -> list[Put]:
 
 def _check_data(data: Data[ColumnName]) -> None:
     if not isinstance(data, Mapping):
-        raise TypeError(f"the data of a row is a dict of columns and values, not {type(data).__name__}")
+        raise TypeError(f"the data of a row must be a dict of columns and values, not {type(data).__name__}")
     if not data:
         raise InvalidArgumentError("no column is given; a row needs at least one")
 
@@ -207,7 +209,7 @@ def new_value(answer: region_pb2.PointAnswer) -> bytes:
     """Returns the new value of a single increment or append. Raises ServerError if the answer has none."""
     results = answer.mutate.results[0].results
     if len(results) != 1:
-        raise ServerError(f"the server answered {len(results)} new values for one change; is it of another version?")
+        raise ServerError(f"the server answered {len(results)} new values for one change; {_OTHER_VERSION}")
     return results[0].value
 
 
@@ -227,7 +229,7 @@ def results_of(changes: Iterable[types_pb2.Change], answer: region_pb2.PointAnsw
     try:
         return change_results(changes, cells)
     except StopIteration:
-        raise ServerError(f"the server answered only {len(cells)} new values; is it of another version?") from None
+        raise ServerError(f"the server answered only {len(cells)} new values; {_OTHER_VERSION}") from None
 
 
 def mutate_results(request: Request, answer: region_pb2.PointAnswer, decode: Decode[Text]) -> list[int | Text | None]:
@@ -286,7 +288,7 @@ def counter(cells: Sequence[types_pb2.Cell], row: bytes) -> int:
         return counter_value(cell.value)
     except NotACounterError as error:
         raise NotACounterError(
-            f"{cell.family!r}:{cell.qualifier!r} of row {row[:100]!r}: {error}",
+            f"can't read {cell.family + b':' + cell.qualifier!r} of row {row[:100]!r} as a counter: {error}",
             row=row,
             family=cell.family,
             qualifier=cell.qualifier,

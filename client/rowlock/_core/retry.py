@@ -153,7 +153,7 @@ class Attempts:
         if not self._may_repeat(error):
             self._raise(self.final_error(error, was_sent=was_sent), error)
         pause = max(self._policy.pause_s(self.count, random.random()), error.retry_after_ms / 1000)
-        self._put_off(error, now, pause)
+        self._postpone(error, now, pause)
         if now + pause >= self.ends_at:
             self._raise(self.out_of_time(error), error)
         if not self._is_in_doubt:  # A busy server may refuse for an hour; a refused change does not age.
@@ -200,7 +200,7 @@ class Attempts:
         promise = "" if self._kind is Kind.READ else " Nothing was changed."
         return DeadlineError(f"no answer within {self.timeout_s:g} s{cause}.{promise}")
 
-    def _put_off(self, error: RowlockError, now: float, pause: float) -> None:
+    def _postpone(self, error: RowlockError, now: float, pause: float) -> None:
         """Postpones the deadline after an answer of a busy server, until busy_s after the first such answer."""
         self._is_busy = self._busy_s > 0 and is_busy(error)
         if self._is_busy:

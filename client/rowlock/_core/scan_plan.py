@@ -105,7 +105,7 @@ def _parsed_ranges(
 
 def _bounds(pair: tuple[Name | None, Name | None]) -> RowRange:
     if not is_pair(pair):
-        raise TypeError(f"a range is a pair (start, stop), and ranges a list of pairs; not {pair!r}")
+        raise TypeError(f"a range must be a pair (start, stop), and ranges a list of pairs, not {pair!r}")
     return encoded_bound(pair[0]), encoded_bound(pair[1])
 
 

@@ -126,8 +126,8 @@ class ScanProgress:
         if self._region_has_answered and can_resume and not self.plan.template.snapshot_id:
             if self.plan.is_strict:
                 raise LeaseExpiredError(
-                    f"the scan of {self.plan.table!r} lost its read point, and strict=True does not allow to "
-                    f"resume at a new one: {error.message}",
+                    f"the scan of {self.plan.table!r} lost its read point, and strict=True forbids a new "
+                    f"one: {error.message}",
                     table=self.plan.table,
                 ) from error
             self.has_resumed = True
@@ -150,7 +150,7 @@ class ScanProgress:
             has_next = region.start <= start and (not region.stop or start < region.stop)
         if not has_next:
             raise NotServingRegionError(
-                f"no server has the next rows of table {self.plan.table!r} at this moment",
+                f"no server has the next rows of table {self.plan.table!r} at this moment; retry",
                 table=self.plan.table,
             )
 

@@ -3,7 +3,7 @@
 A round tries all addresses in turn; after a pause the next round begins. The search ends:
 
 - when a server answers that speaks our protocol, has recovered, and serves the requested folder, if one is requested;
-- at once when something else than rowlock answers, because waiting can't help;
+- at once when something other than rowlock answers, because waiting can't help;
 - at the deadline. It may be earlier (absent_s) while no server listens than while one is recovering. An unknown host
   name counts as "no server listens": a container's name often appears only when its server starts.
 """
@@ -59,11 +59,11 @@ class Search:
         """Returns whether to use this server. Raises InvalidArgumentError if it speaks another protocol version."""
         if info.protocol != PROTOCOL:
             raise InvalidArgumentError(
-                f"the server at {address} speaks protocol {info.protocol}, and this client {PROTOCOL}; install the "
-                f"version of rowlock that it has, {info.version}"
+                f"the server at {address} speaks protocol {info.protocol}, and this client {PROTOCOL}; install "
+                f"rowlock {info.version}, the server's version"
             )
         if self._folder_id and info.data_folder_id != self._folder_id:
-            self._errors[address] = ServerUnavailableError(f"the server at {address} serves another folder")
+            self._errors[address] = ServerUnavailableError(f"the server at {address} serves another data folder")
             return False
         return True
 

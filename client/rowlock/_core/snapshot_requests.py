@@ -47,7 +47,9 @@ def new_snapshot_id() -> bytes:
 def lease_ms_of(lease_s: float) -> int:
     """Returns a lease in milliseconds. Raises InvalidArgumentError unless lease_s is a positive number of seconds."""
     if isinstance(lease_s, bool) or not isinstance(lease_s, int | float) or not 0 < lease_s < 1e15:
-        raise InvalidArgumentError(f"lease_s is a number of seconds, more than 0 and at most a day; not {lease_s!r}")
+        raise InvalidArgumentError(
+            f"lease_s must be a number of seconds, more than 0 and at most a day, not {lease_s!r}"
+        )
     return max(1, round(lease_s * 1000))
 
 
@@ -71,6 +73,6 @@ def snapshot_id_for(table: str, snapshot: TakenSnapshot | bytes | None) -> bytes
         return snapshot.id
     if not isinstance(snapshot, bytes) or len(snapshot) != SNAPSHOT_ID_BYTES:
         raise InvalidArgumentError(
-            f"snapshot is a result of db.snapshot(), or its id of {SNAPSHOT_ID_BYTES} bytes; not {snapshot!r:.100}"
+            f"snapshot must be a result of db.snapshot(), or its id of {SNAPSHOT_ID_BYTES} bytes, not {snapshot!r:.100}"
         )
     return snapshot

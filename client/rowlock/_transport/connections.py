@@ -192,7 +192,9 @@ class Connections:
         """
         if not self._locating.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise DeadlineError(
-                f"timed out waiting for another lookup of the region of a row of {table!r}", table=table, row=row
+                f"timed out waiting for another call's lookup of a region of table {table!r}; retry",
+                table=table,
+                row=row,
             )
         try:
             yield

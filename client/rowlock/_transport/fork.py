@@ -1,6 +1,6 @@
 """Fork handlers, which let clients survive a fork.
 
-1. grpc reads GRPC_ENABLE_FORK_SUPPORT once, at its first import. Without it some forked children hang for ever. So the
+1. grpc reads GRPC_ENABLE_FORK_SUPPORT once, at its first import. Without it some forked children hang forever. So the
    package's __init__ imports this module first of all. If the program imported grpc earlier, and without the variable,
    a warning says so when a process with an open client forks.
 2. Even with it, a connection in use does not survive a fork (tried: with threads that call all the time, 1 or 2 of 20
@@ -9,7 +9,7 @@
    idle. Without the wait 3 of 160 children hung, with it 0 of 160, on a machine with six times the load that it can
    bear. Threads that fork at the same time share the wait (fork_gate.py). Parent and child open new connections at
    their next call. Calls that were cut off are retried, and scans in other threads resume at a new read point.
-3. The parent's threads don't exist in the child, and its locks may be held for ever. So each registered client drops
+3. The parent's threads don't exist in the child, and its locks may be held forever. So each registered client drops
    them in the child.
 4. grpc's asyncio side does not survive a fork at all: if the parent has one of its channels open, any use of grpc in
    the child hangs or crashes (tried: 6 of 6). Such a fork warns, and in the child every client refuses to connect. A

@@ -118,7 +118,7 @@ class Servers(Connections):
         regions = tuple(region_from(region, address) for region in answer.regions)
         self.regions.store(table, regions)
         if not regions:
-            raise NotServingRegionError(f"no server has the rows of table {table!r} at this moment", table=table)
+            raise NotServingRegionError(f"no server has the rows of table {table!r} at this moment; retry", table=table)
         return regions
 
     # Calls

@@ -188,7 +188,7 @@ class PointStream:
 
     def _read(self, run: _Run, answers: Answers) -> None:
         """The reading thread. It requests one message after the other until the stream ends."""
-        failure: RowlockError = ServerUnavailableError(f"the server at {self.address} ended the conversation")
+        failure: RowlockError = ServerUnavailableError(f"the server at {self.address} ended the stream of requests")
         try:
             for _ in answers:
                 pass

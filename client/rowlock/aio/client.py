@@ -118,8 +118,8 @@ class Client:
         """Creates a table and returns it.
 
         families: {name: rowlock.Family(...)}, or names alone for default settings. durability: what an acknowledged
-        write survives. splits: the first rows of its regions, except of the first region. Raises TableExistsError if
-        the table exists; with if_not_exists it returns the existing table, unchanged.
+        write survives. splits: the first rows of its regions, except of the first region; servers accept none yet.
+        Raises TableExistsError if the table exists; with if_not_exists it returns the existing table, unchanged.
         """
         request = create_request(name, families, durability, splits)
         try:

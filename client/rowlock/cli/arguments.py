@@ -74,10 +74,14 @@ def column(text: str) -> bytes:
 
 def columns(texts: Iterable[str] | None) -> list[bytes] | None:
     """Parses columns and families to read. Returns None, which means all, if there are none."""
-    found = [bytes_of(text) for text in texts or ()]
-    for data in found:
+    found = []
+    for text in texts or ():
+        data = bytes_of(text)
         if not data or data.startswith(b":"):
-            raise ArgumentError("a column has no family: write FAMILY:QUALIFIER, or FAMILY for all of its columns")
+            raise ArgumentError(
+                f"{typed(text)} has no family: write FAMILY:QUALIFIER, or FAMILY for all of its columns"
+            )
+        found.append(data)
     return found or None
 
 

@@ -1,7 +1,7 @@
 """Parses conditions on rows, COLUMN OP VALUE, into filters that the server evaluates.
 
 Any bytes are a valid column name or value. So a longer expression, `a=1 or b=2` for example, would parse as one long
-value and match no rows. Input that looks like one is rejected; escapes make it a name or a value again.
+value and match no rows. Input that looks like one is refused; escapes make it a name or a value again.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def _report(output: Output, error: Exception) -> None:
     elif isinstance(error, RowlockError | ArgumentError | OutputError | OSError):
         output.error(str(error) or type(error).__name__, kind=type(error).__name__)
     elif isinstance(error, ValueError | TypeError):
-        # The client rejected an argument, or pyarrow a file.
+        # The client refused an argument, or pyarrow a file.
         output.error(str(error), kind=type(error).__name__)
     else:
         output.error(f"unexpected {type(error).__name__}: {error}. Please report this bug.", kind=type(error).__name__)

@@ -232,7 +232,7 @@ def _row_range(given: Dict[str, str]) -> RowRange:
     start, stop, prefix = (bytes_option(name, given.get(name, "")) for name in ("start", "stop", "prefix"))
     if prefix:
         if start or stop:
-            raise InvalidArgumentError("the option prefix excludes start and stop: give one or the other")
+            raise InvalidArgumentError("the option prefix excludes the options start and stop: give one or the other")
         return prefix, prefix_stop(prefix)
     if stop and start > stop:
         raise InvalidArgumentError(

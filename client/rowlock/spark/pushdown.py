@@ -5,7 +5,7 @@ used: it applies the filters of one query to all others (docs/decisions/filters_
 
 A condition is pushed only if the server evaluates it exactly as Spark does, nulls included: Spark drops a row for which
 a condition is null, and a comparison in rowlock does not match an absent column. Conditions that might differ are
-rejected: > and >= of floats, because of NaN; numbers as text, which have several spellings; decimals in cells.
+refused: > and >= of floats, because of NaN; numbers as text, which have several spellings; decimals in cells.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def _form_of(schema: pa.Schema, mapping: Mapping | None, nulls_delete: bool) -> 
     names = sorted(schema.names)
     if names != ["columns", "row"] or not _is_map_form(schema):
         raise MappingError(
-            f"the DataFrame has the columns {', '.join(schema.names)}; set the option 'mapping' to map them to cells, "
+            f"the DataFrame has the columns {', '.join(schema.names)}; set the option mapping to map them to cells, "
             f"for example 'id STRING :key, delay INT info:delay'. Without it a DataFrame must be {_MAP_FORM}, with "
             "family:qualifier as the map's keys"
         )
@@ -256,7 +256,7 @@ def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
 def _can_become(found: pa.DataType, column: MappedColumn) -> bool:
     """Returns whether the conversion is exact for every value that fits. A value that does not fit fails with its row.
 
-    Rejects types whose conversion may lose precision, though casts.py accepts their exact values.
+    Refuses types whose conversion may lose precision, though casts.py accepts their exact values.
     """
     wanted = column.codec.arrow
     if found == wanted:

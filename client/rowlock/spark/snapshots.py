@@ -5,7 +5,7 @@
    the read point of the first planning.
 3. Each task's scan names the snapshot, which renews it; it does not end while a scan is open. It ends after an hour
    without use.
-4. A server that restarted after step 1 rejects the id: it can't know whether a scan has read at that read point.
+4. A server that restarted after step 1 refuses the id: it can't know whether a scan has read at that read point.
 
 With snapshot=latest each query has its own snapshot, with a lease of minutes, see latest.py. A snapshot of
 rowlock.spark.snapshot is renewed, and never created here.

@@ -59,7 +59,7 @@ class RowlockSource(DefaultSource):
 
     @property
     def _is_check(self) -> bool:
-        """Whether check() created this source. Besides other options the option is unknown, and rejected."""
+        """Whether check() created this source. Besides other options the option is unknown, and refused."""
         return self.options.keys() == {OPTION}
 
     @property

@@ -190,7 +190,7 @@ class _Parser:
         try:
             return _value(token, column)
         except (ValueError, ArithmeticError) as error:
-            reason = f": {error}" if str(error) else ""
+            reason = f": {error}" if str(error) else "; write a literal of that type, or use .where() on the DataFrame"
             raise InvalidArgumentError(
                 f"the option filter compares {column.name!r}, which is {column.type.simpleString().upper()}, with "
                 f"{token.text}{reason}"

@@ -1,4 +1,4 @@
-"""Rejects streams: rowlock has neither a streaming source nor a sink."""
+"""Refuses streams: rowlock has neither a streaming source nor a sink."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def write_options(given: Dict[str, str]) -> WriteOptions:
     unknown = sorted(options.keys() - {*WRITE_OPTIONS, *READ_OPTIONS, PATH})
     if unknown:
         raise InvalidArgumentError(
-            f"unknown option {', '.join(map(repr, unknown))}; the write options are {', '.join(WRITE_OPTIONS)}"
+            f"rowlock has no option {', '.join(map(repr, unknown))}; the write options are {', '.join(WRITE_OPTIONS)}"
         )
     creates, families = _families(options.get("create", "false"))
     mapping = options.get("mapping")
@@ -95,7 +95,7 @@ def _word(options: Dict[str, str], name: str, known: tuple[str, ...]) -> str:
     """Returns the option's value, by default the first of the known ones."""
     word = options.get(name, known[0]).lower()
     if word not in known:
-        raise InvalidArgumentError(f"the option {name!r} must be {' or '.join(known)}, not {options[name]!r}")
+        raise InvalidArgumentError(f"the option {name} must be {' or '.join(known)}, not {options[name]!r}")
     return word
 
 
@@ -105,12 +105,12 @@ def _families(create: str) -> tuple[bool, Dict[str, Family]]:
     try:
         found = [family(text) for text in create.split()]
     except ArgumentError as error:
-        raise InvalidArgumentError(f"the option 'create': {error}") from error
+        raise InvalidArgumentError(f"the option create can't be parsed: {error}") from error
     families = {name: Family(**settings) for name, settings in found}
     if not families or len(families) != len(found):
         raise InvalidArgumentError(
-            "the option 'create' must be true, false, or families separated by spaces, each once, as in "
-            f"'info stats,versions=3,time-to-live=7d'; not {create!r}"
+            "the option create must be true, false, or families separated by spaces, each once, as in "
+            f"'info stats,versions=3,time-to-live=7d', not {create!r}"
         )
     return True, families
 
@@ -120,13 +120,11 @@ def _durability(word: str) -> Durability:
         if word.lower() == known:
             found: Durability = known
             return found
-    raise InvalidArgumentError(
-        f"the option 'durability' must be one of {', '.join(get_args(Durability))}, not {word!r}"
-    )
+    raise InvalidArgumentError(f"the option durability must be one of {', '.join(get_args(Durability))}, not {word!r}")
 
 
 def _batch_bytes(options: Dict[str, str]) -> int:
     found = byte_count(options, "batch_bytes") or BATCH_BYTES_DEFAULT
     if found > BATCH_BYTES_MAX:
-        raise InvalidArgumentError(f"the option 'batch_bytes' must be at most {BATCH_BYTES_MAX}, not {found}")
+        raise InvalidArgumentError(f"the option batch_bytes must be at most {BATCH_BYTES_MAX}, not {found}")
     return found

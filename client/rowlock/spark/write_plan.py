@@ -94,13 +94,13 @@ def _check_created(options: WriteOptions, form: RowForm) -> None:
     named = frozenset(name.encode() for name in options.families)
     if not named and not form.families:
         raise InvalidArgumentError(
-            "without a mapping the option 'create' must name the families: .option('create', 'info stats,versions=3')"
+            "without a mapping the option create must name the families: .option('create', 'info stats,versions=3')"
         )
     missing = form.families - named
     if named and missing:
         raise InvalidArgumentError(
-            f"the option 'create' names the families {_names(named)}, but the mapping also names {_names(missing)}; "
-            "name them all, or set 'true' to create the mapping's families"
+            f"the option create names the families {_names(named)}, but the mapping also names {_names(missing)}; "
+            "name them all, or set it to true to create the mapping's families"
         )
 
 
@@ -119,14 +119,14 @@ def _table(client: Client, options: WriteOptions, form: RowForm) -> TableDescrip
 
 
 def _check_durability(table: TableDescription, options: WriteOptions) -> None:
-    """Raises InvalidArgumentError for a durability that the server would reject in each batch."""
+    """Raises InvalidArgumentError for a durability that the server would refuse in each batch."""
     strongest_first = get_args(Durability)
     if options.durability is not None and strongest_first.index(options.durability) > strongest_first.index(
         table.durability
     ):
         raise InvalidArgumentError(
-            f"the option 'durability' is {options.durability}, which is weaker than that of table {options.table!r}, "
-            f"{table.durability}; a job may request a stronger one only: alter the table instead"
+            f"the option durability, {options.durability}, is less than table {options.table!r} guarantees, "
+            f"{table.durability}; a job may request more, not less: alter the table instead"
         )
 
 

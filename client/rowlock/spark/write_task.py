@@ -98,7 +98,11 @@ class _Rows:
         keys = cast(list[bytes], self._plan.form.keys(batch).to_pylist())  # never null
         for index, key in enumerate(keys):
             if key in self._seen:
-                raise MappingError(f"row {self.count + index} has the same key {key!r} as an earlier row", row=key)
+                raise MappingError(
+                    f"row {self.count + index} has the same key {key!r} as an earlier row; drop duplicates first, or "
+                    "set the option duplicates to last",
+                    row=key,
+                )
             self._seen.add(key)
 
 

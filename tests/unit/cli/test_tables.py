@@ -41,7 +41,7 @@ def test_create_makes_the_families_with_their_settings(console: Console) -> None
     ("families", "message"),
     [
         (["stats", "info", "info,versions=2"], "family 'info' is given twice"),
-        (["info,versions=0"], "at least 1"),
+        (["info,versions=0"], "versions must be 1 to"),
         (["info,min-versions=2"], "min_versions"),
         ([], "Missing argument"),
     ],

@@ -94,7 +94,7 @@ def test_another_folders_server_is_not_used() -> None:
     assert search.answered("a:1", info(folder_id="ours"))
     for other in ("theirs", ""):
         assert not search.answered("a:1", info(folder_id=other))
-        with pytest.raises(ServerUnavailableError, match="serves another folder"):
+        with pytest.raises(ServerUnavailableError, match="serves another data folder"):
             search.pause_s(0.0, 0.5)
 
 

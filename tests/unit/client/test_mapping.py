@@ -299,12 +299,12 @@ def test_casts_that_only_round_to_the_nearest_float_or_change_nothing_are_made()
         (
             "d DATE :key, v STRING f:v",
             {"d": pa.array([0, 2_932_897], pa.int32()).cast(pa.date32()), "v": ["x", "x"]},
-            "value 1 lies outside of the years 0001 to 9999",
+            "a value lies outside of the years 0001 to 9999",
         ),
         (
             "k STRING :key, v TIMESTAMP f:v text",
             {"k": ["a"], "v": pa.array([253_402_300_800_000_000], pa.timestamp("us"))},
-            "value 0 lies outside of the years 0001 to 9999",
+            "a value lies outside of the years 0001 to 9999",
         ),
     ],
 )
@@ -440,13 +440,13 @@ def test_cells_that_do_not_fit_the_mapping_are_reported(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "can't be read at ''"),
+        ("", "can't be parsed at ''"),
         ("id STRING", "a column is 'name TYPE target'"),
-        ("id STRING :key,", "can't be read"),
-        ("id STRING :key v INT f:v", "can't be read"),
-        ("id STRING :key; color=red", "can't be read at '; color=red'"),
+        ("id STRING :key,", "can't be parsed"),
+        ("id STRING :key v INT f:v", "can't be parsed"),
+        ("id STRING :key; color=red", "can't be parsed at '; color=red'"),
         ("v INT f:v", "has no key"),
-        ("id STRING :key; separator=ab", "the separator 'ab'; it is one character"),
+        ("id STRING :key; separator=ab", "the separator 'ab'; it must be one character"),
         ("id BLOB :key", "unknown type"),
         ("id TIMESTAMP_NTZ :key", "unknown type TIMESTAMP_NTZ"),
         ("id INT(5) :key", "unknown type"),

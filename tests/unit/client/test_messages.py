@@ -24,13 +24,13 @@ UNSPECIFIED = types_pb2.DURABILITY_UNSPECIFIED
 
 @pytest.mark.parametrize("data", [[("f:a", b"1")], None, b"f:a"])
 def test_data_that_is_no_dict_is_refused(data: object) -> None:
-    with pytest.raises(TypeError, match="the data of a row is a dict of columns and values, not"):
+    with pytest.raises(TypeError, match="the data of a row must be a dict of columns and values, not"):
         point.put("t", b"r", cast(Any, data), None, UNSPECIFIED)  # Any: the mistake
 
 
 @pytest.mark.parametrize("row", [b"r", "r"])
 def test_one_row_is_no_list_of_rows(row: bytes | str) -> None:
-    with pytest.raises(TypeError, match=r"rows is a list of rows, not one: \["):
+    with pytest.raises(TypeError, match=r"rows must be a list of rows, not one: \["):
         encoded_rows(cast(Any, row))  # Any: the mistake
 
 

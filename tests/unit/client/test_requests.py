@@ -109,8 +109,8 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("list of columns is empty", lambda db, t: t.delete("r", [])),
     ("list of columns is empty", lambda db, t: t.check_and_delete("r", "f:q", "1", [])),
     ("list of columns is empty", lambda db, t: t.row("r", [])),
-    ("exact version names a column", lambda db, t: t.delete("r", exact=True)),
-    ("exact version names a column", lambda db, t: t.delete("r", ["f"], exact=True)),
+    ("exact version must name a column", lambda db, t: t.delete("r", exact=True)),
+    ("exact version must name a column", lambda db, t: t.delete("r", ["f"], exact=True)),
     ("no change", lambda db, t: t.mutate_row("r", [])),
     ("no change", lambda db, t: t.check_and_mutate("r", [rowlock.Check("f:q", "1")], [])),
     ("no check", lambda db, t: t.check_and_mutate("r", [], [rowlock.Put("f:q", "1")])),
@@ -124,15 +124,15 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("comes before its start", lambda db, t: t.scan("b", "a")),
     ("one of the three", lambda db, t: t.scan("b", prefix="a")),
     ("list of ranges is empty", lambda db, t: t.scan(ranges=[])),
-    ("versions is 1 to 2147483647", lambda db, t: t.scan(versions=1 << 40)),
-    ("the limit of rows is 0 to", lambda db, t: t.scan(limit=-1)),
-    ("the limit of rows is 0 to 18446744073709551615", lambda db, t: t.scan(limit=1 << 64)),
-    ("batch_bytes is 0 to", lambda db, t: t.scan(batch_bytes=-1)),
-    ("batch_bytes is 0 to 4294967295", lambda db, t: t.scan(batch_bytes=1 << 32)),
-    ("the offset of cells is 0 to", lambda db, t: rowlock.CellFilter(offset=-1)),
-    ("the offset of cells is 0 to 4294967295", lambda db, t: rowlock.CellFilter(offset=1 << 32)),
-    ("the limit of cells is 1 to", lambda db, t: rowlock.CellFilter(limit=0)),
-    ("the limit of cells is 1 to 4294967295", lambda db, t: rowlock.CellFilter(limit=1 << 32)),
+    ("versions must be 1 to 2147483647", lambda db, t: t.scan(versions=1 << 40)),
+    ("the limit of rows must be 0 to", lambda db, t: t.scan(limit=-1)),
+    ("the limit of rows must be 0 to 18446744073709551615", lambda db, t: t.scan(limit=1 << 64)),
+    ("batch_bytes must be 0 to", lambda db, t: t.scan(batch_bytes=-1)),
+    ("batch_bytes must be 0 to 4294967295", lambda db, t: t.scan(batch_bytes=1 << 32)),
+    ("the offset of cells must be 0 to", lambda db, t: rowlock.CellFilter(offset=-1)),
+    ("the offset of cells must be 0 to 4294967295", lambda db, t: rowlock.CellFilter(offset=1 << 32)),
+    ("the limit of cells must be 1 to", lambda db, t: rowlock.CellFilter(limit=0)),
+    ("the limit of cells must be 1 to 4294967295", lambda db, t: rowlock.CellFilter(limit=1 << 32)),
     ("size and max_bytes", lambda db, t: t.batch(size=0)),
     ("durability", lambda db, t: t.with_options(durability="paper")),  # type: ignore[arg-type]
     ("timeout", lambda db, t: t.with_options(timeout=0)),
@@ -145,7 +145,7 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("b'a:b' is not the name of a family", lambda db, t: db.alter_table("t", drop_families=["a:b"])),
     ("can't read a column as", lambda db, t: rowlock.column("f:q", [int])),  # type: ignore[arg-type]
     ("the encoding of a table", lambda db, t: db.table("t", encoding=5)),  # type: ignore[call-overload]
-    ("versions is at least 1 and at most 2147483647, not 0", lambda db, t: rowlock.Family(versions=0)),
+    ("versions must be 1 to 2147483647, not 0", lambda db, t: rowlock.Family(versions=0)),
     ("min_versions", lambda db, t: rowlock.Family(min_versions=2)),
     ("time_to_live_ms", lambda db, t: rowlock.Family(time_to_live_ms=-1)),
     ("block_bytes", lambda db, t: rowlock.Family(block_bytes=1)),
@@ -178,54 +178,54 @@ WRONG_TYPES: list[tuple[str, BadCall]] = [
     ("a list of columns, not one", lambda db, t: t.delete("r", "f:q")),
     ("a list of columns, not one", lambda db, t: t.check_and_delete("r", "f:q", "1", "ab")),
     ("a list of columns, not one", lambda db, t: t.check_and_delete("r", "f:q", "1", b"f:q")),  # type: ignore[arg-type]
-    ("amount of an increment is an int", lambda db, t: t.increment("r", "f:q", 1.5)),  # type: ignore[arg-type]
-    ("a change is a rowlock.Put", lambda db, t: t.mutate_row("r", [("f:q", "1")])),  # type: ignore[list-item]
-    ("a check is", lambda db, t: t.check_and_mutate("r", ["f:q"], [])),  # type: ignore[list-item]
-    ("versions is an int", lambda db, t: t.scan(versions="1")),  # type: ignore[arg-type]
-    ("versions is an int", lambda db, t: t.cells("r", "f:q", True)),
-    ("the limit of rows is an int", lambda db, t: t.scan(limit=1.5)),  # type: ignore[arg-type]
-    ("batch_bytes is an int", lambda db, t: t.scan(batch_bytes="1")),  # type: ignore[arg-type]
-    ("the offset of cells is an int", lambda db, t: rowlock.CellFilter(offset="1")),  # type: ignore[arg-type]
-    ("the limit of cells is an int", lambda db, t: rowlock.CellFilter(limit="1")),  # type: ignore[arg-type]
-    ("a range is a pair", lambda db, t: t.scan(ranges=["ab"])),  # type: ignore[list-item]
-    ("a range is a pair", lambda db, t: t.scan(ranges=[5])),  # type: ignore[list-item]
-    ("a range is a pair", lambda db, t: t.scan(ranges=("a", "b"))),  # type: ignore[arg-type]
-    ("a range is a pair", lambda db, t: t.scan(ranges=[("a", "b", "c")])),  # type: ignore[list-item]
-    ("data of a row is a dict", lambda db, t: t.check_and_put("r", "f:q", "1", None)),  # type: ignore[arg-type]
-    ("where is a filter", lambda db, t: t.scan(where="f:q = 1")),  # type: ignore[arg-type]
-    ("a table's name is str", lambda db, t: db.table(b"t")),  # type: ignore[call-overload]
-    ("families is", lambda db, t: db.create_table("t", "f")),
+    ("amount of an increment must be an int", lambda db, t: t.increment("r", "f:q", 1.5)),  # type: ignore[arg-type]
+    ("a change must be a rowlock.Put", lambda db, t: t.mutate_row("r", [("f:q", "1")])),  # type: ignore[list-item]
+    ("a check must be", lambda db, t: t.check_and_mutate("r", ["f:q"], [])),  # type: ignore[list-item]
+    ("versions must be an int", lambda db, t: t.scan(versions="1")),  # type: ignore[arg-type]
+    ("versions must be an int", lambda db, t: t.cells("r", "f:q", True)),
+    ("the limit of rows must be an int", lambda db, t: t.scan(limit=1.5)),  # type: ignore[arg-type]
+    ("batch_bytes must be an int", lambda db, t: t.scan(batch_bytes="1")),  # type: ignore[arg-type]
+    ("the offset of cells must be an int", lambda db, t: rowlock.CellFilter(offset="1")),  # type: ignore[arg-type]
+    ("the limit of cells must be an int", lambda db, t: rowlock.CellFilter(limit="1")),  # type: ignore[arg-type]
+    ("a range must be a pair", lambda db, t: t.scan(ranges=["ab"])),  # type: ignore[list-item]
+    ("a range must be a pair", lambda db, t: t.scan(ranges=[5])),  # type: ignore[list-item]
+    ("a range must be a pair", lambda db, t: t.scan(ranges=("a", "b"))),  # type: ignore[arg-type]
+    ("a range must be a pair", lambda db, t: t.scan(ranges=[("a", "b", "c")])),  # type: ignore[list-item]
+    ("data of a row must be a dict", lambda db, t: t.check_and_put("r", "f:q", "1", None)),  # type: ignore[arg-type]
+    ("where must be a filter", lambda db, t: t.scan(where="f:q = 1")),  # type: ignore[arg-type]
+    ("a table's name must be str", lambda db, t: db.table(b"t")),  # type: ignore[call-overload]
+    ("families must be", lambda db, t: db.create_table("t", "f")),
     ("rowlock.Family", lambda db, t: db.create_table("t", {"f": 1})),
     ("number of seconds", lambda db, t: t.with_options(timeout="5")),  # type: ignore[arg-type]
     ("Arrow tables or batches", lambda db, t: t.put_arrow(5)),  # type: ignore[arg-type]
-    ("changes is a list of changes, not one: .Put", lambda db, t: t.mutate_row("r", rowlock.Put("f:q", "1"))),  # type: ignore[arg-type]
-    ("changes is a list of changes, not NoneType", lambda db, t: t.mutate_row("r", None)),  # type: ignore[arg-type]
-    ("changes is a list of changes, not one", lambda db, t: t.batch().mutate_row("r", rowlock.Delete())),  # type: ignore[arg-type]
+    ("changes must be a list of changes, not one: .Put", lambda db, t: t.mutate_row("r", rowlock.Put("f:q", "1"))),  # type: ignore[arg-type]
+    ("changes must be a list of changes, not NoneType", lambda db, t: t.mutate_row("r", None)),  # type: ignore[arg-type]
+    ("changes must be a list of changes, not one", lambda db, t: t.batch().mutate_row("r", rowlock.Delete())),  # type: ignore[arg-type]
     ("a list of changes, not one", lambda db, t: t.check_and_mutate("r", [CHECK], rowlock.Put("f:q", "1"))),  # type: ignore[arg-type]
-    ("otherwise is a list of", lambda db, t: t.check_and_mutate("r", [CHECK], [], rowlock.Delete())),  # type: ignore[arg-type]
-    ("checks is a list of checks", lambda db, t: t.check_and_mutate("r", None, [])),  # type: ignore[arg-type]
-    ("a column is bytes or str", lambda db, t: t.mutate_row("r", [rowlock.Put({"f:q": "1"}, "1")])),  # type: ignore[arg-type]
-    ("a column is bytes or str", lambda db, t: t.mutate_row("r", [rowlock.Delete({"f:q": "1"})])),  # type: ignore[arg-type]
-    ("a column is bytes or str", lambda db, t: t.row("r", [["f:q"]])),  # type: ignore[list-item]
-    ("columns is a list of columns, not int", lambda db, t: t.row("r", 5)),  # type: ignore[call-overload]
-    ("columns is a list of columns, not int", lambda db, t: t.delete("r", 5)),  # type: ignore[arg-type]
-    ("rows is a list of rows, not int", lambda db, t: t.rows(5)),  # type: ignore[arg-type]
-    ("ranges is a list of pairs", lambda db, t: t.scan(ranges=5)),  # type: ignore[arg-type]
-    ("cells is a rowlock.CellFilter, not str", lambda db, t: t.scan(cells="x")),  # type: ignore[arg-type]
-    ("value of a CellFilter is a pair", lambda db, t: rowlock.CellFilter(value="=5")),  # type: ignore[arg-type]
-    ("time_range is a pair", lambda db, t: t.row("r", time_range=5)),  # type: ignore[call-overload]
-    ("time_range is a pair", lambda db, t: t.scan(time_range=(1,))),  # type: ignore[arg-type]
-    ("a mapping is a rowlock.Mapping or its text", lambda db, t: t.put_arrow(pa.table({}), 5)),  # type: ignore[arg-type]
-    ("a mapping is a rowlock.Mapping or its text", lambda db, t: t.scan().to_arrow({"f:q": "INT"})),  # type: ignore[arg-type]
-    ("batch_bytes is an int", lambda db, t: t.put_arrow(pa.table({}), batch_bytes="1")),  # type: ignore[arg-type]
-    ("the size of a batch is an int", lambda db, t: t.batch(size="5")),  # type: ignore[arg-type]
+    ("otherwise must be a list of", lambda db, t: t.check_and_mutate("r", [CHECK], [], rowlock.Delete())),  # type: ignore[arg-type]
+    ("checks must be a list of checks", lambda db, t: t.check_and_mutate("r", None, [])),  # type: ignore[arg-type]
+    ("a column must be bytes or str", lambda db, t: t.mutate_row("r", [rowlock.Put({"f:q": "1"}, "1")])),  # type: ignore[arg-type]
+    ("a column must be bytes or str", lambda db, t: t.mutate_row("r", [rowlock.Delete({"f:q": "1"})])),  # type: ignore[arg-type]
+    ("a column must be bytes or str", lambda db, t: t.row("r", [["f:q"]])),  # type: ignore[list-item]
+    ("columns must be a list of columns, not int", lambda db, t: t.row("r", 5)),  # type: ignore[call-overload]
+    ("columns must be a list of columns, not int", lambda db, t: t.delete("r", 5)),  # type: ignore[arg-type]
+    ("rows must be a list of rows, not int", lambda db, t: t.rows(5)),  # type: ignore[arg-type]
+    ("ranges must be a list of pairs", lambda db, t: t.scan(ranges=5)),  # type: ignore[arg-type]
+    ("cells must be a rowlock.CellFilter, not str", lambda db, t: t.scan(cells="x")),  # type: ignore[arg-type]
+    ("value of a CellFilter must be a pair", lambda db, t: rowlock.CellFilter(value="=5")),  # type: ignore[arg-type]
+    ("time_range must be a pair", lambda db, t: t.row("r", time_range=5)),  # type: ignore[call-overload]
+    ("time_range must be a pair", lambda db, t: t.scan(time_range=(1,))),  # type: ignore[arg-type]
+    ("a mapping must be a rowlock.Mapping or its text", lambda db, t: t.put_arrow(pa.table({}), 5)),  # type: ignore[arg-type]
+    ("a mapping must be a rowlock.Mapping or its text", lambda db, t: t.scan().to_arrow({"f:q": "INT"})),  # type: ignore[arg-type]
+    ("batch_bytes must be an int", lambda db, t: t.put_arrow(pa.table({}), batch_bytes="1")),  # type: ignore[arg-type]
+    ("the size of a batch must be an int", lambda db, t: t.batch(size="5")),  # type: ignore[arg-type]
     ("as in {'f': rowlock.Family..}, not .'g'.", lambda db, t: db.alter_table("t", set_families=["g"])),  # type: ignore[arg-type]
-    ("the name of a family is bytes or str", lambda db, t: db.alter_table("t", drop_families=[5])),  # type: ignore[list-item]
-    ("drop_families is a list of names", lambda db, t: db.alter_table("t", drop_families="f")),
-    ("families is", lambda db, t: db.create_table("t", 5)),  # type: ignore[arg-type]
-    ("the name of a family is bytes or str", lambda db, t: db.create_table("t", [["f"]])),  # type: ignore[list-item]
-    ("splits is a list of rows, not one", lambda db, t: db.create_table("t", ["f"], splits="mt")),
-    ("versions is an int", lambda db, t: rowlock.Family(versions="3")),  # type: ignore[arg-type]
+    ("the name of a family must be bytes or str", lambda db, t: db.alter_table("t", drop_families=[5])),  # type: ignore[list-item]
+    ("drop_families must be a list of names", lambda db, t: db.alter_table("t", drop_families="f")),
+    ("families must be", lambda db, t: db.create_table("t", 5)),  # type: ignore[arg-type]
+    ("the name of a family must be bytes or str", lambda db, t: db.create_table("t", [["f"]])),  # type: ignore[list-item]
+    ("splits must be a list of rows, not one", lambda db, t: db.create_table("t", ["f"], splits="mt")),
+    ("versions must be an int", lambda db, t: rowlock.Family(versions="3")),  # type: ignore[arg-type]
 ]
 
 

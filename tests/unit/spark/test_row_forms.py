@@ -212,5 +212,5 @@ def test_a_mapping_without_cells_is_refused() -> None:
     ],
 )
 def test_without_a_mapping_only_a_key_and_a_map_are_accepted(schema: pa.Schema) -> None:
-    with pytest.raises(MappingError, match=r"option 'mapping'.*row BINARY, columns MAP<STRING, BINARY>"):
+    with pytest.raises(MappingError, match=r"option mapping.*row BINARY, columns MAP<STRING, BINARY>"):
         form_of(schema, None, nulls_delete=False)

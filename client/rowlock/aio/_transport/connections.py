@@ -183,7 +183,7 @@ class Connections:
         while (ongoing := self._lookups.get(table)) is not None:
             _, pending = await asyncio.wait([ongoing], timeout=max(0.0, deadline - time.monotonic()))
             if pending:
-                message = f"timed out waiting for another lookup of the region of a row of {table!r}"
+                message = f"timed out waiting for another call's lookup of a region of table {table!r}; retry"
                 raise DeadlineError(message, table=table, row=row)
         done = self._lookups[table] = asyncio.get_running_loop().create_future()
         try:

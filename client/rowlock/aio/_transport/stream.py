@@ -118,7 +118,7 @@ class PointStream:
 
     async def _read(self, run: _Run) -> None:
         """The reading task. It runs until the stream ends."""
-        failure: RowlockError = ServerUnavailableError(f"the server at {self.address} ended the conversation")
+        failure: RowlockError = ServerUnavailableError(f"the server at {self.address} ended the stream of requests")
         try:
             while isinstance(message := await run.stream.read(), region_pb2.PointAnswers):
                 self._conversation.answered(message.answers)
