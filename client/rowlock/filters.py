@@ -114,8 +114,8 @@ class ColumnExpression:
 
     def is_in(self, values: Iterable[Operand]) -> Filter:
         """Matches rows whose column holds one of the values, compared as encoded bytes."""
-        if isinstance(values, bytes | str):
-            raise TypeError("is_in takes a list of values, not one value")
+        if isinstance(values, bytes | str) or not isinstance(values, Iterable):
+            raise TypeError(f"is_in takes a list of values, not one value: {values!r}")
         message = types_pb2.ColumnIn(
             family=self._family, qualifier=self._qualifier, operands=[self._encode(value) for value in values]
         )
@@ -253,10 +253,18 @@ def _float(form: str) -> Callable[[Operand], bytes]:
     def encode(operand: Operand) -> bytes:
         try:
             return struct.pack(form, _number(operand))
-        except OverflowError:
-            raise InvalidArgumentError(f"{operand!r} is too large for this column's type") from None
+        except (OverflowError, struct.error):
+            raise InvalidArgumentError(f"{_shown(operand)} is too large for this column's type") from None
 
     return encode
+
+
+def _shown(operand: Operand) -> str:
+    """Formats the operand for a message; Python refuses to format very long integers."""
+    try:
+        return repr(operand)
+    except ValueError:
+        return "the operand"
 
 
 def _number(operand: Operand) -> float:

@@ -73,7 +73,7 @@ class Family:
             raise InvalidArgumentError(
                 f"min_versions must be 0 to versions, which is {self.versions}, not {self.min_versions}"
             )
-        if not 0 <= self.time_to_live_ms < 1 << 63:
+        if not 0 <= self.time_to_live_ms < (1 << 63) - 1:
             raise InvalidArgumentError(
                 f"time_to_live_ms must be 1 to {(1 << 63) - 2}, or 0 for forever, not {self.time_to_live_ms}"
             )

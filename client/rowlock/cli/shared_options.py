@@ -9,6 +9,9 @@ import typer
 
 from rowlock._codec.escapes import typed
 
+# As the client's: threads can't wait longer than about 292 years.
+SECONDS_MAX = 1e9
+
 
 def integer(text: str | int) -> int:
     """Parses an integer. typer also passes defaults, which are numbers already."""
@@ -31,11 +34,14 @@ def integer_from(minimum: int) -> Callable[[str | int], int]:
 
 
 def seconds(text: str | float) -> float:
-    """Parses a number of seconds."""
+    """Parses a number of seconds that may be waited."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         raise typer.BadParameter(f"{typed(str(text))} is not a number of seconds") from None
+    if not 0 < number <= SECONDS_MAX:
+        raise typer.BadParameter(f"{typed(str(text))} is not more than 0 and at most {SECONDS_MAX:g} seconds")
+    return number
 
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", show_default=False)]

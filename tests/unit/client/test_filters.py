@@ -84,6 +84,8 @@ def test_operands_that_do_not_fit_are_refused() -> None:
         rowlock.column("f:q", "date")
     with pytest.raises(TypeError, match="a list of values"):
         rowlock.column("f:q").is_in("abc")
+    with pytest.raises(TypeError, match="is_in takes a list of values, not one value: 5"):
+        rowlock.column("f:q", int).is_in(5)  # type: ignore[arg-type]
 
 
 def test_a_filter_has_no_truth_value() -> None:

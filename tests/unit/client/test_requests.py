@@ -148,6 +148,10 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("versions must be 1 to 2147483647, not 0", lambda db, t: rowlock.Family(versions=0)),
     ("min_versions", lambda db, t: rowlock.Family(min_versions=2)),
     ("time_to_live_ms", lambda db, t: rowlock.Family(time_to_live_ms=-1)),
+    ("time_to_live_ms", lambda db, t: rowlock.Family(time_to_live_ms=(1 << 63) - 1)),
+    ("too large for this column", lambda db, t: rowlock.column("f:q", float) > 10**400),
+    ("the operand is too large for this column", lambda db, t: rowlock.column("f:q", float) > 10**5000),
+    ("too large for this column", lambda db, t: rowlock.column("f:q", "float") < 10**400),
     ("block_bytes", lambda db, t: rowlock.Family(block_bytes=1)),
     ("compression", lambda db, t: rowlock.Family(compression="rar")),  # type: ignore[arg-type]
     ("no alteration is given", lambda db, t: db.alter_table("t")),
