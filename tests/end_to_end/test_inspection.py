@@ -349,7 +349,7 @@ def test_without_any_catalog_regions_are_found_without_names(left: Left, tmp_pat
         flip(path, 40)
     exit_code, report, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
-    assert "a catalog that names the regions expected" in report
+    assert "expected a catalog that names the regions" in report
     assert salvaged(tmp_path / "out", "region~1") == unnamed(left.cells["old"])
     assert salvaged(tmp_path / "out", "region~2") == unnamed(left.cells["young"])
 
