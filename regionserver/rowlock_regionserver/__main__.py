@@ -81,7 +81,11 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
         signals.attach(server)
         server.start()
     except (RegionServerError, ListenError, ValueError, OSError) as error:
-        advice = "; let this user read and write it" if isinstance(error, PermissionError) else ""
+        advice = ""
+        if isinstance(error, PermissionError):
+            advice = "; let this user read and write it"
+        elif isinstance(error, NotADirectoryError):
+            advice = "; a file is in the place of a folder: restore the folder, or name another with --data"
         _say_error(f"can't start: {error}{advice}")
         return EXIT_FOLDER_IN_USE if options.embedded and isinstance(error, FolderInUseError) else EXIT_CANT_START
     process.freeze_objects()

@@ -211,7 +211,7 @@ class CorruptionError(RegionServerError):
         expected: str,
         found: str,
         *,
-        what_to_do: str = "stop the server and run 'rowlock-server verify' on its folder",
+        what_to_do: str = "run 'rowlock-server verify' on the data folder, with the server stopped",
     ) -> None:
         super().__init__(
             f"{path} is damaged at byte {offset}: expected {expected}, found {found}. "

@@ -156,6 +156,13 @@ def test_salvage_of_a_whole_folder_gives_every_cell(left: Left, tmp_path: Path) 
     assert report.endswith("nothing is damaged\n")
 
 
+def test_salvage_refuses_a_folder_inside_the_data_folder(left: Left) -> None:
+    exit_code, _, err = run_salvage(left.folder, left.folder / "out")
+    assert exit_code == 2
+    assert "is inside the data folder" in err
+    assert not (left.folder / "out").exists()
+
+
 def test_salvage_of_tables_with_the_longest_names_gives_one_file_each(tmp_path: Path) -> None:
     names = ["a", "b" * 254 + "1", "b" * 254 + "2", "b" * 247, "c"]
     server = RowlockServer(tmp_path / "data", tmp_path / "server.log")
@@ -349,7 +356,7 @@ def test_without_any_catalog_regions_are_found_without_names(left: Left, tmp_pat
         flip(path, 40)
     exit_code, report, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
-    assert "a catalog that names the regions expected" in report
+    assert "expected a catalog that names the regions" in report
     assert salvaged(tmp_path / "out", "region~1") == unnamed(left.cells["old"])
     assert salvaged(tmp_path / "out", "region~2") == unnamed(left.cells["young"])
 

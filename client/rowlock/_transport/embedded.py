@@ -75,7 +75,8 @@ def running_server(folder: Path, join: Callable[[FolderServer], C]) -> C:
             _wait_for_address(folder, min(deadline, time.monotonic() + _LOOK_SECONDS_MAX))
     raise EmbeddedServerError(
         f"another process's server has the folder {folder} and could not be reached within {START_SECONDS_MAX:g} s"
-        + (f": {last_error}" if last_error is not None else "")
+        + (f" ({last_error})" if last_error is not None else "")
+        + "; if it is a rowlock-server with an address of its own, use rowlock.connect(address)"
     )
 
 
@@ -161,6 +162,7 @@ def start_server(folder: Path, deadline: float) -> bool:
             f"the server on {folder} "
             + (f"ended with code {exit_code}" if line is not None else "was not ready in time")
             + (f": {last[0]}" if last else "")
+            + ("" if line is not None else "; if another rowlock-server has the folder, use rowlock.connect(address)")
         )
 
 

@@ -171,12 +171,17 @@ def _check_columns(path: Path, names: Sequence[str], present: Sequence[str], hin
     missing = [name for name in names if name not in present]
     if missing:
         raise ArgumentError(
-            f"{path} has no column {missing[0]!r}, which the mapping names; its columns are "
-            f"{', '.join(present) or 'none'}{hint}"
+            f"{path} has no column {missing[0]!r}, which the mapping names; "
+            + (f"its columns are {', '.join(map(_printable, present))}{hint}" if present else "it has no columns")
         )
     twice = [name for name in names if present.count(name) > 1]
     if twice:
         raise ArgumentError(f"{path} has the column {twice[0]!r} twice, so the mapping is ambiguous")
+
+
+def _printable(name: str) -> str:
+    """The name of a column for a message. A file that is not CSV may have control characters there."""
+    return name if name.replace("\t", " ").isprintable() else repr(name)
 
 
 def _in_order(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:

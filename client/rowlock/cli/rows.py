@@ -172,6 +172,6 @@ def check_and_put(
     current = None if result.current is None else escaped(result.current)
     call.output.record(
         {"row": escaped(key), "applied": bool(result), "current": current},
-        "" if result else f"not applied: {column} is " + ("absent" if current is None else current),
+        "" if result else f"not applied: {column} is " + ("absent" if current is None else current or "empty"),
     )
     return 0 if result else NOT_APPLIED

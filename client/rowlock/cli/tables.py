@@ -125,7 +125,9 @@ def tables(call: Call) -> None:
 
 
 def describe(call: Call, table: TableArgument) -> None:
-    """Shows a table's families with their settings, as create takes them, and statistics of its regions.
+    """Shows a table's families and statistics of its regions.
+
+    Families are shown with their settings, as create takes them.
 
     Without a terminal each line is a name, a tab and a value: 'family info versions', 3.
 

@@ -158,7 +158,11 @@ def export_rows(
 def _format(file: Path, given: str | None) -> str:
     found = (given or file.suffix.removeprefix(".")).lower()
     if found not in FORMATS:
-        raise arguments.ArgumentError(f"the format of {file.name} is unknown: give --format csv or --format parquet")
+        raise arguments.ArgumentError(
+            f"the format of {file.name} is unknown: give --format csv or --format parquet"
+            if given is None
+            else f"--format must be csv or parquet, not {typed(given)}"
+        )
     return found
 
 

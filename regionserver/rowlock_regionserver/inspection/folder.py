@@ -91,9 +91,12 @@ def held(folder: Path, files: Files) -> Iterator[None]:
     Raises DataFolderError when it is not a server's folder, of another version, or in use by a server.
     """
     if not folder.is_dir():
-        raise DataFolderError(f"there is no folder {folder}")
+        raise DataFolderError(f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}")
     if FORMAT not in files.list_folder(folder):
-        raise DataFolderError(f"{folder} is not the data folder of a rowlock-server: it has no file {FORMAT!r}")
+        raise DataFolderError(
+            f"{folder} is not the data folder of a rowlock-server: it has no file {FORMAT!r}; "
+            "restore that file, or name another folder"
+        )
     read_format(folder, files)
     with contextlib.ExitStack() as locks:
         locks.callback(files.close, take_folder_lock(folder, files))

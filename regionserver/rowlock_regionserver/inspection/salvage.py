@@ -1,14 +1,15 @@
-"""`rowlock-server salvage DIR OUT`: extracts the intact data of a stopped server's folder as Parquet, a file a table.
+"""`rowlock-server salvage DIR OUT`: extracts the intact data of a stopped server's folder as Parquet.
 
-A file has the name of its table; if that is too long for a file, its beginning and the table's id. A region of a table
-whose catalog is lost has a file of its own (unnamed_regions.py). Each file has the columns row, family, qualifier,
-timestamp (milliseconds since the epoch) and value; its cells are the live versions, by row, family, qualifier, then
-newest first. Cells whose time to live has passed are written too if they still exist. OUT/report.txt lists the tables
-and all damage: any data may have been in the damaged places, tombstones too, so a deleted cell may be back.
+Each table becomes one file with the table's name; if that is too long for a file, with its beginning and the table's
+id. A region of a table whose catalog is lost has a file of its own (unnamed_regions.py). Each file has the columns row,
+family, qualifier, timestamp (milliseconds since the epoch) and value; its cells are the live versions, by row, family,
+qualifier, then newest first. Cells whose time to live has passed are written too if they still exist. OUT/report.txt
+lists the tables and all damage: any data may have been in the damaged places, tombstones too, so a deleted cell may be
+back.
 
 Exit code 0: everything was intact. 1: something was damaged, and the intact data was written. 2: nothing was written
-(folder in use, not a server's folder, of another version, OUT is not empty). Nothing in DIR is changed. Memory: the
-intact part of damaged store files, and the cells that are only in the log.
+(folder in use, not a server's folder, of another version, OUT is not empty or can't be made). Nothing in DIR is
+changed. Memory: the intact part of damaged store files, and the cells that are only in the log.
 """
 
 from __future__ import annotations
@@ -53,11 +54,14 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
     stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
     parser = argparse.ArgumentParser(
         prog="rowlock-server salvage",
-        description="Extracts the intact data of a stopped server's folder as Parquet, a file a table, with a report.",
+        description="Extracts the intact data of a stopped server's folder as Parquet, one file for each table, with a "
+        "report.",
         epilog="Exit codes: 0 everything was intact, 1 something was damaged, 2 nothing was written.",
     )
     parser.add_argument("folder", metavar="DIR", type=Path, help="the data folder (--data of the server)")
-    parser.add_argument("out", metavar="OUT", type=Path, help="an empty or a new folder")
+    parser.add_argument(
+        "out", metavar="OUT", type=Path, help="a new or an empty folder, for the Parquet files and report.txt"
+    )
     options = parser.parse_args(arguments)
     damage: list[CorruptionError] = []
     try:
@@ -78,8 +82,14 @@ def salvage(folder: Path, out: Path, files: Files, damage: list[CorruptionError]
     Raises DataFolderError, and OSError when a file can't be read or written.
     """
     with held(folder, files):
+        if out.exists() and not out.is_dir():
+            raise DataFolderError(f"{out} is not a folder; name a new or an empty folder")
+        if not out.parent.is_dir():
+            raise DataFolderError(f"{out} can't be made because {out.parent} is missing; make that folder first")
+        if out.resolve().is_relative_to(folder):
+            raise DataFolderError(f"{out} is inside the data folder {folder}; name a folder outside of it")
         if out.exists() and any(out.iterdir()):
-            raise DataFolderError(f"{out} is not empty; name an empty or a new folder")
+            raise DataFolderError(f"{out} is not empty; name a new or an empty folder")
         stored = read_folder(folder, files, damage)
         out.mkdir(mode=0o700, exist_ok=True)
         by_table: dict[str, list[SalvagedRegion]] = {}
@@ -96,7 +106,7 @@ def report_of(tables: Iterable[SalvagedTable], damage: Sequence[CorruptionError]
         f"table {table.name}: {table.row_count} rows, {table.cell_count} cells in {table.path}" for table in tables
     ]
     lines += [
-        f"damaged: {error.path} at byte {error.offset}: {error.expected} expected, {error.found} found"
+        f"damaged: {error.path} at byte {error.offset}: expected {error.expected}, found {error.found}"
         for error in damage
     ]
     lines.append(f"{len(damage)} damaged places" if damage else "nothing is damaged")

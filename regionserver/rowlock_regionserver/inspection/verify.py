@@ -65,7 +65,7 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
         stdout.write(f"{remark}\n")
     for damage in found.damage:
         stdout.write(
-            f"damaged: {damage.path} at byte {damage.offset}: {damage.expected} expected, {damage.found} found\n"
+            f"damaged: {damage.path} at byte {damage.offset}: expected {damage.expected}, found {damage.found}\n"
         )
     stdout.write(
         f"{'damaged' if found.damage else 'intact'}: {found.table_count} tables, {found.region_count} regions, "

@@ -230,6 +230,8 @@ WRONG_TYPES: list[tuple[str, BadCall]] = [
     ("the name of a family must be bytes or str", lambda db, t: db.create_table("t", [["f"]])),  # type: ignore[list-item]
     ("splits must be a list of rows, not one", lambda db, t: db.create_table("t", ["f"], splits="mt")),
     ("versions must be an int", lambda db, t: rowlock.Family(versions="3")),  # type: ignore[arg-type]
+    ("a server's address must be a str like 'host:port', not int", lambda db, t: rowlock.connect(5)),  # type: ignore[arg-type]
+    ("a server's address must be a str like 'host:port', not bytes", lambda db, t: rowlock.connect(b"h:1")),  # type: ignore[arg-type]
 ]
 
 
