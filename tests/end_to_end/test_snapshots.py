@@ -127,7 +127,7 @@ def test_after_a_kill_a_snapshot_has_ended(
         snapshot.renew()
     with (
         closing(Servers((rowlock_server.address,))) as servers,
-        pytest.raises(rowlock.SnapshotEndedError, match="started anew"),
+        pytest.raises(rowlock.SnapshotEndedError, match="was restarted"),
     ):
         make_snapshot(servers, "t", snapshot.id, incarnation_id, 0, 30)
     with rowlock_client.snapshot("t") as again:
