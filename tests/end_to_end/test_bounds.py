@@ -147,6 +147,7 @@ def resident_bytes(process_id: int) -> int:
     raise AssertionError("Linux tells this")
 
 
+@pytest.mark.flakey("the server looks at what its connections have sent; a machine that is much too busy looks late")
 @pytest.mark.skipif(not anonymous_bytes(), reason="only Linux tells what connections have brought")
 @pytest.mark.parametrize("is_unix", [False, True])
 def test_incomplete_messages_are_bounded_too(tmp_path: Path, is_unix: bool) -> None:

@@ -55,7 +55,7 @@ def test_clients_wait_until_it_has_recovered(tmp_path: Path) -> None:
     server, let_it_end = recovering_server(tmp_path, "--data", tmp_path / "data", "--listen", address)
     with server, ThreadPoolExecutor(1) as threads:
         with pytest.raises(rowlock.ServerRecoveringError):
-            rowlock.connect(address, timeout=0.2)
+            rowlock.connect(address, timeout=2)  # On a busy machine the first answer takes longer than 0.2 s.
         connecting = threads.submit(rowlock.connect, address, timeout=180)
         let_it_end()
         with connecting.result(180) as db:
