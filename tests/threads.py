@@ -6,6 +6,7 @@ import linecache
 import sys
 import threading
 import time
+from types import FrameType
 
 # Between two looks.
 _LOOK_S = 0.001
@@ -22,7 +23,16 @@ def wait_until_it_waits(thread: threading.Thread, seconds_max: float = 60.0) -> 
 def _waits(thread: threading.Thread) -> bool:
     """Whether its innermost frame is in the threading module, or is about to take a lock."""
     frame = sys._current_frames().get(thread.ident or 0)
-    if frame is None:
-        return False
-    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-    return frame.f_code.co_filename == threading.__file__ or line.startswith("with self._lock")
+    return frame is not None and (
+        frame.f_code.co_filename == threading.__file__ or _line_of(frame).startswith("with self._lock")
+    )
+
+
+def line_of(thread: threading.Thread) -> str:
+    """The line of code that the thread is at; empty if it has ended."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return "" if frame is None else _line_of(frame)
+
+
+def _line_of(frame: FrameType) -> str:
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
