@@ -14,7 +14,7 @@ import tempfile
 from tests.seeds import RUN_SEED
 
 # The first process's share; the second has all other tests, which take about as long.
-FIRST_SHARE = ("tests/mutants", "tests/spark")
+FIRST_SHARE = ("tests/consistency", "tests/crash", "tests/mutants", "tests/spark")
 
 
 def main(options: list[str]) -> int:
