@@ -1,8 +1,8 @@
 """The sources of a read: memstore segments and store files behind one interface.
 
-Point reads take the cells of a row as tuples; scans take chunks of rows as Arrow tables. A value that is large, or not
-needed yet, may be away: an AwayValue replaces it, which has its length and loads it on demand. So the code that decides
-by keys which cells are visible never holds the values of other cells.
+Point reads take the cells of a row as tuples (found_cells.py); scans take chunks of rows as Arrow tables.
+
+Some sources have rows in wide form (arrow/lines.py). They return lines to a scan that takes them, else cells.
 
 A row may be larger than a reader wants to hold. Such a row is long to a point read (LongRowError) and wide to a scan
 (Chunk.wide_row); both then read it in parts.
@@ -10,73 +10,39 @@ A row may be larger than a reader wants to hold. Such a row is long to a point r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pyarrow as pa
 
-from rowlock_regionserver.cells import Cell
-
-# More cells, or bytes, than can exist.
-NO_LIMIT = 1 << 62
-
-# Values up to this are never away: reading one later costs more than holding it.
-AWAY_BYTES_MIN = 64 * 1024
+from rowlock_regionserver.arrow.cell_columns import first_not_below
+from rowlock_regionserver.arrow.lines import Lines, cells_of
+from rowlock_regionserver.arrow.merge import first_at_or_after
+from rowlock_regionserver.arrow.sorted_run import SortedRun
+from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell
 
 
-class AwayValue:
-    """A value that was not read with its cell. Each call of `load` reads it; it may block on a disk."""
+@dataclass(frozen=True, slots=True)
+class LinesWanted:
+    """Says that a scan takes rows in wide form, and which columns of them it needs; None: all."""
 
-    __slots__ = ("byte_count", "load")
-
-    def __init__(self, byte_count: int, load: Callable[[], bytes]) -> None:
-        self.byte_count = byte_count
-        self.load = load
-
-    def __len__(self) -> int:
-        return self.byte_count
-
-    def __lt__(self, other: object) -> bool:
-        """Cells are sorted as tuples. Two that differ only in the value, which may be away, are the same cell."""
-        return False
-
-    __gt__ = __lt__
-
-
-# A cell as a point read finds it: (qualifier, -timestamp, -write_number, kind, value); see cells.Cell.
-FoundCell = tuple[bytes, int, int, int, bytes | AwayValue]
-
-
-# For rules that apply to cells with values and to cells with away values.
-AnyCell = TypeVar("AnyCell", Cell, FoundCell)
-
-# A cell of an answer whose value may be away: (family, qualifier, timestamp, value); see operations.AnswerCell.
-FoundAnswer = tuple[bytes, bytes, int, bytes | AwayValue]
-
-
-def loaded(value: bytes | AwayValue) -> bytes:
-    """Returns the value; loads it if it is away."""
-    return value if isinstance(value, bytes) else value.load()
-
-
-class LongRowError(Exception):
-    """A row has more cells than the reader wanted to take at once; it reads the row in parts instead."""
+    columns: frozenset[bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """Cells of one source in store order: of whole rows, or a part of one row.
 
-    For whole rows `frontier` is their end. Read forwards, every cell of the range with row < `frontier` is in `table`;
-    read backwards, every cell with row >= `frontier` (the table still ascends); and no other cell is.
+    For whole rows `frontier` is their end. Read forwards, every cell of the range with row < `frontier` is in `table`
+    or `lines`; read backwards, every cell with row >= `frontier` (the rows still ascend); and no other cell is.
     None: the range is exhausted. The flags may be pessimistic, never optimistic.
     """
 
-    table: pa.Table  # CELL_SCHEMA
+    table: pa.Table  # CELL_SCHEMA; empty if the chunk has lines
     frontier: bytes | None
     has_tombstones: bool
-    has_versions: bool  # a column may occur more than once
+    has_versions: bool  # a column of a row may occur more than once
     write_number_max: int
     timestamp_min: int
     # Values that are away, by their places in the table, ascending; the table has an empty value there.
@@ -85,6 +51,40 @@ class Chunk:
     wide_row: bytes | None = None
     # Memory that only this chunk keeps alive.
     bytes_held: int = 0
+    # Every line of the rows, with the columns that were wanted: so a line may have no cell here. None: only cells.
+    lines: Lines | None = None
+
+    def __len__(self) -> int:
+        """The number of cells in the table, or of lines."""
+        return int(self.table.num_rows) if self.lines is None else len(self.lines)
+
+    def row(self, place: int) -> bytes:
+        """Returns the row of the cell or line at `place`; -1 is the last one."""
+        rows = self.table.column(0) if self.lines is None else self.lines.rows
+        row = rows[place].as_py()
+        assert isinstance(row, bytes)
+        return row
+
+    def first_at_or_after(self, row: bytes) -> int:
+        """Returns the place of the first cell or line with a row >= `row`; the length if there is none. O(log n)."""
+        if self.lines is not None:
+            return first_not_below(self.lines.rows, row)
+        return first_at_or_after(self.table, row)
+
+    def run(self) -> SortedRun:
+        """Returns the cells, those of the lines too."""
+        return SortedRun.of_table(self.table if self.lines is None else cells_of(self.lines), self.away)
+
+    def slice(self, start: int, stop: int) -> Chunk:
+        """Returns the cells or lines [start, stop) as a chunk."""
+        if self.lines is not None:
+            return replace(self, lines=self.lines.slice(start, stop))
+        table = self.table.slice(start, stop - start)
+        away = tuple([(place - start, value) for place, value in self.away if start <= place < stop])
+        held = self.bytes_held
+        if held and self.table.column(0).num_chunks > 1:  # A slice of one Arrow chunk keeps all its memory alive.
+            held = table.get_total_buffer_size()
+        return replace(self, table=table, away=away, bytes_held=held)
 
 
 class Source(Protocol):
@@ -123,12 +123,20 @@ class Source(Protocol):
         """
 
     def read_rows(
-        self, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int = NO_LIMIT, *, reverse: bool = False
+        self,
+        start: bytes,
+        stop: bytes,
+        bytes_max: int,
+        row_bytes_max: int = NO_LIMIT,
+        *,
+        reverse: bool = False,
+        lines: LinesWanted | None = None,
     ) -> Chunk:
         """Whole rows of [start, stop), the first ones or with `reverse` the last ones; an empty stop is no bound.
 
-        About `bytes_max` of cells, but at least one row unless the range is empty, or unless the first row has more
-        than `row_bytes_max`: then the chunk is empty and has it as its `wide_row`.
+        About `bytes_max` of cells or lines, but at least one row unless the range is empty, or unless the first row has
+        more than `row_bytes_max`: then the chunk is empty and has it as its `wide_row`. A source that has lines returns
+        them if `lines` is given, else it returns their cells.
         """
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:

@@ -23,6 +23,7 @@ from rowlock_regionserver.cells import (
     Family,
     ReadPoint,
 )
+from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell, LongRowError
 from rowlock_regionserver.operations import (
     AllOf,
     AnswerCell,
@@ -41,7 +42,7 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
-from rowlock_regionserver.sources import NO_LIMIT, AwayValue, Chunk, FoundCell, LongRowError
+from rowlock_regionserver.sources import Chunk, LinesWanted
 
 
 class MismatchError(Exception):
@@ -143,7 +144,14 @@ class ListSource:
         return rows[-1] + b"\x00" if reverse else rows[0]
 
     def read_rows(
-        self, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int = NO_LIMIT, *, reverse: bool = False
+        self,
+        start: bytes,
+        stop: bytes,
+        bytes_max: int,
+        row_bytes_max: int = NO_LIMIT,
+        *,
+        reverse: bool = False,
+        lines: LinesWanted | None = None,
     ) -> Chunk:
         self.asked.append(bytes_max)
         rows = self._rows_of(start, stop)

@@ -9,10 +9,10 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import Cell, ProtectedReadPoints, ReadPoint, from_then_on
+from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.memstore import Memstore
 from rowlock_regionserver.memstore.row_segment import RowSegment
-from rowlock_regionserver.sources import NO_LIMIT
 from rowlock_regionserver.versions.visibility import visible_cells
 
 from tests.invariants import check

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from rowlock_regionserver.cells import ANSWER_SCHEMA
 from rowlock_regionserver.errors import FilterTypeError
+from rowlock_regionserver.found_cells import loaded
 from rowlock_regionserver.operations import AnswerCell, FormColumn, FormPart, ScanPlan
 from rowlock_regionserver.scan.batches import CELL_BYTES
 from rowlock_regionserver.scan.point import read_row
@@ -20,7 +21,6 @@ from rowlock_regionserver.scan.row_answers import point_answer
 from rowlock_regionserver.scan.scanner import ScanAnswer, scan
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.scan.windows import View
-from rowlock_regionserver.sources import loaded
 
 from tests.property.scan_cases import (
     random_model,

@@ -21,7 +21,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "files",
             "durable_files",
             "operations",
-            "sources",
+            "found_cells",
             "table",
             "generations",
             "data_folder",
@@ -34,6 +34,7 @@ _LAYERS: Sequence[frozenset[str]] = (
         }
     ),
     frozenset({"arrow"}),
+    frozenset({"sources"}),
     frozenset({"versions"}),
     frozenset({"wal", "memstore", "storefile", "scan"}),
     frozenset({"commit", "catalog"}),

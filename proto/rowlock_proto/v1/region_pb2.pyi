@@ -213,10 +213,12 @@ class ScanRequest(_message.Message):
     def __init__(self, region_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ..., row_limit: _Optional[int] = ..., reverse: bool = ..., batch_bytes: _Optional[int] = ..., batch_rows: _Optional[int] = ..., row_form: _Optional[_Union[RowForm, _Mapping]] = ..., snapshot_id: _Optional[bytes] = ...) -> None: ...
 
 class RowForm(_message.Message):
-    __slots__ = ("columns",)
+    __slots__ = ("columns", "fixed_size")
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    FIXED_SIZE_FIELD_NUMBER: _ClassVar[int]
     columns: _containers.RepeatedCompositeFieldContainer[RowFormColumn]
-    def __init__(self, columns: _Optional[_Iterable[_Union[RowFormColumn, _Mapping]]] = ...) -> None: ...
+    fixed_size: bool
+    def __init__(self, columns: _Optional[_Iterable[_Union[RowFormColumn, _Mapping]]] = ..., fixed_size: bool = ...) -> None: ...
 
 class RowFormColumn(_message.Message):
     __slots__ = ("family", "qualifier", "part")
@@ -275,7 +277,7 @@ class ScanPart(_message.Message):
     def __init__(self, ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., byte_count: _Optional[int] = ...) -> None: ...
 
 class BulkBatch(_message.Message):
-    __slots__ = ("region_id", "arrow", "uncompressed_bytes", "client_id", "sequence", "sequence_floor", "durability", "age_ms")
+    __slots__ = ("region_id", "arrow", "uncompressed_bytes", "client_id", "sequence", "sequence_floor", "durability", "age_ms", "rows")
     REGION_ID_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
     UNCOMPRESSED_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -284,6 +286,7 @@ class BulkBatch(_message.Message):
     SEQUENCE_FLOOR_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
     region_id: int
     arrow: bytes
     uncompressed_bytes: int
@@ -292,7 +295,28 @@ class BulkBatch(_message.Message):
     sequence_floor: int
     durability: _types_pb2.Durability
     age_ms: int
-    def __init__(self, region_id: _Optional[int] = ..., arrow: _Optional[bytes] = ..., uncompressed_bytes: _Optional[int] = ..., client_id: _Optional[bytes] = ..., sequence: _Optional[int] = ..., sequence_floor: _Optional[int] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., age_ms: _Optional[int] = ...) -> None: ...
+    rows: BulkRows
+    def __init__(self, region_id: _Optional[int] = ..., arrow: _Optional[bytes] = ..., uncompressed_bytes: _Optional[int] = ..., client_id: _Optional[bytes] = ..., sequence: _Optional[int] = ..., sequence_floor: _Optional[int] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., age_ms: _Optional[int] = ..., rows: _Optional[_Union[BulkRows, _Mapping]] = ...) -> None: ...
+
+class BulkRows(_message.Message):
+    __slots__ = ("arrow", "uncompressed_bytes", "columns", "nulls_delete")
+    ARROW_FIELD_NUMBER: _ClassVar[int]
+    UNCOMPRESSED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    NULLS_DELETE_FIELD_NUMBER: _ClassVar[int]
+    arrow: bytes
+    uncompressed_bytes: int
+    columns: _containers.RepeatedCompositeFieldContainer[BulkColumn]
+    nulls_delete: bool
+    def __init__(self, arrow: _Optional[bytes] = ..., uncompressed_bytes: _Optional[int] = ..., columns: _Optional[_Iterable[_Union[BulkColumn, _Mapping]]] = ..., nulls_delete: bool = ...) -> None: ...
+
+class BulkColumn(_message.Message):
+    __slots__ = ("family", "qualifier")
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    QUALIFIER_FIELD_NUMBER: _ClassVar[int]
+    family: bytes
+    qualifier: bytes
+    def __init__(self, family: _Optional[bytes] = ..., qualifier: _Optional[bytes] = ...) -> None: ...
 
 class BulkAnswer(_message.Message):
     __slots__ = ("cell_count", "row_count", "timestamp", "error", "repeated_request")

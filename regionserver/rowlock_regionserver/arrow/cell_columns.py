@@ -20,7 +20,7 @@ from rowlock_regionserver.arrow.columns import (
     numbers,
 )
 from rowlock_regionserver.cells import DELETE_FAMILY, Cell
-from rowlock_regionserver.sources import AWAY_BYTES_MIN, AwayValue, FoundCell, LongRowError
+from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, AwayValue, FoundCell, LongRowError
 
 
 class CellColumns:
@@ -96,7 +96,7 @@ class CellColumns:
         return list(zip(*self._keys(start, stop), self._values.values_or_away(start, stop), strict=True))
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int) -> list[FoundCell]:
-        """Returns the cells of the columns, which ascend, and the row's family tombstones; see sources.Source."""
+        """Returns the cells of the columns, which ascend, and the row's family tombstones."""
         start, stop = self.row_range(row)
         # Family tombstones come first, among the cells of the empty qualifier.
         named = self._qualifiers.first_not_below(b"\x00", start, stop)

@@ -2,8 +2,8 @@
 
 Visibility depends on keys alone: row, qualifier, timestamp, write number and kind. So runs are merged, filtered and
 selected without moving values, and no byte of a value that is not answered is touched. Values are taken at the end, by
-one copy, or without a copy when a whole run is answered in its own order. Values that are away (sources.AwayValue) are
-read only then.
+one copy, or without a copy when a whole run is answered in its own order. Values that are away
+(found_cells.AwayValue) are read only then.
 
 Runs are immutable. All functions are pure, except that reading values that are away may block on a disk.
 """
@@ -30,7 +30,7 @@ from rowlock_regionserver.arrow.columns import (
     take,
 )
 from rowlock_regionserver.cells import CELL_SCHEMA
-from rowlock_regionserver.sources import AwayValue, Chunk
+from rowlock_regionserver.found_cells import AwayValue
 
 _NOWHERE = np.zeros(0, np.int64)
 # The columns that are keys are those before the value.
@@ -148,11 +148,6 @@ class SortedRun:
 
     keys: pa.Table
     values: Values
-
-    @classmethod
-    def of(cls, chunk: Chunk) -> SortedRun:
-        """Returns the cells of a chunk."""
-        return cls.of_table(chunk.table, chunk.away)
 
     @classmethod
     def of_table(cls, table: pa.Table, away: Sequence[tuple[int, AwayValue]] = ()) -> SortedRun:

@@ -14,7 +14,7 @@ from rowlock_regionserver.commit.mvcc import Mvcc
 from rowlock_regionserver.commit.stamps import Stamps
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DeadlineError
-from rowlock_regionserver.sources import FoundCell
+from rowlock_regionserver.found_cells import FoundCell
 from rowlock_regionserver.wal.log import Log
 
 # How many rows' last timestamps are held in memory while rows must be read before a change.

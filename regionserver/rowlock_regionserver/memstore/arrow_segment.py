@@ -10,8 +10,9 @@ from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.arrow.columns import QUALIFIER, ROW, VALUE, column, numbers, single_chunk
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, TableProperties, changes
 from rowlock_regionserver.cells import CELL_SCHEMA
+from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
-from rowlock_regionserver.sources import NO_LIMIT, Chunk, FoundCell, LongRowError
+from rowlock_regionserver.sources import Chunk, LinesWanted
 
 # Timestamp, write number and kind of a cell.
 _NUMBER_BYTES = 17
@@ -92,7 +93,14 @@ class ArrowSegment:
         return first, self._cells.first_at_or_after(stop) if stop else self.cell_count
 
     def read_rows(
-        self, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int = NO_LIMIT, *, reverse: bool = False
+        self,
+        start: bytes,
+        stop: bytes,
+        bytes_max: int,
+        row_bytes_max: int = NO_LIMIT,
+        *,
+        reverse: bool = False,
+        lines: LinesWanted | None = None,
     ) -> Chunk:
         """Returns complete rows as a slice of the table; see Source. Its flags are the entire table's. O(log n)."""
         first, last = self._places_of(start, stop)

@@ -12,7 +12,8 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.arrow.sorted_cells import TableProperties
 from rowlock_regionserver.cells import DELETE_FAMILY, Cell
-from rowlock_regionserver.sources import AWAY_BYTES_MIN, AwayValue, Chunk, LongRowError
+from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, AwayValue, LongRowError
+from rowlock_regionserver.sources import Chunk
 
 # A cell's bytes in Arrow without row, qualifier and value: timestamp, write number, kind and three offsets.
 ARROW_CELL_BYTES = 8 + 8 + 1 + 3 * 4

@@ -24,8 +24,9 @@ from sortedcontainers import SortedDict
 
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import NEWEST, Cell, ProtectedReadPoints
+from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
 from rowlock_regionserver.memstore.row_reading import ARROW_CELL_BYTES, chunk_of, columns_of, parts_of
-from rowlock_regionserver.sources import NO_LIMIT, Chunk, LongRowError
+from rowlock_regionserver.sources import Chunk, LinesWanted
 from rowlock_regionserver.versions.visibility import retained_cells
 
 # Memory in CPython. A cell: the tuple, its slot in the row's list (lists grow by an eighth), two bytes objects (+ 8:
@@ -248,7 +249,14 @@ class RowSegment:
         return row + b"\x00" if reverse and row is not None else row
 
     def read_rows(
-        self, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int = NO_LIMIT, *, reverse: bool = False
+        self,
+        start: bytes,
+        stop: bytes,
+        bytes_max: int,
+        row_bytes_max: int = NO_LIMIT,
+        *,
+        reverse: bool = False,
+        lines: LinesWanted | None = None,
     ) -> Chunk:
         """Returns complete rows; see Source. Copies rows under the lock in slices, and builds the table without it."""
         rows: list[bytes] = []

@@ -13,6 +13,7 @@ from typing import cast
 from rowlock_regionserver.cells import Compression, Family, ReadPoint
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.errors import FamilyNotFoundError
+from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, FoundAnswer, LongRowError, loaded
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
 from rowlock_regionserver.region.mutate.check import check_answer, check_in_region, check_row, unknown_family
@@ -27,7 +28,6 @@ from rowlock_regionserver.scan.scanner import Scan, scan
 from rowlock_regionserver.scan.selection import check_plan, check_selection
 from rowlock_regionserver.scan.split_points import Part, RowWeights, parts, scaled
 from rowlock_regionserver.scan.wide_rows import RowReading
-from rowlock_regionserver.sources import AWAY_BYTES_MIN, FoundAnswer, LongRowError, loaded
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.table import Table
 

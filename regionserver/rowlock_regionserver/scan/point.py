@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rowlock_regionserver.cells import Family, ReadPoint
+from rowlock_regionserver.found_cells import NO_LIMIT, FoundAnswer, FoundCell, LongRowError, loaded
 from rowlock_regionserver.operations import EVERY_CELL, Selection
 from rowlock_regionserver.scan.filters import ColumnName, matches_row, required_columns
 from rowlock_regionserver.scan.selection import (
@@ -15,7 +16,7 @@ from rowlock_regionserver.scan.selection import (
     requested_qualifiers,
     selected_versions,
 )
-from rowlock_regionserver.sources import NO_LIMIT, FoundAnswer, FoundCell, LongRowError, Source, loaded
+from rowlock_regionserver.sources import Source
 from rowlock_regionserver.versions.visibility import visible_cells
 
 # By family number.

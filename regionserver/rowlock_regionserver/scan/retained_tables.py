@@ -18,9 +18,10 @@ from rowlock_regionserver.arrow.columns import Mask, single_chunk
 from rowlock_regionserver.arrow.merge import merged
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.arrow.sorted_run import SortedRun
+from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.scan.row_parts import family_tombstones, filtered_row_parts
 from rowlock_regionserver.scan.source_chunks import SourceChunks
-from rowlock_regionserver.sources import NO_LIMIT, Chunk, Source
+from rowlock_regionserver.sources import Chunk, Source
 
 # retain(cells, family_tombstone) returns which cells to retain. `family_tombstone` is the write number of the row's
 # newest family tombstone if the cells are a part of a row, else 0.
@@ -68,7 +69,7 @@ def _retained_of_row(
 
 def _retained_of_rows(chunks: Sequence[Chunk], retain: RetentionRule) -> Iterable[SortedRun]:
     """Returns the retained cells of whole rows, without keeping the dropped ones in memory."""
-    run = merged([SortedRun.of(chunk) for chunk in chunks])
+    run = merged([chunk.run() for chunk in chunks])
     if not len(run):
         return ()
     run = SortedRun(single_chunk(run.keys), run.values)

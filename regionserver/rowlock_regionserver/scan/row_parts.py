@@ -31,7 +31,8 @@ from rowlock_regionserver.arrow.columns import (
 from rowlock_regionserver.arrow.merge import merged_in_row
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.arrow.sorted_run import SortedRun, concatenated
-from rowlock_regionserver.sources import Chunk, FoundCell, Source
+from rowlock_regionserver.found_cells import FoundCell
+from rowlock_regionserver.sources import Chunk, Source
 
 # (qualifier, -timestamp, -write number): the order of a row's cells.
 _Place = tuple[bytes, int, int]
@@ -113,7 +114,7 @@ def merged_parts(sources: Sequence[Iterator[Chunk]]) -> Iterator[SortedRun]:
                 if chunk is None:
                     del unfinished[number]
                 else:
-                    held[number] = _one_chunk(SortedRun.of(chunk))
+                    held[number] = _one_chunk(chunk.run())
         if not held:
             return
         # Of every source all cells up to the least of the last held cells are here.

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.found_cells import FoundAnswer, FoundCell, loaded
 from rowlock_regionserver.operations import (
     EVERYTHING,
     CellFilter,
@@ -29,7 +30,6 @@ from rowlock_regionserver.scan.filters import (
     mismatch_error,
 )
 from rowlock_regionserver.scan.values import compare_value
-from rowlock_regionserver.sources import FoundAnswer, FoundCell, loaded
 
 # Requested qualifiers by family; None means the whole family. A family that is missing is not requested.
 RequestedQualifiers = Mapping[bytes, frozenset[bytes] | None]

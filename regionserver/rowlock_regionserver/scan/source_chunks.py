@@ -20,11 +20,11 @@ In reverse everything is mirrored: rows descend, and the range's stop moves towa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from rowlock_regionserver.arrow.merge import first_at_or_after, first_row, last_row
+from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.scan.ranges import RowRange, is_empty
-from rowlock_regionserver.sources import NO_LIMIT, Chunk, Source
+from rowlock_regionserver.sources import Chunk, LinesWanted, Source
 
 # Smaller reads of one source cost more than they save for the others.
 SOURCE_BYTES_MIN = 32 * 1024
@@ -59,6 +59,8 @@ class SourceChunks:
         self, row_range: RowRange, *, reverse: bool, bytes_held_max: int, source_bytes_max: int = NO_LIMIT
     ) -> None:
         """`bytes_held_max` bounds the buffers between steps, `source_bytes_max` one read of a source."""
+        # What the reads of the next step ask of each source, by its id(); a source that is missing returns cells.
+        self.lines_wanted: dict[int, LinesWanted] = {}
         self._range = row_range  # not returned yet
         self._reverse = reverse
         self._bytes_held_max = bytes_held_max
@@ -134,14 +136,21 @@ class SourceChunks:
         """Reads the source from its frontier into its buffer; returns the bytes that the new chunk holds."""
         start, stop = self._range
         start, stop = (start, frontier) if self._reverse else (frontier, stop)
-        chunk = buffer.source.read_rows(start, stop, bytes_max, row_bytes_max, reverse=self._reverse)
+        chunk = buffer.source.read_rows(
+            start,
+            stop,
+            bytes_max,
+            row_bytes_max,
+            reverse=self._reverse,
+            lines=self.lines_wanted.get(id(buffer.source)),
+        )
         buffer.frontier, buffer.wide_row, buffer.is_read = chunk.frontier, chunk.wide_row, True
         if chunk.frontier is not None:
             is_progress = chunk.wide_row is not None or chunk.frontier != frontier
             assert is_progress, f"a chunk of [{start!r}, {stop!r}) ends at {chunk.frontier!r}"
             if chunk.wide_row is None and self._is_at_end(chunk.frontier):
                 buffer.frontier = None
-        if chunk.table.num_rows:
+        if len(chunk):
             buffer.chunks.append(chunk)
         return chunk.bytes_held
 
@@ -214,22 +223,12 @@ class SourceChunks:
 
 def _first(chunk: Chunk, reverse: bool) -> bytes:
     """Returns the row of the chunk that comes first in the direction of the scan."""
-    return last_row(chunk.table) if reverse else first_row(chunk.table)
+    return chunk.row(-1 if reverse else 0)
 
 
 def _cut(chunk: Chunk, row: bytes) -> tuple[Chunk | None, Chunk | None]:
     """Returns the parts of a chunk before a row and from it on; None for an empty part."""
-    place, count = first_at_or_after(chunk.table, row), chunk.table.num_rows
+    place, count = chunk.first_at_or_after(row), len(chunk)
     if place in (0, count):
         return (chunk, None) if place else (None, chunk)
-    return _slice(chunk, 0, place), _slice(chunk, place, count)
-
-
-def _slice(chunk: Chunk, start: int, stop: int) -> Chunk:
-    """Returns the cells [start, stop) of a chunk as a chunk."""
-    table = chunk.table.slice(start, stop - start)
-    away = tuple([(place - start, value) for place, value in chunk.away if start <= place < stop])
-    held = chunk.bytes_held
-    if held and chunk.table.column(0).num_chunks > 1:  # A slice of one Arrow chunk keeps all its memory alive.
-        held = table.get_total_buffer_size()
-    return replace(chunk, table=table, away=away, bytes_held=held)
+    return chunk.slice(0, place), chunk.slice(place, count)

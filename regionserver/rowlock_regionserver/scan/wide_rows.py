@@ -21,6 +21,7 @@ from rowlock_regionserver.arrow.columns import QUALIFIER, Mask, cells_table, col
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.arrow.sorted_run import SortedRun, slices_within
 from rowlock_regionserver.cells import DELETE_FAMILY, Family, ReadPoint
+from rowlock_regionserver.found_cells import AwayValue, FoundCell, LongRowError, loaded
 from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
 from rowlock_regionserver.scan.filters import ColumnName, matches_row, mismatch_error, required_columns
 from rowlock_regionserver.scan.point import visible_row
@@ -28,7 +29,7 @@ from rowlock_regionserver.scan.ranges import clipped, prefix_stop
 from rowlock_regionserver.scan.row_parts import family_tombstones, filtered_row_parts
 from rowlock_regionserver.scan.selection import is_whole_time, requested_qualifiers, selected_versions
 from rowlock_regionserver.scan.selection_columns import places_in_runs, qualifiers_pass, values_pass
-from rowlock_regionserver.sources import AwayValue, FoundCell, LongRowError, Source, loaded
+from rowlock_regionserver.sources import Source
 from rowlock_regionserver.versions.visibility_columns import visible_of
 
 # At most this many cells are read one by one, as tuples; a vector operation costs as much as some hundred of them.

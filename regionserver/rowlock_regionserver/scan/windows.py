@@ -128,7 +128,7 @@ class WindowReader:
 
     def _visible_cells(self, family: Family, chunks: Sequence[Chunk]) -> FamilyCells:
         """Returns the cells of one family's chunks that the read point sees."""
-        runs = [SortedRun.of(chunk) for chunk in chunks]
+        runs = [chunk.run() for chunk in chunks]
         is_plain = all(self._is_plain(chunk, family) for chunk in chunks)
         if is_plain:
             joined = joined_rows(runs)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from rowlock_regionserver.arrow import columns
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY, Compression
 from rowlock_regionserver.errors import CorruptionError
-from rowlock_regionserver.sources import AWAY_BYTES_MIN, AwayValue, FoundCell, LongRowError
+from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, AwayValue, FoundCell, LongRowError
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 
 _CODECS: dict[Compression, Literal["lz4", "zstd"]] = {Compression.LZ4: "lz4", Compression.ZSTD: "zstd"}

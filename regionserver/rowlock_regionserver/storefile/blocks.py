@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.sources import AwayValue
+from rowlock_regionserver.found_cells import AwayValue
 from rowlock_regionserver.storefile.block import Block, decoded
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.extents import read_payload_at_once, read_payloads

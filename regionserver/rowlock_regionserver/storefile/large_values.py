@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import VALUE, boolean_array, integer_array, offsets
 from rowlock_regionserver.cells import CELL_SCHEMA
-from rowlock_regionserver.sources import AWAY_BYTES_MIN
+from rowlock_regionserver.found_cells import AWAY_BYTES_MIN
 
 
 def without_large_values(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[tuple[int, int]]]:

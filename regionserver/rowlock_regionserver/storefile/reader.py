@@ -21,7 +21,8 @@ from rowlock_regionserver.arrow.columns import QUALIFIER
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.sources import NO_LIMIT, Chunk, FoundCell, LongRowError
+from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
+from rowlock_regionserver.sources import Chunk, LinesWanted
 from rowlock_regionserver.storefile import bloom, metadata
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.blocks import Blocks, StoreFileStatistics
@@ -193,7 +194,14 @@ class StoreFile:
         return max(start, self._index.first_rows[numbers.start])
 
     def read_rows(
-        self, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int = NO_LIMIT, *, reverse: bool = False
+        self,
+        start: bytes,
+        stop: bytes,
+        bytes_max: int,
+        row_bytes_max: int = NO_LIMIT,
+        *,
+        reverse: bool = False,
+        lines: LinesWanted | None = None,
     ) -> Chunk:
         """Reads whole rows of [start, stop); see Source. Uncompressed blocks are not copied.
 

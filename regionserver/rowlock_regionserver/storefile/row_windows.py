@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.cell_columns import first_not_below
-from rowlock_regionserver.sources import AwayValue
+from rowlock_regionserver.found_cells import AwayValue
 from rowlock_regionserver.storefile.cutter import cell_ends
 from rowlock_regionserver.storefile.index import BlockIndex
 

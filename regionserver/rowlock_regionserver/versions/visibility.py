@@ -29,7 +29,7 @@ from operator import itemgetter
 from typing import TypeVar
 
 from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, PUT, Cell, Family, ProtectedReadPoints, ReadPoint
-from rowlock_regionserver.sources import AnyCell
+from rowlock_regionserver.found_cells import AnyCell
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from rowlock_regionserver.arrow.columns import cells_table, empty_cells
 from rowlock_regionserver.arrow.merge import first_at_or_after, in_succession, joined_rows, merged
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_COLUMN, PUT, Cell
-from rowlock_regionserver.sources import AwayValue
+from rowlock_regionserver.found_cells import AwayValue
 
 from tests.seeds import generator_of
 from tests.unit.scan.buffers import addresses

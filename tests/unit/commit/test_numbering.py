@@ -11,7 +11,7 @@ from rowlock_regionserver.commit.mvcc import Mvcc
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.commit.stamps import LEFT_OUT_EVERY_MS, Stamps
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.sources import FoundCell
+from rowlock_regionserver.found_cells import FoundCell
 
 REGION_ID = 7
 ROW = b"old"

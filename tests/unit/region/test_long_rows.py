@@ -14,6 +14,7 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LimitExceededError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.found_cells import AnyCell
 from rowlock_regionserver.operations import (
     CellFilter,
     ColumnComparison,
@@ -31,7 +32,6 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.region.mutate import row_state
 from rowlock_regionserver.scan import point, row_parts
-from rowlock_regionserver.sources import AnyCell
 from rowlock_regionserver.versions.visibility import visible_cells
 
 from .conftest import WAIT_S, bulk_batch

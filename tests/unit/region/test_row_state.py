@@ -9,6 +9,7 @@ import time
 import pytest
 from rowlock_regionserver.cells import DELETE_FAMILY
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.found_cells import FoundCell
 from rowlock_regionserver.operations import (
     Check,
     ColumnSelector,
@@ -22,7 +23,6 @@ from rowlock_regionserver.operations import (
     WriteOptions,
 )
 from rowlock_regionserver.region.mutate.row_state import RowState
-from rowlock_regionserver.sources import FoundCell
 
 from tests.seeds import drawn_seed
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rowlock_regionserver.cells import NEWEST, PUT, Family, ReadPoint
+from rowlock_regionserver.found_cells import loaded
 from rowlock_regionserver.operations import (
     CellFilter,
     ColumnComparison,
@@ -21,7 +22,6 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.scanner import scan
-from rowlock_regionserver.sources import loaded
 
 from tests.property.scan_model import ListSource, Write
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, Family, ReadPoint
+from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.operations import ColumnComparison, ColumnSelector, CompareOp, Selection, ValueType
 from rowlock_regionserver.scan.point import Stores, read_row
-from rowlock_regionserver.sources import NO_LIMIT, FoundCell
 
 from tests.property.scan_model import ListSource, Write
 

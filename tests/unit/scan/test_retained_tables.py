@@ -8,11 +8,12 @@ import pytest
 from rowlock_regionserver.arrow.columns import Mask, cells_table
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.cells import Cell, from_then_on
+from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.scan import source_chunks
 from rowlock_regionserver.scan.retained_tables import retained_tables
-from rowlock_regionserver.sources import NO_LIMIT, Chunk
+from rowlock_regionserver.sources import Chunk, LinesWanted
 
 
 def cell(write_number: int) -> Cell:
@@ -53,7 +54,14 @@ def test_sources_that_are_merged_are_read_in_smaller_pieces_and_later_ones_only_
 
     class Recorded(ArrowSegment):
         def read_rows(
-            self, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int = NO_LIMIT, *, reverse: bool = False
+            self,
+            start: bytes,
+            stop: bytes,
+            bytes_max: int,
+            row_bytes_max: int = NO_LIMIT,
+            *,
+            reverse: bool = False,
+            lines: LinesWanted | None = None,
         ) -> Chunk:
             asked.setdefault(id(self), []).append(bytes_max)
             return super().read_rows(start, stop, bytes_max, row_bytes_max, reverse=reverse)

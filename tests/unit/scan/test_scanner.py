@@ -14,6 +14,7 @@ from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, Cell, Family, ReadPoint
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import FilterTypeError, LeaseExpiredError
+from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.operations import (
     AllOf,
     CellFilter,
@@ -31,7 +32,7 @@ from rowlock_regionserver.scan.ranges import clipped
 from rowlock_regionserver.scan.scanner import FIRST_LIMITED_WINDOW_BYTES, FIRST_WINDOW_BYTES, ScanAnswer, scan
 from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN
 from rowlock_regionserver.scan.windows import View
-from rowlock_regionserver.sources import NO_LIMIT, Chunk
+from rowlock_regionserver.sources import Chunk, LinesWanted
 
 from tests.property.scan_model import ListSource, Write
 from tests.unit.scan.buffers import addresses
@@ -85,7 +86,14 @@ class TableSource:
         raise AssertionError("a scan asks for rows")
 
     def read_rows(
-        self, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int = NO_LIMIT, *, reverse: bool = False
+        self,
+        start: bytes,
+        stop: bytes,
+        bytes_max: int,
+        row_bytes_max: int = NO_LIMIT,
+        *,
+        reverse: bool = False,
+        lines: LinesWanted | None = None,
     ) -> Chunk:
         return Chunk(self.table, None, False, False, 1, 100)
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import PUT, Cell, Compression, Family, Kind
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.sources import Chunk, FoundCell, loaded
+from rowlock_regionserver.found_cells import FoundCell, loaded
+from rowlock_regionserver.sources import Chunk
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.open_files import OpenFiles

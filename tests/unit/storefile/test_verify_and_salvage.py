@@ -10,10 +10,10 @@ from rowlock_regionserver.catalog.catalog import RegionEntry
 from rowlock_regionserver.cells import PUT
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.inspection.folder import StoredRegion
 from rowlock_regionserver.inspection.salvaged_cells import SalvagedRegion
 from rowlock_regionserver.region.store_file_names import store_file_path
-from rowlock_regionserver.sources import NO_LIMIT
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.salvage import salvage

@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from rowlock_regionserver.cells import NEWEST, Cell, Family, ReadPoint
+from rowlock_regionserver.found_cells import FoundCell, loaded
 from rowlock_regionserver.operations import AnswerCell, Change, Check, CompareOp, Condition, Existence, Put, RowMutation
 from rowlock_regionserver.region.idempotency.answer_size import AnswerSize
 from rowlock_regionserver.region.mutate.row_changer import reads_the_row
 from rowlock_regionserver.region.mutate.row_state import RowState
 from rowlock_regionserver.scan.filters import matches_row, required_columns
-from rowlock_regionserver.sources import FoundCell, loaded
 from rowlock_regionserver.versions.visibility import visible_cells
 
 COMPARISONS: Mapping[CompareOp, Callable[[bytes, bytes], bool]] = {

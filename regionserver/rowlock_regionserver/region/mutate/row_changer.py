@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 
 from rowlock_regionserver.cells import NEWEST, PUT, Family, ReadPoint
 from rowlock_regionserver.errors import CounterOverflowError, LimitExceededError, NotACounterError
+from rowlock_regionserver.found_cells import FoundCell, loaded
 from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, Increment, Put, RowResult
 from rowlock_regionserver.region.idempotency.answer_size import AnswerSize
 from rowlock_regionserver.region.mutate.family_change import FamilyChange
 from rowlock_regionserver.region.mutate.row_state import RowState
-from rowlock_regionserver.sources import FoundCell, loaded
 from rowlock_regionserver.versions.visibility import live_versions, visible_cells
 from rowlock_regionserver.wal.mutation import UnnumberedCell
 

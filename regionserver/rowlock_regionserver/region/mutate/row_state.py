@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 from rowlock_regionserver.cells import Family, ReadPoint
 from rowlock_regionserver.config import KIB
+from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.operations import CellFilter, Selection
 from rowlock_regionserver.region.stores import View
 from rowlock_regionserver.scan.wide_rows import RowReading
-from rowlock_regionserver.sources import NO_LIMIT, FoundCell, LongRowError, Source
+from rowlock_regionserver.sources import Source
 from rowlock_regionserver.versions.visibility import visible_cells
 
 # To find out whether a row has a visible cell, up to this many cells are read at once; a longer row is read in parts.
