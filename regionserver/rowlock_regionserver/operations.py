@@ -284,6 +284,7 @@ class ScanPlan:
     batch_bytes: int = 1 << 20
     batch_rows: int = 50_000
     row_form: tuple[FormColumn, ...] | None = None  # None: one cell a line; else one row a line, with these columns
+    fixed_size: bool = False  # a value column of the row form may have a type of fixed size, batch by batch
 
 
 class WriteOptions(NamedTuple):

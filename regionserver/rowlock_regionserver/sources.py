@@ -51,8 +51,10 @@ class Chunk:
     wide_row: bytes | None = None
     # Memory that only this chunk keeps alive.
     bytes_held: int = 0
-    # Every line of the rows, with the columns that were wanted: so a line may have no cell here. None: only cells.
+    # Every line of the rows. None: the chunk has cells.
     lines: Lines | None = None
+    # The lines have only the columns that were wanted, so a line may have no cell here.
+    is_narrow: bool = False
 
     def __len__(self) -> int:
         """The number of cells in the table, or of lines."""
@@ -97,6 +99,14 @@ class Source(Protocol):
     @property
     def write_number_max(self) -> int:
         """Greatest write number in it; 0 when empty."""
+
+    @property
+    def has_tombstones(self) -> bool:
+        """Whether it has had a tombstone; it may be one that no read can see."""
+
+    @property
+    def line_timestamp_min(self) -> int | None:
+        """The least timestamp of its lines; None if it returns cells only."""
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
         """All cells of the row, tombstones and old versions too, in store order; empty when there are none.

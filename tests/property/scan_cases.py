@@ -98,20 +98,23 @@ def random_stores(model: Model, generator: random.Random) -> list[tuple[Family, 
             if write.family == family.name:
                 hand = write.write_number * len(hands) // 9 if is_by_number else generator.randrange(len(hands))
                 hands[hand].append(write)
-        result.append(
-            (
-                family,
-                [
-                    ListSource(
-                        hand,
-                        in_chunks=generator.random() < 0.5,
-                        is_eager=generator.random() < 0.5,
-                        away_from=generator.choice([0, 1, 1 << 30, 1 << 30]),
-                    )
-                    for hand in hands
-                ],
+        of_lines = [generator.random() < 0.5 for _ in hands]
+        # Lines have no tombstones, so these get a source of their own.
+        tombstones = [
+            write for place, hand in enumerate(hands) if of_lines[place] for write in hand if write.kind != PUT
+        ]
+        hands, of_lines = [*hands, tombstones], [*of_lines, False]
+        sources = [
+            ListSource(
+                [write for write in hand if write.kind == PUT] if is_of_lines else hand,
+                in_chunks=generator.random() < 0.5,
+                is_eager=generator.random() < 0.5,
+                away_from=1 << 30 if is_of_lines else generator.choice([0, 1, 1 << 30, 1 << 30]),
+                has_lines=is_of_lines,
             )
-        )
+            for hand, is_of_lines in zip(hands, of_lines, strict=True)
+        ]
+        result.append((family, sources))
     return result
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
-from rowlock_regionserver.arrow.columns import cells_table
+from rowlock_regionserver.arrow.columns import binary_array, cells_table, empty_cells
+from rowlock_regionserver.arrow.lines import Lines, compact_numbers, is_present, spread_values
 from rowlock_regionserver.cells import (
     DELETE_COLUMN,
     DELETE_FAMILY,
@@ -74,7 +76,8 @@ class ListSource:
 
     With `in_chunks` the tables have chunks of two cells, which may part a row; `is_eager` frontiers stand right behind
     the last row given, others at the next row that there is. Values longer than `away_from` bytes are away. However
-    much is asked for, no more than `cells_at_once` are given. What is read is counted; `asked` has the sizes.
+    much is asked for, no more than `cells_at_once` are given. What is read is counted; `asked` has the sizes. With
+    `has_lines` it gives lines to those who take them.
     """
 
     def __init__(
@@ -85,7 +88,10 @@ class ListSource:
         is_eager: bool = False,
         away_from: int = 1 << 30,
         cells_at_once: int = 1 << 30,
+        has_lines: bool = False,
     ) -> None:
+        assert not has_lines or all(write.kind == PUT for write in writes), "lines are puts"
+        self._has_lines = has_lines
         self._in_chunks = in_chunks
         self._is_eager = is_eager
         self._away_from = away_from
@@ -118,6 +124,16 @@ class ListSource:
         if len(wanted) > cells_max:
             raise LongRowError
         return wanted
+
+    @property
+    def has_tombstones(self) -> bool:
+        return any(cell[3] != PUT for cells in self._rows.values() for cell in cells)
+
+    @property
+    def line_timestamp_min(self) -> int | None:
+        if not self._has_lines:
+            return None
+        return min((-cell[1] for cells in self._rows.values() for cell in cells), default=TIMESTAMP_MAX)
 
     def row_cell_count(self, row: bytes) -> int:
         return len(self._rows.get(row, []))
@@ -176,7 +192,14 @@ class ListSource:
             else:
                 frontier = taken[-1] + b"\x00" if self._is_eager else rows[len(taken)]
         cells_by_row = [self._rows[row] for row in sorted(taken)]
-        return self._chunk(sorted(taken), cells_by_row, frontier, wide_row)
+        chunk = self._chunk(sorted(taken), cells_by_row, frontier, wide_row)
+        if lines is None or not self._has_lines or not taken:
+            return chunk
+        formed = lines_from(sorted(taken), cells_by_row)
+        formed.check()
+        if lines.columns is not None:
+            formed = formed.select(lines.columns)
+        return replace(chunk, table=empty_cells(), lines=formed, away=())
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         cells = [cell for cell in self._rows.get(row, []) if cell[0] >= start and (not stop or cell[0] < stop)]
@@ -208,6 +231,36 @@ class ListSource:
             wide_row=wide_row,
             bytes_held=table.nbytes,
         )
+
+
+def lines_from(rows: Sequence[bytes], cells_by_row: Sequence[Sequence[Cell]]) -> Lines:
+    """Returns puts as lines: one a row, or one for each timestamp and write number if some row has versions."""
+    has_versions = any(len({cell[0] for cell in cells}) < len(cells) for cells in cells_by_row)
+    keys = sorted(
+        {
+            (row, cell[1], cell[2]) if has_versions else (row, 0, 0)
+            for row, cells in zip(rows, cells_by_row, strict=True)
+            for cell in cells
+        }
+    )
+    qualifiers = sorted({cell[0] for cells in cells_by_row for cell in cells})
+    found: dict[tuple[bytes, bytes, int, int], Cell] = {
+        (cell[0], row, *(cell[1:3] if has_versions else (0, 0))): cell
+        for row, cells in zip(rows, cells_by_row, strict=True)
+        for cell in cells
+    }
+    columns = []
+    numbers = np.zeros((2, len(qualifiers), len(keys)), np.int64)
+    for place, qualifier in enumerate(qualifiers):
+        cells = [found.get((qualifier, *key)) for key in keys]
+        lines = [line for line, cell in enumerate(cells) if cell is not None]
+        values = [cell[4] for cell in cells if cell is not None]
+        columns.append(spread_values(binary_array(values), np.array(lines, np.int64), len(keys)))
+        for line in lines:
+            numbers[:, place, line] = [-each for each in (cells[line] or ())[1:3]]
+    present = np.stack([is_present(column) for column in columns])
+    timestamps, write_numbers = (compact_numbers(each, present) for each in numbers)
+    return Lines(binary_array([key[0] for key in keys]), timestamps, write_numbers, tuple(qualifiers), tuple(columns))
 
 
 @dataclass(frozen=True, slots=True)

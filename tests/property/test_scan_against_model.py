@@ -14,13 +14,14 @@ import pytest
 from rowlock_regionserver.cells import ANSWER_SCHEMA
 from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.found_cells import loaded
-from rowlock_regionserver.operations import AnswerCell, FormColumn, FormPart, ScanPlan
+from rowlock_regionserver.operations import AnswerCell, FormColumn, FormPart, ScanPlan, Selection
 from rowlock_regionserver.scan.batches import CELL_BYTES
+from rowlock_regionserver.scan.line_answer import may_have_lines
 from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.row_answers import point_answer
 from rowlock_regionserver.scan.scanner import ScanAnswer, scan
 from rowlock_regionserver.scan.wide_rows import RowReading
-from rowlock_regionserver.scan.windows import View
+from rowlock_regionserver.scan.window_split import View
 
 from tests.property.scan_cases import (
     random_model,
@@ -68,6 +69,12 @@ def test_row_form_lays_out_what_the_model_answers() -> None:
     assert endings["mismatch"], endings
 
 
+def test_lines_are_answered_as_the_model_answers() -> None:
+    endings = Counter(check_row_form(case, of_lines=True) for case in CASES)
+    assert endings["answered"] > len(CASES) / 2, endings
+    assert endings["mismatch"], endings
+
+
 def laid_out(row: bytes, cells: Sequence[AnswerCell], form: Sequence[FormColumn]) -> tuple[object, ...]:
     """Returns the line of a row in row form: the first cell of each column."""
     line: list[object] = [row]
@@ -77,10 +84,14 @@ def laid_out(row: bytes, cells: Sequence[AnswerCell], form: Sequence[FormColumn]
     return tuple(line)
 
 
-def check_row_form(case: int) -> str:
-    """Compares one scan in row form with the model; returns how it ended."""
+def check_row_form(case: int, *, of_lines: bool = False) -> str:
+    """Compares one scan in row form with the model; returns how it ended. `of_lines`: of a plan that takes lines."""
     generator = generator_of(case)
     model, plan = random_model(generator), random_plan(generator)
+    if of_lines:
+        where = plan.selection.where if generator.random() < 0.5 else None
+        plan = replace(plan, selection=Selection(where=where), fixed_size=generator.random() < 0.5)
+        assert may_have_lines(plan.selection)
     form = random_row_form(generator, plan.selection)
     plan = replace(plan, row_form=form)
     view = random_stores(model, generator)
@@ -112,7 +123,7 @@ def check_row_form(case: int) -> str:
 def line_bytes(table: pa.Table) -> int:
     """Returns the table's bytes as batches count them: for each cell an offset or a number, and the bytes."""
     return sum(
-        8 if isinstance(value, int) else 4 + len(value or b"") if kind == pa.binary() else 8
+        4 + len(value or b"") if kind == pa.binary() else kind.byte_width
         for column, kind in zip(table.columns, table.schema.types, strict=True)
         for value in column.to_pylist()
     )

@@ -92,8 +92,8 @@ class Lines:
             return self
         return Lines(
             self.rows,
-            self.timestamps if self.timestamps.shape[0] == 1 else self.timestamps[kept],
-            self.write_numbers if self.write_numbers.shape[0] == 1 else self.write_numbers[kept],
+            _of_columns(self.timestamps, kept),
+            _of_columns(self.write_numbers, kept),
             tuple([self.qualifiers[place] for place in kept]),
             tuple([self.columns[place] for place in kept]),
         )
@@ -168,6 +168,13 @@ class Lines:
                     for at in (line - 1, line)
                 )
                 assert before > after, f"row {rows[line]!r}: {before} before {after}"
+
+
+def _of_columns(numbers: Integers, places: Sequence[int]) -> Integers:
+    """Returns the numbers of these columns; of none, anything."""
+    if numbers.shape[0] == 1:
+        return numbers
+    return numbers[places] if places else np.zeros((1, 1), np.int64)
 
 
 def _base_bytes(numbers: Integers) -> int:

@@ -42,6 +42,11 @@ class ArrowSegment:
         return self._facts.write_number_max
 
     @property
+    def line_timestamp_min(self) -> int | None:
+        """None: the segment has no lines."""
+        return None
+
+    @property
     def has_tombstones(self) -> bool:
         return self._facts.has_tombstones
 

@@ -89,6 +89,7 @@ class RowSegment:
         self._bytes_held = 0
         self._cell_count = 0
         self._pruned_cell_count = 0
+        self._has_tombstones = False
         self._write_number_min = NEWEST
         self._write_number_max = 0
 
@@ -102,8 +103,10 @@ class RowSegment:
         of 10 cells.
         """
         grown = CELL_BYTES * len(cells)
-        for qualifier, _, _, _, value in cells:
+        kinds = 0
+        for qualifier, _, _, kind, value in cells:
             grown += len(qualifier) + len(value)
+            kinds |= kind
         write_number = -cells[0][2]
         with self._lock:
             assert not self._is_sealed, f"a write to the sealed segment of write numbers up to {self._write_number_max}"
@@ -117,6 +120,8 @@ class RowSegment:
                 _merge(held, cells)
             self._bytes_held += grown
             self._cell_count += len(cells)
+            if kinds:
+                self._has_tombstones = True
             if write_number < self._write_number_min:
                 self._write_number_min = write_number
             if write_number > self._write_number_max:
@@ -185,6 +190,16 @@ class RowSegment:
     @property
     def write_number_max(self) -> int:
         return self._write_number_max
+
+    @property
+    def line_timestamp_min(self) -> int | None:
+        """None: the segment has no lines."""
+        return None
+
+    @property
+    def has_tombstones(self) -> bool:
+        """Whether a tombstone was added; it may have been taken back or pruned."""
+        return self._has_tombstones
 
     @property
     def bytes_held(self) -> int:

@@ -7,7 +7,7 @@ never cut, so such a row is a batch of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -130,7 +130,7 @@ class Batches:
     def drain(self) -> Iterator[ScanAnswer]:
         """Yields the held rows as a batch, if there are any."""
         if self._slices:
-            table = self._slices[0] if len(self._slices) == 1 else pa.concat_tables(self._slices)
+            table = self._slices[0] if len(self._slices) == 1 else _joined(self._slices)
             yield ScanAnswer(table, self._rows, row_continues=False)
             self._slices = []
             self._bytes = self._rows = 0
@@ -158,8 +158,8 @@ def _bytes_before(table: pa.Table, places: Integers) -> Integers:
     before = np.zeros(len(places), np.int64)
     line_bytes = 0
     for field, chunked in zip(table.schema, table.columns, strict=True):
-        if field.type == pa.int64():
-            line_bytes += 8
+        if field.type != pa.binary():
+            line_bytes += field.type.byte_width
             continue
         line_bytes += 4
         if table.num_rows:
@@ -178,3 +178,14 @@ def _column_bytes_before(chunked: pa.ChunkedArray[Any], places: Integers) -> Int
     sums = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=sums[1:])
     return sums[places]
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Returns the tables one after the other; a column that has several types becomes binary."""
+    schema = tables[0].schema
+    if any(not table.schema.equals(schema) for table in tables[1:]):
+        for place in range(len(schema)):
+            if len({table.schema.field(place).type for table in tables}) > 1:
+                schema = schema.set(place, schema.field(place).with_type(pa.binary()))
+        tables = [table.cast(schema) for table in tables]
+    return pa.concat_tables(tables)

@@ -66,9 +66,14 @@ class FamilyLayout:
 
 
 class RowLayout:
-    """The compiled layout of a form that has passed check_row_form. Immutable."""
+    """The compiled layout of a form that has passed check_row_form. Immutable.
 
-    def __init__(self, form: Sequence[FormColumn]) -> None:
+    `fixed_size`: a column of values of one length may have a type of fixed size, other than in `schema`.
+    """
+
+    def __init__(self, form: Sequence[FormColumn], *, fixed_size: bool = False) -> None:
+        self.columns = tuple(form)
+        self.fixed_size = fixed_size
         fields: list[pa.Field[Any]] = [pa.field("row", pa.binary(), nullable=False)]
         fields += [
             pa.field(str(place), pa.binary() if column.part is FormPart.VALUE else pa.int64())

@@ -20,13 +20,15 @@ from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import ScanPlan, Selection
 from rowlock_regionserver.scan.batches import Batches, ScanAnswer
 from rowlock_regionserver.scan.filters import required_columns
+from rowlock_regionserver.scan.line_answer import line_columns, may_have_lines
 from rowlock_regionserver.scan.ranges import EVERYTHING, RowRange, clipped, joined, rows_that_may_match
 from rowlock_regionserver.scan.row_answers import row_answers, row_line
 from rowlock_regionserver.scan.row_form import RowLayout
 from rowlock_regionserver.scan.selection import requested_qualifiers
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.scan.window_answer import EMPTY_ANSWER, WindowAnswer, answer_window
-from rowlock_regionserver.scan.windows import ColumnsRead, View, WideRow, WindowReader
+from rowlock_regionserver.scan.window_split import View, WideRow
+from rowlock_regionserver.scan.windows import ColumnsRead, WindowReader
 
 __all__ = ["Scan", "ScanAnswer", "scan"]
 
@@ -101,7 +103,7 @@ class Scan(Iterator[ScanAnswer]):
         self._merge_bytes_max = merge_bytes_max
         self._line_bytes_max = line_bytes_max
         self._is_slice_over = is_slice_over
-        self._form = None if plan.row_form is None else RowLayout(plan.row_form)
+        self._form = None if plan.row_form is None else RowLayout(plan.row_form, fixed_size=plan.fixed_size)
         # In row form a line is a row, and is never cut.
         self._batches = Batches(plan.batch_bytes, plan.batch_rows, None if plan.row_form is None else line_bytes_max)
         self._reader: WindowReader | None = None
@@ -155,6 +157,9 @@ class Scan(Iterator[ScanAnswer]):
         """
         plan, selection = self._plan, self._plan.selection
         columns_read = _columns_read(selection)
+        of_lines = None
+        if self._form is not None and may_have_lines(selection):
+            of_lines = line_columns(selection, self._form)
         is_short = 0 < plan.row_limit <= FEW_ROWS
         bytes_first = min(self._window_bytes, FIRST_LIMITED_WINDOW_BYTES if is_short else FIRST_WINDOW_BYTES)
         bytes_max = bytes_first
@@ -168,6 +173,7 @@ class Scan(Iterator[ScanAnswer]):
                 reads_values=_reads_values(selection),
                 window_bytes=self._window_bytes,
                 bytes_held_max=self._merge_bytes_max,
+                line_columns=of_lines,
             )
             while (window := reader.next(bytes_max)) is not None:
                 if isinstance(window, WideRow):

@@ -20,7 +20,7 @@ In reverse everything is mirrored: rows descend, and the range's stop moves towa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.scan.ranges import RowRange, is_empty
@@ -136,14 +136,17 @@ class SourceChunks:
         """Reads the source from its frontier into its buffer; returns the bytes that the new chunk holds."""
         start, stop = self._range
         start, stop = (start, frontier) if self._reverse else (frontier, stop)
+        wanted = self.lines_wanted.get(id(buffer.source))
         chunk = buffer.source.read_rows(
             start,
             stop,
             bytes_max,
             row_bytes_max,
             reverse=self._reverse,
-            lines=self.lines_wanted.get(id(buffer.source)),
+            lines=wanted,
         )
+        if chunk.lines is not None and wanted is not None and wanted.columns is not None:
+            chunk = replace(chunk, is_narrow=True)
         buffer.frontier, buffer.wide_row, buffer.is_read = chunk.frontier, chunk.wide_row, True
         if chunk.frontier is not None:
             is_progress = chunk.wide_row is not None or chunk.frontier != frontier

@@ -27,6 +27,7 @@ from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import ANSWER_SCHEMA, Family
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
+from rowlock_regionserver.scan.line_answer import answer_lines
 from rowlock_regionserver.scan.pivot import pivoted
 from rowlock_regionserver.scan.row_form import RowLayout
 from rowlock_regionserver.scan.selection import is_whole_time
@@ -60,6 +61,9 @@ def answer_window(
 
     `window` has whole rows of the families that are requested or that the filter reads, by name.
     """
+    if form is not None and any(cells.lines is not None for cells in window):
+        table, error = answer_lines(window, selection, form, reverse=reverse)
+        return WindowAnswer(table, np.arange(table.num_rows), error)
     if form is not None:
         selected = selected_cells(window, selection, reverse=reverse)
         table = pivoted(selected, form, keys_only=selection.cells.keys_only, reverse=reverse)

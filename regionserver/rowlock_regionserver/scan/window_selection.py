@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.columns import QUALIFIER, Integers, Mask, column, single_chunk_keys
+from rowlock_regionserver.arrow.columns import QUALIFIER, Column, Integers, Mask, column, single_chunk_keys
+from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.arrow.sorted_run import SortedRun, Values
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import FilterTypeError
@@ -31,11 +32,14 @@ from rowlock_regionserver.scan.window_rows import WindowRows, window_rows
 
 @dataclass(frozen=True, slots=True)
 class FamilyCells:
-    """One family's visible cells of a window."""
+    """One family's visible cells of a window: those of a run, and for the row form perhaps lines of other rows."""
 
     family: Family
     run: SortedRun
     versions_max: int  # a column has at most this many versions
+    lines: Lines | None = None  # one a row
+    # Rows, ascending and not of lines, that are there even if the run has no cell of them.
+    present: Column | None = None
 
     @property
     def values(self) -> Values:
@@ -119,8 +123,8 @@ def _matching_rows(
     result = evaluated(selection.where, rows.keys, newest, candidates)
     if not result.mismatches.any():
         return result.matches, None
-    first = _first(np.flatnonzero(result.mismatches), reverse)
-    return _cut(result.matches, first, reverse), result.error(first, _key(rows, first))
+    first = first_reached(np.flatnonzero(result.mismatches), reverse)
+    return cut(result.matches, first, reverse), result.error(first, _key(rows, first))
 
 
 def _selected_by_cell_filter(
@@ -138,14 +142,14 @@ def _selected_by_cell_filter(
         passes, mismatched = values_pass(cells.values, mask & qualifiers_pass(table, cell_filter), cell_filter)
         passed.append(passes)
         if len(mismatched):
-            row = _first(places[mismatched], reverse)
+            row = first_reached(places[mismatched], reverse)
             mismatches.append((-row if reverse else row, index, int(mismatched[places[mismatched] == row][0])))
     if not mismatches:
         return passed, None
     row, index, cell = min(mismatches)
     row = abs(row)
     everything = np.ones(len(rows.keys), np.bool_)
-    before = _cut(everything, row, reverse)
+    before = cut(everything, row, reverse)
     qualifier = column(tables[index], QUALIFIER)[cell].as_py()
     value = window[index].values.array(np.array([cell]))[0].as_py()
     assert isinstance(qualifier, bytes)
@@ -182,12 +186,12 @@ def in_order_of_rows(of_rows: Integers) -> Integers:
     return order
 
 
-def _first(rows: Integers, reverse: bool) -> int:
+def first_reached(rows: Integers, reverse: bool) -> int:
     """Returns the row that the scan reaches first, of ascending rows."""
     return int(rows[-1] if reverse else rows[0])
 
 
-def _cut(mask: Mask, row: int, reverse: bool) -> Mask:
+def cut(mask: Mask, row: int, reverse: bool) -> Mask:
     """Returns the mask without `row` and the rows that the scan reaches after it."""
     cut = mask.copy()
     if reverse:

@@ -13,46 +13,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 
-import numpy as np
-
-from rowlock_regionserver.arrow.columns import KIND, QUALIFIER, Column, column, kinds, single_chunk, single_chunk_keys
+from rowlock_regionserver.arrow.columns import KIND, QUALIFIER, column, kinds, single_chunk
 from rowlock_regionserver.arrow.masks import is_one_of
 from rowlock_regionserver.arrow.merge import joined_rows, merged, sorted_cells
-from rowlock_regionserver.arrow.sorted_run import SortedRun, slices_within
+from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import DELETE_FAMILY, Family, ReadPoint
+from rowlock_regionserver.scan.line_merge import merged_lines
 from rowlock_regionserver.scan.ranges import RowRange
 from rowlock_regionserver.scan.source_chunks import SourceChunks
-from rowlock_regionserver.scan.window_rows import window_rows
 from rowlock_regionserver.scan.window_selection import FamilyCells
-from rowlock_regionserver.sources import Chunk, Source
+from rowlock_regionserver.scan.window_split import View, WideRow, Window, split_window
+from rowlock_regionserver.sources import Chunk, LinesWanted, Source
 from rowlock_regionserver.versions.visibility_columns import visible
-
-View = Sequence[tuple[Family, Sequence[Source]]]
 
 # The families that a scan reads, and the qualifiers of each; None means all qualifiers.
 ColumnsRead = Mapping[bytes, frozenset[bytes] | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The visible cells of whole rows, by family name; may be empty. `resume_key`: see WindowReader.next."""
-
-    families: Sequence[FamilyCells]
-    resume_key: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class WideRow:
-    """A row that is not read whole, and the sources of its families, by name.
-
-    `resume_key` is the resume key after the row has been answered.
-    """
-
-    row: bytes
-    view: View
-    resume_key: bytes
 
 
 class WindowReader:
@@ -69,12 +47,15 @@ class WindowReader:
         reads_values: bool,
         window_bytes: int,
         bytes_held_max: int,
+        line_columns: Mapping[bytes, frozenset[bytes]] | None = None,
     ) -> None:
         """Creates a reader at the start of the range, or at its end with `reverse`.
 
         `window_bytes` bounds a window, unless it is a single row. `bytes_held_max` bounds what is read ahead.
-        `reads_values` says that values of visible cells will be read.
+        `reads_values` says that values of visible cells will be read. `line_columns`: windows may have lines, and of
+        each family only these columns matter beside the rows themselves; None: they have cells.
         """
+        self._line_columns = line_columns
         self._sources_now = sources_now
         self._columns_read = columns_read
         self._read_point = read_point
@@ -106,15 +87,28 @@ class WindowReader:
         view = self._view()
         sources = [source for _, sources in view for source in sources]
         row_bytes_max = max(1, min(self._window_bytes, self._bytes_held_max // (len(sources) or 1)))
+        if self._line_columns is not None:
+            chunks.lines_wanted = {
+                id(source): wanted
+                for family, of_family in view
+                for wanted in [self._wanted(family, of_family, self._line_columns)]
+                for source in of_family
+            }
         by_source = chunks.advance(sources, bytes_max, row_bytes_max)
         if isinstance(by_source, bytes):
             return WideRow(by_source, view, chunks.resume_key)
         self._window_bytes_held = sum(chunk.bytes_held for chunks in by_source.values() for chunk in chunks)
         families = [
-            self._visible_cells(family, [chunk for source in of_family for chunk in by_source.get(id(source), ())])
+            self._visible_cells(
+                family,
+                [chunk for source in of_family for chunk in by_source.get(id(source), ())],
+            )
             for family, of_family in view
         ]
-        return self._split(families, view)
+        if not self._reads_values:
+            return Window(families, chunks.resume_key)
+        self._pending += split_window(families, view, chunks.resume_key, self._window_bytes, reverse=self._reverse)
+        return self._pending.popleft()
 
     def _view(self) -> list[tuple[Family, list[Source]]]:
         """Returns the families to read, by name, with the sources that may have visible cells."""
@@ -126,10 +120,33 @@ class WindowReader:
         ]
         return sorted(view, key=lambda store: store[0].name)
 
+    def _wanted(
+        self, family: Family, sources: Sequence[Source], line_columns: Mapping[bytes, frozenset[bytes]]
+    ) -> LinesWanted:
+        """Returns what the window asks of the sources of a family."""
+        for source in sources:
+            timestamp_min = source.line_timestamp_min
+            is_line_hidden = timestamp_min is not None and not self._are_seen(
+                source.write_number_max, timestamp_min, family
+            )
+            if source.has_tombstones or is_line_hidden:
+                # Any cell of a line may decide whether its row is there.
+                return LinesWanted()
+        return LinesWanted(line_columns.get(family.name, frozenset()))
+
     def _visible_cells(self, family: Family, chunks: Sequence[Chunk]) -> FamilyCells:
         """Returns the cells of one family's chunks that the read point sees."""
-        runs = [chunk.run() for chunk in chunks]
-        is_plain = all(self._is_plain(chunk, family) for chunk in chunks)
+        if self._line_columns is None or all(chunk.lines is None for chunk in chunks):
+            is_plain = all(self._is_visible(chunk, family) and not chunk.has_versions for chunk in chunks)
+            return self._visible_run(family, [chunk.run() for chunk in chunks], is_plain=is_plain)
+        columns = self._line_columns.get(family.name, frozenset())
+        merged = merged_lines(chunks, partial(self._is_visible, family=family), columns)
+        return replace(
+            self._visible_run(family, merged.runs, is_plain=False), lines=merged.lines, present=merged.present
+        )
+
+    def _visible_run(self, family: Family, runs: Sequence[SortedRun], *, is_plain: bool) -> FamilyCells:
+        """Returns the cells of the runs that the read point sees; `is_plain`: all, and one of each column."""
         if is_plain:
             joined = joined_rows(runs)
             if joined is not None:
@@ -141,40 +158,14 @@ class WindowReader:
         run = SortedRun(single_chunk(run.keys), run.values)
         return FamilyCells(family, run.filter(visible(run.keys, self._read_point, family)), family.versions)
 
-    def _is_plain(self, chunk: Chunk, family: Family) -> bool:
-        """Returns whether every cell of the chunk is visible and the only version of its column."""
-        expires = family.time_to_live_ms and chunk.timestamp_min + family.time_to_live_ms <= self._read_point.now_ms
-        is_seen = chunk.write_number_max <= self._read_point.write_number and not expires
-        return is_seen and not chunk.has_tombstones and not chunk.has_versions
+    def _is_visible(self, chunk: Chunk, family: Family) -> bool:
+        """Returns whether every cell is a put that the read point sees, unless a later put of its column hides it."""
+        return not chunk.has_tombstones and self._are_seen(chunk.write_number_max, chunk.timestamp_min, family)
 
-    def _split(self, families: list[FamilyCells], view: View) -> Window | WideRow:
-        """Returns the window, or the first of several smaller ones if values that are away would make it too large."""
-        window_resume_key = self._chunks.resume_key
-        present = [cells for cells in families if len(cells.run)]
-        if not (self._reads_values and any(cells.run.values.are_away for cells in present)):
-            return Window(families, window_resume_key)
-        rows = window_rows([single_chunk_keys(cells.run.keys) for cells in present])
-        byte_counts, cell_counts = np.zeros(len(rows.keys), np.int64), np.zeros(len(rows.keys), np.int64)
-        for cells, places in zip(present, rows.of_cells, strict=True):
-            np.add.at(byte_counts, places, cells.run.values.byte_counts())
-            np.add.at(cell_counts, places, 1)
-        slices = list(slices_within(byte_counts, self._window_bytes))
-        for start, stop in reversed(slices) if self._reverse else slices:
-            if self._reverse:
-                resume_key = _key(rows.keys, start) if start else window_resume_key
-            else:
-                resume_key = _key(rows.keys, stop) if stop < len(rows.keys) else window_resume_key
-            if byte_counts[start] > self._window_bytes and cell_counts[start] > 1:
-                self._pending.append(WideRow(_key(rows.keys, start), view, resume_key))
-            else:
-                parts = [
-                    FamilyCells(
-                        cells.family, cells.run.slice(*np.searchsorted(places, (start, stop))), cells.versions_max
-                    )
-                    for cells, places in zip(present, rows.of_cells, strict=True)
-                ]
-                self._pending.append(Window(parts, resume_key))
-        return self._pending.popleft()
+    def _are_seen(self, write_number_max: int, timestamp_min: int, family: Family) -> bool:
+        """Returns whether the read point sees puts within these bounds, and none has expired."""
+        expires = family.time_to_live_ms and timestamp_min + family.time_to_live_ms <= self._read_point.now_ms
+        return write_number_max <= self._read_point.write_number and not expires
 
 
 def _of_qualifiers(run: SortedRun, qualifiers: frozenset[bytes]) -> SortedRun:
@@ -182,9 +173,3 @@ def _of_qualifiers(run: SortedRun, qualifiers: frozenset[bytes]) -> SortedRun:
     run = SortedRun(single_chunk(run.keys), run.values)
     is_read = is_one_of(column(run.keys, QUALIFIER), qualifiers)
     return run.filter(is_read | (kinds(column(run.keys, KIND)) == DELETE_FAMILY))
-
-
-def _key(keys: Column, index: int) -> bytes:
-    key = keys[index].as_py()
-    assert isinstance(key, bytes)
-    return key

@@ -76,6 +76,15 @@ class StoreFile:
     def write_number_max(self) -> int:
         return self.info.write_number_max
 
+    @property
+    def line_timestamp_min(self) -> int | None:
+        """None: the file has no lines."""
+        return None
+
+    @property
+    def has_tombstones(self) -> bool:
+        return self.info.tombstone_count > 0
+
     def remove_when_unused(self, *, folder_too: bool = False) -> None:
         """Removes the file after the last reference to it, and with `folder_too` its folder if it is empty then."""
         self._blocks.handle.remove_when_unused(folder_too=folder_too)

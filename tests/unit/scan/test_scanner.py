@@ -31,7 +31,7 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.scan.ranges import clipped
 from rowlock_regionserver.scan.scanner import FIRST_LIMITED_WINDOW_BYTES, FIRST_WINDOW_BYTES, ScanAnswer, scan
 from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN
-from rowlock_regionserver.scan.windows import View
+from rowlock_regionserver.scan.window_split import View
 from rowlock_regionserver.sources import Chunk, LinesWanted
 
 from tests.property.scan_model import ListSource, Write
@@ -63,6 +63,8 @@ class TableSource:
 
     write_number_min = 1
     write_number_max = 1
+    has_tombstones = False
+    line_timestamp_min = None
 
     def __init__(self, rows: Sequence[bytes], cells: Sequence[Sequence[Cell]]) -> None:
         self.table = cells_table(rows, cells)

@@ -20,7 +20,7 @@ from rowlock_regionserver.operations import (
     ValueType,
 )
 from rowlock_regionserver.scan.scanner import Scan, ScanAnswer, scan
-from rowlock_regionserver.scan.windows import View
+from rowlock_regionserver.scan.window_split import View
 
 from tests.property.scan_model import ListSource, Write
 

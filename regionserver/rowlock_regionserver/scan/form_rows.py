@@ -1,0 +1,142 @@
+"""Rows in a row form: of lines or of cells, of one family or of several, brought together by vector operations.
+
+Each part has distinct rows, ascending, and some columns of the form; a column that it does not have is null in all its
+rows. `interleaved` joins parts with different rows, `zipped` parts that may have rows in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowlock_regionserver.arrow.columns import (
+    Column,
+    Integers,
+    Mask,
+    binary_array,
+    boolean_array,
+    integer_array,
+)
+from rowlock_regionserver.arrow.lines import Lines, as_binary, bitmap_of, is_present
+from rowlock_regionserver.scan.row_form import FamilyLayout, RowLayout
+
+
+@dataclass(frozen=True, slots=True)
+class FormRows:
+    """Distinct rows, ascending, and columns of the form by their places; a value column is fixed-size or binary."""
+
+    keys: Column
+    columns: Mapping[int, Column]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def take(self, indices: Column) -> FormRows:
+        """Returns the rows at these places."""
+        return FormRows(
+            self.keys.take(indices), {place: column.take(indices) for place, column in self.columns.items()}
+        )
+
+    def filter(self, mask: Mask) -> FormRows:
+        """Returns the rows where `mask` is true; itself if it is true everywhere."""
+        return self if mask.all() else self.take(integer_array(np.flatnonzero(mask), pa.int64()))
+
+    def table(self, form: RowLayout, *, reverse: bool) -> pa.Table:
+        """Returns the rows as a table of the form's columns."""
+        rows = self.take(integer_array(np.arange(len(self))[::-1], pa.int64())) if reverse else self
+        arrays = [rows.keys]
+        fields = [form.schema.field(0)]
+        for place in range(len(form.schema) - 1):
+            field = form.schema.field(1 + place)
+            column = rows.columns.get(place)
+            if column is None:
+                column = pa.nulls(len(rows), field.type)
+            elif not form.fixed_size and field.type == pa.binary():
+                column = as_binary(column)
+            arrays.append(column)
+            fields.append(pa.field(field.name, column.type))
+        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+NO_ROWS = FormRows(binary_array([]), {})
+
+
+def of_lines(lines: Lines, form: FamilyLayout | None) -> FormRows:
+    """Returns lines, one a row, as rows with the form's columns of their family."""
+    columns: dict[int, Column] = {}
+    if form is None:
+        return FormRows(lines.rows, columns)
+    names = form.qualifiers.to_pylist()
+    place_of = {qualifier: place for place, qualifier in enumerate(lines.qualifiers)}
+    for code, place in form.values:
+        at = place_of.get(names[code] or b"")
+        if at is not None:
+            columns[place] = lines.columns[at]
+    for code, place in form.timestamps:
+        at = place_of.get(names[code] or b"")
+        if at is not None:
+            stamps = np.ascontiguousarray(lines.numbers_of(lines.timestamps, at))
+            bitmap = bitmap_of(is_present(lines.columns[at]))
+            columns[place] = pa.Array.from_buffers(pa.int64(), len(lines), [bitmap, pa.py_buffer(stamps.data)])
+    return FormRows(lines.rows, columns)
+
+
+def interleaved(parts: Sequence[FormRows]) -> FormRows:
+    """Returns the rows of all parts, which have no row in common, by key."""
+    filled = [part for part in parts if len(part)]
+    if len(filled) < 2:
+        return filled[0] if filled else NO_ROWS
+    joined = _concatenated(filled)
+    return joined.take(pc.call_function("array_sort_indices", [joined.keys]))
+
+
+def _concatenated(parts: Sequence[FormRows]) -> FormRows:
+    columns = {}
+    for place in sorted({place for part in parts for place in part.columns}):
+        arrays = [part.columns.get(place) for part in parts]
+        types = {array.type for array in arrays if array is not None}
+        of_type = types.pop() if len(types) == 1 else pa.binary()
+        columns[place] = pa.concat_arrays(
+            [
+                pa.nulls(len(part), of_type)
+                if array is None
+                else (array if array.type == of_type else as_binary(array))
+                for part, array in zip(parts, arrays, strict=True)
+            ]
+        )
+    return FormRows(pa.concat_arrays([part.keys for part in parts]), columns)
+
+
+def zipped(parts: Sequence[FormRows]) -> FormRows:
+    """Returns all rows of all parts, side by side; the parts have different columns."""
+    filled = [part for part in parts if len(part)]
+    if len(filled) < 2:
+        return filled[0] if filled else NO_ROWS
+    keys = filled[0].keys
+    if all(part.keys.equals(keys) for part in filled[1:]):
+        # The usual case: each row has cells in each family.
+        return FormRows(keys, {place: column for part in filled for place, column in part.columns.items()})
+    keys = pc.call_function("unique", [pa.concat_arrays([part.keys for part in filled])])
+    keys = keys.take(pc.call_function("array_sort_indices", [keys]))
+    columns: dict[int, Column] = {}
+    for part in filled:
+        if len(part) == len(keys):
+            columns.update(part.columns)
+        elif part.columns:
+            # Where a row is not in the part, the index is null, and so is the value.
+            indices = pc.call_function("index_in", [keys], pc.SetLookupOptions(value_set=part.keys))
+            columns.update({place: column.take(indices) for place, column in part.columns.items()})
+    return FormRows(keys, columns)
+
+
+def present_values(rows: FormRows, place: int) -> tuple[Integers, Column]:
+    """Returns the rows that have a value of the column at `place`, and the values, in their variable form."""
+    column = rows.columns.get(place)
+    if column is None:
+        return np.zeros(0, np.int64), binary_array([])
+    present = is_present(column)
+    return np.flatnonzero(present), as_binary(column if present.all() else column.filter(boolean_array(present)))
