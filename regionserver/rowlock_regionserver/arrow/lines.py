@@ -17,7 +17,7 @@ ordered by timestamp descending, then write number descending.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -305,54 +305,35 @@ def concatenated_lines(parts: Sequence[Lines]) -> Lines:
     if len(parts) == 1:
         return parts[0]
     qualifiers = tuple(sorted({qualifier for part in parts for qualifier in part.qualifiers}))
-    if any(part.qualifiers != qualifiers for part in parts):
-        parts = [_with_columns(part, qualifiers) for part in parts]
-    columns = []
-    for place in range(len(qualifiers)):
-        arrays = [part.columns[place] for part in parts]
-        if len({array.type for array in arrays}) > 1:
-            arrays = [as_binary(array) for array in arrays]
-        columns.append(pa.concat_arrays(arrays))
     counts = [len(part) for part in parts]
     return Lines(
         pa.concat_arrays([part.rows for part in parts]),
-        _concatenated_numbers([part.timestamps for part in parts], counts),
-        _concatenated_numbers([part.write_numbers for part in parts], counts),
+        _concatenated_numbers([_at_columns(part.timestamps, part.qualifiers, qualifiers) for part in parts], counts),
+        _concatenated_numbers([_at_columns(part.write_numbers, part.qualifiers, qualifiers) for part in parts], counts),
         qualifiers,
-        tuple(columns),
+        tuple([concatenated_column([part.column(qualifier) for part in parts], counts) for qualifier in qualifiers]),
     )
 
 
-def _with_columns(lines: Lines, qualifiers: tuple[bytes, ...]) -> Lines:
-    """Returns the same lines with all these columns, of which it has some."""
-    place_of = {qualifier: place for place, qualifier in enumerate(lines.qualifiers)}
-    absent = _all_null(len(lines))
-    places = [place_of.get(qualifier) for qualifier in qualifiers]
-    return replace(
-        lines,
-        timestamps=_at_columns(lines.timestamps, places),
-        write_numbers=_at_columns(lines.write_numbers, places),
-        qualifiers=qualifiers,
-        columns=tuple([absent if place is None else lines.columns[place] for place in places]),
+def concatenated_column(parts: Sequence[Column | None], counts: Sequence[int]) -> Column:
+    """Returns a column of several parts; None stands for that many nulls. Parts of different forms become binary."""
+    types = {part.type for part in parts if part is not None}
+    of_type = types.pop() if len(types) == 1 else pa.binary()
+    return pa.concat_arrays(
+        [
+            pa.nulls(count, of_type) if part is None else part if part.type == of_type else as_binary(part)
+            for part, count in zip(parts, counts, strict=True)
+        ]
     )
 
 
-def _at_columns(numbers: Integers, places: Sequence[int | None]) -> Integers:
-    if numbers.shape[0] == 1:
+def _at_columns(numbers: Integers, given: Sequence[bytes], wanted: Sequence[bytes]) -> Integers:
+    """Returns the numbers of the wanted columns, which include the given ones."""
+    if numbers.shape[0] == 1 or given == wanted:
         return numbers
-    spread = np.zeros((len(places), numbers.shape[1]), np.int64)
-    for to, place in enumerate(places):
-        if place is not None:
-            spread[to] = numbers[place]
+    spread = np.zeros((len(wanted), numbers.shape[1]), np.int64)
+    spread[[wanted.index(qualifier) for qualifier in given]] = numbers
     return spread
-
-
-def _all_null(count: int) -> Column:
-    none = np.zeros(count, np.bool_)
-    array: Column = pa.Array.from_buffers(
-        pa.binary(), count, [bitmap_of(none), pa.py_buffer(bytes(4 * (count + 1))), pa.py_buffer(b"")]
-    )
-    return array
 
 
 def _concatenated_numbers(parts: Sequence[Integers], counts: Sequence[int]) -> Integers:

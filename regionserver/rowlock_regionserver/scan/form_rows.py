@@ -21,7 +21,7 @@ from rowlock_regionserver.arrow.columns import (
     boolean_array,
     integer_array,
 )
-from rowlock_regionserver.arrow.lines import Lines, as_binary, bitmap_of, is_present
+from rowlock_regionserver.arrow.lines import Lines, as_binary, bitmap_of, concatenated_column, is_present
 from rowlock_regionserver.scan.row_form import FamilyLayout, RowLayout
 
 
@@ -95,20 +95,12 @@ def interleaved(parts: Sequence[FormRows]) -> FormRows:
 
 
 def _concatenated(parts: Sequence[FormRows]) -> FormRows:
-    columns = {}
-    for place in sorted({place for part in parts for place in part.columns}):
-        arrays = [part.columns.get(place) for part in parts]
-        types = {array.type for array in arrays if array is not None}
-        of_type = types.pop() if len(types) == 1 else pa.binary()
-        columns[place] = pa.concat_arrays(
-            [
-                pa.nulls(len(part), of_type)
-                if array is None
-                else (array if array.type == of_type else as_binary(array))
-                for part, array in zip(parts, arrays, strict=True)
-            ]
-        )
-    return FormRows(pa.concat_arrays([part.keys for part in parts]), columns)
+    counts = [len(part) for part in parts]
+    places = sorted({place for part in parts for place in part.columns})
+    return FormRows(
+        pa.concat_arrays([part.keys for part in parts]),
+        {place: concatenated_column([part.columns.get(place) for part in parts], counts) for place in places},
+    )
 
 
 def zipped(parts: Sequence[FormRows]) -> FormRows:

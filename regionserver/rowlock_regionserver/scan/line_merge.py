@@ -31,7 +31,7 @@ from rowlock_regionserver.arrow.columns import (
 )
 from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.arrow.lines import Lines, bitmap_of, cells_of, concatenated_lines, is_present
-from rowlock_regionserver.arrow.masks import buffer_of
+from rowlock_regionserver.arrow.masks import buffer_of, numpy_mask
 from rowlock_regionserver.arrow.sorted_cells import changes
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.sources import Chunk
@@ -77,6 +77,7 @@ def merged_lines(
             runs.append(run)
     if not parts:
         return MergedLines(None, runs)
+    parts.sort(key=lambda part: len(part.lines), reverse=True)
     if not runs and _succeed([part.lines for part in parts]):
         parts.sort(key=lambda part: _first(part.lines))
         return MergedLines(concatenated_lines([part.lines.select(columns) for part in parts]), [])
@@ -120,12 +121,22 @@ def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[by
             if part.is_narrow:
                 present.append(among_cells.rows)
         kept.append(part.lines.filter(~of_part).select(columns))
-    lines = concatenated_lines(kept)
-    place = ranks[of_lines[~mixed]]
-    counts = np.bincount(place, minlength=len(ranks))
-    if len(lines):
-        lines = _newest(lines, place) if (counts > 1).any() else _ordered(lines, place)
+    lines = _one_a_row(concatenated_lines(kept), ranks[of_lines[~mixed]])
     return MergedLines(lines, [run for run in runs if len(run)], _united(present))
+
+
+def _one_a_row(lines: Lines, place: Integers) -> Lines:
+    """Returns one line a row, by row; `place` is the row's, equal for lines of one row."""
+    if not len(lines):
+        return lines
+    is_single = np.bincount(place)[place] == 1
+    if not is_single.all():
+        newest = _newest(lines.filter(~is_single), place[~is_single])
+        lines = concatenated_lines([lines.filter(is_single), newest])
+        place = np.concatenate([place[is_single], np.unique(place[~is_single])])
+    if (place[1:] > place[:-1]).all():
+        return lines
+    return lines.take(np.argsort(place, kind="stable"))
 
 
 def _united(rows: Sequence[Column]) -> Column | None:
@@ -136,13 +147,6 @@ def _united(rows: Sequence[Column]) -> Column | None:
     return distinct.take(pc.call_function("array_sort_indices", [distinct]))
 
 
-def _ordered(lines: Lines, place: Integers) -> Lines:
-    """Returns the lines by row; `place` is the row's."""
-    if (place[1:] > place[:-1]).all():
-        return lines
-    return lines.take(np.argsort(place, kind="stable"))
-
-
 def _distinct(ascending: Column) -> Column:
     return ascending.filter(boolean_array(~equals_previous(ascending)))
 
@@ -151,9 +155,12 @@ def _ranked(arrays: Sequence[Column]) -> tuple[Integers, Integers]:
     """Returns a code for each element, equal for equal ones, and the rank of each code in ascending order."""
     encoded = pa.concat_arrays(arrays).dictionary_encode()
     assert isinstance(encoded, pa.DictionaryArray)
-    order = pc.call_function("array_sort_indices", [encoded.dictionary])
-    ranks = np.empty(len(order), np.int64)
-    ranks[np.frombuffer(buffer_of(order, 1), np.uint64, len(order))] = np.arange(len(order))
+    distinct = encoded.dictionary
+    ranks = np.arange(len(distinct))
+    # The first array ascends. If the others have no rows of their own, so does everything.
+    if not numpy_mask(pc.call_function("greater", [distinct.slice(1), distinct.slice(0, len(distinct) - 1)])).all():
+        order = pc.call_function("array_sort_indices", [distinct])
+        ranks[np.frombuffer(buffer_of(order, 1), np.uint64, len(order))] = np.arange(len(order))
     return np.frombuffer(numbers(encoded.indices, "i"), np.int32).astype(np.int64), ranks
 
 
@@ -172,7 +179,7 @@ def _newest(lines: Lines, place: Integers) -> Lines:
         columns.append(_taken(column, order, nearest))
         stamps[code] = timestamps[order[np.minimum(nearest, count - 1)]]
     first = integer_array(order[starts], pa.int64())
-    return Lines(lines.rows.take(first), stamps, _ZERO, lines.qualifiers, tuple(columns))
+    return Lines(lines.rows.take(first), stamps if columns else _ZERO, _ZERO, lines.qualifiers, tuple(columns))
 
 
 def _newest_by_cell(lines: Lines, place: Integers) -> Lines:
@@ -187,7 +194,7 @@ def _newest_by_cell(lines: Lines, place: Integers) -> Lines:
         columns.append(_taken(column, order, nearest))
         stamps[code] = timestamps[order[starts]]
     first = integer_array(row_order[starts], pa.int64())
-    return Lines(lines.rows.take(first), stamps, _ZERO, lines.qualifiers, tuple(columns))
+    return Lines(lines.rows.take(first), stamps if columns else _ZERO, _ZERO, lines.qualifiers, tuple(columns))
 
 
 # Nothing is decided by write numbers after this.

@@ -33,6 +33,10 @@ from rowlock_regionserver.versions.visibility_columns import visible
 ColumnsRead = Mapping[bytes, frozenset[bytes] | None]
 
 
+# Lines that must be merged as cells take several times their bytes, because each cell repeats the row's key.
+_CELLS_OF_LINES = 8
+
+
 class WindowReader:
     """Reads one range window by window, in the scan's direction. Used by one thread."""
 
@@ -94,6 +98,8 @@ class WindowReader:
                 for wanted in [self._wanted(family, of_family, self._line_columns)]
                 for source in of_family
             }
+        if any(wanted.columns is None for wanted in chunks.lines_wanted.values()):
+            bytes_max = max(1, bytes_max // _CELLS_OF_LINES)
         by_source = chunks.advance(sources, bytes_max, row_bytes_max)
         if isinstance(by_source, bytes):
             return WideRow(by_source, view, chunks.resume_key)
