@@ -24,9 +24,9 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "a scan loads all values of a window at once",
-        "WindowReader._split",
-        "            if byte_counts[start] > self._window_bytes and cell_counts[start] > 1:\n",
-        "            if False:\n",
+        "split_window",
+        "        if byte_counts[start] > bytes_max and cell_counts[start] > 1:\n",
+        "        if False:\n",
         f"{WIDE}::test_values_are_read_when_their_batch_is_made",
     ),
     # ---- rows in parts

@@ -15,6 +15,7 @@ from .bulk_and_requests import BULK_AND_REQUESTS
 from .durability import DURABILITY
 from .edges import EDGES
 from .folders import FOLDERS
+from .lines import OF_LINES
 from .locks import LOCK_MUTANTS
 from .memory import MEMORY
 from .reading import READING
@@ -28,6 +29,7 @@ MUTANTS = [
     *WRITING,
     *ADMISSION,
     *LOCK_MUTANTS,
+    *OF_LINES,
     *BULK_AND_REQUESTS,
     *READING,
     *ROWS_AND_FILES,

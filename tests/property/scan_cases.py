@@ -38,7 +38,8 @@ from rowlock_regionserver.operations import (
     ValueType,
 )
 
-from tests.property.scan_model import ListSource, Model, Write
+from tests.property.list_source import ListSource, Write
+from tests.property.scan_model import Model
 
 NOW = 40
 ROWS = [b"a", b"a\x00", b"ab", b"b", b"b\xff", b"c", b"\xff", b"\xff\xff"]

@@ -21,8 +21,9 @@ from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
 
+from tests.property.list_source import Write
 from tests.property.scan_cases import random_model, random_plan
-from tests.property.scan_model import MismatchError, Model, Write
+from tests.property.scan_model import MismatchError, Model
 from tests.seeds import generator_of
 
 CASES = range(25)

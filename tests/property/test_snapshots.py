@@ -37,7 +37,8 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.region.region import Region
 
-from tests.property.scan_model import Model, Write
+from tests.property.list_source import Write
+from tests.property.scan_model import Model
 from tests.seeds import generator_of
 
 CASES = range(8)

@@ -23,7 +23,7 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.scanner import scan
 
-from tests.property.scan_model import ListSource, Write
+from tests.property.list_source import ListSource, Write
 
 READ_POINT = ReadPoint(NEWEST, 0)
 

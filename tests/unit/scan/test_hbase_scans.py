@@ -7,7 +7,7 @@ from rowlock_regionserver.cells import DELETE_COLUMN, PUT, Family
 from rowlock_regionserver.operations import CellFilter, ColumnSelector, CompareOp, RowPrefix, ScanPlan, Selection
 from rowlock_regionserver.scan.scanner import scan
 
-from tests.property.scan_model import Write
+from tests.property.list_source import Write
 from tests.unit.scan.read_cases import FAMILY, READ_POINT, WIDE, Table, asked, cells, column, put, where
 
 # ---- ranges, limits and direction: rows a ab b c d e; ab has only column other; gone was deleted

@@ -10,7 +10,7 @@ from rowlock_regionserver.cells import DELETE_COLUMN, PUT, Cell
 from rowlock_regionserver.scan.line_merge import MergedLines, merged_lines
 from rowlock_regionserver.sources import Chunk
 
-from tests.property.scan_model import lines_from
+from tests.property.list_source import lines_from
 
 COLUMNS = frozenset({b"p", b"q"})
 Row = tuple[bytes, Sequence[Cell]]

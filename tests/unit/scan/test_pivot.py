@@ -25,7 +25,7 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.scan.scanner import ScanAnswer, scan
 from rowlock_regionserver.scan.window_split import View
 
-from tests.property.scan_model import ListSource, Write
+from tests.property.list_source import ListSource, Write
 from tests.seeds import generator_of
 
 FAMILY = Family(1, b"f", versions=3)

@@ -9,7 +9,7 @@ from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.operations import ColumnComparison, ColumnSelector, CompareOp, Selection, ValueType
 from rowlock_regionserver.scan.point import Stores, read_row
 
-from tests.property.scan_model import ListSource, Write
+from tests.property.list_source import ListSource, Write
 
 
 class Untouchable(ListSource):

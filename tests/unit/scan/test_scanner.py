@@ -34,7 +34,7 @@ from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN
 from rowlock_regionserver.scan.window_split import View
 from rowlock_regionserver.sources import Chunk, LinesWanted
 
-from tests.property.scan_model import ListSource, Write
+from tests.property.list_source import ListSource, Write
 from tests.unit.scan.buffers import addresses
 
 FAMILY = Family(1, b"f")

@@ -11,7 +11,7 @@ from rowlock_regionserver.config import MIB
 from rowlock_regionserver.scan.source_chunks import SourceChunks
 from rowlock_regionserver.sources import Chunk
 
-from tests.property.scan_model import ListSource, Write
+from tests.property.list_source import ListSource, Write
 from tests.seeds import drawn_seed
 
 

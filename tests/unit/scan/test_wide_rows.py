@@ -22,7 +22,7 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.scan.scanner import Scan, ScanAnswer, scan
 from rowlock_regionserver.scan.window_split import View
 
-from tests.property.scan_model import ListSource, Write
+from tests.property.list_source import ListSource, Write
 
 FAMILY = Family(1, b"f")
 OTHER = Family(2, b"g")

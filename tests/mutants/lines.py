@@ -1,0 +1,92 @@
+"""Broken builds of rows in wide form: what is visible of lines, and what several of them make of one row."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+ANSWER = "unit/scan/test_line_answer.py"
+LINES = "property/test_lines.py"
+MERGE = "unit/scan/test_line_merge.py"
+MODEL = "property/test_scan_against_model.py::test_lines_are_answered_as_the_model_answers"
+
+OF_LINES = [
+    Mutant(
+        "a null of a newer row hides an older cell",
+        "_newest",
+        "np.where(is_present(column)[order], np.arange(count), count)",
+        "np.arange(count)",
+        f"{MERGE}::test_of_several_lines_each_column_has_its_newest_value",
+    ),
+    Mutant(
+        "the later of two lines wins whatever their timestamps",
+        "_newest",
+        "np.lexsort((-write_numbers, -timestamps, place))",
+        "np.lexsort((-write_numbers, place))",
+        MODEL,
+    ),
+    Mutant(
+        "lines pass with a cell beyond the read point",
+        "WindowReader._are_seen",
+        "return write_number_max <= self._read_point.write_number and not expires",
+        "return not expires",
+        MODEL,
+    ),
+    Mutant(
+        "lines pass with an expired cell",
+        "WindowReader._are_seen",
+        "return write_number_max <= self._read_point.write_number and not expires",
+        "return write_number_max <= self._read_point.write_number",
+        MODEL,
+    ),
+    Mutant(
+        "few columns are read of lines that a tombstone may hide",
+        "WindowReader._wanted",
+        "            if source.has_tombstones or is_line_hidden:\n",
+        "            if is_line_hidden:\n",
+        f"{ANSWER}::test_a_row_whose_cells_are_all_hidden_is_not_there_whatever_columns_are_read",
+    ),
+    Mutant(
+        "few columns are read of lines that the read point may not see",
+        "WindowReader._wanted",
+        "            if source.has_tombstones or is_line_hidden:\n",
+        "            if source.has_tombstones:\n",
+        MODEL,
+    ),
+    Mutant(
+        "a row of narrow lines without a cell is lost",
+        "_merged",
+        "            if part.is_narrow:\n",
+        "            if False:\n",
+        f"{MERGE}::test_narrow_lines_say_that_their_rows_are_there",
+    ),
+    Mutant(
+        "a row that has cells and lines passes as a line",
+        "_merged",
+        "    is_mixed[codes[line_count:]] = True\n",
+        "",
+        f"{MERGE}::test_rows_with_cells_that_may_be_hidden_are_left_to_cells",
+    ),
+    Mutant(
+        "an empty value of lines becomes an absent cell",
+        "spread_values",
+        "    if len(values) < line_count:\n",
+        "    keeps = np.diff(offsets(values)) > 0\n"
+        "    values, lines = values.filter(pa.array(keeps)), lines[keeps]\n"
+        "    if len(values) < line_count:\n",
+        f"{LINES}::test_lines_and_the_cells_left_are_the_same_cells",
+    ),
+    Mutant(
+        "the numbers of a line are those of its first cell",
+        "compact_numbers",
+        "    if ((numbers == of_line) | ~present).all():\n",
+        "    if True:\n",
+        f"{LINES}::test_lines_and_the_cells_left_are_the_same_cells",
+    ),
+    Mutant(
+        "a row with a tombstone becomes a line",
+        "_of_small_rows",
+        "    if cells.kind.any():\n",
+        "    if False:\n",
+        f"{LINES}::test_lines_and_the_cells_left_are_the_same_cells",
+    ),
+]
