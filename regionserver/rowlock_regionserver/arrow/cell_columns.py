@@ -35,12 +35,12 @@ class CellColumns:
 
     def __init__(self, table: pa.Table | pa.RecordBatch) -> None:
         arrays = [column(table, i) if isinstance(table, pa.Table) else table.column(i) for i in range(6)]
-        self._rows = _BytesColumn(arrays[ROW])
-        self._qualifiers = _BytesColumn(arrays[QUALIFIER])
+        self._rows = BytesColumn(arrays[ROW])
+        self._qualifiers = BytesColumn(arrays[QUALIFIER])
         self._timestamps = numbers(arrays[TIMESTAMP], "q")
         self._write_numbers = numbers(arrays[WRITE_NUMBER], "q")
         self._kinds = numbers(arrays[KIND], "b")
-        self._values = _BytesColumn(arrays[VALUE])
+        self._values = BytesColumn(arrays[VALUE])
 
     def __len__(self) -> int:
         return len(self._kinds)
@@ -116,10 +116,10 @@ class CellColumns:
 
 def first_not_below(ascending: Column, key: bytes) -> int:
     """Returns the first index of an ascending binary array with a value >= `key`; its length when there is none."""
-    return _BytesColumn(ascending).first_not_below(key, 0, len(ascending))
+    return BytesColumn(ascending).first_not_below(key, 0, len(ascending))
 
 
-class _BytesColumn:
+class BytesColumn:
     """Random access to the values of a binary array as bytes."""
 
     __slots__ = ("_data", "_offsets")

@@ -71,7 +71,7 @@ class Lines:
         )
 
     def take(self, places: Integers) -> Lines:
-        """Returns the lines at these places, which ascend."""
+        """Returns the lines at these places, in their order, which must be that of the rows."""
         indices = integer_array(places, pa.int64())
         return Lines(
             self.rows.take(indices),

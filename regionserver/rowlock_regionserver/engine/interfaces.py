@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-import pyarrow as pa
-
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.operations import (
     AnswerCell,
@@ -25,6 +23,7 @@ from rowlock_regionserver.operations import (
     WriteOptions,
 )
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
+from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.scan.batches import ScanAnswer
 
 
@@ -165,8 +164,8 @@ class BulkRequest(Protocol):
     @property
     def region_id(self) -> int: ...
 
-    def read(self) -> tuple[pa.Table, RequestId | None, Durability | None]:
-        """The cells, the request id, and the durability, or None for the table's.
+    def read(self) -> tuple[BulkBatch, RequestId | None, Durability | None]:
+        """The cells or rows, the request id, and the durability, or None for the table's.
 
         Raises a RegionServerError if the batch makes no sense.
         """
@@ -187,7 +186,7 @@ class BulkRegion(Protocol):
 
     def bulk_put(
         self,
-        batch: pa.Table,
+        batch: BulkBatch,
         request: RequestId | None,
         options: WriteOptions,
         done: Callable[[BulkOutcome], None],

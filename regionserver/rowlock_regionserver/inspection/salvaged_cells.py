@@ -23,8 +23,8 @@ from rowlock_regionserver.inspection.unnamed import lost_generations
 from rowlock_regionserver.inspection.unnamed_regions import unnamed_regions
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
-from rowlock_regionserver.region.bulk.bulk_cells import stamped
-from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
+from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_parts, read_bulk_file
+from rowlock_regionserver.region.bulk.bulk_segments import segments_of
 from rowlock_regionserver.region.store_file_names import store_file_names, store_file_path
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.cache import BlockCache
@@ -33,7 +33,7 @@ from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.salvage import salvage
 from rowlock_regionserver.storefile.verify import verify_store_file
-from rowlock_regionserver.wal.mutation import KIND_BULK, KIND_ROW, BulkRecord, decode_cells
+from rowlock_regionserver.wal.mutation import BULK_KINDS, KIND_ROW, BulkRecord, decode_cells
 
 # The bound of a segment of a damaged store file, all of which may be more than a column of Arrow can hold.
 _SEGMENT_BYTES_MAX = 64 * MIB
@@ -96,7 +96,7 @@ class SalvagedRegion:
             for family_number, cells in by_family:
                 if family_number in self._sources:
                     self._segment(family_number).apply(row, cells, lambda: from_then_on(0))
-        elif kind == KIND_BULK:
+        elif kind in BULK_KINDS:
             try:
                 self._add_bulk(write_number, BulkRecord.decode(payload), bulk_folder, files)
             except CorruptionError as error:
@@ -107,12 +107,12 @@ class SalvagedRegion:
     def _add_bulk(self, write_number: int, record: BulkRecord, bulk_folder: Path, files: Files) -> None:
         if record.file_number:
             written = WrittenBulkFile(record.file_number, record.file_bytes, record.file_checksum)
-            tables = read_bulk_file(files, bulk_folder, written)
+            parts = read_bulk_file(files, bulk_folder, written)
         else:
-            tables = decode_tables(record.cells)
-        for family_number, cells in tables.items():
-            if family_number in self._sources and cells.num_rows:
-                self._sources[family_number].append(ArrowSegment(stamped(cells, write_number, record.stamp)))
+            parts = decode_parts(record.cells)
+        for family_number, segment in segments_of(parts, write_number, record.stamp):
+            if family_number in self._sources:
+                self._sources[family_number].append(segment)
 
     def _segment(self, family_number: int) -> RowSegment:
         if family_number not in self._segments:

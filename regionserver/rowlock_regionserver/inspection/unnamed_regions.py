@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pyarrow as pa
-
 from rowlock_regionserver.catalog.catalog import RegionEntry
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import CorruptionError
@@ -17,10 +15,10 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.leftovers import region_folders
 from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion, listed, read_region
 from rowlock_regionserver.inspection.log import intact_records
-from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
+from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_parts, read_bulk_file
 from rowlock_regionserver.region.store_file_names import store_file_names
 from rowlock_regionserver.table import Table
-from rowlock_regionserver.wal.mutation import KIND_BULK, KIND_ROW, BulkRecord, decode_cells
+from rowlock_regionserver.wal.mutation import BULK_KINDS, KIND_ROW, BulkRecord, decode_cells
 
 _VERSIONS_ALL = (1 << 31) - 1
 
@@ -62,16 +60,16 @@ def _families_in_log(stored: StoredFolder, files: Files, ids: list[int]) -> dict
         if record.kind == KIND_ROW:
             _, by_family, _, _ = decode_cells(record.payload, record.write_number)
             numbers[record.region_id].update(number for number, _ in by_family)
-        elif record.kind == KIND_BULK:
-            numbers[record.region_id].update(_bulk_tables(stored, files, BulkRecord.decode(record.payload)))
+        elif record.kind in BULK_KINDS:
+            numbers[record.region_id].update(_bulk_families(stored, files, BulkRecord.decode(record.payload)))
     return numbers
 
 
-def _bulk_tables(stored: StoredFolder, files: Files, record: BulkRecord) -> dict[int, pa.Table]:
+def _bulk_families(stored: StoredFolder, files: Files, record: BulkRecord) -> set[int]:
     if not record.file_number:
-        return decode_tables(record.cells)
+        return set(decode_parts(record.cells))
     written = WrittenBulkFile(record.file_number, record.file_bytes, record.file_checksum)
     try:
-        return read_bulk_file(files, stored.bulk_folder, written)
+        return set(read_bulk_file(files, stored.bulk_folder, written))
     except (CorruptionError, OSError):
-        return {}  # It is reported when its cells are read.
+        return set()  # It is reported when its cells are read.

@@ -26,7 +26,7 @@ from rowlock_regionserver.region.idempotency.answers_file import read_checked
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.storefile.verify import verify_store_file
 from rowlock_regionserver.wal import durable
-from rowlock_regionserver.wal.mutation import KIND_BULK, BulkRecord
+from rowlock_regionserver.wal.mutation import BULK_KINDS, BulkRecord
 from rowlock_regionserver.wal.recovered import Recovered
 
 INTACT, DAMAGED, NOT_CHECKED = 0, 1, 2
@@ -134,7 +134,7 @@ def _verify_log(stored: StoredFolder, files: Files, found: Verification) -> Reco
 
     def check_bulk_file(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
         # Of an unknown region, or flushed: the file may be removed already, and no reader needs it.
-        if kind != KIND_BULK or write_number <= flushed.get(region_id, write_number):
+        if kind not in BULK_KINDS or write_number <= flushed.get(region_id, write_number):
             return
         record = BulkRecord.decode(payload)
         if record.file_number == 0:

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.allocations import bytes_kept_alive
 from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.arrow.columns import QUALIFIER, ROW, VALUE, column, numbers, single_chunk
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, TableProperties, changes
 from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
+from rowlock_regionserver.memstore.row_cuts import cut_rows, last_within, weights
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.sources import Chunk, LinesWanted
 
@@ -24,10 +26,13 @@ class ArrowSegment:
     Immutable, so any number of threads may use it. read_rows returns slices of the table, without a copy.
     """
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, bytes_held: int | None = None) -> None:
+        """`bytes_held`: the segment's share, if the memory behind the table is shared with other segments."""
         assert table.schema.equals(CELL_SCHEMA), f"not a table of cells: {table.schema}"
         self._table = single_chunk(table)
-        self._bytes_held = _bytes_held_by(self._table)
+        if bytes_held is None:
+            bytes_held = bytes_kept_alive(chunk for chunked in self._table.columns for chunk in chunked.chunks)
+        self._bytes_held = bytes_held
         self._cells = CellColumns(self._table)
         self._facts = TableProperties.of(self._table)
         self._row_count = int(changes(SortedCells.of(self._table).row).sum())
@@ -109,25 +114,26 @@ class ArrowSegment:
     ) -> Chunk:
         """Returns complete rows as a slice of the table; see Source. Its flags are the entire table's. O(log n)."""
         first, last = self._places_of(start, stop)
-        if first >= last:
-            return self._chunk(first, first)
-        # Only the row in which `bytes_max` is reached can be wide: the rows before it have fewer bytes together.
-        row = self._cells.row(self._last_cell_within(first, last, bytes_max, reverse=reverse))
-        begins, ends = self._cells.first_at_or_after(row), self._cells.first_at_or_after(row + b"\x00")
-        if self._bytes_of(begins, ends) > row_bytes_max:
-            if reverse:
-                return self._chunk(ends, last, row + b"\x00", row)
-            return self._chunk(first, begins, row, row)
-        if reverse:
-            return self._chunk(begins, last, row if first < begins else None)
-        return self._chunk(first, ends, row + b"\x00" if ends < last else None)
+        return self._chunk(*cut_rows(self, first, last, bytes_max, row_bytes_max, reverse=reverse))
+
+    def row(self, place: int) -> bytes:
+        """Returns the row of a cell."""
+        return self._cells.row(place)
+
+    def first_at_or_after(self, row: bytes) -> int:
+        """Returns the place of the first cell with a row >= `row`; the number of cells if there is none. O(log n)."""
+        return self._cells.first_at_or_after(row)
+
+    def bytes_of(self, start: int, stop: int) -> int:
+        """Returns the bytes of the cells [start, stop)."""
+        return sum(at[stop] - at[start] for at in self._offsets) + _NUMBER_BYTES * (stop - start)
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         """Yields the row's cells with qualifiers in [start, stop), as slices of the table; see Source."""
         first, last = self._cells.range_within(row, start, stop)
         while first < last:
-            reached = self._last_cell_within(first, last, bytes_max + 1, reverse=False)
-            part_stop = max(first + 1, reached if self._bytes_of(first, reached + 1) > bytes_max else reached + 1)
+            reached = last_within(self, first, last, bytes_max + 1, reverse=False)
+            part_stop = max(first + 1, reached if self.bytes_of(first, reached + 1) > bytes_max else reached + 1)
             yield self._chunk(first, part_stop)
             first = part_stop
 
@@ -142,29 +148,9 @@ class ArrowSegment:
             wide_row=wide_row,
         )
 
-    def _last_cell_within(self, first: int, last: int, bytes_max: int, *, reverse: bool) -> int:
-        """Returns the cell of [first, last) at which `bytes_max` is reached, counted from where reading starts."""
-        low, high = first, last - 1
-        while low < high:
-            middle = (low + high + 1) // 2 if reverse else (low + high) // 2
-            reached = self._bytes_of(middle, last) if reverse else self._bytes_of(first, middle + 1)
-            if reverse:
-                low, high = (middle, high) if reached >= bytes_max else (low, middle - 1)
-            else:
-                low, high = (low, middle) if reached >= bytes_max else (middle + 1, high)
-        return low
-
-    def _bytes_of(self, start: int, stop: int) -> int:
-        return sum(at[stop] - at[start] for at in self._offsets) + _NUMBER_BYTES * (stop - start)
-
     def row_weights(self, count: int = WEIGHTS_COUNT) -> list[tuple[bytes, int]]:
         """Returns about `count` pairs (row, bytes of the cells from it on), ascending: where a scan may be split."""
-        stride = max(1, -(-self.cell_count // count))
-        weights: dict[bytes, int] = {}
-        for first in range(0, self.cell_count, stride):
-            row = self._cells.row(first)
-            weights[row] = weights.get(row, 0) + self._bytes_of(first, min(first + stride, self.cell_count))
-        return list(weights.items())
+        return weights(self, self.cell_count, count)
 
     def _check(self) -> None:
         """Asserts that the table is valid and in store order. O(cells)."""
@@ -173,17 +159,3 @@ class ArrowSegment:
         keys = [(self._cells.row(place), *cell[:3]) for place, cell in enumerate(cells)]
         assert keys == sorted(keys), "the cells are out of order"
         assert self._row_count == len({key[0] for key in keys}), f"{self._row_count} rows counted"
-
-
-def _bytes_held_by(table: pa.Table) -> int:
-    """Sums the sizes of the allocations behind the table's buffers, each counted once."""
-    size_by_address: dict[int, int] = {}
-    for chunked in table.columns:
-        for array in chunked.chunks:
-            for buffer in array.buffers():
-                root = buffer
-                while root is not None and root.parent is not None:
-                    root = root.parent
-                if root is not None:
-                    size_by_address[root.address] = root.size
-    return sum(size_by_address.values())

@@ -18,9 +18,11 @@ from dataclasses import dataclass
 
 from rowlock_regionserver.cells import Cell, ProtectedReadPoints
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
+from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN, RowSegment
 
-Segment = RowSegment | ArrowSegment
+BulkSegment = ArrowSegment | LinesSegment
+Segment = RowSegment | BulkSegment
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,8 @@ class Memstore:
             self._segments = (self._new_segment(), *sealed)
         return sealed
 
-    def add_segment(self, segment: ArrowSegment) -> None:
-        """Adds a bulk batch. The caller holds the gate exclusively."""
+    def add_segment(self, segment: BulkSegment) -> None:
+        """Adds a bulk batch, or a part of one. The caller holds the gate exclusively."""
         with self._lock:
             active, *sealed = self._segments
             if segment.has_tombstones and active.cell_count:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.arrow.columns import ROW, column, equals_previous, run_starts
+from rowlock_regionserver.arrow.lines import cells_of, slices_of
 from rowlock_regionserver.cells import Cell, ProtectedReadPoints
-from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
+from rowlock_regionserver.memstore.memstore import BulkSegment
 from rowlock_regionserver.process import yield_now
+from rowlock_regionserver.region.bulk.arranged import FamilyPart, FamilyParts
 from rowlock_regionserver.region.bulk.bulk_cells import stamped
+from rowlock_regionserver.region.bulk.bulk_segments import segments_of
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.stores import Stores
 
 # Rows of a batch that are applied before yielding to other threads: half a millisecond.
 _ROWS_BETWEEN_YIELDS = 64
+# Lines are made into cells in slices of this size.
+_CELL_BYTES_AT_ONCE = 1 << 20
 
 # A row of a bulk batch: its key, the family's number, and its cells in store order.
 BatchRow = tuple[bytes, int, Sequence[Cell]]
@@ -64,19 +69,18 @@ class Applier:
         )
 
     def apply_early(
-        self, tables: Mapping[int, pa.Table], write_number: int, stamp: int, *, as_segments: bool
+        self, parts: FamilyParts, write_number: int, stamp: int, *, as_segments: bool
     ) -> Callable[[], None]:
-        """Applies a bulk batch, FAMILY_CELLS_SCHEMA by family number, before its record is appended.
+        """Applies an arranged bulk batch before its record is appended.
 
         No reader sees the cells yet, because their write number is not published. The batch becomes immutable segments,
         or is applied row by row, yielding to other threads in between. Takes time in proportion to the cells, so the
         caller does not hold the log's order lock; it holds the gate exclusively, or is recovery. Returns a function
         that removes the cells, for a record that the log refuses. If applying fails, no cell remains.
         """
-        numbered = {number: stamped(table, write_number, stamp) for number, table in tables.items()}
         if as_segments:
-            return self._add_segments({number: ArrowSegment(table) for number, table in numbered.items()})
-        rows = [row for number, table in numbered.items() for row in _rows(number, table)]
+            return self._add_segments(segments_of(parts, write_number, stamp))
+        rows = [row for number, part in parts.items() for row in _rows(number, part, write_number, stamp)]
         return self._apply_rows_early(rows, write_number)
 
     def _apply_rows_early(self, rows: Sequence[BatchRow], write_number: int) -> Callable[[], None]:
@@ -99,13 +103,13 @@ class Applier:
             self._on_failure(error)
             raise
 
-    def _add_segments(self, segments: Mapping[int, ArrowSegment]) -> Callable[[], None]:
-        added: dict[int, ArrowSegment] = {}
+    def _add_segments(self, segments: Sequence[tuple[int, BulkSegment]]) -> Callable[[], None]:
+        added: list[tuple[int, BulkSegment]] = []
 
         def add() -> None:
-            for family_number, segment in segments.items():
+            for family_number, segment in segments:
                 self._stores.of(family_number).memstore.add_segment(segment)
-                added[family_number] = segment
+                added.append((family_number, segment))
                 self._memory.add(segment.bytes_held)
 
         take_back = partial(self._drop_segments, added)
@@ -116,9 +120,9 @@ class Applier:
             raise
         return take_back
 
-    def _drop_segments(self, segments: Mapping[int, ArrowSegment]) -> None:
+    def _drop_segments(self, segments: Sequence[tuple[int, BulkSegment]]) -> None:
         def drop() -> None:
-            for family_number, segment in segments.items():
+            for family_number, segment in segments:
                 self._stores.of(family_number).memstore.drop([segment])
                 self._memory.add(-segment.bytes_held)
 
@@ -129,7 +133,17 @@ class Applier:
             raise
 
 
-def _rows(family_number: int, table: pa.Table) -> Iterator[BatchRow]:
+def _rows(family_number: int, part: FamilyPart, write_number: int, stamp: int) -> Iterator[BatchRow]:
+    """Yields the rows of lines and of cells; a row may be in both, and then comes twice."""
+    if part.lines is not None:
+        lines = part.lines.numbered(write_number, stamp)
+        for some in slices_of(lines, _CELL_BYTES_AT_ONCE):
+            yield from _rows_of_table(family_number, cells_of(some))
+    if part.cells is not None:
+        yield from _rows_of_table(family_number, stamped(part.cells, write_number, stamp))
+
+
+def _rows_of_table(family_number: int, table: pa.Table) -> Iterator[BatchRow]:
     columns = CellColumns(table)
     for start in run_starts(equals_previous(column(table, ROW))).tolist():
         row = columns.row(start)

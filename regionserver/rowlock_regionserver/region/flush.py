@@ -22,13 +22,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.lines import Lines, cells_of, slices_of
 from rowlock_regionserver.cells import Family, ProtectedReadPoints
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Segment
@@ -229,7 +230,8 @@ class Flusher:
         """Yields the cells that remain, paced until the last table is written, but not during the sync."""
         window_bytes, merge_bytes = self._config.flush_window_bytes, self._config.flush_merge_window_bytes
         with self._pacing.permit(frees_memory=True) as permit:
-            yield from retained_tables(segments, rule, window_bytes, merge_bytes, between=permit.yield_now)
+            pieces = retained_tables(segments, rule, window_bytes, merge_bytes, between=permit.yield_now)
+            yield from _as_cells(pieces, merge_bytes)
 
     def close(self) -> None:
         """Waits for a running flush, and lets no other begin, so that the folder may be removed."""
@@ -241,6 +243,15 @@ class Flusher:
         """Returns a context: waits for a running flush, and lets none begin inside."""
         with self._lock:
             yield
+
+
+def _as_cells(pieces: Iterable[pa.Table | Lines], bytes_max: int) -> Iterator[pa.Table]:
+    """Converts lines to cells, because store files have only cells."""
+    for piece in pieces:
+        if isinstance(piece, Lines):
+            yield from map(cells_of, slices_of(piece, bytes_max))
+        else:
+            yield piece
 
 
 def _pieces_of(sealed: _Sealed) -> list[object]:

@@ -15,8 +15,6 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-import pyarrow as pa
-
 from rowlock_regionserver.cells import NEWEST, ReadPoint
 from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
@@ -30,6 +28,7 @@ from rowlock_regionserver.errors import (
 )
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
+from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.flush import Flusher, FlushResult
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, InheritedAnswers
 from rowlock_regionserver.region.live_files import Edit
@@ -175,7 +174,7 @@ class Region:
         return self._write_path.mutate_each(mutations, options, done)
 
     def bulk_put(
-        self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
+        self, batch: BulkBatch, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
     ) -> None:
         """Applies a bulk batch atomically; see BulkLoad.put. Blocking."""
         self._check_serving()

@@ -13,11 +13,11 @@ from rowlock_regionserver.cells import ProtectedReadPoints, from_then_on
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.operations import RowResult
 from rowlock_regionserver.region.apply import Applier
-from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
+from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_parts, read_bulk_file
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.wal.mutation import (
+    BULK_KINDS,
     HAS_REQUEST,
-    KIND_BULK,
     KIND_ROW,
     BulkRecord,
     decode_cells,
@@ -90,7 +90,7 @@ class Replay:
                 self.count_memory()
             if flags & HAS_REQUEST:
                 self._defer_answer(write_number, payload, position)
-        elif kind == KIND_BULK:
+        elif kind in BULK_KINDS:
             self._apply_bulk(write_number, BulkRecord.decode(payload))
         else:
             raise CorruptionError("the log", 0, "a record kind of this version", str(kind))
@@ -149,11 +149,11 @@ class Replay:
     def _apply_bulk(self, write_number: int, record: BulkRecord) -> None:
         if record.file_number:
             written = WrittenBulkFile(record.file_number, record.file_bytes, record.file_checksum)
-            tables = read_bulk_file(self._files, self._bulk_folder, written)
+            parts = read_bulk_file(self._files, self._bulk_folder, written)
             self._bulk_files.add(record.file_number, write_number)
         else:
-            tables = decode_tables(record.cells)
-        known = {number: cells for number, cells in tables.items() if number in self._names}
+            parts = decode_parts(record.cells)
+        known = {number: part for number, part in parts.items() if number in self._names}
         self._applier.apply_early(known, write_number, record.stamp, as_segments=record.file_number != 0)
         if record.request is not None:
             result = RowResult(timestamp=record.stamp)

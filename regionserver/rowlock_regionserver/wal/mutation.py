@@ -16,7 +16,8 @@ Integers are little-endian. A row record's payload:
         family number u16, timestamp i64, qualifier length u16, value length u32, qualifier, value
 
 A bulk record's payload is a JSON object (BulkRecord) in UTF-8, its length u32 in front; without a bulk file, the cells
-follow it in that file's layout (region/bulk/bulk_file.py). The write number is the record's, so cells don't repeat it.
+follow it in that file's layout (region/bulk/bulk_file.py). A batch with lines has layout version 2 and a kind of its
+own. The write number is the record's, so cells don't repeat it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from rowlock_regionserver.operations import AnswerCell, RequestId, RowResult
 
 KIND_ROW = 16
 KIND_BULK = 17
+# A bulk batch with lines: only in segments of format 3, which servers that don't know it refuse (segment.py).
+KIND_BULK_LINES = 18
+BULK_KINDS = (KIND_BULK, KIND_BULK_LINES)
 
 HAS_REQUEST = 1
 HAS_CELLS_IN_ANSWER = 2

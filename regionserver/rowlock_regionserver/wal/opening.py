@@ -13,6 +13,7 @@ from rowlock_regionserver.wal.marker import DAMAGED, Marker, RegionState
 from rowlock_regionserver.wal.record import Position, Record, encode_record, segment_seed
 from rowlock_regionserver.wal.recovered import Recovered
 from rowlock_regionserver.wal.segment import (
+    FORMAT_VERSION,
     SEGMENT_HEADER_BYTES,
     SegmentHeader,
     encode_head,
@@ -40,7 +41,13 @@ def begin_segment(folder: Path, files: Files, config: Config, recovered: Recover
 
     Raises DiskFullError when there is no space for the copies. With less space than a segment it makes a small one.
     """
-    header = SegmentHeader(recovered.last_segment + 1, recovered.log_id, recovered.last_segment, recovered.proven_bytes)
+    header = SegmentHeader(
+        recovered.last_segment + 1,
+        recovered.log_id,
+        recovered.last_segment,
+        recovered.proven_bytes,
+        version=max(FORMAT_VERSION, recovered.last_version),
+    )
     head, copies = _content(header, recovered)
     byte_count = len(head) + len(copies)
     descriptor, capacity = _allocate(

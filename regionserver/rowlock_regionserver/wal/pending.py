@@ -33,7 +33,7 @@ from rowlock_regionserver.wal.record import (
     segment_seed,
 )
 from rowlock_regionserver.wal.recovered import Recovered
-from rowlock_regionserver.wal.segment import SegmentHeader, encode_head
+from rowlock_regionserver.wal.segment import FORMAT_VERSION_MAX, KIND_MAX_OF_FORMAT_2, SegmentHeader, encode_head
 
 _FSYNC = int(Durability.FSYNC)
 
@@ -71,6 +71,7 @@ class Pending:
         self._failure: BaseException | None = None
         self._taken_at = clock.monotonic()
         self._segment = segment
+        self._version = begun.header.version
         self._seed = segment_seed(self._log_id, segment)
         self._offset = begun.byte_count
         self._capacity = begun.capacity
@@ -94,6 +95,10 @@ class Pending:
         chains = self._chains
         previous = chains.last.get(region_id, 0)
         assert write_number > previous, f"write number {write_number} after {previous} in region {region_id}"
+        if kind > KIND_MAX_OF_FORMAT_2 and self._version < FORMAT_VERSION_MAX:
+            self._check_open()
+            self._version = FORMAT_VERSION_MAX
+            self._roll()
         self._add(region_id, write_number, previous, kind, payload)
         chains.last[region_id] = self._touched[region_id] = write_number
         chains.news.add(region_id)
@@ -272,7 +277,9 @@ class Pending:
 
     def _roll(self) -> None:
         """Begins the next segment: closes the current batch, and starts one with a header and a marker."""
-        header = SegmentHeader(self._segment + 1, self._log_id, self._segment, self._offset, self._segment_bytes)
+        header = SegmentHeader(
+            self._segment + 1, self._log_id, self._segment, self._offset, self._segment_bytes, self._version
+        )
         self._segment = header.number
         self._seed = segment_seed(self._log_id, header.number)
         head = encode_head(header, self._seed, self._chains.full_marker(), self.durable)

@@ -11,6 +11,10 @@
         44     16  zeros
         60      4  checksum          CRC32C of the 60 bytes before
 
+Format 3 is format 2 with more kinds of changes. A log's segments are of format 2 until it gets the first such change,
+which begins a segment of format 3; all later segments are of format 3 too. So a server that does not know these kinds
+refuses exactly the logs that may have them.
+
 A segment is made as `spare.wal`, and is renamed to its own name when its head (header and first marker) is durable and
 its predecessor is durable up to its final length.
 """
@@ -28,7 +32,10 @@ from rowlock_regionserver.wal.record import MARKER, SEGMENT_BYTES_MAX, Position,
 
 MAGIC = b"rowlkwal"
 FORMAT_VERSION = 2
-_READABLE_VERSIONS = (1, 2)
+# For changes of a kind above KIND_MAX_OF_FORMAT_2.
+FORMAT_VERSION_MAX = 3
+KIND_MAX_OF_FORMAT_2 = 17
+_READABLE_VERSIONS = (1, 2, 3)
 LOG_ID_BYTES = 16
 PREALLOCATED_NAME = "spare.wal"
 
@@ -87,7 +94,7 @@ def decode_segment_header(path: Path, data: bytes) -> SegmentHeader:
         raise CorruptionError(path, _HEADER.size, f"header checksum {computed:#010x}", f"{stated:#010x}")
     if version not in _READABLE_VERSIONS:
         raise DataFolderError(
-            f"{path} is a log segment of format {version}, but this server reads formats up to {FORMAT_VERSION}: "
+            f"{path} is a log segment of format {version}, but this server reads formats up to {FORMAT_VERSION_MAX}: "
             "use the rowlock version that wrote it"
         )
     if number <= predecessor or predecessor_bytes >= 2 * SEGMENT_BYTES_MAX:

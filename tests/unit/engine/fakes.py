@@ -21,6 +21,7 @@ from rowlock_regionserver.operations import (
     WriteOptions,
 )
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
+from rowlock_regionserver.region.bulk.row_batch import BulkBatch, RowBatch
 from rowlock_regionserver.scan.batches import ScanAnswer
 
 REGION_ID = 7
@@ -49,7 +50,7 @@ class FakeRegion:
         self.batches: list[Sequence[ScanAnswer]] = []
         self.open_scans = 0
         self.after_window: Callable[[int], None] = lambda _: None
-        self.bulk_batches: list[pa.Table] = []
+        self.bulk_batches: list[BulkBatch] = []
         self.unpublished_bulk: list[Callable[[BulkOutcome], None]] = []
 
     def region(self, region_id: int) -> FakeRegion:
@@ -149,13 +150,14 @@ class FakeRegion:
 
     def bulk_put(
         self,
-        batch: pa.Table,
+        batch: BulkBatch,
         request: RequestId | None,
         options: WriteOptions,
         done: Callable[[BulkOutcome], None],
     ) -> None:
         self.bulk_batches.append(batch)
-        self._wait(batch.column("row")[0].as_py())
+        rows = batch.rows if isinstance(batch, RowBatch) else batch.column("row")
+        self._wait(rows[0].as_py())
         self.unpublished_bulk.append(done)
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.cells import NEWEST
-from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
-from rowlock_regionserver.memstore.memstore import Memstore
+from rowlock_regionserver.memstore.memstore import BulkSegment, Memstore, Segment
 from rowlock_regionserver.memstore.row_segment import CELL_BYTES, ROW_BYTES, RowSegment
 
 
-def rows_of(segment: RowSegment | ArrowSegment) -> list[bytes]:
+def rows_of(segment: Segment) -> list[bytes]:
     """Its rows as a scan of all finds them, each once."""
     columns = CellColumns(segment.read_rows(b"", b"", NEWEST).table)
     rows = [columns.row(place) for place in range(len(columns))]
@@ -31,7 +30,7 @@ def check_rows(segment: RowSegment) -> None:
     assert segment.bytes_held == ROW_BYTES * len(rows) + CELL_BYTES * len(cells) + data_bytes
 
 
-def check_batch(segment: ArrowSegment) -> None:
+def check_batch(segment: BulkSegment) -> None:
     """Rows and cells are in order, and counted. O(cells)."""
     rows = rows_of(segment)
     assert rows == sorted(rows), "rows are out of order"

@@ -6,7 +6,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-import pyarrow as pa
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import RegionServerError
@@ -23,6 +22,7 @@ from rowlock_regionserver.operations import (
     WriteOptions,
 )
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
+from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.region import Region
 
 WAIT_S = 120.0
@@ -66,7 +66,7 @@ class RegionCalls(ABC):
         return outcome
 
     def bulk(
-        self, batch: pa.Table, request: RequestId | None = None, durability: Durability | None = None
+        self, batch: BulkBatch, request: RequestId | None = None, durability: Durability | None = None
     ) -> BulkOutcome:
         """The outcome of a bulk batch, once published."""
         outcomes: list[BulkOutcome] = []

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -309,7 +310,7 @@ def test_a_flush_reads_windows_of_the_configured_size_and_yields(
         merge_bytes_max: int,
         *,
         between: Callable[[], None],
-    ) -> Iterator[pa.Table]:
+    ) -> Iterator[pa.Table | Lines]:
         asked.append((bytes_max, merge_bytes_max))
         return retained_tables(sources, judge, bytes_max, merge_bytes_max, between=between)
 

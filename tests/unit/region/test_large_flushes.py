@@ -43,6 +43,7 @@ def flushed(segments: Sequence[RowSegment], family: Family = FAMILY) -> Iterator
     config = Config()
     retain = partial(retained, protected=from_then_on(NEWEST), family=family)
     for table in retained_tables(segments, retain, config.flush_window_bytes, config.flush_merge_window_bytes):
+        assert isinstance(table, pa.Table)
         # No more than a window, or a cell, and what comes with its last cell.
         assert table.num_rows == 1 or table.get_total_buffer_size() < 4 * config.flush_merge_window_bytes
         yield table

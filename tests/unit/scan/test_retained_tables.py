@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from rowlock_regionserver.arrow.columns import Mask, cells_table
+from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.cells import Cell, from_then_on
 from rowlock_regionserver.found_cells import NO_LIMIT
@@ -24,7 +25,8 @@ def everything(cells: SortedCells, _: int) -> Mask:
     return np.ones(len(cells), np.bool_)
 
 
-def rows_of(table: pa.Table) -> list[bytes]:
+def rows_of(table: pa.Table | Lines) -> list[bytes]:
+    assert isinstance(table, pa.Table)
     return [row.as_py() for row in table.column("row")]
 
 

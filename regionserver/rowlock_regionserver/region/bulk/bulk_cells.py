@@ -1,4 +1,4 @@
-"""Arranges a bulk batch: checks, splits by family, sorts and collapses it, by vector operations.
+"""Arranges a bulk batch of cells: checks, splits by family, sorts and collapses it, by vector operations.
 
 A bulk batch is one write with one write number. So of two cells with the same column and timestamp the later one in the
 batch wins, and a put that a later delete of the batch covers is dropped.
@@ -7,7 +7,6 @@ batch wins, and a put that a later delete of the batch covers is dropped.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -33,18 +32,9 @@ from rowlock_regionserver.arrow.merge import row_at
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_COLUMN, PUT, TIMESTAMP_MAX, Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
+from rowlock_regionserver.region.bulk.arranged import FAMILY_CELLS_SCHEMA, ArrangedBatch, FamilyPart
 from rowlock_regionserver.region.mutate.check import check_family
 from rowlock_regionserver.table import Table
-
-# One family's cells of a bulk batch, sorted and collapsed; a null timestamp is stamped when the batch is applied.
-FAMILY_CELLS_FIELDS: list[pa.Field[Any]] = [
-    pa.field("row", pa.binary(), nullable=False),
-    pa.field("qualifier", pa.binary(), nullable=False),
-    pa.field("timestamp", pa.int64()),
-    pa.field("kind", pa.int8(), nullable=False),
-    pa.field("value", pa.binary(), nullable=False),
-]
-FAMILY_CELLS_SCHEMA = pa.schema(FAMILY_CELLS_FIELDS)
 
 Chunks: TypeAlias = "pa.ChunkedArray[Any]"  # Any: pyarrow's stubs type an array by its scalars
 
@@ -61,32 +51,7 @@ _STAMPED_ORDER: list[tuple[str, Literal["ascending", "descending"]]] = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class BulkCells:
-    """An arranged bulk batch: FAMILY_CELLS_SCHEMA tables by family number."""
-
-    tables: Mapping[int, pa.Table]
-    cell_count: int
-    row_count: int
-    byte_count: int
-    first_row: bytes
-    last_row: bytes
-    is_stamped: bool  # some cell has no timestamp of its own
-    stamp_at_least: int
-    # The lowest explicit timestamp at or above stamp_at_least, in a column that also has a cell without one; or None.
-    timestamp_ahead: int | None
-
-    def is_in_order_at(self, stamp: int) -> bool:
-        """Whether the cells are sorted and collapsed correctly for this stamp too.
-
-        If it is later than the stamp that they were arranged by, and has reached `timestamp_ahead`, they must be
-        arranged again.
-        """
-        assert stamp >= self.stamp_at_least, (stamp, self.stamp_at_least)
-        return stamp == self.stamp_at_least or self.timestamp_ahead is None or stamp < self.timestamp_ahead
-
-
-def arrange(batch: pa.Table, table: Table, config: Config, timestamp_max: int, stamp_at_least: int) -> BulkCells:
+def arrange(batch: pa.Table, table: Table, config: Config, timestamp_max: int, stamp_at_least: int) -> ArrangedBatch:
     """Arranges a batch of (row, family, qualifier, timestamp nullable, value nullable), already validated as Arrow.
 
     The batch will be stamped `stamp_at_least` or later; `is_in_order_at` says whether a later stamp fits.
@@ -98,17 +63,15 @@ def arrange(batch: pa.Table, table: Table, config: Config, timestamp_max: int, s
         raise InvalidRequestError("the bulk batch has no cells; send at least one")
     batch = single_chunk(batch)
     _check_sizes(batch, config)
-    _check_timestamps(batch, config, timestamp_max)
+    check_timestamps(batch.column("timestamp"), config, timestamp_max)
     tables: dict[int, pa.Table] = {}
     ahead: list[int] = []
     for family, part in _split_by_family(batch, table.by_name, table.name):
-        tables[family.number] = _in_order(part, stamp_at_least, ahead)
+        tables[family.number] = in_order(part, stamp_at_least, ahead)
     rows = sorted(row_at(part, i) for part in tables.values() for i in (0, part.num_rows - 1))
-    return BulkCells(
-        tables=tables,
-        cell_count=sum(part.num_rows for part in tables.values()),
+    return ArrangedBatch(
+        parts={number: FamilyPart(cells=part) for number, part in tables.items()},
         row_count=_count_rows(tables),
-        byte_count=sum(part.nbytes for part in tables.values()),
         first_row=rows[0],
         last_row=rows[-1],
         is_stamped=batch.column("timestamp").null_count > 0,
@@ -156,8 +119,9 @@ def _check_sizes(batch: pa.Table, config: Config) -> None:
             )
 
 
-def _check_timestamps(batch: pa.Table, config: Config, timestamp_max: int) -> None:
-    bounds = pc.min_max(batch.column("timestamp"))
+def check_timestamps(timestamps: Chunks | Column, config: Config, timestamp_max: int) -> None:
+    """Refuses timestamps that are out of range, or later than `timestamp_max`. Nulls are ignored."""
+    bounds = pc.call_function("min_max", [timestamps])
     lowest, highest = bounds["min"].as_py(), bounds["max"].as_py()
     if lowest is None:
         return
@@ -190,7 +154,7 @@ def _split_by_family(batch: pa.Table, families: Mapping[bytes, Family], table: s
     ]
 
 
-def _in_order(cells: pa.Table, stamp_at_least: int, ahead: list[int]) -> pa.Table:
+def in_order(cells: pa.Table, stamp_at_least: int, ahead: list[int]) -> pa.Table:
     """Sorts (row, qualifier, timestamp, value) by row, qualifier, newest first; collapses them to FAMILY_CELLS_SCHEMA.
 
     A missing timestamp sorts as `stamp_at_least`. Appends this family's `timestamp_ahead` to `ahead`, if it has one.
@@ -262,10 +226,10 @@ def _is_sorted(together: pa.Table) -> bool:
     """Whether the cells are in store order already, as they are when a client sends rows sorted by key."""
     rows, qualifiers = column(together, 0), column(together, 1)
     same_row = equals_previous(rows)
-    if not _ascends(rows, same_row):
+    if not ascends(rows, same_row):
         return False
     same_column = same_row & equals_previous(qualifiers)
-    if not _ascends(qualifiers, ~same_row | same_column):
+    if not ascends(qualifiers, ~same_row | same_column):
         return False
     if not same_column.any():
         return True
@@ -275,7 +239,7 @@ def _is_sorted(together: pa.Table) -> bool:
     return bool((newer_first | tombstone_first | ~same_column[1:]).all())
 
 
-def _ascends(values: Column, excused: Mask) -> bool:
+def ascends(values: Column, excused: Mask) -> bool:
     """Whether each value is greater than the one before it, except where `excused`."""
     if len(values) < 2:
         return True

@@ -5,9 +5,12 @@ reads it, and it is removed when the cells are in store files. For a small batch
 the same bytes. Layout, integers little-endian:
 
     magic      8 bytes  "rowlkblk"
-    version    u32      1
-    families   u32      count
-    for each family: family number u32, length u64, then an Arrow IPC stream of FAMILY_CELLS_SCHEMA of that length
+    version    u32      1, or 2 if there are lines
+    parts      u32      count
+    for each part: family number u32, in version 2 form u32, length u64, then an Arrow IPC stream of that length
+
+Form 0, and each part of version 1, is a family's cells: FAMILY_CELLS_SCHEMA. Form 1 is a family's lines: one record
+batch, `FamilyLines.record_batch`. A family has at most one part of each form.
 
 A file that no live log record names is deleted at start.
 """
@@ -17,9 +20,9 @@ from __future__ import annotations
 import contextlib
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import google_crc32c
@@ -28,12 +31,17 @@ import pyarrow as pa
 from rowlock_regionserver.durable_files import new_file
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.region.bulk.arranged import FamilyPart, FamilyParts
+from rowlock_regionserver.region.bulk.family_lines import FamilyLines
 
 MAGIC = b"rowlkblk"
-VERSION = 1
+# Without lines, and with them.
+VERSION_CELLS, VERSION_LINES = 1, 2
 _HEAD = struct.Struct("<8sII")
 _NAME = re.compile(r"(\d{16})\.bulk")
-_FAMILY = struct.Struct("<IQ")
+_PART_1 = struct.Struct("<IQ")
+_PART_2 = struct.Struct("<IIQ")
+_FORM_CELLS, _FORM_LINES = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,53 +64,79 @@ def bulk_file_number(name: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def encode_tables(tables: Mapping[int, pa.Table]) -> list[pa.Buffer | bytes]:
-    """Encodes the tables in this layout. Returns the bytes in parts, so that the cells are copied only once."""
-    parts: list[pa.Buffer | bytes] = [_HEAD.pack(MAGIC, VERSION, len(tables))]
-    for family_number, table in sorted(tables.items()):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        stream = sink.getvalue()
-        parts.append(_FAMILY.pack(family_number, stream.size))
-        parts.append(stream)
-    return parts
+def encode_parts(parts: FamilyParts) -> list[pa.Buffer | bytes]:
+    """Encodes a batch in this layout. Returns the bytes in pieces, so that the cells are copied only once."""
+    streams: list[tuple[int, int, pa.Buffer]] = []
+    for family_number, part in sorted(parts.items()):
+        if part.lines is not None:
+            streams.append((family_number, _FORM_LINES, _stream([part.lines.record_batch()])))
+        if part.cells is not None:
+            streams.append((family_number, _FORM_CELLS, _stream(part.cells.to_batches())))
+    version = VERSION_LINES if any(part.lines is not None for part in parts.values()) else VERSION_CELLS
+    pieces: list[pa.Buffer | bytes] = [_HEAD.pack(MAGIC, version, len(streams))]
+    for family_number, form, stream in streams:
+        if version == VERSION_CELLS:
+            pieces.append(_PART_1.pack(family_number, stream.size))
+        else:
+            pieces.append(_PART_2.pack(family_number, form, stream.size))
+        pieces.append(stream)
+    return pieces
 
 
-def decode_tables(data: bytes) -> dict[int, pa.Table]:
-    """Decodes the tables by family number from bytes whose checksum was verified."""
-    _, _, count = _HEAD.unpack_from(data)
+def _stream(batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def decode_parts(data: bytes, path: Path | str = "the log") -> dict[int, FamilyPart]:
+    """Decodes a batch from bytes whose checksum was verified. Raises CorruptionError for another version."""
+    magic, version, count = _HEAD.unpack_from(data)
+    if magic != MAGIC or version not in (VERSION_CELLS, VERSION_LINES):
+        expected = f"a bulk batch of version {VERSION_CELLS} or {VERSION_LINES}"
+        raise CorruptionError(path, 0, expected, f"{magic!r}, version {version}; use the rowlock version that wrote it")
     position = _HEAD.size
-    tables: dict[int, pa.Table] = {}
+    parts: dict[int, FamilyPart] = {}
     for _ in range(count):
-        family_number, length = _FAMILY.unpack_from(data, position)
-        position += _FAMILY.size
-        with pa.ipc.open_stream(pa.py_buffer(data).slice(position, length)) as reader:
-            tables[family_number] = reader.read_all()
+        if version == VERSION_CELLS:
+            family_number, length = _PART_1.unpack_from(data, position)
+            form, position = _FORM_CELLS, position + _PART_1.size
+        else:
+            family_number, form, length = _PART_2.unpack_from(data, position)
+            position += _PART_2.size
+        table = pa.ipc.open_stream(pa.py_buffer(data).slice(position, length)).read_all()
         position += length
-    return tables
+        part = parts.get(family_number, FamilyPart())
+        if form == _FORM_LINES:
+            part = replace(part, lines=FamilyLines.of(table.to_batches()[0]))
+        else:
+            part = replace(part, cells=table)
+        parts[family_number] = part
+    return parts
 
 
 def write_bulk_file(
     files: Files,
     folder: Path,
     number: int,
-    tables: Mapping[int, pa.Table],
+    parts: FamilyParts,
     syncing: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> WrittenBulkFile:
-    """Writes the tables, FAMILY_CELLS_SCHEMA by family number; file and name are durable when it returns.
+    """Writes the batch; file and name are durable when it returns.
 
     `syncing` is entered around each wait for the disk. Raises DiskFullError, TooManyOpenFilesError and OSError; then no
     file remains.
     """
     with new_file(files, bulk_file_path(folder, number), syncing) as file:
-        for part in encode_tables(tables):
-            file.append(part)
+        for piece in encode_parts(parts):
+            file.append(piece)
     return WrittenBulkFile(number, file.byte_count, file.checksum)
 
 
-def read_bulk_file(files: Files, folder: Path, written: WrittenBulkFile) -> dict[int, pa.Table]:
-    """Returns the tables by family number. Raises CorruptionError if the file does not match its log record."""
+def read_bulk_file(files: Files, folder: Path, written: WrittenBulkFile) -> dict[int, FamilyPart]:
+    """Returns the batch's parts by family number. Raises CorruptionError if the file does not match its log record."""
     path = bulk_file_path(folder, written.number)
     try:
         data = files.read(path)
@@ -113,4 +147,4 @@ def read_bulk_file(files: Files, folder: Path, written: WrittenBulkFile) -> dict
     checksum = google_crc32c.value(data)
     if checksum != written.checksum:
         raise CorruptionError(path, 0, f"CRC32C {written.checksum:08x}", f"{checksum:08x}")
-    return decode_tables(data)
+    return decode_parts(data, path)

@@ -1,7 +1,7 @@
-"""Bulk batches: many cells as Arrow, applied atomically at one write number.
+"""Bulk batches: many cells or rows as Arrow, applied atomically at one write number.
 
-1. CHECK and arrange (bulk_cells.py): vector operations, before anything is changed. Steps 1 and 2 are paced as
-   background work; the permit is released while they wait for a sync, and before they wait for the gate.
+1. CHECK and arrange (bulk_cells.py, bulk_rows.py): vector operations, before anything is changed. Steps 1 and 2 are
+   paced as background work; the permit is released while they wait for a sync, and before they wait for the gate.
 2. A large batch is written and synced as a bulk file of its own, and the log record only names the file. A batch with
    durability SKIP has neither file nor record.
 3. With the gate held exclusively, so that no row is between COMPARE and APPLY: request id, stamp, APPLY, BEGIN +
@@ -22,22 +22,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.commit.commit import Commit, TakeBack
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.errors import DeadlineError, DiskFullError, RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowResult, WriteOptions
 from rowlock_regionserver.region.background_pacing import Permit
-from rowlock_regionserver.region.bulk.bulk_cells import BulkCells, arrange
-from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path, encode_tables, write_bulk_file
+from rowlock_regionserver.region.bulk.arranged import ArrangedBatch
+from rowlock_regionserver.region.bulk.bulk_cells import arrange
+from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path, encode_parts, write_bulk_file
+from rowlock_regionserver.region.bulk.bulk_rows import arrange_rows
+from rowlock_regionserver.region.bulk.row_batch import BulkBatch, RowBatch
 from rowlock_regionserver.region.idempotency.repeated import is_definite_without_change
 from rowlock_regionserver.region.mutate.check import check_in_region
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
-from rowlock_regionserver.wal.mutation import KIND_BULK, BulkRecord
+from rowlock_regionserver.wal.mutation import KIND_BULK, KIND_BULK_LINES, BulkRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class BulkLoad:
         self._on_fatal = shared.on_fatal
 
     def put(
-        self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
+        self, batch: BulkBatch, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
     ) -> None:
         """Applies the batch; calls `done` when it is published, from any thread. See bulk_cells.arrange for its schema.
 
@@ -142,7 +143,7 @@ class BulkLoad:
         )
 
     def _put(
-        self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
+        self, batch: BulkBatch, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
     ) -> bool:
         """Takes all steps once. Returns False, with nothing done, if families or stamp changed after step 1."""
         record: BulkRecord | None = None
@@ -151,7 +152,10 @@ class BulkLoad:
             durability = table.durability_of(options.durability)
             is_logged = durability is not Durability.SKIP
             stamp = self._numbering.stamp(options.deadline)
-            cells = arrange(batch, table, self._config, self._numbering.timestamp_max, stamp)
+            cells = self._arranged(batch, table, stamp)
+            if not cells.parts:
+                done(BulkResult(0, 0, stamp))
+                return True
             for row in (cells.first_row, cells.last_row):
                 check_in_region(row, self._start, self._stop, self._region_id)
             self._memory.check(cells.byte_count)
@@ -176,10 +180,17 @@ class BulkLoad:
         self._mvcc.when_published(applied.write_number, partial(_notify, done, outcome))
         return True
 
+    def _arranged(self, batch: BulkBatch, table: Table, stamp: int) -> ArrangedBatch:
+        """Takes step 1."""
+        timestamp_max = self._numbering.timestamp_max
+        if isinstance(batch, RowBatch):
+            return arrange_rows(batch, table, self._config, timestamp_max, stamp)
+        return arrange(batch, table, self._config, timestamp_max, stamp)
+
     def _apply_in_gate(
         self,
         table: Table,
-        cells: BulkCells,
+        cells: ArrangedBatch,
         request: RequestId | None,
         record: BulkRecord | None,
         durability: Durability,
@@ -215,7 +226,7 @@ class BulkLoad:
             return _Applied(saved.write_number, 0, is_repeated=True, refusal=saved.outcome)
         return _Applied(saved.write_number, saved.outcome.timestamp, is_repeated=True)
 
-    def _write_file(self, cells: BulkCells, request: RequestId | None, permit: Permit) -> BulkRecord:
+    def _write_file(self, cells: ArrangedBatch, request: RequestId | None, permit: Permit) -> BulkRecord:
         """Writes the cells to a bulk file, which is durable before the batch is logged. Returns the record for it.
 
         The file is synced even if the batch asks for less than `fsync`: the next writer's sync makes the record
@@ -224,7 +235,7 @@ class BulkLoad:
         if self._files.free_bytes(self._folder) < cells.byte_count + self._config.disk_free_bytes_min:
             raise self._disk_full(cells)  # The last disk_free_bytes_min are reserved for flushes.
         try:
-            written = write_bulk_file(self._files, self._folder, self._numbers.next(), cells.tables, permit.released)
+            written = write_bulk_file(self._files, self._folder, self._numbers.next(), cells.parts, permit.released)
         except DiskFullError as error:
             raise self._disk_full(cells) from error
         except OSError as error:
@@ -241,7 +252,7 @@ class BulkLoad:
             file_checksum=written.checksum,
         )
 
-    def _disk_full(self, cells: BulkCells) -> DiskFullError:
+    def _disk_full(self, cells: ArrangedBatch) -> DiskFullError:
         return DiskFullError(
             f"no space for a bulk file of {cells.byte_count} bytes in {self._folder}; nothing was changed. Free disk "
             "space; writes then continue without a restart",
@@ -250,7 +261,7 @@ class BulkLoad:
 
     def _apply(
         self,
-        cells: BulkCells,
+        cells: ArrangedBatch,
         stamp: int,
         request: RequestId | None,
         record: BulkRecord | None,
@@ -262,9 +273,10 @@ class BulkLoad:
         payload = b"" if record is None else replace(record, stamp=stamp).encode()
 
         def apply(write_number: int) -> TakeBack:
-            return self._applier.apply_early(cells.tables, write_number, stamp, as_segments=as_segments)
+            return self._applier.apply_early(cells.parts, write_number, stamp, as_segments=as_segments)
 
-        write_number = self._commit.commit_applied(KIND_BULK, payload, durability, apply)
+        kind = KIND_BULK_LINES if cells.has_lines else KIND_BULK
+        write_number = self._commit.commit_applied(kind, payload, durability, apply)
         if record is not None and record.file_number:
             self._bulk_files.add(record.file_number, write_number)
         if request is not None:
@@ -277,8 +289,8 @@ class BulkLoad:
             self._files.remove_if_there(bulk_file_path(self._folder, record.file_number))
 
 
-def _inline(cells: BulkCells, request: RequestId | None) -> BulkRecord:
-    data = b"".join(part if isinstance(part, bytes) else part.to_pybytes() for part in encode_tables(cells.tables))
+def _inline(cells: ArrangedBatch, request: RequestId | None) -> BulkRecord:
+    data = b"".join(part if isinstance(part, bytes) else part.to_pybytes() for part in encode_parts(cells.parts))
     return BulkRecord(
         stamp=0,
         cell_count=cells.cell_count,

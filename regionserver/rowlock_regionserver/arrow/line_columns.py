@@ -1,0 +1,97 @@
+"""Reads single cells of lines as tuples, for point reads of a segment in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from rowlock_regionserver.arrow.cell_columns import BytesColumn
+from rowlock_regionserver.arrow.columns import Column
+from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.cells import PUT, Cell
+
+
+class LineColumns:
+    """Random access to the cells of lines. Created once (some µs a column), then read by any number of threads."""
+
+    __slots__ = ("_columns", "_count", "_place_of", "_qualifiers", "_rows", "_timestamps", "_write_numbers")
+
+    def __init__(self, lines: Lines) -> None:
+        self._count = len(lines)
+        self._rows = BytesColumn(lines.rows)
+        self._timestamps = lines.timestamps
+        self._write_numbers = lines.write_numbers
+        self._qualifiers = lines.qualifiers
+        self._place_of = {qualifier: place for place, qualifier in enumerate(lines.qualifiers)}
+        self._columns = [_ValueColumn(column) for column in lines.columns]
+
+    def row(self, line: int) -> bytes:
+        """Returns the row of a line."""
+        return self._rows.values(line, line + 1)[0]
+
+    def first_at_or_after(self, row: bytes) -> int:
+        """Returns the first line with a row >= `row`; the number of lines when there is none. O(log n)."""
+        return self._rows.first_not_below(row, 0, self._count)
+
+    def row_range(self, row: bytes) -> tuple[int, int]:
+        """Returns the row's lines as (start, stop); equal when there are none. O(log n)."""
+        start = self.first_at_or_after(row)
+        if start < self._count and self.row(start) != row:
+            return start, start
+        return start, self._rows.first_not_below(row + b"\x00", start, self._count)
+
+    def row_cells(self, row: bytes) -> list[Cell]:
+        """Returns all cells of the row in store order; empty when there are none."""
+        start, stop = self.row_range(row)
+        return self._cells(range(len(self._columns)), start, stop) if start < stop else []
+
+    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes]) -> list[Cell]:
+        """Returns the cells of the columns, which ascend."""
+        start, stop = self.row_range(row)
+        places = [self._place_of[qualifier] for qualifier in qualifiers if qualifier in self._place_of]
+        return self._cells(places, start, stop)
+
+    def _cells(self, places: Sequence[int], start: int, stop: int) -> list[Cell]:
+        """Returns the cells of the lines [start, stop), which are of one row: a row's lines are newest first."""
+        found: list[Cell] = []
+        for place in places:
+            for line in range(start, stop):
+                value = self._columns[place].value(line)
+                if value is not None:
+                    timestamp, write_number = (
+                        int(numbers[place if numbers.shape[0] > 1 else 0, line if numbers.shape[1] > 1 else 0])
+                        for numbers in (self._timestamps, self._write_numbers)
+                    )
+                    found.append((self._qualifiers[place], -timestamp, -write_number, PUT, value))
+        return found
+
+
+class _ValueColumn:
+    """Random access to the values of a binary or fixed-size binary array with nulls."""
+
+    __slots__ = ("_bitmap", "_data", "_offset", "_values", "_width")
+
+    def __init__(self, column: Column) -> None:
+        buffers = column.buffers()
+        bitmap = buffers[0] if column.null_count else None
+        self._offset = column.offset
+        self._bitmap = memoryview(bitmap) if bitmap is not None else None
+        self._width = 0
+        self._data = memoryview(b"")
+        self._values: BytesColumn | None = None
+        if pa.types.is_fixed_size_binary(column.type):
+            self._width = column.type.byte_width
+            if buffers[1] is not None:
+                self._data = memoryview(buffers[1])
+        else:
+            self._values = BytesColumn(column)
+
+    def value(self, line: int) -> bytes | None:
+        """Returns the value of a line; None for a null."""
+        at = self._offset + line
+        if self._bitmap is not None and not self._bitmap[at >> 3] >> (at & 7) & 1:
+            return None
+        if self._values is not None:
+            return self._values.values(line, line + 1)[0]
+        return bytes(self._data[at * self._width : (at + 1) * self._width])

@@ -1,0 +1,155 @@
+"""The memstore segment of a bulk batch that came as rows: immutable lines, read by bisection and by slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from rowlock_regionserver.arrow.allocations import bytes_kept_alive
+from rowlock_regionserver.arrow.columns import Integers, empty_cells
+from rowlock_regionserver.arrow.line_columns import LineColumns
+from rowlock_regionserver.arrow.lines import Lines, cells_of, number_bounds
+from rowlock_regionserver.cells import Cell
+from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
+from rowlock_regionserver.memstore.row_cuts import cut_rows, weights
+from rowlock_regionserver.memstore.row_reading import parts_of
+from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
+from rowlock_regionserver.sources import Chunk, LinesWanted
+
+# Bytes of a line beside its row and its values.
+_LINE_BYTES_BESIDE = 16
+
+
+class LinesSegment:
+    """One family's cells of one region as lines, each of which has a cell; a Source.
+
+    Immutable, so any number of threads may use it. read_rows returns slices of the lines, without a copy, to a scan
+    that takes lines, else their cells.
+    """
+
+    def __init__(self, lines: Lines, bytes_held: int | None = None) -> None:
+        """`bytes_held`: the segment's share, if the memory behind the lines is shared with other segments."""
+        assert len(lines), "a segment without lines"
+        self._lines = lines
+        self._columns = LineColumns(lines)
+        self.has_tombstones = False
+        self.has_versions = lines.has_versions
+        self.row_count = int(lines.starts_row.sum())
+        self.cell_count = lines.cell_count
+        self.write_number_min, self.write_number_max = number_bounds(lines.write_numbers)
+        self._timestamp_min, _ = number_bounds(lines.timestamps)
+        if bytes_held is None:
+            bytes_held = bytes_kept_alive([lines.rows, *lines.columns])
+        # With the numbers, and the sums of _ends, which a scan makes.
+        self.bytes_held = bytes_held + lines.timestamps.nbytes + lines.write_numbers.nbytes + 8 * (len(lines) + 1)
+
+    @cached_property
+    def _ends(self) -> Integers:
+        """The bytes of the cells before each line. Two threads may make it at once, which is harmless."""
+        ends = np.zeros(len(self._lines) + 1, np.int64)
+        np.cumsum(self._lines.cell_bytes(), out=ends[1:])
+        return ends
+
+    def statistics(self) -> SegmentStatistics:
+        return SegmentStatistics(self.row_count, self.cell_count, self.bytes_held, pruned_cell_count=0)
+
+    def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[Cell]:
+        """Returns the row's cells in store order; see Source. O(log n)."""
+        return _bounded(self._columns.row_cells(row), cells_max)
+
+    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> list[Cell]:
+        """Returns the columns' cells of the row, sorted; see Source. O(columns + log n)."""
+        return _bounded(self._columns.columns_cells(row, qualifiers), cells_max)
+
+    def row_cell_count(self, row: bytes) -> int:
+        """Returns the number of the row's cells, as if it had all columns. O(log n)."""
+        start, stop = self._columns.row_range(row)
+        return (stop - start) * len(self._lines.columns)
+
+    def is_row_in_memory(self, row: bytes) -> bool:
+        """Returns True: a segment is in memory."""
+        return True
+
+    def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
+        """See Source; exact. O(log n)."""
+        first, last = self._places_of(start, stop)
+        if first >= last:
+            return None
+        return self.row(last - 1) + b"\x00" if reverse else self.row(first)
+
+    def _places_of(self, start: bytes, stop: bytes) -> tuple[int, int]:
+        first = self.first_at_or_after(start)
+        return first, self.first_at_or_after(stop) if stop else len(self._lines)
+
+    def read_rows(
+        self,
+        start: bytes,
+        stop: bytes,
+        bytes_max: int,
+        row_bytes_max: int = NO_LIMIT,
+        *,
+        reverse: bool = False,
+        lines: LinesWanted | None = None,
+    ) -> Chunk:
+        """Returns complete rows; see Source. A row is as large as its cells. O(log n) for lines."""
+        wanted = self._lines
+        if lines is not None:
+            if lines.columns is not None:
+                wanted = wanted.select(lines.columns)
+            bytes_max = bytes_max * int(self._ends[-1]) // _line_bytes(wanted)
+        first, last = self._places_of(start, stop)
+        cut = cut_rows(self, first, last, bytes_max, row_bytes_max, reverse=reverse)
+        of_rows = wanted.slice(cut.start, cut.stop)
+        table = empty_cells() if lines is not None else cells_of(of_rows)
+        return Chunk(
+            table,
+            cut.frontier,
+            has_tombstones=False,
+            has_versions=self.has_versions,
+            write_number_max=self.write_number_max,
+            timestamp_min=self._timestamp_min,
+            wide_row=cut.wide_row,
+            bytes_held=0 if lines is not None else table.get_total_buffer_size(),
+            lines=of_rows if lines is not None and len(of_rows) else None,
+        )
+
+    def row(self, place: int) -> bytes:
+        """Returns the row of a line."""
+        return self._columns.row(place)
+
+    def first_at_or_after(self, row: bytes) -> int:
+        """Returns the place of the first line with a row >= `row`; the number of lines if there is none. O(log n)."""
+        return self._columns.first_at_or_after(row)
+
+    def bytes_of(self, start: int, stop: int) -> int:
+        """Returns the bytes of the lines [start, stop) as cells."""
+        return int(self._ends[stop] - self._ends[start])
+
+    def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
+        """Yields the row's cells with qualifiers in [start, stop); see Source."""
+        yield from parts_of(row, self._columns.row_cells(row), bytes_max, start, stop)
+
+    def row_weights(self, count: int = WEIGHTS_COUNT) -> list[tuple[bytes, int]]:
+        """Returns about `count` pairs (row, bytes of the cells from it on), ascending: where a scan may be split."""
+        return weights(self, len(self._lines), count)
+
+    def _check(self) -> None:
+        """Asserts that the lines are valid, in order, and have cells. O(cells)."""
+        self._lines.check()
+        table = cells_of(self._lines)
+        assert self.cell_count == table.num_rows, f"{self.cell_count} cells counted"
+        assert self.row_count == len(set(table.column(0).to_pylist())), f"{self.row_count} rows counted"
+
+
+def _bounded(cells: list[Cell], cells_max: int) -> list[Cell]:
+    """Returns the cells. Raises LongRowError if there are more than `cells_max`; a row of lines is never large."""
+    if len(cells) > cells_max:
+        raise LongRowError
+    return cells
+
+
+def _line_bytes(lines: Lines) -> int:
+    """Returns the bytes of the lines, as lines."""
+    return lines.rows.nbytes + sum([column.nbytes for column in lines.columns]) + _LINE_BYTES_BESIDE * len(lines)

@@ -1,0 +1,36 @@
+"""Makes memstore segments of an arranged bulk batch."""
+
+from __future__ import annotations
+
+from rowlock_regionserver.arrow.allocations import shares_kept_alive
+from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
+from rowlock_regionserver.memstore.lines_segment import LinesSegment
+from rowlock_regionserver.memstore.memstore import BulkSegment
+from rowlock_regionserver.region.bulk.arranged import FamilyParts
+from rowlock_regionserver.region.bulk.bulk_cells import stamped
+
+
+def segments_of(parts: FamilyParts, write_number: int, stamp: int) -> list[tuple[int, BulkSegment]]:
+    """Returns (family number, segment) of all lines and of all cells.
+
+    The parts of one message share its memory, so each segment counts its share of it.
+    """
+    lines = [
+        (number, part.lines.numbered(write_number, stamp)) for number, part in parts.items() if part.lines is not None
+    ]
+    tables = [
+        (number, stamped(part.cells, write_number, stamp))
+        for number, part in parts.items()
+        if part.cells is not None and part.cells.num_rows
+    ]
+    shares = shares_kept_alive(
+        [[of_family.rows, *of_family.columns] for _, of_family in lines]
+        + [[chunk for chunked in table.columns for chunk in chunked.chunks] for _, table in tables]
+    )
+    return [
+        *((number, LinesSegment(each, share)) for (number, each), share in zip(lines, shares, strict=False)),
+        *(
+            (number, ArrowSegment(table, share))
+            for (number, table), share in zip(tables, shares[len(lines) :], strict=True)
+        ),
+    ]
