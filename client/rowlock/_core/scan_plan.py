@@ -130,7 +130,7 @@ def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn]) -> ScanPlan:
     """
     template = region_pb2.ScanRequest()
     template.CopyFrom(plan.template)
-    template.row_form.SetInParent()
+    template.row_form.fixed_size = True
     template.batch_bytes = template.batch_bytes or FORM_BATCH_BYTES
     requested = RequestedColumns(template)
     for column in columns:

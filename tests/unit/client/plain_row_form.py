@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
-from rowlock._codec.pivot import rows_from_form
-from rowlock._codec.row_form import FormColumn, form_of, form_schema
+from rowlock._codec.mapped_rows import bulk_rows_of, rows_from_form
+from rowlock._codec.row_form import FormColumn, form_of
 from rowlock.mapping import Mapping
 from rowlock_proto.v1 import region_pb2
 
 TIMESTAMP = region_pb2.RowFormColumn.PART_TIMESTAMP
+
+
+def cells_from_rows(batch: pa.RecordBatch, mapping: Mapping, timestamp: int | None) -> pa.RecordBatch:
+    """Returns the cells of typed rows, through their wide form."""
+    return bulk_rows_of(batch, mapping, timestamp).cells()
+
+
+def form_schema(columns: Sequence[FormColumn]) -> pa.Schema:
+    """Returns the schema of batches in row form, without fixed-size columns."""
+    fields: list[pa.Field[Any]] = [pa.field("row", pa.binary(), nullable=False)]
+    for place, column in enumerate(columns):
+        fields.append(pa.field(str(place), pa.int64() if column.is_timestamp else pa.binary()))
+    return pa.schema(fields)
 
 
 def laid_out(cells: pa.Table, columns: Sequence[FormColumn]) -> pa.Table:
