@@ -120,6 +120,15 @@ def data_of(array: Array) -> npt.NDArray[np.uint8]:
     return np.empty(0, np.uint8) if data is None else np.frombuffer(memoryview(data), np.uint8)
 
 
+def all_bytes_of(array: Array) -> Bytes:
+    """Returns the bytes of all elements of a binary array side by side, without copying."""
+    data = array.buffers()[1]
+    if data is None or len(array) == 0:
+        return np.empty(0, np.uint8)
+    offsets = np.frombuffer(memoryview(data), np.int32, count=len(array) + 1, offset=array.offset * 4)
+    return data_of(array)[offsets[0] : offsets[-1]]
+
+
 def slices_of(array: Array, starts: Ints, lengths: Ints) -> Array:
     """Returns a slice of each element: `lengths` bytes at `starts`, relative to the element. O(bytes).
 

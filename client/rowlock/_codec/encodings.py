@@ -26,6 +26,7 @@ from rowlock._codec.arrow_buffers import (
     Array,
     Bools,
     Bytes,
+    all_bytes_of,
     as_binary,
     bitmap_of,
     bools_of,
@@ -144,8 +145,12 @@ def bytes_codec(arrow: pa.DataType) -> Codec:
     """Returns the codec of string and binary, unchanged. Decoding raises MappingError for text that is not UTF-8."""
 
     def decode(array: Array) -> Array:
+        stored = as_binary(array)
+        if pa.types.is_string(arrow) and all_bytes_of(stored).max(initial=0) < 0x80:
+            # ASCII, however it is cut into values. Arrow would look at each value.
+            return stored.view(arrow)
         try:
-            return as_binary(array).cast(arrow)
+            return stored.cast(arrow)
         except pa.ArrowInvalid as error:
             raise MappingError(f"a value is not UTF-8: {error}") from error
 
