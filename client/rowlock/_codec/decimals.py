@@ -48,17 +48,19 @@ def decimal_codec(arrow: Decimal128) -> Codec:
         else:
             digits = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
             needed = _bytes_of_int64s(numbers)
-        longest = int(needed.max(initial=1))
+        is_valid = valid_of(array)
+        found = needed if is_valid is None else needed[is_valid]
+        longest = int(found.max(initial=1))
         padded = np.empty((len(array), _SCALE_BYTES + longest), np.uint8)
         padded[:, :_SCALE_BYTES] = scale
         padded[:, _SCALE_BYTES:] = digits[:, digits.shape[1] - longest :]
-        if (needed == longest).all():
+        if (found == longest).all():
             return fixed_size_array(padded, _SCALE_BYTES + longest, validity_of(array))
         # Of each row: the scale, and the last `needed` bytes.
         place = np.arange(_SCALE_BYTES + longest)
         is_needed = (place < _SCALE_BYTES) | (place >= (_SCALE_BYTES + longest - needed)[:, None])
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(needed + _SCALE_BYTES)])
-        return binary_array(offsets, buffer_of(padded[is_needed]), valid_of(array))
+        return binary_array(offsets, buffer_of(padded[is_needed]), is_valid)
 
     def decode(array: Array) -> Array:
         # The low and the high half of each number.

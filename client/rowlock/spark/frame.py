@@ -2,7 +2,7 @@
 
 With a mapping: the mapping's columns in its order, then a TIMESTAMP for each column that the option timestamps names.
 Without: row BINARY, columns MAP<STRING, BINARY>, with keys family:qualifier, escaped where they are not printable
-UTF-8. A schema from the user selects among these by name, in any order. A read that counts has one column, count BIGINT.
+UTF-8. A schema from the user selects among these by name, in any order. A read that counts has only count BIGINT.
 """
 
 from __future__ import annotations
