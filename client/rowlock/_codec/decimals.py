@@ -112,7 +112,7 @@ def _by_width(array: Array) -> Iterator[tuple[int, slice | Ints, Bytes]]:
     data, offsets = data_of(array), offsets_of(array)
     for width in found.tolist():
         if len(found) == 1 and is_valid is None and width <= _SCALE_BYTES + _WIDTH:
-            yield width, slice(None), data[offsets[0] : offsets[-1]].reshape(-1, width)
+            yield width, slice(None), data[offsets[0] : offsets[-1]].reshape(len(array), width)
             return
         places = np.flatnonzero(groups == width if is_valid is None else (groups == width) & is_valid)
         yield width, places, data[offsets[places][:, None] + np.arange(width)]

@@ -48,12 +48,15 @@ def rows_from_cells(cells: pa.Table, mapping: Mapping) -> pa.Table:
 
 
 def as_requested(request: region_pb2.ScanRequest, batch: region_pb2.ScanBatch) -> region_pb2.ScanBatch:
-    """Returns a batch of cells as the request asks for it: in row form if it has one."""
+    """Returns a batch of cells as the request asks for it: in row form if it has one. Passes one in row form."""
     if not request.HasField("row_form"):
         return batch
     columns = [FormColumn(item.family, item.qualifier, item.part == TIMESTAMP) for item in request.row_form.columns]
     with pa.ipc.open_stream(batch.arrow) as reader:
-        table = laid_out(reader.read_all(), columns)
+        found = reader.read_all()
+    if "family" not in found.schema.names:
+        return batch
+    table = laid_out(found, columns)
     return region_pb2.ScanBatch(arrow=stream_of(table), row_count=table.num_rows, row_reached=batch.row_reached)
 
 
