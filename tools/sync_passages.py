@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 PASSAGES: Mapping[str, Mapping[str, str]] = {
     "_transport/bulk.py": {
-        "            # In a thread: making cells takes long enough to block the event loop.\n": "",
+        "            # In a thread: encoding rows takes long enough to block the event loop.\n": "",
     },
     "_transport/servers.py": {
         "For tasks of one event loop. Close it before a fork, see rowlock._transport.fork.": "Thread-safe.",

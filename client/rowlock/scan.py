@@ -12,7 +12,7 @@ import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.columns import Text
-from rowlock._codec.pivot import rows_from_form
+from rowlock._codec.mapped_rows import rows_from_form
 from rowlock._codec.row_form import FormColumn, form_of
 from rowlock._core.scan_plan import ScanPlan, in_row_form
 from rowlock._core.scan_progress import CELL_SCHEMA, ScanProgress

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import rowlock
 import rowlock.aio
-from rowlock._codec.row_form import FormColumn, form_schema
+from rowlock._codec.row_form import FormColumn
 from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock_proto.v1.region_pb2 import RowForm, RowFormColumn
 from rowlock_proto.v1.types_pb2 import Error
@@ -20,6 +20,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.server import Server
 
 from tests.end_to_end.raw_client import RawClient, evidence, read_batch
+from tests.unit.client.plain_row_form import form_schema
 
 ROW_COUNT = 1500
 COLUMNS = [

@@ -9,10 +9,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rowlock._codec.keys import decoded_keys, encoded_keys
-from rowlock._codec.pivot import cells_from_rows
 from rowlock.mapping import Mapping
 
-from tests.unit.client.plain_row_form import rows_from_cells
+from tests.unit.client.plain_row_form import cells_from_rows, rows_from_cells
 
 TYPES: dict[str, st.SearchStrategy[object]] = {
     "BINARY": st.binary(max_size=6),

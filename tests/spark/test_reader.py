@@ -148,6 +148,26 @@ def test_rows_without_any_mapped_column_are_omitted_on_request(rowlock_server: R
     assert _ids(_reader(only_b)) == ["only b"]
 
 
+def test_counting_gives_one_number_a_task(rowlock_server: RowlockServer, table: str) -> None:
+    reader = _reader(_source(rowlock_server, count="true", partition_bytes="8192"))
+    arrived, partitions = _planned(reader)
+    found = [line for partition in partitions for batch in _batches(arrived, partition) for line in batch.to_pylist()]
+    assert len(found) == len(partitions) > 3
+    assert sum(line["count"] for line in found) == len(_ALL)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"rows": "mapped"}, {"prefix": "00"}, {"filter": "a LIKE '%5%' AND b IS NULL"}, {"where": "f:b is present"}],
+)
+def test_counting_counts_the_rows_that_a_read_returns(
+    rowlock_server: RowlockServer, table: str, options: dict[str, str]
+) -> None:
+    reader, partitions = _planned(_reader(_source(rowlock_server, count="true", **options)))
+    found = [line["count"] for each in partitions for batch in _batches(reader, each) for line in batch.to_pylist()]
+    assert sum(found) == len(_ids(_reader(_source(rowlock_server, **options)))) > 0
+
+
 def test_nothing_to_read_is_one_part_without_ranges(rowlock_server: RowlockServer, table: str) -> None:
     reader = _reader(_source(rowlock_server, filter="id = 'a' AND id = 'b'"))
     [partition] = _planned(reader)[1]

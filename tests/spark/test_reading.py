@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 import rowlock
+import rowlock.spark
 from rowlock import Client
 from rowlock.pytest_plugin import RowlockServer
 
@@ -122,6 +123,16 @@ def test_a_schema_narrows_the_columns_and_not_the_rows(spark: SparkSession, flig
     assert keys.columns == ["Carrier"]
     assert {row["Carrier"] for row in retried(keys.collect)} == {row[0] for row in flights.rows}
     assert retried(keys.count) == 200
+
+
+def test_rows_are_counted_from_their_keys(spark: SparkSession, flights: Flights) -> None:
+    def count(**options: str) -> int:
+        given = {"server": flights.server.address, "partition_bytes": "4096", **options}
+        return retried(lambda: rowlock.spark.count(spark, "flights", **given))
+
+    assert count() == 200
+    assert count(mapping=_MAPPING, filter="delay > 50") == len([row for row in flights.rows if (row[2] or 0) > 50])
+    assert count(prefix="none") == count(mapping=_MAPPING, filter="flight = 1 AND flight = 2") == 0
 
 
 def test_timestamps_are_columns_on_request(spark: SparkSession, rowlock_server: RowlockServer) -> None:

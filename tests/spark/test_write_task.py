@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,7 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import rowlock
+import rowlock.spark.write_task
 from pyspark.sql.types import StringType, StructField, StructType
+from rowlock._core.bulk_input import Piece
 from rowlock.bulk_outcome import BulkResult
 from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError, TableNotFoundError
 from rowlock.pytest_plugin import RowlockServer
@@ -21,7 +23,6 @@ from rowlock.spark.write_options import write_options
 from rowlock.spark.write_plan import BATCH_TIMES, WritePlan, write_plan
 from rowlock.spark.write_task import WriteFailedError, Written, write_task
 from rowlock.spark.writer import PartWritten, RowlockWriter
-from rowlock.table import Table
 
 _MAPPING = "id STRING :key, a STRING f:a, b STRING f:b"
 _SCHEMA = pa.schema([("id", pa.string()), ("a", pa.string()), ("b", pa.string())])
@@ -35,7 +36,14 @@ def _batch(*rows: Row, schema: pa.Schema = _SCHEMA) -> pa.RecordBatch:
 
 
 def _plan(server: RowlockServer, **options: str) -> WritePlan:
-    given = {"server": server.address, "table": "t", "mapping": _MAPPING, "create": "true", **options}
+    given = {
+        "server": server.address,
+        "table": "t",
+        "mapping": _MAPPING,
+        "create": "true",
+        "batch_bytes": "1",
+        **options,
+    }
     return write_plan(write_options(given), _SCHEMA)
 
 
@@ -160,15 +168,49 @@ def test_maps_are_written_as_they_are(rowlock_server: RowlockServer, rowlock_cli
 def test_no_row_is_split_however_small_the_batches_are(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent: list[Sequence[bytes]] = []
+    sent = _sent(monkeypatch)
+    write_task(_plan(rowlock_server), [_batch(*((str(i), "1", "2") for i in range(9)))], "partition 0")
+    assert sent == [[b"%d" % i] for i in range(9)]
 
-    def put_arrow(table: Table[bytes], data: Sequence[pa.RecordBatch], **_: Any) -> BulkResult:
-        sent.extend([cell["row"] for cell in batch.to_pylist()] for batch in data)
+
+def _sent(monkeypatch: pytest.MonkeyPatch) -> list[list[bytes | None]]:
+    """Sends nothing from now on, but returns the keys of each batch."""
+    sent: list[list[bytes | None]] = []
+
+    def put_pieces(servers: object, view: object, pieces: Iterator[Piece], *_: object) -> BulkResult:
+        sent.extend(piece.data.keys.to_pylist() for piece in pieces)
         return BulkResult(0, 0)
 
-    monkeypatch.setattr(Table, "put_arrow", put_arrow)
-    write_task(_plan(rowlock_server, batch_bytes="1"), [_batch(*((str(i), "1", "2") for i in range(9)))], "partition 0")
-    assert sent == [[b"%d" % i, b"%d" % i] for i in range(9)]
+    monkeypatch.setattr(rowlock.spark.write_task, "put_pieces", put_pieces)
+    return sent
+
+
+def test_short_batches_are_sent_together_and_long_ones_in_parts_of_equal_size(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = _sent(monkeypatch)
+    rows = [_batch((f"{i:02}", "x" * 100, "2")) for i in range(20)]
+    size = rows[0].nbytes
+    plan = replace(_plan(rowlock_server, batch_bytes=str(4 * size)), takes_rows=True)
+    write_task(plan, [*rows[:9], _batch(), *rows[9:], _batch(*((str(i), "y" * 100, "2") for i in range(9)))], "part")
+    assert [len(batch) for batch in sent] == [4, 4, 4, 4, 4, 3, 3, 3]
+    assert [key for batch in sent[:5] for key in batch] == [f"{i:02}".encode() for i in range(20)]
+
+
+def test_rows_that_were_collected_when_the_input_fails_are_not_written(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    """Else a repeated task, killed half-way, would write an earlier row of a batch again without the later one."""
+    plan = _plan(rowlock_server, batch_bytes="1m")
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield _batch(("k", "old", None))
+        raise OSError("killed")
+
+    _write(plan, ("k", "old", None), ("k", "new", None))
+    with pytest.raises(OSError, match="killed"):
+        write_task(plan, failing(), "partition 0")
+    assert _rows(rowlock_client) == [(b"k", {b"f:a": b"new"})]
 
 
 def test_an_invalid_row_is_named_and_the_rows_before_it_stay(
@@ -272,14 +314,15 @@ def test_the_option_busy_timeout_limits_the_wait_for_a_busy_server(
 
     def table(client: rowlock.Client, name: str, *, durability: object, timeout: float) -> object:
         waits.append(timeout)
-        return SimpleNamespace(put_arrow=put_arrow)
+        return SimpleNamespace(_view=None)
 
-    def put_arrow(data: Sequence[pa.RecordBatch], *, busy_timeout: float, **_: object) -> BulkResult:
+    def put_pieces(servers: object, view: object, pieces: object, busy_timeout: float, *_: object) -> BulkResult:
         waits.append(busy_timeout)
         return BulkResult(0, 0)
 
     plans = [_plan(rowlock_server), _plan(rowlock_server, busy_timeout="5", timeout="7")]
     monkeypatch.setattr(rowlock.Client, "table", table)
+    monkeypatch.setattr(rowlock.spark.write_task, "put_pieces", put_pieces)
     for plan in plans:
         write_task(plan, [_batch(("x", "1", "2"))], "partition 0")
     assert waits == [60.0, 3600.0, 7.0, 5.0]

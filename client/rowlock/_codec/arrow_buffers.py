@@ -15,6 +15,7 @@ import pyarrow as pa
 Array: TypeAlias = "pa.Array[Any]"  # Any: pyarrow's stubs type an array by its scalars
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 # Offsets of binary arrays are 32 bits.
 BINARY_BYTES_MAX = (1 << 31) - 1
@@ -26,8 +27,11 @@ def int64_array(values: npt.NDArray[np.integer]) -> Array:
     return pa.Array.from_buffers(pa.int64(), len(contiguous), [None, pa.py_buffer(contiguous.data)])
 
 
-def primitive_array(kind: pa.DataType, values: npt.NDArray[np.generic], is_valid: Bools | None) -> Array:
-    """Returns an array of a fixed-width type with this memory. is_valid None: without nulls."""
+def primitive_array(kind: pa.DataType, values: npt.NDArray[np.generic], is_valid: Bools | pa.Buffer | None) -> Array:
+    """Returns an array of a fixed-width type with this memory.
+
+    is_valid: which elements are not null, also as a bitmap; None: all.
+    """
     return pa.Array.from_buffers(kind, len(values), [validity(is_valid), buffer_of(values)])
 
 
@@ -45,12 +49,14 @@ def binary_scalar(value: bytes) -> pa.BinaryScalar:
     return scalar
 
 
-def fixed_binary_array(values: npt.NDArray[np.generic], width: int, is_valid: Bools | None) -> Array:
-    """Returns a binary array with the memory of each element, `width` bytes."""
-    offsets = np.arange(0, len(values) * width + 1, width, dtype=np.int64)
-    if len(values) == 0:
-        offsets = np.zeros(1, np.int64)
-    return binary_array(offsets, buffer_of(values), is_valid)
+def fixed_size_array(values: npt.NDArray[np.generic], width: int, is_valid: Bools | pa.Buffer | None) -> Array:
+    """Returns a fixed-size binary array with the memory of each element, `width` bytes."""
+    return primitive_array(pa.binary(width), values, is_valid)
+
+
+def as_binary(array: Array) -> Array:
+    """Returns an array of binary, string or fixed-size binary as binary. Copies only the last."""
+    return array if array.type == pa.binary() else array.cast(pa.binary())
 
 
 def names_array(names: list[bytes]) -> Array:
@@ -59,11 +65,29 @@ def names_array(names: list[bytes]) -> Array:
     return binary_array(offsets, pa.py_buffer(b"".join(names)))
 
 
-def validity(is_valid: Bools | None) -> pa.Buffer | None:
+def validity(is_valid: Bools | pa.Buffer | None) -> pa.Buffer | None:
     """Returns a validity bitmap; None if all elements are valid."""
-    if is_valid is None or bool(is_valid.all()):
+    if is_valid is None or isinstance(is_valid, pa.Buffer):
+        return is_valid
+    return None if bool(is_valid.all()) else bitmap_of(is_valid)
+
+
+def validity_of(array: Array) -> pa.Buffer | None:
+    """Returns the validity bitmap of an array, from its first element; None if no element is null.
+
+    Copies it only if the array begins inside a byte of its bitmap.
+    """
+    bitmap = array.buffers()[0]
+    if array.null_count == 0 or bitmap is None:
         return None
-    return buffer_of(np.packbits(is_valid, bitorder="little"))
+    if array.offset % 8 == 0:
+        return bitmap.slice(array.offset // 8)
+    return bitmap_of(bools_of(array.is_valid()))
+
+
+def bitmap_of(bools: Bools) -> pa.Buffer:
+    """Returns one bit for each element, the first one in the lowest bit."""
+    return buffer_of(np.packbits(bools, bitorder="little"))
 
 
 def valid_of(array: Array) -> Bools | None:
@@ -94,6 +118,15 @@ def data_of(array: Array) -> npt.NDArray[np.uint8]:
     """Returns the data buffer of a binary array, without copying."""
     data = array.buffers()[2]
     return np.empty(0, np.uint8) if data is None else np.frombuffer(memoryview(data), np.uint8)
+
+
+def all_bytes_of(array: Array) -> Bytes:
+    """Returns the bytes of all elements of a binary array side by side, without copying."""
+    data = array.buffers()[1]
+    if data is None or len(array) == 0:
+        return np.empty(0, np.uint8)
+    offsets = np.frombuffer(memoryview(data), np.int32, count=len(array) + 1, offset=array.offset * 4)
+    return data_of(array)[offsets[0] : offsets[-1]]
 
 
 def slices_of(array: Array, starts: Ints, lengths: Ints) -> Array:

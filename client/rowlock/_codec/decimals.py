@@ -1,26 +1,31 @@
 """Encodings of decimals: HBase's Bytes.toBytes(BigDecimal), and an order-preserving one for keys. Vectorised.
 
-Arrow stores a decimal128 as 16 bytes, little-endian, two's complement, without its scale.
+Arrow stores a decimal128 as 16 bytes, little-endian, two's complement, without its scale. Numbers of at most 8 bytes,
+which most are, are converted as int64; longer ones byte by byte.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from rowlock._codec.arrow_buffers import (
     Array,
+    Bytes,
+    Ints,
     binary_array,
     buffer_of,
     data_of,
-    fixed_binary_array,
+    fixed_size_array,
     lengths_of,
     offsets_of,
     primitive_array,
     valid_of,
+    validity_of,
+    values_of,
 )
 from rowlock._codec.encodings import Codec, fixed_bytes
 from rowlock.errors import MappingError
@@ -36,34 +41,40 @@ def decimal_codec(arrow: Decimal128) -> Codec:
     scale = np.frombuffer(int(arrow.scale).to_bytes(_SCALE_BYTES, "big", signed=True), np.uint8)
 
     def encode(array: Array) -> Array:
-        digits = _big_endian(array)
-        needed = _bytes_needed(digits)
-        padded = np.concatenate([np.broadcast_to(scale, (len(array), _SCALE_BYTES)), digits], axis=1)
+        numbers = _int64s(array)
+        if numbers is None:
+            digits = _big_endian(array)
+            needed = _bytes_needed(digits)
+        else:
+            digits = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
+            needed = _bytes_of_int64s(numbers)
+        is_valid = valid_of(array)
+        found = needed if is_valid is None else needed[is_valid]
+        longest = int(found.max(initial=1))
+        padded = np.empty((len(array), _SCALE_BYTES + longest), np.uint8)
+        padded[:, :_SCALE_BYTES] = scale
+        padded[:, _SCALE_BYTES:] = digits[:, digits.shape[1] - longest :]
+        if (found == longest).all():
+            return fixed_size_array(padded, _SCALE_BYTES + longest, validity_of(array))
         # Of each row: the scale, and the last `needed` bytes.
-        place = np.arange(_SCALE_BYTES + _WIDTH)
-        is_needed = (place < _SCALE_BYTES) | (place >= (_SCALE_BYTES + _WIDTH - needed)[:, None])
+        place = np.arange(_SCALE_BYTES + longest)
+        is_needed = (place < _SCALE_BYTES) | (place >= (_SCALE_BYTES + longest - needed)[:, None])
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(needed + _SCALE_BYTES)])
-        return binary_array(offsets, buffer_of(padded[is_needed]), valid_of(array))
+        return binary_array(offsets, buffer_of(padded[is_needed]), is_valid)
 
     def decode(array: Array) -> Array:
-        is_valid = valid_of(array)
-        checked = np.ones(len(array), np.bool_) if is_valid is None else is_valid
-        lengths = lengths_of(array)
-        if ((lengths <= _SCALE_BYTES) | (lengths > _SCALE_BYTES + _WIDTH))[checked].any():
-            raise MappingError(f"a value is not a decimal, which has 5 to {_SCALE_BYTES + _WIDTH} bytes")
-        data, starts, stops = data_of(array), offsets_of(array)[:-1], offsets_of(array)[1:]
-        if len(data) == 0:
-            return primitive_array(arrow, np.zeros(len(array), "V16"), np.zeros(len(array), np.bool_))
-        stored_scales = data[np.minimum(starts[:, None] + np.arange(_SCALE_BYTES), len(data) - 1)]
-        if (stored_scales != scale)[checked].any():
-            raise MappingError(f"a value is a decimal with another scale than {arrow.scale}")
-        # Right-aligned: the bytes in front of a number repeat its sign.
-        places = stops[:, None] - _WIDTH + np.arange(_WIDTH)
-        is_inside = places >= (starts + _SCALE_BYTES)[:, None]
-        first = data[np.minimum(starts + _SCALE_BYTES, len(data) - 1)]
-        sign = np.where(first & 0x80, np.uint8(0xFF), np.uint8(0))
-        digits = np.where(is_inside, data[np.clip(places, 0, len(data) - 1)], sign[:, None])
-        return _from_big_endian(arrow, digits, is_valid)
+        # The low and the high half of each number.
+        halves = np.zeros((len(array), 2), np.int64)
+        for width, places, stored in _by_width(array):
+            if not _SCALE_BYTES < width <= _SCALE_BYTES + _WIDTH:
+                raise MappingError(f"a value is not a decimal, which has 5 to {_SCALE_BYTES + _WIDTH} bytes")
+            if (stored[:, :_SCALE_BYTES] != scale).any():
+                raise MappingError(f"a value is a decimal with another scale than {arrow.scale}")
+            low = _signed(stored[:, max(_SCALE_BYTES, width - 8) :])
+            is_long = width - 8 > _SCALE_BYTES
+            halves[places, 0] = low
+            halves[places, 1] = _signed(stored[:, _SCALE_BYTES : width - 8]) if is_long else low >> 63
+        return _checked(primitive_array(arrow, halves.view("V16")[:, 0], validity_of(array)))
 
     return Codec(arrow, None, encode, decode)
 
@@ -74,46 +85,95 @@ def ordered_decimal_codec(arrow: Decimal128) -> Codec:
     def encode(array: Array) -> Array:
         digits = _big_endian(array)
         digits[:, 0] ^= 0x80
-        return fixed_binary_array(digits, _WIDTH, valid_of(array))
+        return fixed_size_array(digits, _WIDTH, validity_of(array))
 
     def decode(array: Array) -> Array:
-        digits = np.frombuffer(fixed_bytes(array, _WIDTH), np.uint8).reshape(-1, _WIDTH).copy()
-        digits[:, 0] ^= 0x80
-        return _from_big_endian(arrow, digits, valid_of(array))
+        digits = fixed_bytes(array, _WIDTH).reshape(-1, _WIDTH)[:, ::-1].copy()
+        digits[:, -1] ^= 0x80
+        return _checked(primitive_array(arrow, digits.view("V16")[:, 0], validity_of(array)))
 
     return Codec(arrow, _WIDTH, encode, decode)
 
 
-def _big_endian(array: Array) -> npt.NDArray[np.uint8]:
+def _by_width(array: Array) -> Iterator[tuple[int, slice | Ints, Bytes]]:
+    """Yields the values of each width: the width, their places, and their bytes as (count, width). Leaves out nulls."""
+    is_valid = valid_of(array)
+    if isinstance(array.type, pa.FixedSizeBinaryType):
+        width = array.type.byte_width
+        if array.null_count < len(array):
+            places = slice(None) if is_valid is None else np.flatnonzero(is_valid)
+            stored = fixed_bytes(array, width) if width else np.empty(0, np.uint8)
+            yield width, places, stored.reshape(len(array), width)[places]
+        return
+    lengths = lengths_of(array)
+    # The longest have one byte too many, or more.
+    groups = np.minimum(lengths, _SCALE_BYTES + _WIDTH + 1)
+    found = np.flatnonzero(np.bincount(groups if is_valid is None else groups[is_valid]))
+    data, offsets = data_of(array), offsets_of(array)
+    for width in found.tolist():
+        if len(found) == 1 and is_valid is None and width <= _SCALE_BYTES + _WIDTH:
+            yield width, slice(None), data[offsets[0] : offsets[-1]].reshape(len(array), width)
+            return
+        places = np.flatnonzero(groups == width if is_valid is None else (groups == width) & is_valid)
+        yield width, places, data[offsets[places][:, None] + np.arange(width)]
+
+
+def _signed(digits: Bytes) -> Ints:
+    """Returns numbers of 1 to 8 bytes, big-endian in two's complement."""
+    count, width = digits.shape
+    padded = np.empty((count, 8), np.uint8)
+    padded[:, 8 - width :] = digits
+    # The bytes in front of a number repeat its sign.
+    padded[:, : 8 - width] = np.where(digits[:, :1] & 0x80, np.uint8(0xFF), np.uint8(0))
+    return padded.view(">i8")[:, 0].astype(np.int64)
+
+
+def _int64s(array: Array) -> Ints | None:
+    """Returns the unscaled numbers, zero for nulls; None unless all fit in 8 bytes."""
+    halves = values_of(array, "V16").view(np.int64).reshape(-1, 2)
+    is_valid = valid_of(array)
+    if is_valid is not None:
+        halves = np.where(is_valid[:, None], halves, 0)
+    numbers: Ints = np.ascontiguousarray(halves[:, 0])
+    return numbers if (numbers >> 63 == halves[:, 1]).all() else None
+
+
+def _big_endian(array: Array) -> Bytes:
     """Returns the unscaled numbers as (len, 16) bytes, a copy, with zeros under nulls."""
-    data = array.buffers()[1]
-    if data is None or len(array) == 0:
-        return np.zeros((len(array), _WIDTH), np.uint8)
-    little = np.frombuffer(memoryview(data), np.uint8, count=len(array) * _WIDTH, offset=array.offset * _WIDTH)
-    digits: npt.NDArray[np.uint8] = little.reshape(-1, _WIDTH)[:, ::-1].copy()
+    digits: Bytes = values_of(array, "V16").view(np.uint8).reshape(-1, _WIDTH)[:, ::-1].copy()
     is_valid = valid_of(array)
     if is_valid is not None:
         digits[~is_valid] = 0
     return digits
 
 
-def _from_big_endian(arrow: Decimal128, digits: npt.NDArray[np.uint8], is_valid: npt.NDArray[np.bool_] | None) -> Array:
-    little = np.ascontiguousarray(digits[:, ::-1].astype(np.uint8))
-    array = primitive_array(arrow, little.view("V16").reshape(-1), is_valid)
+def _checked(array: Array) -> Array:
+    """Returns the decimals. Raises MappingError if one has more digits than the mapping's type."""
     try:
-        # A stored number may exceed the mapping's precision.
         array.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise MappingError(f"a value does not fit {arrow}: {error}") from error
+        raise MappingError(f"a value does not fit {array.type}: {error}") from error
     return array
 
 
-def _bytes_needed(digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+def _bytes_of_int64s(numbers: Ints) -> Ints:
+    """Returns how many of the last bytes represent each number with its sign, 1 to 8."""
+    magnitudes = numbers ^ (numbers >> 63)
+    needed = np.ones(len(numbers), np.int64)
+    for bits in range(7, 63, 8):
+        is_longer = magnitudes >> bits != 0
+        if not is_longer.any():
+            break
+        needed += is_longer
+    return needed
+
+
+def _bytes_needed(digits: Bytes) -> Ints:
     """Returns how many of the last bytes represent each number with its sign, 1 to 16."""
     sign = np.where(digits[:, 0] & 0x80, np.uint8(0xFF), np.uint8(0))
     # A leading byte is redundant if it repeats the sign and the byte after it has the sign's first bit.
     repeats = digits[:, :-1] == sign[:, None]
     next_agrees = (digits[:, 1:] & 0x80) == (sign & 0x80)[:, None]
     redundant = np.cumprod(repeats & next_agrees, axis=1).sum(axis=1)
-    needed: npt.NDArray[np.int64] = (_WIDTH - redundant).astype(np.int64)
+    needed: Ints = (_WIDTH - redundant).astype(np.int64)
     return needed

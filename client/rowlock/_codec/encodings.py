@@ -24,13 +24,20 @@ import pyarrow as pa
 
 from rowlock._codec.arrow_buffers import (
     Array,
+    Bools,
+    Bytes,
+    all_bytes_of,
+    as_binary,
+    bitmap_of,
+    bools_of,
     data_of,
-    fixed_binary_array,
+    fixed_size_array,
     joined,
     lengths_of,
     offsets_of,
     primitive_array,
     valid_of,
+    validity_of,
     values_of,
 )
 from rowlock.errors import MappingError
@@ -47,8 +54,8 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 class Codec:
     """Encodes and decodes arrays of one Arrow type.
 
-    encode: converts an array of `arrow` to binary; decode: converts it back. Nulls stay nulls. Both raise MappingError.
-    width: the size of an encoded value in bytes; None if sizes differ.
+    encode: converts an array of `arrow` to binary or fixed-size binary; decode: converts either back. Nulls stay nulls.
+    Both raise MappingError. width: the size of an encoded value in bytes; None if sizes differ.
     """
 
     arrow: pa.DataType
@@ -71,35 +78,53 @@ def fixed_codec(
     width = np.dtype(stored).itemsize
 
     def encode(array: Array) -> Array:
-        values = to_stored(values_of(array, memory)).astype(stored)
-        return fixed_binary_array(values, width, valid_of(array))
+        values = to_stored(values_of(array, memory)).astype(stored, copy=False)
+        return fixed_size_array(values, width, validity_of(array))
 
     def decode(array: Array) -> Array:
-        values = from_stored(np.frombuffer(fixed_bytes(array, width), stored)).astype(memory)
-        return primitive_array(arrow, values, valid_of(array))
+        values = from_stored(fixed_bytes(array, width).view(stored)).astype(memory, copy=False)
+        return primitive_array(arrow, values, validity_of(array))
 
     return Codec(arrow, width, encode, decode)
 
 
-def fixed_bytes(array: Array, width: int) -> bytes:
-    """Returns the concatenated values, zeros for nulls. Raises MappingError unless all others have `width` bytes."""
+def fixed_bytes(array: Array, width: int) -> Bytes:
+    """Returns the concatenated values, undefined for nulls, without copying them if they lie side by side.
+
+    array: binary or fixed-size binary. Raises MappingError unless all values have `width` bytes.
+    """
+    count = len(array)
+    if array.null_count == count:
+        return np.zeros(count * width, np.uint8)
+    if isinstance(array.type, pa.FixedSizeBinaryType):
+        _check_width(array.type.byte_width, width)
+        return values_of(array, f"V{width}").view(np.uint8)
     lengths = lengths_of(array)
     is_valid = valid_of(array)
-    is_wrong = lengths != width
-    if is_valid is not None:
-        is_wrong &= is_valid
-    if is_wrong.any():
-        index = int(np.flatnonzero(is_wrong)[0])
-        length = int(lengths[index])
-        raise MappingError(f"a value has {length} {'byte' if length == 1 else 'bytes'} instead of {width}")
-    data = data_of(array)
-    offsets = offsets_of(array)
+    _check_widths(lengths if is_valid is None else lengths[is_valid], width)
+    data, offsets = data_of(array), offsets_of(array)
+    start, stop = int(offsets[0]), int(offsets[-1])
     if is_valid is None:
-        return data[int(offsets[0]) : int(offsets[-1])].tobytes()
-    places = np.where(is_valid, offsets[:-1], 0)[:, None] + np.arange(width)
-    if len(data) < width:
-        return bytes(width * len(array))
-    return np.where(is_valid[:, None], data[np.minimum(places, len(data) - 1)], 0).astype(np.uint8).tobytes()
+        return data[start:stop]
+    element = np.dtype(f"u{width}" if width in (1, 2, 4, 8) else f"V{width}")
+    values = np.zeros(count, element)
+    if stop - start == width * (count - array.null_count):
+        values[is_valid] = data[start:stop].view(element)
+    else:
+        places = offsets[:-1][is_valid][:, None] + np.arange(width)
+        values[is_valid] = data[places].view(element)[:, 0]
+    return values.view(np.uint8)
+
+
+def _check_widths(lengths: npt.NDArray[np.int64], width: int) -> None:
+    is_wrong = lengths != width
+    if is_wrong.any():
+        _check_width(int(lengths[np.flatnonzero(is_wrong)[0]]), width)
+
+
+def _check_width(length: int, width: int) -> None:
+    if length != width:
+        raise MappingError(f"a value has {length} {'byte' if length == 1 else 'bytes'} instead of {width}")
 
 
 def first_refused(decode: Callable[[Array], Array], values: Array) -> int:
@@ -120,8 +145,12 @@ def bytes_codec(arrow: pa.DataType) -> Codec:
     """Returns the codec of string and binary, unchanged. Decoding raises MappingError for text that is not UTF-8."""
 
     def decode(array: Array) -> Array:
+        stored = as_binary(array)
+        if pa.types.is_string(arrow) and all_bytes_of(stored).max(initial=0) < 0x80:
+            # ASCII, however it is cut into values. Arrow would look at each value.
+            return stored.view(arrow)
         try:
-            return array.cast(arrow)
+            return stored.cast(arrow)
         except pa.ArrowInvalid as error:
             raise MappingError(f"a value is not UTF-8: {error}") from error
 
@@ -163,9 +192,8 @@ def text_codec(arrow: pa.DataType) -> Codec:
 
     def decode(array: Array) -> Array:
         try:
-            if pa.types.is_timestamp(arrow):
-                return timestamps_of_text(array.cast(pa.string()))
-            return array.cast(pa.string()).cast(arrow)
+            text = as_binary(array).cast(pa.string())
+            return timestamps_of_text(text) if pa.types.is_timestamp(arrow) else text.cast(arrow)
         except pa.ArrowInvalid as error:
             raise MappingError(f"a value is not {arrow} as text: {error}") from error
 
@@ -191,10 +219,14 @@ def _check_years(array: Array) -> None:
         days = values_of(array, np.int32)
     else:
         return
-    is_valid = valid_of(array)
-    is_outside = ((days < _FIRST_DAY) | (days > _LAST_DAY)) & (True if is_valid is None else is_valid)
-    if is_outside.any():
+    if _at_values((days < _FIRST_DAY) | (days > _LAST_DAY), array).any():
         raise MappingError("a value lies outside of the years 0001 to 9999 that 'text' can represent")
+
+
+def _at_values(bools: Bools, array: Array) -> Bools:
+    """Returns the booleans, false where the array is null."""
+    is_valid = valid_of(array)
+    return bools if is_valid is None else bools & is_valid
 
 
 def _ordered_bits(bits: npt.NDArray[Any]) -> Numbers:
@@ -226,12 +258,12 @@ def boolean_codec(true: int) -> Codec:
     """Returns the codec of booleans: one byte, `true` for true, 0 for false. Any byte but 0 decodes to true."""
 
     def encode(array: Array) -> Array:
-        values = values_of(array.cast(pa.int8()), np.int8)
-        return fixed_binary_array(np.where(values != 0, np.uint8(true), np.uint8(0)), 1, valid_of(array))
+        values = np.where(bools_of(array), np.uint8(true), np.uint8(0))
+        return fixed_size_array(values, 1, validity_of(array))
 
     def decode(array: Array) -> Array:
-        values = np.frombuffer(fixed_bytes(array, 1), np.uint8) != 0
-        return primitive_array(pa.int8(), values.astype(np.int8), valid_of(array)).cast(pa.bool_())
+        values = bitmap_of(fixed_bytes(array, 1) != 0)
+        return pa.Array.from_buffers(pa.bool_(), len(array), [validity_of(array), values])
 
     return Codec(pa.bool_(), 1, encode, decode)
 
@@ -242,7 +274,6 @@ def millis_codec(arrow: pa.DataType) -> Codec:
     Encoding raises MappingError for a fraction of a millisecond, decoding for a number outside of `arrow`'s range.
     """
     is_date = pa.types.is_date(arrow)
-    inner = fixed_codec(pa.int64(), np.int64, ">i8")
     # The limits in milliseconds: numbers that fit in `arrow`'s own unit, days or microseconds.
     ends = np.iinfo(np.int32) if is_date else np.iinfo(np.int64)
     memory = ends.dtype
@@ -251,22 +282,20 @@ def millis_codec(arrow: pa.DataType) -> Codec:
 
     def encode(array: Array) -> Array:
         values: Numbers = values_of(array, memory).astype(np.int64)
-        is_valid = valid_of(array)
         if is_date:
-            return inner.encode(primitive_array(pa.int64(), values * _MILLIS_PER_DAY, is_valid))
-        is_between = (values % 1000 != 0) & (True if is_valid is None else is_valid)
-        if is_between.any():
+            return fixed_size_array((values * _MILLIS_PER_DAY).astype(">i8"), 8, validity_of(array))
+        millis, fraction = np.divmod(values, 1000)
+        if _at_values(fraction != 0, array).any():
             raise MappingError("a value has a fraction of a millisecond; leave out 'millis' to store microseconds")
-        return inner.encode(primitive_array(pa.int64(), values // 1000, is_valid))
+        return fixed_size_array(millis.astype(">i8"), 8, validity_of(array))
 
     def decode(array: Array) -> Array:
-        # Zeros under nulls.
-        millis: Numbers = np.frombuffer(fixed_bytes(array, 8), ">i8").astype(np.int64)
-        is_outside = (millis < lowest) | (millis > highest)
+        millis: Numbers = fixed_bytes(array, 8).view(">i8").astype(np.int64)
+        is_outside = _at_values((millis < lowest) | (millis > highest), array)
         if is_outside.any():
             found = int(millis[np.flatnonzero(is_outside)[0]])
             raise MappingError(f"a value has more milliseconds than fit {arrow}: {found}")
         values = millis // _MILLIS_PER_DAY if is_date else millis * 1000
-        return primitive_array(arrow, values.astype(memory), valid_of(array))
+        return primitive_array(arrow, values.astype(memory, copy=False), validity_of(array))
 
     return Codec(arrow, 8, encode, decode)

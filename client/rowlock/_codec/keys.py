@@ -9,6 +9,7 @@ import numpy as np
 from rowlock._codec.arrow_buffers import (
     Array,
     Ints,
+    as_binary,
     bools_of,
     data_of,
     first_places,
@@ -45,7 +46,7 @@ def encoded_keys(mapping: Mapping, columns: Sequence[Array]) -> Array:
 def _encoded_part(mapping: Mapping, part: MappedColumn, array: Array) -> Array:
     """Returns one part with its separator or terminator."""
     try:
-        encoded = part.codec.encode(array)
+        encoded = as_binary(part.codec.encode(array))
     except MappingError as error:
         place = first_refused(part.codec.encode, array)
         raise MappingError(f"the key column {part.name!r} can't be written in row {place}: {error}") from error

@@ -1,7 +1,8 @@
 """Scans in row form: the server returns one Arrow row per table row, with the requested columns.
 
-A batch has the columns `row` (binary, not null) and "0", "1", ... for the form's columns in order: binary for a value,
-int64 for a timestamp, null if the row has no such cell. Both are of the newest version.
+A batch has the columns `row` (binary, not null) and "0", "1", ... for the form's columns in order: binary or fixed-size
+binary for a value, int64 for a timestamp, null if the row has no such cell. Both are of the newest version. A column is
+fixed-size binary only where all its values have one length, so its type may differ from batch to batch.
 """
 
 from __future__ import annotations
@@ -47,11 +48,14 @@ class RequestedColumns:
 
 @dataclass(frozen=True, slots=True)
 class RowFormReader:
-    """Reads the batches of one scan in row form. sent: the schema of the server's batches; returned: of the result."""
+    """Reads the batches of one scan in row form.
 
-    sent: pa.Schema
-    returned: pa.Schema
-    # For each returned column, its place in the sent ones; None: it was not requested, and is null.
+    sent: the columns of the server's batches. returned: those of the result.
+    """
+
+    sent: tuple[FormColumn, ...]
+    returned: tuple[FormColumn, ...]
+    # For each returned column, its place in the sent batch; None: it was not requested, and is null.
     places: tuple[int | None, ...]
 
     @classmethod
@@ -62,14 +66,14 @@ class RowFormReader:
         # After the column `row`, in the same order.
         sent_places = iter(range(1, len(sent) + 1))
         places = [next(sent_places) if column in requested else None for column in columns]
-        return cls(form_schema(sent), form_schema(columns), (0, *places))
+        return cls(tuple(sent), tuple(columns), tuple(places))
 
     def read(self, arrow: bytes | pa.Buffer) -> pa.Table:
         """Returns the rows of a batch, without copying. Raises ServerError unless they are valid and fit `sent`."""
         try:
             with pa.ipc.open_stream(pa.py_buffer(arrow)) as reader:
                 table = reader.read_all()
-            if not table.schema.equals(self.sent, check_metadata=False):
+            if not self._fits(table.schema):
                 raise ServerError(f"a batch of a scan has the wrong schema: {table.schema}")
             # Otherwise a forged offset could lead outside of the buffer.
             table.validate(full=True)
@@ -77,16 +81,34 @@ class RowFormReader:
             raise ServerError(f"a batch of a scan is damaged: {error}") from error
         if None not in self.places:
             return table
-        arrays = [
-            pa.nulls(table.num_rows, field.type) if place is None else table.column(place)
-            for place, field in zip(self.places, self.returned, strict=True)
-        ]
-        return pa.Table.from_arrays(arrays, schema=self.returned)
+        arrays = [table.column(0)]
+        fields = [table.schema.field(0)]
+        for number, (column, place) in enumerate(zip(self.returned, self.places, strict=True)):
+            if place is None:
+                absent = pa.int64() if column.is_timestamp else pa.binary()
+                arrays.append(pa.chunked_array([pa.nulls(table.num_rows, absent)]))
+            else:
+                arrays.append(table.column(place))
+            fields.append(pa.field(str(number), arrays[-1].type))
+        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+    def _fits(self, schema: pa.Schema) -> bool:
+        """Returns whether a batch has the columns of `sent`, each with one of its types."""
+        if len(schema) != len(self.sent) + 1 or not schema.field(0).equals(_ROW):
+            return False
+        # Any: the stubs type a field by its type.
+        fields: list[pa.Field[Any]] = [schema.field(place) for place in range(1, len(schema))]
+        return all(
+            field.name == str(number) and field.nullable and _can_be(field.type, column)
+            for number, (field, column) in enumerate(zip(fields, self.sent, strict=True))
+        )
 
 
-def form_schema(columns: Sequence[FormColumn]) -> pa.Schema:
-    """Returns the schema of batches in row form."""
-    fields: list[pa.Field[Any]] = [pa.field("row", pa.binary(), nullable=False)]
-    for place, column in enumerate(columns):
-        fields.append(pa.field(str(place), pa.int64()) if column.is_timestamp else pa.field(str(place), pa.binary()))
-    return pa.schema(fields)
+_ROW = pa.field("row", pa.binary(), nullable=False)
+
+
+def _can_be(kind: pa.DataType, column: FormColumn) -> bool:
+    """Returns whether a column of the form may have this type."""
+    if column.is_timestamp:
+        return bool(kind == pa.int64())
+    return kind == pa.binary() or isinstance(kind, pa.FixedSizeBinaryType)

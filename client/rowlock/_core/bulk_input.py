@@ -1,4 +1,4 @@
-"""Converts the input of put_arrow into batches of cells of about equal size. No I/O."""
+"""Converts the input of put_arrow into batches of rows or cells of about equal size. No I/O."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-import numpy as np
 import pyarrow as pa
 
-from rowlock._codec.arrow_buffers import Array, int64_array
-from rowlock._codec.pivot import BULK_SCHEMA, ColumnsRefusedError, cells_from_rows
+from rowlock._codec.arrow_buffers import Array
+from rowlock._codec.bulk_rows import BULK_SCHEMA, BulkCells, BulkData, BulkRows, timestamps_array
+from rowlock._codec.mapped_rows import ColumnsRefusedError, bulk_rows_of
 from rowlock.errors import InvalidArgumentError, MappingError
 from rowlock.mapping import Mapping
 
@@ -30,45 +30,60 @@ _CELL_OVERHEAD_BYTES = 28
 
 
 @dataclass(frozen=True, slots=True)
-class CellBatch:
-    """Cells of BULK_SCHEMA, made from the rows of the input with these numbers."""
+class Sizes:
+    """The sizes to cut batches to, in bytes, estimated.
+
+    batch: of a batch as it is sent. as_cells: of its cells, if they are more; a server of an earlier version gets them
+    instead of rows. None: every server takes rows.
+    """
+
+    batch: int
+    as_cells: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows or cells to send as one batch, made from the rows of the input with these numbers."""
 
     rows: range
-    cells: pa.RecordBatch
+    data: BulkData
 
     @property
     def byte_count(self) -> int:
-        """The size of these cells alone. (A slice shares the larger buffers of the batch that it was cut from.)"""
-        return self.cells.nbytes
+        """The size of this batch alone. (A slice shares the larger buffers of the batch that it was cut from.)"""
+        return self.data.batch.nbytes
 
 
-def cell_batches(
-    data: ArrowInput, mapping: Mapping | None, timestamp: int | None, batch_bytes: int
-) -> Iterator[CellBatch]:
-    """Yields the input as cells, in order. Raises MappingError or InvalidArgumentError for data that don't fit."""
+def bulk_pieces(data: ArrowInput, mapping: Mapping | None, timestamp: int | None, sizes: Sizes) -> Iterator[Piece]:
+    """Yields the input as rows, or as cells if it has no mapping, in order.
 
-    def as_cells(piece: pa.RecordBatch) -> pa.RecordBatch:
-        return _as_cells(piece, timestamp) if mapping is None else cells_from_rows(piece, mapping, timestamp)
+    Raises MappingError or InvalidArgumentError for data that don't fit.
+    """
 
-    yield from cut_batches(record_batches(data), as_cells, mapping, batch_bytes)
+    def convert(piece: pa.RecordBatch) -> BulkData:
+        return BulkCells(_as_cells(piece, timestamp)) if mapping is None else bulk_rows_of(piece, mapping, timestamp)
+
+    yield from cut_batches(record_batches(data), convert, mapping, sizes)
 
 
 def cut_batches(
     batches: Iterable[pa.RecordBatch],
-    as_cells: Callable[[pa.RecordBatch], pa.RecordBatch],
+    convert: Callable[[pa.RecordBatch], BulkData],
     mapping: Mapping | None,
-    batch_bytes: int,
-) -> Iterator[CellBatch]:
-    """Cuts batches of rows, between rows, into pieces of about batch_bytes of cells. Leaves out pieces without cells.
+    sizes: Sizes,
+) -> Iterator[Piece]:
+    """Cuts batches, between rows, into pieces of about the sizes. Leaves out pieces without cells.
 
-    mapping: for the estimate of their size; None: cells are as large as the rows.
+    mapping: for the estimate of their size; None: a piece is as large as its rows.
     """
     position = 0
     for batch in batches:
-        step = _rows_per_batch(batch, mapping, batch_bytes)
-        for start in range(0, batch.num_rows, step):
+        # Pieces of about equal size.
+        count = -(-batch.num_rows // _rows_per_batch(batch, mapping, sizes))
+        step = -(-batch.num_rows // max(1, count))
+        for start in range(0, batch.num_rows, max(1, step)):
             piece = batch.slice(start, step)
-            yield from _sized(piece, position, as_cells, batch_bytes)
+            yield from _sized(piece, position, convert, sizes)
             position += piece.num_rows
 
 
@@ -114,35 +129,46 @@ def _reader_of(stream: ArrowStream) -> pa.RecordBatchReader:
 
 
 def _sized(
-    piece: pa.RecordBatch, position: int, as_cells: Callable[[pa.RecordBatch], pa.RecordBatch], batch_bytes: int
-) -> Iterator[CellBatch]:
-    """Yields one piece as cells; halves it while the cells are far larger than estimated."""
+    piece: pa.RecordBatch, position: int, convert: Callable[[pa.RecordBatch], BulkData], sizes: Sizes
+) -> Iterator[Piece]:
+    """Yields one piece, converted; halves it while it is far larger than estimated."""
     rows = range(position, position + piece.num_rows)
     try:
-        cells = as_cells(piece)
+        converted = Piece(rows, convert(piece))
     except MappingError as error:
         if isinstance(error, ColumnsRefusedError):
             raise MappingError(error.message) from error.__cause__
         raise MappingError(f"{error} (rows counted from row {position} of the data)") from error
-    converted = CellBatch(rows, cells)
-    if converted.byte_count > _OVERSHOOT_MAX * batch_bytes and piece.num_rows > 1:
+    if _is_far_too_large(converted, sizes) and piece.num_rows > 1:
         half = piece.num_rows // 2
-        yield from _sized(piece.slice(0, half), position, as_cells, batch_bytes)
-        yield from _sized(piece.slice(half), position + half, as_cells, batch_bytes)
-    elif cells.num_rows:
+        yield from _sized(piece.slice(0, half), position, convert, sizes)
+        yield from _sized(piece.slice(half), position + half, convert, sizes)
+    elif converted.data.batch.num_rows:
         yield converted
 
 
-def _rows_per_batch(batch: pa.RecordBatch, mapping: Mapping | None, batch_bytes: int) -> int:
-    """Returns about how many rows give a batch of cells of that size, at least 1."""
+def _is_far_too_large(piece: Piece, sizes: Sizes) -> bool:
+    byte_count = piece.byte_count
+    if byte_count > _OVERSHOOT_MAX * sizes.batch:
+        return True
+    if sizes.as_cells is None or not isinstance(piece.data, BulkRows):
+        return False
+    names = sum(len(family) + len(qualifier) + _CELL_OVERHEAD_BYTES for family, qualifier in piece.data.columns)
+    keys = piece.data.keys.nbytes * len(piece.data.columns)
+    return byte_count + names * piece.data.batch.num_rows + keys > _OVERSHOOT_MAX * sizes.as_cells
+
+
+def _rows_per_batch(batch: pa.RecordBatch, mapping: Mapping | None, sizes: Sizes) -> int:
+    """Returns about how many rows give batches of these sizes, at least 1."""
     if batch.num_rows == 0:
         return 1
     row_bytes = batch.nbytes / batch.num_rows
-    if mapping is not None:
+    count = sizes.batch / max(row_bytes, 1)
+    if mapping is not None and sizes.as_cells is not None:
         # Each cell carries the key. Its length is not known yet; the row's size serves as an estimate.
         names = sum(len(column.family) + len(column.qualifier) + _CELL_OVERHEAD_BYTES for column in mapping.values)
-        row_bytes += names + min(row_bytes, 32) * len(mapping.values)
-    return max(1, int(batch_bytes / max(row_bytes, 1)))
+        count = min(count, sizes.as_cells / (row_bytes + names + min(row_bytes, 32) * len(mapping.values)))
+    return max(1, int(count))
 
 
 def _as_cells(batch: pa.RecordBatch, timestamp: int | None) -> pa.RecordBatch:
@@ -159,7 +185,7 @@ def _as_cells(batch: pa.RecordBatch, timestamp: int | None) -> pa.RecordBatch:
     arrays: list[Array] = []
     for field in BULK_SCHEMA:
         if field.name not in names:
-            arrays.append(_constant(batch.num_rows, timestamp))
+            arrays.append(timestamps_array(batch.num_rows, timestamp))
             continue
         array = batch.column(field.name)
         try:
@@ -170,7 +196,3 @@ def _as_cells(batch: pa.RecordBatch, timestamp: int | None) -> pa.RecordBatch:
             raise InvalidArgumentError(f"the column {field.name!r} of cells has nulls; every cell needs a value there")
         arrays.append(array if array.offset == 0 else pa.concat_arrays([array.slice(0, 0), array]))
     return pa.RecordBatch.from_arrays(arrays, schema=BULK_SCHEMA)
-
-
-def _constant(count: int, timestamp: int | None) -> Array:
-    return pa.nulls(count, pa.int64()) if timestamp is None else int64_array(np.full(count, timestamp, np.int64))

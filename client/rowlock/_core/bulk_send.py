@@ -6,7 +6,9 @@
    two batches in flight share a row, and repeating one never undoes another.
 4. A batch is repeated under its own sequence number until it is answered.
 5. The end of the stream is the failure of one batch only if that batch exceeded the server's message limit.
-6. While the server answers that it is busy, batches are retried for busy_timeout, and the log says so every ten
+6. A batch is sent as rows, if it has that form and the server knows it. If the server refuses it as invalid, it may be
+   of an earlier version after all: the batch is repeated as cells, which say the same, with the same number.
+7. While the server answers that it is busy, batches are retried for busy_timeout, and the log says so every ten
    seconds. The timeout is for a server that does not answer.
 """
 
@@ -21,9 +23,10 @@ import pyarrow as pa
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock._codec.arrow_buffers import binary_scalar
+from rowlock._codec.bulk_rows import BulkRows
 from rowlock._codec.columns import check_int
 from rowlock._codec.wire_errors import error_from
-from rowlock._core.bulk_input import CellBatch
+from rowlock._core.bulk_input import Piece, Sizes
 from rowlock._core.retry import REPEATED_FOR_S, Attempts, Kind
 from rowlock._core.sequences import Sequences
 from rowlock._core.waiting import Waiting
@@ -43,44 +46,49 @@ BATCH_BYTES_DEFAULT = 8 * 1024 * 1024
 BUSY_TIMEOUT_S_DEFAULT = 3600.0
 # A batch may become twice as large as estimated (bulk_input.py), and its message is a little larger.
 _ESTIMATES_PER_MESSAGE = 3
+# The protocol's limit of BulkRows.columns.
+_COLUMNS_MAX = 10_000
 
 
-def checked_batch_bytes(batch_bytes: int, request_bytes_max: int) -> int:
-    """Returns the estimated size of batches, in bytes, lowered so that the server accepts twice as much.
+def checked_sizes(batch_bytes: int, request_bytes_max: int, *, takes_rows: bool) -> Sizes:
+    """Returns the sizes of batches, lowered so that the server accepts twice as much.
 
-    Raises InvalidArgumentError if batch_bytes is less than 1, TypeError if it is no int.
+    takes_rows: whether the server is known to take rows. Raises InvalidArgumentError if batch_bytes is less than 1,
+    TypeError if it is no int.
     """
     check_int("batch_bytes", batch_bytes)
     if batch_bytes < 1:
         raise InvalidArgumentError(f"batch_bytes must be at least 1, not {batch_bytes}")
-    return min(batch_bytes, max(1, request_bytes_max // _ESTIMATES_PER_MESSAGE))
+    most = max(1, request_bytes_max // _ESTIMATES_PER_MESSAGE)
+    return Sizes(min(batch_bytes, most), None if takes_rows else min(batch_bytes, most))
 
 
 class Bulk:
-    """One batch to send. region, arrow_bytes: the region that it was last sent to, and its size as Arrow bytes."""
+    """One batch to send. region, arrow_bytes, is_rows: where, how large and in which form it was last sent."""
 
-    __slots__ = ("age_ms", "arrow_bytes", "attempts", "batch", "portion", "region", "sequence")
+    __slots__ = ("age_ms", "arrow_bytes", "attempts", "batch", "is_rows", "portion", "region", "sequence")
 
-    def __init__(self, batch: CellBatch, sequence: int, portion: Portion | None = None) -> None:
+    def __init__(self, batch: Piece, sequence: int, portion: Portion | None = None) -> None:
         self.batch = batch
         self.sequence = sequence
         self.portion = portion or Portion(batch.rows)
         self.region: Region | None = None
         self.arrow_bytes = 0
+        self.is_rows = False
         self.age_ms = 0
         self.attempts: Attempts | None = None
 
     @property
     def first_row(self) -> bytes:
-        """The row of the batch's first cell."""
-        row: bytes = self.batch.cells.column("row")[0].as_py()
+        """The first row of the batch."""
+        row: bytes = self.batch.data.keys[0].as_py()
         return row
 
     def shares_row_with(self, other: Bulk) -> bool:
-        """Returns whether both batches have a cell of the same row. O(cells) if their key ranges overlap."""
+        """Returns whether both batches have a row in common. O(rows or cells) if their key ranges overlap."""
         import pyarrow.compute as pc
 
-        rows, other_rows = self.batch.cells.column("row"), other.batch.cells.column("row")
+        rows, other_rows = self.batch.data.keys, other.batch.data.keys
         bounds = cast(dict[str, bytes], pc.min_max(rows).as_py())  # a struct of two
         other_bounds = cast(dict[str, bytes], pc.min_max(other_rows).as_py())
         if bounds["max"] < other_bounds["min"] or other_bounds["max"] < bounds["min"]:
@@ -95,7 +103,7 @@ class BulkSend:
     def __init__(
         self,
         table: str,
-        batches: Iterator[CellBatch],
+        batches: Iterator[Piece],
         sequences: Sequences,
         durability: types_pb2.Durability,
         timeout_s: float,
@@ -115,6 +123,8 @@ class BulkSend:
         self._in_flight: deque[Bulk] = deque()
         # After a failure no batch is sent until all batches in flight are answered.
         self._is_draining = False
+        # Whether a server has refused rows.
+        self._is_cells_only = False
         self._is_exhausted = False
         self._outcome = BulkOutcome()
         # The number of the input's next row.
@@ -177,28 +187,36 @@ class BulkSend:
             return False
         return True
 
-    def message(self, bulk: Bulk, region: Region) -> region_pb2.BulkBatch:
-        """Returns the batch's message to a region; the batch is in flight now. Other regions' rows become a new one."""
+    def message(self, bulk: Bulk, region: Region, *, takes_rows: bool) -> region_pb2.BulkBatch:
+        """Returns the batch's message to a region; the batch is in flight now. Other regions' rows become a new one.
+
+        takes_rows: whether the region's server knows rows.
+        """
         assert bulk is self._next[0], "only the next batch is sent"
         self._split_off_other_regions(bulk, region)
         bulk.region = region
         self._next.popleft()
         self._in_flight.append(bulk)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, bulk.batch.cells.schema) as writer:
-            writer.write_batch(bulk.batch.cells)
-        arrow = sink.getvalue().to_pybytes()
-        bulk.arrow_bytes = len(arrow)
-        return region_pb2.BulkBatch(
+        message = region_pb2.BulkBatch(
             region_id=region.region_id,
-            arrow=arrow,
-            uncompressed_bytes=bulk.batch.byte_count,
             client_id=self._sequences.client_id,
             sequence=bulk.sequence,
             sequence_floor=self._sequences.floor(),
             durability=self._durability,
             age_ms=bulk.age_ms,
         )
+        data = bulk.batch.data
+        bulk.is_rows = False
+        if isinstance(data, BulkRows) and takes_rows and not self._is_cells_only:
+            bulk.is_rows = len(data.columns) <= _COLUMNS_MAX
+        if isinstance(data, BulkRows) and bulk.is_rows:
+            message.rows.nulls_delete = data.nulls_delete
+            for family, qualifier in data.columns:
+                message.rows.columns.add(family=family, qualifier=qualifier)
+            bulk.arrow_bytes = _fill(message.rows, data.batch)
+        else:
+            bulk.arrow_bytes = _fill(message, data.cells())
+        return message
 
     def answered(self, answer: region_pb2.BulkAnswer, now: float) -> Region:
         """Records the answer to the oldest batch in flight. Returns the region that the batch was sent to."""
@@ -206,7 +224,12 @@ class BulkSend:
         assert bulk.region is not None, "a batch in flight was sent to a region"
         if answer.HasField("error"):
             self._is_draining = True
-            self._judge(bulk, _as_busy(error_from(answer.error)), now, was_sent=False)
+            error = _as_busy(error_from(answer.error))
+            if bulk.is_rows and isinstance(error, InvalidArgumentError):
+                self._is_cells_only = True
+                self._put_back(bulk)
+            else:
+                self._judge(bulk, error, now, was_sent=False)
         else:
             self._waiting.progressed()
             self._end(bulk)
@@ -268,7 +291,7 @@ class BulkSend:
         return largest if largest is not None and 0 < byte_count < largest.arrow_bytes else None
 
     def _judge(self, bulk: Bulk, error: RowlockError, now: float, *, was_sent: bool) -> None:
-        """Puts a failed batch back into its place in the queue, or records its failure and ends the input."""
+        """Puts a failed batch back into the queue, or records its failure and ends the input."""
         assert bulk.attempts is not None, "a batch has its attempts before it is sent"
         try:
             self.pause_s = max(self.pause_s, bulk.attempts.failed(error, now, was_sent=was_sent))
@@ -277,10 +300,14 @@ class BulkSend:
         else:
             server = "" if bulk.region is None else bulk.region.server
             self._waiting.failed(error, server, now, bulk.attempts.ends_at)
-            # By rows, not by sequence numbers: the part for another region got its number when the batch was split.
-            start = bulk.portion.rows.start
-            later = (i for i, other in enumerate(self._next) if other.portion.rows.start >= start)
-            self._next.insert(next(later, len(self._next)), bulk)
+            self._put_back(bulk)
+
+    def _put_back(self, bulk: Bulk) -> None:
+        """Puts a batch back into its place in the queue."""
+        # By rows, not by sequence numbers: the part for another region got its number when the batch was split.
+        start = bulk.portion.rows.start
+        later = (i for i, other in enumerate(self._next) if other.portion.rows.start >= start)
+        self._next.insert(next(later, len(self._next)), bulk)
 
     def _failed(self, bulk: Bulk, error: RowlockError) -> None:
         self._end(bulk)
@@ -313,27 +340,37 @@ class BulkSend:
 
         if not region.start and not region.stop:
             return
-        rows = bulk.batch.cells.column("row")
+        rows = bulk.batch.data.keys
         is_inside = pc.greater_equal(rows, binary_scalar(region.start))
         if region.stop:
             is_inside = pc.and_(is_inside, pc.less(rows, binary_scalar(region.stop)))
         if pc.all(is_inside).as_py():
             return
-        inside = bulk.batch.cells.filter(is_inside)
-        if inside.num_rows == 0:
+        inside = bulk.batch.data.filter(is_inside)
+        if inside.batch.num_rows == 0:
             raise LimitExceededError("a batch has no row in its region", table=self.table)
-        outside = CellBatch(bulk.batch.rows, bulk.batch.cells.filter(pc.invert(is_inside)))
+        outside = Piece(bulk.batch.rows, bulk.batch.data.filter(pc.invert(is_inside)))
         remainder = Bulk(outside, self._take(), bulk.portion)
         bulk.portion.parts_left += 1
-        bulk.batch = CellBatch(bulk.batch.rows, inside)
+        bulk.batch = Piece(bulk.batch.rows, inside)
         self._next.insert(1, remainder)
+
+
+def _fill(message: region_pb2.BulkBatch | region_pb2.BulkRows, batch: pa.RecordBatch) -> int:
+    """Sets the Arrow bytes of a message, uncompressed. Returns how many they are."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    arrow = sink.getvalue().to_pybytes()
+    message.arrow, message.uncompressed_bytes = arrow, batch.nbytes
+    return len(arrow)
 
 
 def _with_row(error: RowlockError, bulk: Bulk) -> RowlockError:
     """Returns the error of a batch that is too large, with its row, or its first row."""
     assert isinstance(error, LimitExceededError), error
     row, server = bulk.first_row, "" if bulk.region is None else bulk.region.server
-    is_one = len(bulk.batch.cells.column("row").unique()) == 1
+    is_one = len(bulk.batch.data.keys.unique()) == 1
     what = f"row {row[:100]!r}" if is_one else f"the batch that begins with row {row[:100]!r}"
     advice = "send less at once: " + ("its cells in several parts" if is_one else "smaller batches")
     return LimitExceededError(

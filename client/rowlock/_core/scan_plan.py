@@ -28,6 +28,8 @@ RowRange = tuple[bytes, bytes]
 
 # Of scans in row form. Larger than the server's default, because a batch costs its reader as much as many rows do.
 FORM_BATCH_BYTES = 2 << 20
+# Of scans for keys alone, which are short: the protocol's limit, so that only batch_bytes bounds a batch.
+KEY_BATCH_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +132,13 @@ def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn]) -> ScanPlan:
     """
     template = region_pb2.ScanRequest()
     template.CopyFrom(plan.template)
-    template.row_form.SetInParent()
+    template.row_form.fixed_size = True
     template.batch_bytes = template.batch_bytes or FORM_BATCH_BYTES
     requested = RequestedColumns(template)
     for column in columns:
         if column in requested:
             part = region_pb2.RowFormColumn.PART_TIMESTAMP if column.is_timestamp else 0
             template.row_form.columns.add(family=column.family, qualifier=column.qualifier, part=part)
+    if not template.row_form.columns:
+        template.batch_rows = KEY_BATCH_ROWS
     return dataclasses.replace(plan, template=template, row_form=tuple(columns))

@@ -2,7 +2,7 @@
 
 A round tries all addresses in turn; after a pause the next round begins. The search ends:
 
-- when a server answers that speaks our protocol, has recovered, and serves the requested folder, if one is requested;
+- when a server answers that speaks the protocol, has recovered, and serves the requested folder, if one is requested;
 - at once when something other than rowlock answers, because waiting can't help;
 - at the deadline. It may be earlier (absent_s) while no server listens than while one is recovering. An unknown host
   name counts as "no server listens": a container's name often appears only when its server starts.
@@ -16,7 +16,9 @@ from rowlock._codec.wire_errors import NAME_NOT_FOUND, NOT_GRPC
 from rowlock._core.retry import RetryPolicy
 from rowlock.errors import InvalidArgumentError, RowlockError, ServerRecoveringError, ServerUnavailableError
 
-PROTOCOL = 1
+# The feature count of rowlock.v1 that this client knows, and the first that has rows in bulk batches.
+PROTOCOL = 2
+ROWS_PROTOCOL = 2
 _POLICY = RetryPolicy(pause_first_s=0.05, pause_s_max=0.5)
 
 
@@ -56,10 +58,10 @@ class Search:
         self._errors[address] = error
 
     def answered(self, address: str, info: catalog_pb2.ServerInfoResponse) -> bool:
-        """Returns whether to use this server. Raises InvalidArgumentError if it speaks another protocol version."""
-        if info.protocol != PROTOCOL:
+        """Returns whether to use this server. Raises InvalidArgumentError if it speaks a protocol that is too new."""
+        if not 1 <= info.protocol <= PROTOCOL:
             raise InvalidArgumentError(
-                f"the server at {address} speaks protocol {info.protocol}, and this client {PROTOCOL}; install "
+                f"the server at {address} speaks protocol {info.protocol}, and this client 1 to {PROTOCOL}; install "
                 f"rowlock {info.version}, the server's version"
             )
         if self._folder_id and info.data_folder_id != self._folder_id:

@@ -16,6 +16,7 @@ from rowlock._codec.wire_errors import answered_error, error_of_call
 from rowlock._core.conversation import Request
 from rowlock._core.point import failure_of
 from rowlock._core.retry import Attempts, Kind
+from rowlock._core.search import PROTOCOL, ROWS_PROTOCOL
 from rowlock._core.uptime import uptime_s
 from rowlock._transport import methods
 from rowlock._transport.connections import Connections
@@ -120,6 +121,25 @@ class Servers(Connections):
         if not regions:
             raise NotServingRegionError(f"no server has the rows of table {table!r} at this moment; retry", table=table)
         return regions
+
+    # Servers
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether the catalog's server is known to take rows in bulk batches."""
+        return self.protocols.get(self.catalog_address, 0) >= ROWS_PROTOCOL
+
+    def takes_rows_at(self, region: Region, deadline: float) -> bool:
+        """Returns whether the region's server takes rows in bulk batches; by one request, the first time."""
+        address = region.server
+        if address not in self.protocols:
+            request = catalog_pb2.ServerInfoRequest(protocol=PROTOCOL)
+            try:
+                info = self.call_once(address, methods.SERVER_INFO, request, deadline - time.monotonic())
+            except grpc.RpcError as failed:
+                raise self.error_for(failed, address) from None
+            self.protocols[address] = info.protocol
+        return self.protocols[address] >= ROWS_PROTOCOL
 
     # Calls
 

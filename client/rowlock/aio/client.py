@@ -16,6 +16,7 @@ from rowlock._core.catalog import (
     flush_continues,
 )
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
+from rowlock._core.search import PROTOCOL
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of
 from rowlock._core.view import View, checked_timeout
 from rowlock._transport import methods
@@ -214,7 +215,7 @@ class Client:
 
         table: the returned clock, now_ms, is then not below any timestamp that the server gave in this table.
         """
-        request = catalog_pb2.ServerInfoRequest(table=table)
+        request = catalog_pb2.ServerInfoRequest(table=table, protocol=PROTOCOL)
         answer = await self._servers.call(methods.SERVER_INFO, request, self._timeout_s)
         return server_info_from(answer, self._servers.catalog_address)
 

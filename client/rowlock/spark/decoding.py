@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rowlock._codec.arrow_buffers import (
     Array,
+    as_binary,
     binary_array,
     data_of,
     joined,
@@ -18,6 +19,7 @@ from rowlock._codec.arrow_buffers import (
     offsets_of,
     primitive_array,
     valid_of,
+    validity_of,
     values_of,
 )
 from rowlock._codec.encodings import TIMESTAMP, Numbers
@@ -129,6 +131,7 @@ def _of_width(column: MappedColumn, stored: Array) -> Array:
     width = column.codec.width
     if width is None or column.encoding == "text":
         return stored
+    stored = as_binary(stored)
     fits = lengths_of(stored) == width
     is_valid = valid_of(stored)
     data = pa.py_buffer(data_of(stored).data)
@@ -154,9 +157,11 @@ def _null(kind: pa.DataType) -> Array:
 
 
 def _timestamps(column: MappedColumn, stored: Array, rows: Array) -> Array:
-    is_valid = valid_of(stored)
     millis: Numbers = values_of(stored, np.int64)
-    is_outside = (millis > _MILLIS_MAX) & (True if is_valid is None else is_valid)
+    is_outside = millis > _MILLIS_MAX
+    is_valid = valid_of(stored)
+    if is_valid is not None:
+        is_outside &= is_valid
     if is_outside.any():
         place = int(np.flatnonzero(is_outside)[0])
         row: bytes = rows[place].as_py()
@@ -168,4 +173,4 @@ def _timestamps(column: MappedColumn, stored: Array, rows: Array) -> Array:
             family=column.family,
             qualifier=column.qualifier,
         )
-    return primitive_array(TIMESTAMP, millis * _MICROS_PER_MILLI, is_valid)
+    return primitive_array(TIMESTAMP, millis * _MICROS_PER_MILLI, validity_of(stored))

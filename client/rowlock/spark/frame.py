@@ -2,7 +2,7 @@
 
 With a mapping: the mapping's columns in its order, then a TIMESTAMP for each column that the option timestamps names.
 Without: row BINARY, columns MAP<STRING, BINARY>, with keys family:qualifier, escaped where they are not printable
-UTF-8. A schema from the user selects among these by name, in any order.
+UTF-8. A schema from the user selects among these by name, in any order. A read that counts has only count BIGINT.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from rowlock.mapping import MappedColumn, Mapping
 
 PLAIN_MAPPING = Mapping("row BINARY :key")
 CELLS_NAME = "columns"
+COUNT_NAME = "count"
 TIMESTAMP_SUFFIX = "_timestamp"
 ALL_TIMESTAMPS = "*"
 
@@ -61,11 +62,12 @@ class Source(Enum):
     VALUE = "the value of a cell"
     TIMESTAMP = "the timestamp of a cell"
     CELLS = "all cells of the row"
+    COUNT = "the number of rows that a task has found"
 
 
 @dataclass(frozen=True, slots=True)
 class FrameColumn:
-    """A column of a DataFrame. mapped: its column in the mapping; None for CELLS."""
+    """A column of a DataFrame. mapped: its column in the mapping; None for CELLS and COUNT."""
 
     name: str
     source: Source
@@ -77,6 +79,8 @@ class FrameColumn:
         """The Spark type."""
         if self.source is Source.TIMESTAMP:
             return TimestampType()
+        if self.source is Source.COUNT:
+            return LongType()
         if self.mapped is None:
             return MapType(StringType(), BinaryType(), True)
         return spark_type(self.mapped)
@@ -105,6 +109,10 @@ class Frame:
     @property
     def has_cells(self) -> bool:
         return any(column.source is Source.CELLS for column in self.columns)
+
+    @property
+    def is_count(self) -> bool:
+        return any(column.source is Source.COUNT for column in self.columns)
 
     @property
     def families(self) -> set[bytes]:
@@ -164,6 +172,11 @@ def plain_frame() -> Frame:
         PLAIN_MAPPING,
         (FrameColumn(key.name, Source.KEY, key, False), FrameColumn(CELLS_NAME, Source.CELLS, None, False)),
     )
+
+
+def count_frame(counted: Frame) -> Frame:
+    """Returns the frame of a read that counts the rows of another frame."""
+    return Frame(counted.mapping, (FrameColumn(COUNT_NAME, Source.COUNT, None, False),))
 
 
 def mapped_frame(mapping: Mapping, timestamps: tuple[str, ...], malformed_is_null: bool) -> Frame:

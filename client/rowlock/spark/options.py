@@ -14,6 +14,7 @@ snapshot         token (default): one read point for all uses of the DataFrame; 
                  or the id of a snapshot of rowlock.spark.snapshot
 partition_bytes  approximate input of one task; default: by the table's size, 4 MiB to 128 MiB
 batch_bytes      approximate size of the server's batches, default 4 MiB
+count            true: one column `count`, with a number of rows of the table in each row; see rowlock.spark.count
 malformed        fail (default) or null: the treatment of bytes that do not fit the mapping's type
 timeout          seconds to wait for an unreachable server, default 60; a retried task waits a quarter of it
 busy_timeout     seconds to wait for a server that reports that it is busy, default 3600
@@ -52,6 +53,7 @@ READ_OPTIONS = (
     "snapshot",
     "partition_bytes",
     "batch_bytes",
+    "count",
     "malformed",
     "timeout",
     "busy_timeout",
@@ -92,6 +94,8 @@ class ReadOptions:
     # Omit rows without any of the mapping's columns.
     is_mapped_only: bool = False
     timestamps: tuple[str, ...] = ()
+    # Count the rows instead of reading them.
+    is_count: bool = False
     is_latest: bool = False
     # The id of a snapshot of rowlock.spark.snapshot.
     snapshot_id: bytes | None = None
@@ -186,6 +190,7 @@ def read_options(options: Dict[str, str]) -> ReadOptions:
         where=_where(given.get("where")),
         filter=given.get("filter"),
         is_mapped_only=_word(given, "rows", "all", ("all", "mapped")) == "mapped",
+        is_count=_word(given, "count", "false", ("true", "false")) == "true",
         timestamps=_timestamps(given.get("timestamps", ""), mapping, infer_rows),
         is_latest=is_latest,
         snapshot_id=snapshot_id,

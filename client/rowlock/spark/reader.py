@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from rowlock._codec.arrow_buffers import int64_array
 from rowlock._codec.row_form import FormColumn
 from rowlock.client import Client
 from rowlock.errors import RowlockError
@@ -107,6 +109,9 @@ class RowlockReader(DataSourceReader):
             if frame.has_cells:
                 for cells in scan.to_batches():
                     yield rows_of_cells(cells, frame, schema)
+            elif frame.is_count:
+                count = sum(batch.num_rows for batch in scan.form_batches([]))
+                yield pa.RecordBatch.from_arrays([int64_array(np.array([count]))], schema=schema)
             else:
                 for batch in scan.form_batches(form_columns(frame)):
                     yield rows_of_form(batch, frame, schema, options.malformed_is_null)

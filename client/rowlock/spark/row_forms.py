@@ -1,4 +1,4 @@
-"""Converts rows of a DataFrame into cells: by a mapping, or from a key and a map of columns. No I/O."""
+"""Encodes rows of a DataFrame: as rows by a mapping, or as cells from a key and a map of columns. No I/O."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock._codec.arrow_buffers import Array, Ints, bools_of, int64_array, lengths_of, names_array, values_of
+from rowlock._codec.bulk_rows import BULK_SCHEMA, BulkCells, BulkData, BulkRows
 from rowlock._codec.columns import parse_cell_column
 from rowlock._codec.escapes import EscapeError, unescaped
-from rowlock._codec.pivot import BULK_SCHEMA, cells_from_rows, keys_of_rows
+from rowlock._codec.mapped_rows import bulk_rows_of, keys_of_rows
 from rowlock.errors import InvalidArgumentError, MappingError
 from rowlock.mapping import MappedColumn, Mapping
 
@@ -38,8 +39,8 @@ class RowForm(Protocol):
     def keys(self, rows: pa.RecordBatch) -> Array:
         """Returns the rows' keys. Raises MappingError."""
 
-    def cells(self, rows: pa.RecordBatch, timestamp: int) -> pa.RecordBatch:
-        """Returns cells of BULK_SCHEMA in the rows' order. Raises MappingError for a value that does not fit."""
+    def encoded(self, rows: pa.RecordBatch, timestamp: int) -> BulkData:
+        """Returns the rows, in order, for a bulk batch. Raises MappingError for a value that does not fit."""
 
 
 def form_of(schema: pa.Schema, mapping: Mapping | None, *, nulls_delete: bool) -> RowForm:
@@ -108,8 +109,8 @@ class RenamedForm:
     def keys(self, rows: pa.RecordBatch) -> Array:
         return self.form.keys(rows.rename_columns(list(self.wanted)))
 
-    def cells(self, rows: pa.RecordBatch, timestamp: int) -> pa.RecordBatch:
-        return self.form.cells(rows.rename_columns(list(self.wanted)), timestamp)
+    def encoded(self, rows: pa.RecordBatch, timestamp: int) -> BulkData:
+        return self.form.encoded(rows.rename_columns(list(self.wanted)), timestamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +131,8 @@ class MappedForm:
     def keys(self, rows: pa.RecordBatch) -> Array:
         return keys_of_rows(rows, self.mapping)
 
-    def cells(self, rows: pa.RecordBatch, timestamp: int) -> pa.RecordBatch:
-        return cells_from_rows(rows, self.mapping, timestamp, nulls_delete=self.nulls_delete)
+    def encoded(self, rows: pa.RecordBatch, timestamp: int) -> BulkRows:
+        return bulk_rows_of(rows, self.mapping, timestamp, nulls_delete=self.nulls_delete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ class MapForm:
     def keys(self, rows: pa.RecordBatch) -> Array:
         return _checked_keys(rows.column(rows.schema.names.index("row")))
 
-    def cells(self, rows: pa.RecordBatch, timestamp: int) -> pa.RecordBatch:
+    def encoded(self, rows: pa.RecordBatch, timestamp: int) -> BulkCells:
         import pyarrow.compute as pc
 
         keys = self.keys(rows)
@@ -177,7 +178,7 @@ class MapForm:
             int64_array(np.full(len(row_of), timestamp, np.int64)),
             values,
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=BULK_SCHEMA)
+        return BulkCells(pa.RecordBatch.from_arrays(arrays, schema=BULK_SCHEMA))
 
 
 def _entries(maps: pa.MapArray[Any, Any]) -> tuple[Ints, Ints]:

@@ -19,7 +19,7 @@ from rowlock.mapping import Mapping
 from rowlock.spark.checking import CHECK_SCHEMA, OPTION, CheckReader
 from rowlock.spark.connections import client_of
 from rowlock.spark.explanations import explained
-from rowlock.spark.frame import Frame, mapped_frame, plain_frame
+from rowlock.spark.frame import Frame, count_frame, mapped_frame, plain_frame
 from rowlock.spark.inference import inferred_mapping
 from rowlock.spark.options import ReadOptions, read_options, server_of, timeout_of
 from rowlock.spark.pushdown import rows_of
@@ -74,7 +74,7 @@ class RowlockSource(DefaultSource):
         options = read_options(self.options)
         frame = self._frame(options, self._patience_s)
         rows_of(frame, options)
-        return frame.schema
+        return _returned(frame, options).schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """schema: that of schema(), or the user's selection of its columns."""
@@ -83,7 +83,12 @@ class RowlockSource(DefaultSource):
         options = read_options(self.options)
         frame = self._frame(options, options.timeout_s)
         return RowlockReader(
-            Reading(options, frame.narrowed(schema), rows_of(frame, options), self._snapshot_of(options))
+            Reading(
+                options,
+                _returned(frame, options).narrowed(schema),
+                rows_of(frame, options),
+                self._snapshot_of(options),
+            )
         )
 
     def writer(self, schema: StructType, overwrite: bool) -> RowlockWriter:
@@ -126,6 +131,10 @@ class RowlockSource(DefaultSource):
             return SnapshotRef(options.snapshot_id, "", is_held=True)
         assert self._snapshot is not None, self.options
         return replace(self._snapshot, lease_ms=LATEST_LEASE_MS) if options.is_latest else self._snapshot
+
+
+def _returned(frame: Frame, options: ReadOptions) -> Frame:
+    return count_frame(frame) if options.is_count else frame
 
 
 def _check_either(options: Dict[str, str]) -> None:

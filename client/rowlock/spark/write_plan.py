@@ -51,6 +51,8 @@ class WritePlan:
     timestamp: int
     later_ms: int
     """How many milliseconds after `timestamp` are reserved too."""
+    takes_rows: bool
+    """Whether the server takes rows in bulk batches, or only cells."""
 
     def timestamp_of(self, batch_number: int) -> int:
         """Returns the timestamp of the cells in a task's batch; batch_number counts from 0."""
@@ -85,7 +87,7 @@ def _plan(client: Client, options: WriteOptions, form: RowForm) -> WritePlan:
         )
     # Last, because the table must exist. A client's servers are private to the package.
     times = reserve_times(client._servers, options.table, BATCH_TIMES, min(options.timeout_s, _CONNECT_S_MAX))
-    return WritePlan(options, form, families, times.first, times.later_ms)
+    return WritePlan(options, form, families, times.first, times.later_ms, times.takes_rows)
 
 
 def _check_created(options: WriteOptions, form: RowForm) -> None:

@@ -1,4 +1,4 @@
-"""One task of a write job: converts its rows into cells and sends them to the server in batches."""
+"""One task of a write job: encodes its rows and sends them to the server in batches."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import cast
 
 import pyarrow as pa
 
-from rowlock._core.bulk_input import CellBatch, cut_batches
+from rowlock._codec.bulk_rows import BulkData
+from rowlock._core.bulk_input import Piece, Sizes, cut_batches
+from rowlock._transport.bulk import put_pieces
 from rowlock.errors import BulkError, MappingError, RowlockError
 from rowlock.spark.connections import client_of, patience_s
 from rowlock.spark.write_plan import UNREACHED, WritePlan
-
-# put_arrow splits batches between any two cells. The batches here are split between rows already, so that no row is
-# written in part; this size keeps put_arrow from splitting them again.
-_NO_SPLIT_BYTES = 1 << 40
 
 
 class WriteFailedError(RowlockError):
@@ -41,7 +39,8 @@ def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch], part: str) ->
     try:
         client = client_of(options.server, wait_s)
         table = client.table(options.table, durability=options.durability, timeout=wait_s)
-        result = table.put_arrow(rows.cells(batches), batch_bytes=_NO_SPLIT_BYTES, busy_timeout=options.busy_timeout_s)
+        # Their servers and views are private to the package.
+        result = put_pieces(client._servers, table._view, rows.pieces(batches), options.busy_timeout_s, None)
     except RowlockError as error:
         if isinstance(error, BulkError) and error.__cause__ and not isinstance(error.__cause__, RowlockError):
             raise error.__cause__ from None  # the error of the iterator
@@ -50,7 +49,7 @@ def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch], part: str) ->
 
 
 class _Rows:
-    """Converts the rows of one task into cells."""
+    """Encodes the rows of one task."""
 
     def __init__(self, plan: WritePlan, part: str) -> None:
         self.count = 0
@@ -59,18 +58,21 @@ class _Rows:
         self._part = part
         self._seen: set[bytes] = set()
 
-    def cells(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields batches of cells, each of complete rows."""
+    def pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Piece]:
+        """Yields the batches to send, each of complete rows."""
         plan = self._plan
+        batch_bytes = plan.options.batch_bytes
+        sizes = Sizes(batch_bytes, None if plan.takes_rows else batch_bytes)
 
-        def as_cells(rows: pa.RecordBatch) -> pa.RecordBatch:
-            return plan.form.cells(rows, plan.timestamp_of(self._batch_count))
+        def encoded(rows: pa.RecordBatch) -> BulkData:
+            return plan.form.encoded(rows, plan.timestamp_of(self._batch_count))
 
-        for batch in cut_batches(self._counted(batches), as_cells, plan.form.mapping, plan.options.batch_bytes):
-            self._check_families(batch)
+        collected = collected_batches(self._counted(batches), batch_bytes)
+        for piece in cut_batches(collected, encoded, plan.form.mapping, sizes):
+            self._check_families(piece)
             # Before the iterator makes the next batch, which has its own timestamp.
             self._batch_count += 1
-            yield batch.cells
+            yield piece
 
     def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -79,16 +81,16 @@ class _Rows:
             self.count += batch.num_rows
             yield batch
 
-    def _check_families(self, batch: CellBatch) -> None:
+    def _check_families(self, piece: Piece) -> None:
         """Checks the families of maps, which are in the data. The driver has checked those of a mapping."""
         if self._plan.form.mapping is not None:
             return
         families = self._plan.families
-        found = cast(list[bytes], batch.cells.column("family").unique().to_pylist())  # never null
+        found = cast(list[bytes], piece.data.batch.column("family").unique().to_pylist())  # never null
         for family in found:
             if family not in families:
                 raise MappingError(
-                    f"a map in rows {batch.rows.start} to {batch.rows.stop - 1} has a column of the family {family!r}; "
+                    f"a map in rows {piece.rows.start} to {piece.rows.stop - 1} has a column of the family {family!r}; "
                     f"the families of table {self._plan.options.table!r} are {', '.join(map(repr, sorted(families)))}",
                     family=family,
                 )
@@ -104,6 +106,29 @@ class _Rows:
                     row=key,
                 )
             self._seen.add(key)
+
+
+def collected_batches(batches: Iterable[pa.RecordBatch], bytes_max: int) -> Iterator[pa.RecordBatch]:
+    """Combines consecutive batches as long as they have at most bytes_max together.
+
+    Spark's batches have 10,000 rows, however short these are, and each batch that is sent costs the server a sync.
+    """
+    collected: list[pa.RecordBatch] = []
+    byte_count = 0
+    for batch in batches:
+        if collected and byte_count + batch.nbytes > bytes_max:
+            yield _combined(collected)
+            collected, byte_count = [], 0
+        if batch.num_rows:
+            collected.append(batch)
+            byte_count += batch.nbytes
+    if collected:
+        yield _combined(collected)
+
+
+def _combined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    [combined] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return combined
 
 
 def _failure_message(plan: WritePlan, part: str, error: RowlockError, waited_s: float) -> str:

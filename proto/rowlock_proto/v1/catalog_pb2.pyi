@@ -185,12 +185,14 @@ class EndSnapshotResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ServerInfoRequest(_message.Message):
-    __slots__ = ("reserve_ms", "table")
+    __slots__ = ("reserve_ms", "table", "protocol")
     RESERVE_MS_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     reserve_ms: int
     table: str
-    def __init__(self, reserve_ms: _Optional[int] = ..., table: _Optional[str] = ...) -> None: ...
+    protocol: int
+    def __init__(self, reserve_ms: _Optional[int] = ..., table: _Optional[str] = ..., protocol: _Optional[int] = ...) -> None: ...
 
 class ServerInfoResponse(_message.Message):
     __slots__ = ("version", "protocol", "now_ms", "data_folder_id", "incarnation_id", "limits", "uptime_ms", "reserved_ms", "request_ids_remembered_ms")

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
-from rowlock._codec.pivot import rows_from_form
-from rowlock._codec.row_form import FormColumn, form_of, form_schema
+from rowlock._codec.mapped_rows import bulk_rows_of, rows_from_form
+from rowlock._codec.row_form import FormColumn, form_of
 from rowlock.mapping import Mapping
 from rowlock_proto.v1 import region_pb2
 
 TIMESTAMP = region_pb2.RowFormColumn.PART_TIMESTAMP
+
+
+def cells_from_rows(batch: pa.RecordBatch, mapping: Mapping, timestamp: int | None) -> pa.RecordBatch:
+    """Returns the cells of typed rows, through their wide form."""
+    return bulk_rows_of(batch, mapping, timestamp).cells()
+
+
+def form_schema(columns: Sequence[FormColumn]) -> pa.Schema:
+    """Returns the schema of batches in row form, without fixed-size columns."""
+    fields: list[pa.Field[Any]] = [pa.field("row", pa.binary(), nullable=False)]
+    for place, column in enumerate(columns):
+        fields.append(pa.field(str(place), pa.int64() if column.is_timestamp else pa.binary()))
+    return pa.schema(fields)
 
 
 def laid_out(cells: pa.Table, columns: Sequence[FormColumn]) -> pa.Table:
@@ -34,12 +48,15 @@ def rows_from_cells(cells: pa.Table, mapping: Mapping) -> pa.Table:
 
 
 def as_requested(request: region_pb2.ScanRequest, batch: region_pb2.ScanBatch) -> region_pb2.ScanBatch:
-    """Returns a batch of cells as the request asks for it: in row form if it has one."""
+    """Returns a batch of cells as the request asks for it: in row form if it has one. Passes one in row form."""
     if not request.HasField("row_form"):
         return batch
     columns = [FormColumn(item.family, item.qualifier, item.part == TIMESTAMP) for item in request.row_form.columns]
     with pa.ipc.open_stream(batch.arrow) as reader:
-        table = laid_out(reader.read_all(), columns)
+        found = reader.read_all()
+    if "family" not in found.schema.names:
+        return batch
+    table = laid_out(found, columns)
     return region_pb2.ScanBatch(arrow=stream_of(table), row_count=table.num_rows, row_reached=batch.row_reached)
 
 

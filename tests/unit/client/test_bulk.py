@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 import rowlock
-from rowlock._codec.pivot import BULK_SCHEMA
-from rowlock._core.bulk_input import ArrowInput, CellBatch, cell_batches
+from rowlock._codec.bulk_rows import BULK_SCHEMA
+from rowlock._core.bulk_input import ArrowInput, Piece, Sizes, bulk_pieces
 from rowlock._core.bulk_send import WINDOW, Bulk, BulkSend
 from rowlock._core.sequences import Sequences
 from rowlock.errors import ServerUnavailableError
@@ -29,12 +29,18 @@ def rows(*keys: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"k": list(keys), "v": [f"value of {key}" for key in keys]})
 
 
-def batches(*keys: list[str]) -> Iterator[CellBatch]:
+def pieces(
+    data: ArrowInput, mapping: rowlock.Mapping | None, timestamp: int | None = None, batch_bytes: int = 1 << 20
+) -> Iterator[Piece]:
+    return bulk_pieces(data, mapping, timestamp, Sizes(batch_bytes, batch_bytes))
+
+
+def batches(*keys: list[str]) -> Iterator[Piece]:
     """Returns one batch per list of keys."""
     position = 0
     for named in keys:
-        for made in cell_batches(rows(*named), MAPPING, None, 1 << 20):
-            yield CellBatch(range(position, position + len(named)), made.cells)
+        for made in pieces(rows(*named), MAPPING):
+            yield Piece(range(position, position + len(named)), made.data)
         position += len(named)
 
 
@@ -48,7 +54,7 @@ def put_on_stream(send: BulkSend, region: Region = WHOLE) -> list[region_pb2.Bul
     sent = []
     send.pause_s = 0.0
     while (bulk := send.next(0.0)) is not None:
-        sent.append(send.message(bulk, region))
+        sent.append(send.message(bulk, region, takes_rows=False))
     return sent
 
 
@@ -190,10 +196,10 @@ def test_a_batch_over_two_regions_becomes_two() -> None:
     send, _ = send_of(["a", "n", "b"])
     bulk = send.next(0.0)
     assert bulk is not None
-    left = send.message(bulk, LEFT)
+    left = send.message(bulk, LEFT, takes_rows=False)
     rest = send.next(0.0)
     assert rest is not None
-    right = send.message(rest, RIGHT)
+    right = send.message(rest, RIGHT, takes_rows=False)
     assert (keys_of(left), keys_of(right)) == ([b"a", b"b"], [b"n"])
     assert left.sequence != right.sequence
 
@@ -203,7 +209,7 @@ def sent_to_two_regions(send: BulkSend) -> None:
     for region in (LEFT, RIGHT):
         bulk = send.next(0.0)
         assert bulk is not None
-        send.message(bulk, region)
+        send.message(bulk, region, takes_rows=False)
 
 
 def test_rows_of_a_batch_over_two_regions_count_once_all_of_it_was_applied() -> None:
@@ -246,7 +252,7 @@ def test_a_part_for_another_region_is_repeated_before_later_batches() -> None:
     send.pause_s = 0.0
     bulk = send.next(1.0)
     assert bulk is not None
-    send.message(bulk, LEFT)
+    send.message(bulk, LEFT, takes_rows=False)
     assert [keys_of(message) for message in put_on_stream(send, RIGHT)] == [[b"n"], [b"o"]]
     send.lost(ServerUnavailableError("cut"), 1.0)
     assert [keys_of(message) for message in put_on_stream(send, WHOLE)] == [[b"a"], [b"n"], [b"o"]]
@@ -318,18 +324,18 @@ def test_rows_are_shared_only_if_they_are() -> None:
     ids=["batch", "table", "iterable", "reader", "chunked", "pandas"],
 )
 def test_arrow_data_of_every_kind_is_taken(data: ArrowInput) -> None:
-    made = list(cell_batches(data, MAPPING, None, 1 << 20))
-    assert [row for item in made for row in item.cells.column("row").to_pylist()] == [b"a", b"b"]
+    made = list(pieces(data, MAPPING))
+    assert [row for item in made for row in item.data.cells().column("row").to_pylist()] == [b"a", b"b"]
     assert [item.rows.start for item in made] == [0, 1][: len(made)]
 
 
 def test_batches_have_about_the_requested_size_and_rows_are_numbered_consecutively() -> None:
     data = pa.RecordBatch.from_pydict({"k": [f"{n:04}" for n in range(100)], "v": ["x" * 100] * 99 + ["x" * 50_000]})
-    made = list(cell_batches(data, MAPPING, None, 4096))
+    made = list(pieces(data, MAPPING, None, 4096))
     assert max(item.byte_count for item in made[:-1]) <= 2 * 4096
     assert [item.rows.start for item in made[1:]] == [item.rows.stop for item in made[:-1]]
     assert made[-1].rows.stop == 100
-    assert sum(item.cells.num_rows for item in made) == 100
+    assert sum(item.data.cells().num_rows for item in made) == 100
 
 
 def test_cells_are_taken_as_they_are() -> None:
@@ -339,12 +345,14 @@ def test_cells_are_taken_as_they_are() -> None:
         "qualifier": ["q"] * 2,
         "value": ["v", None],
     }
-    (stamped,) = cell_batches(pa.RecordBatch.from_pydict(columns), None, 7, 1 << 20)
-    assert stamped.cells.column("timestamp").to_pylist() == [7, 7]
+    (stamped,) = pieces(pa.RecordBatch.from_pydict(columns), None, 7, 1 << 20)
+    assert stamped.data.cells().column("timestamp").to_pylist() == [7, 7]
     columns["timestamp"] = [None, 5]
-    (sliced,) = cell_batches(pa.RecordBatch.from_pydict(columns).slice(1), None, None, 1 << 20)
-    assert sliced.cells.schema == BULK_SCHEMA
-    assert sliced.cells.to_pylist() == [{"row": b"a", "family": b"f", "qualifier": b"q", "timestamp": 5, "value": None}]
+    (sliced,) = pieces(pa.RecordBatch.from_pydict(columns).slice(1), None, None, 1 << 20)
+    assert sliced.data.cells().schema == BULK_SCHEMA
+    assert sliced.data.cells().to_pylist() == [
+        {"row": b"a", "family": b"f", "qualifier": b"q", "timestamp": 5, "value": None}
+    ]
 
 
 def test_batches_of_cells_have_the_requested_size_and_declare_their_bytes() -> None:
@@ -358,7 +366,7 @@ def test_batches_of_cells_have_the_requested_size_and_declare_their_bytes() -> N
             "timestamp": pa.array([5] * count, pa.int64()),
         }
     )
-    made = list(cell_batches(cells, None, None, cells.nbytes // 4))
+    made = list(pieces(cells, None, None, cells.nbytes // 4))
     assert 4 <= len(made) <= 6
     assert sum(item.byte_count for item in made) <= cells.nbytes + len(made) * 64
     send = BulkSend("t", iter(made), Sequences(), types_pb2.DURABILITY_UNSPECIFIED, 10.0, 3600.0)
@@ -382,7 +390,7 @@ def test_batches_of_cells_have_the_requested_size_and_declare_their_bytes() -> N
 )
 def test_data_that_is_no_cells_is_refused(columns: dict[str, list[object]], words: str) -> None:
     with pytest.raises(rowlock.InvalidArgumentError) as caught:
-        list(cell_batches(pa.RecordBatch.from_pydict(columns), None, 5, 1 << 20))
+        list(pieces(pa.RecordBatch.from_pydict(columns), None, 5, 1 << 20))
     assert words in str(caught.value)
 
 

@@ -179,8 +179,8 @@ def test_a_closed_client_says_so(fake_server: FakeServer) -> None:
 
 
 def test_a_server_must_speak_the_same_protocol(fake_server: FakeServer) -> None:
-    fake_server.protocol = 2
-    with pytest.raises(rowlock.InvalidArgumentError, match="protocol 2"):
+    fake_server.protocol = 3
+    with pytest.raises(rowlock.InvalidArgumentError, match="protocol 3"):
         rowlock.connect(fake_server.address)
 
 

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 from rowlock import Mapping, MappingError
 from rowlock._codec.arrow_buffers import Array
-from rowlock._codec.pivot import cells_from_rows
 
-from tests.unit.client.plain_row_form import rows_from_cells
+from tests.unit.client.plain_row_form import cells_from_rows, rows_from_cells
 
 UTC = datetime.UTC
 

@@ -11,13 +11,12 @@ import pytest
 import rowlock
 from rowlock._codec.arrow_buffers import Array
 from rowlock._codec.columns import encoded_rows
-from rowlock._codec.pivot import cells_from_rows
 from rowlock._core import point
 from rowlock._core.retry import Attempts, Kind
 from rowlock.rows import check_pandas
 from rowlock_proto.v1 import types_pb2
 
-from tests.unit.client.plain_row_form import rows_from_cells
+from tests.unit.client.plain_row_form import cells_from_rows, rows_from_cells
 
 UNSPECIFIED = types_pb2.DURABILITY_UNSPECIFIED
 

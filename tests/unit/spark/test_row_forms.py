@@ -29,7 +29,7 @@ def _rows(schema: pa.Schema, *rows: tuple[Any, ...]) -> pa.RecordBatch:
 
 
 def _cells(form: RowForm, batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
-    return [tuple(cell.values()) for cell in form.cells(batch, 7).to_pylist()]
+    return [tuple(cell.values()) for cell in form.encoded(batch, 7).cells().to_pylist()]
 
 
 def test_a_mapped_null_writes_no_cell_or_a_delete() -> None:
@@ -83,7 +83,7 @@ def test_maps_are_written_as_they_are(large: bool) -> None:
 def test_an_invalid_row_of_maps_is_reported_with_its_index(row: tuple[Any, ...], message: str) -> None:
     form = form_of(_MAPS, None, nulls_delete=False)
     with pytest.raises(MappingError, match=message):
-        form.cells(_rows(_MAPS, row), 7)
+        form.encoded(_rows(_MAPS, row), 7)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_an_integer_that_does_not_fit_the_mapped_type_is_refused() -> None:
     form = form_of(schema, Mapping("id STRING :key, v INT f:v"), nulls_delete=False)
     assert _cells(form, _rows(schema, ("a", 5))) == [(b"a", b"f", b"v", 7, b"\0\0\0\x05")]
     with pytest.raises(MappingError, match="'v' is int64 and does not fit INT"):
-        form.cells(_rows(schema, ("a", 1 << 40)), 7)
+        form.encoded(_rows(schema, ("a", 1 << 40)), 7)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_wider_type_is_exact_or_the_error_names_the_row(
     assert _cells(form, _rows(schema, ("a", value), ("b", None))) == [(b"a", b"f", b"v", 7, stored)]
     if too_much is not None:
         with pytest.raises(MappingError, match=r"'v' is .* does not fit.*it is row 1, with the key b'b'"):
-            form.cells(_rows(schema, ("a", value), ("b", too_much)), 7)
+            form.encoded(_rows(schema, ("a", value), ("b", too_much)), 7)
 
 
 def test_names_match_in_any_letter_case_unless_one_is_exact() -> None:

@@ -1,17 +1,17 @@
-"""put_arrow (asyncio): batches of cells on a stream; the next ones are sent while the server syncs."""
+"""put_arrow (asyncio): batches of rows or cells on a stream; the next ones are sent while the server syncs."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 
 from rowlock_proto.v1 import types_pb2
 
 from rowlock._codec.columns import Text, check_timestamp
-from rowlock._core.bulk_input import ArrowInput, cell_batches
-from rowlock._core.bulk_send import BulkSend, checked_batch_bytes
+from rowlock._core.bulk_input import ArrowInput, Piece, bulk_pieces
+from rowlock._core.bulk_send import BulkSend, checked_sizes
 from rowlock._core.view import View, checked_timeout
 from rowlock.aio._transport.bulk_stream import BulkStream
 from rowlock.aio._transport.servers import Servers
@@ -33,10 +33,22 @@ async def put_arrow(
     """See Table.put_arrow."""
     check_timestamp(timestamp)
     parsed = None if mapping is None else as_mapping(mapping)
-    batches = cell_batches(data, parsed, timestamp, checked_batch_bytes(batch_bytes, servers.request_bytes_max))
+    sizes = checked_sizes(batch_bytes, servers.request_bytes_max, takes_rows=servers.takes_rows)
+    pieces = bulk_pieces(data, parsed, timestamp, sizes)
+    return await put_pieces(servers, view, pieces, busy_timeout, on_progress)
+
+
+async def put_pieces(
+    servers: Servers,
+    view: View[Text],
+    pieces: Iterator[Piece],
+    busy_timeout: float,
+    on_progress: Callable[[int], None] | None,
+) -> BulkResult:
+    """Does what put_arrow does, with input that is cut and converted already."""
     send = BulkSend(
         view.table,
-        batches,
+        pieces,
         servers.sequences,
         view.durability,
         view.timeout_s,
@@ -65,20 +77,25 @@ async def _answers(servers: Servers, send: BulkSend) -> AsyncGenerator[None]:
     stream: BulkStream | None = None
     try:
         while True:
-            # In a thread: making cells takes long enough to block the event loop.
+            # In a thread: encoding rows takes long enough to block the event loop.
             while (bulk := await asyncio.to_thread(send.next, time.monotonic())) is not None:
-                region = await servers.region_of(send.table, bulk.first_row, time.monotonic() + send.timeout_s)
+                deadline = time.monotonic() + send.timeout_s
+                region = await servers.region_of(send.table, bulk.first_row, deadline)
+                takes_rows = await servers.takes_rows_at(region, deadline)
                 if stream is None:
                     stream = BulkStream(servers, region, send.timeout_s)
                 elif not stream.connects_to(region):
                     break
-                await stream.put(await asyncio.to_thread(send.message, bulk, region))
+                await stream.put(await asyncio.to_thread(send.message, bulk, region, takes_rows=takes_rows))
             if stream is None or not send.is_waiting:
                 return
             answer = await stream.take()
             answering = send.answered(answer, time.monotonic())
             if answer.error.code == types_pb2.Error.NOT_SERVING_REGION:
                 servers.regions.forget(answering)
+            elif answer.error.code == types_pb2.Error.INVALID_ARGUMENT:
+                # An earlier version than it was before refuses rows so.
+                servers.protocols.pop(answering.server, None)
             yield
     except RowlockError as error:
         send.lost(error, time.monotonic())

@@ -44,6 +44,8 @@ class Connections:
         self._is_closed = False
         # How long a change in doubt may be repeated; set when connecting, by what the server says.
         self.repeated_for_s = REPEATED_FOR_S
+        # Which features each server has, by address: ServerInfoResponse.protocol.
+        self.protocols: dict[str, int] = {}
         self._start()
 
     def _start(self) -> None:

@@ -10,7 +10,7 @@ import grpc
 from rowlock_proto.v1 import catalog_pb2
 
 from rowlock._core.retry import repeated_for_s
-from rowlock._core.search import Search
+from rowlock._core.search import PROTOCOL, Search
 from rowlock._transport import methods
 from rowlock.aio._transport.servers import Servers
 
@@ -32,13 +32,15 @@ async def _round(servers: Servers, search: Search) -> bool:
     """Tries each address once. Returns whether one answered."""
     for address in servers.addresses:
         share = search.share_s(time.monotonic())
+        request = catalog_pb2.ServerInfoRequest(protocol=PROTOCOL)
         try:
-            info = await servers.call_once(address, methods.SERVER_INFO, catalog_pb2.ServerInfoRequest(), share)
+            info = await servers.call_once(address, methods.SERVER_INFO, request, share)
         except grpc.aio.AioRpcError as failed:
             search.failed(address, servers.error_for(failed, address))
             continue
         if search.answered(address, info):
             servers.choose(address)
+            servers.protocols[address] = info.protocol
             servers.repeated_for_s = repeated_for_s(info.request_ids_remembered_ms)
             servers.request_bytes_max = info.limits.request_bytes_max or servers.request_bytes_max
             return True

@@ -167,7 +167,7 @@ class CatalogService:
         timestamps = self._host.timestamp_range(message.table, message.reserve_ms)
         return catalog_pb2.ServerInfoResponse(
             version=_version(),
-            protocol=PROTOCOL,
+            protocol=min(PROTOCOL, max(1, message.protocol)),
             now_ms=timestamps.now_ms,
             reserved_ms=timestamps.reserved_ms,
             data_folder_id=self._data_folder_id,

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 import rowlock
-from rowlock._codec.row_form import FormColumn, form_schema
+from rowlock._codec.row_form import FormColumn
 from rowlock._core.scan_progress import CELL_SCHEMA
 from rowlock.aio._transport.servers import Servers
 from rowlock_proto.v1 import region_pb2
 
 from tests.unit.client.fake_server import FakeServer
+from tests.unit.client.plain_row_form import form_schema
 from tests.unit.client.test_scans import batch, requested_form, requested_ranges
 
 

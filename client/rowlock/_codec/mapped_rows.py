@@ -1,25 +1,14 @@
-"""Converts typed rows into cells, and the row form back into typed rows, by a mapping. No loop over cells.
+"""Encodes typed rows for a bulk batch, and decodes the row form into typed rows, by a mapping. Column by column.
 
-Rows to cells: the encoded values of N rows and C value columns lie column by column in one array. Taking them row by
-row gives cells in the order of the rows, so sorted rows give sorted cells. A row's cells are ordered by family and
-qualifier. Back: the server returns the row form (row_form.py), so only the values are left to decode.
+The server returns the row form (row_form.py), so only its values are left to decode.
 """
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
-from rowlock._codec.arrow_buffers import (
-    BINARY_BYTES_MAX,
-    Array,
-    bools_of,
-    cells_schema,
-    int64_array,
-    names_array,
-    one_array,
-    primitive_array,
-)
+from rowlock._codec.arrow_buffers import Array, one_array
+from rowlock._codec.bulk_rows import BulkRows, bulk_rows
 from rowlock._codec.casts import as_type
 from rowlock._codec.encodings import first_refused
 from rowlock._codec.keys import decoded_keys, encoded_keys
@@ -27,51 +16,26 @@ from rowlock._codec.unreadable import first_unreadable
 from rowlock.errors import MappingError
 from rowlock.mapping import MappedColumn, Mapping
 
-# The schema of BulkPut. A null timestamp means the server's clock; a null value is a delete.
-BULK_SCHEMA = cells_schema(nullable=("timestamp", "value"))
-
 
 class ColumnsRefusedError(MappingError):
     """The columns can't be written with any values, so the message names no row. Callers see a MappingError."""
 
 
-def cells_from_rows(
+def bulk_rows_of(
     batch: pa.RecordBatch, mapping: Mapping, timestamp: int | None, *, nulls_delete: bool = False
-) -> pa.RecordBatch:
-    """Returns cells of BULK_SCHEMA, in the order of the rows.
+) -> BulkRows:
+    """Returns the rows with their values as bytes, in order; columns are ordered by family and qualifier.
 
-    A null gives no cell or, with nulls_delete, a delete. Raises MappingError for a missing column or a value that does
-    not fit, OverflowError beyond 2 GiB.
+    A null gives no cell or, with nulls_delete, a delete; a row without cells is left out. Raises MappingError for a
+    missing column or a value that does not fit, OverflowError beyond 2 GiB.
     """
-    import pyarrow.compute as pc
-
     keys = keys_of_rows(batch, mapping)
     columns = sorted(mapping.values, key=lambda column: (column.family, column.qualifier))
     if not columns:
         raise ColumnsRefusedError(f"{mapping!r} has only a key; a row needs at least one cell")
-    encoded = [_encoded(batch, column, keys) for column in columns]
-    if sum(array.nbytes for array in encoded) > BINARY_BYTES_MAX:
-        raise OverflowError("can't convert a batch of more than 2 GiB into cells; use smaller batches")
-    row_count, column_count = batch.num_rows, len(columns)
-    # Cell i, row by row, has row i // C and column i % C; its value is at (i % C) * N + i // C.
-    cell = np.arange(row_count * column_count, dtype=np.int64)
-    row_of, column_of = cell // column_count, cell % column_count
-    value_at = column_of * row_count + row_of
-    values = pa.concat_arrays(encoded)
-    if values.null_count and not nulls_delete:
-        is_present = bools_of(values.is_valid())[value_at]
-        row_of, column_of, value_at = row_of[is_present], column_of[is_present], value_at[is_present]
-    families = names_array([column.family for column in columns])
-    qualifiers = names_array([column.qualifier for column in columns])
-    place = int64_array(column_of)
-    arrays = [
-        pc.take(keys, int64_array(row_of)),
-        pc.take(families, place),
-        pc.take(qualifiers, place),
-        _timestamps(len(row_of), timestamp),
-        pc.take(values, int64_array(value_at)),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=BULK_SCHEMA)
+    values = [_encoded(batch, column, keys) for column in columns]
+    names = [(column.family, column.qualifier) for column in columns]
+    return bulk_rows(names, keys, values, timestamp, nulls_delete=nulls_delete)
 
 
 def keys_of_rows(batch: pa.RecordBatch, mapping: Mapping) -> Array:
@@ -190,9 +154,3 @@ def _decoded(column: MappedColumn, values: Array, rows: Array) -> Array:
             family=column.family,
             qualifier=column.qualifier,
         ) from refused
-
-
-def _timestamps(count: int, timestamp: int | None) -> Array:
-    if timestamp is None:
-        return primitive_array(pa.int64(), np.zeros(count, np.int64), np.zeros(count, np.bool_))
-    return int64_array(np.full(count, timestamp, np.int64))
