@@ -39,7 +39,7 @@ class LinesSegment:
         self.row_count = int(lines.starts_row.sum())
         self.cell_count = lines.cell_count
         self.write_number_min, self.write_number_max = number_bounds(lines.write_numbers)
-        self._timestamp_min, _ = number_bounds(lines.timestamps)
+        self.line_timestamp_min, _ = number_bounds(lines.timestamps)
         if bytes_held is None:
             bytes_held = bytes_kept_alive([lines.rows, *lines.columns])
         # With the numbers, and the sums of _ends, which a scan makes.
@@ -109,7 +109,7 @@ class LinesSegment:
             has_tombstones=False,
             has_versions=self.has_versions,
             write_number_max=self.write_number_max,
-            timestamp_min=self._timestamp_min,
+            timestamp_min=self.line_timestamp_min,
             wide_row=cut.wide_row,
             bytes_held=0 if lines is not None else table.get_total_buffer_size(),
             lines=of_rows if lines is not None and len(of_rows) else None,
