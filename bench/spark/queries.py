@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bench.spark.trips import KEY
+from bench.targets.typed_rows import KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,7 +11,8 @@ import rowlock
 
 from bench.processes import start_rowlock
 from bench.spark.rows import write_parquet
-from bench.spark.trips import COLUMNS, Layout, trips, write_trips
+from bench.spark.trips import Layout, trips, write_trips
+from bench.targets.typed_rows import COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,8 +1,6 @@
-"""The typed rows of the figures: taxi trips with a text key and fifteen typed columns, made by Spark.
+"""The typed rows of the figures from Spark: taxi trips in the shape of targets/typed_rows.py, made by Spark itself.
 
 A trip's values derive from hashes of its number, so they are the same in each run, however Spark divides the work.
-Distances and durations are skewed, most passengers ride alone, few zones have most trips, and 4 % of the trips have no
-number of passengers.
 """
 
 from __future__ import annotations
@@ -12,34 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench.spark.rows import Part
+from bench.targets.typed_rows import COLUMNS, DAYS, FIRST_SECOND, KEY, trip_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-KEY = "trip"
-# The columns in order, each with its type in a mapping. Spark's types have the same names.
-COLUMNS: Mapping[str, str] = {
-    "pickup": "TIMESTAMP",
-    "dropoff": "TIMESTAMP",
-    "day": "DATE",
-    "pickup_zone": "INT",
-    "dropoff_zone": "INT",
-    "distance": "DOUBLE",
-    "meter": "BIGINT",
-    "taxi": "STRING",
-    "vendor": "SMALLINT",
-    "passengers": "INT",
-    "is_shared": "BOOLEAN",
-    "payment": "STRING",
-    "fare": "DECIMAL(10,2)",
-    "tip": "DOUBLE",
-    "total": "DECIMAL(10,2)",
-}
 # One column that a narrow read asks for.
 ONE_COLUMN = "distance"
-
-_FIRST_SECOND = 1_704_067_200  # 2024-01-01
-_SECONDS = 90 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +48,6 @@ def schema(columns: Sequence[str]) -> str:
     return ", ".join(f"{name} {COLUMNS.get(name, 'STRING')}" for name in columns)
 
 
-def trip_key(number: int) -> str:
-    """Returns the key of a trip; keys sort as the numbers do, and trips by the time of their start."""
-    return f"{number:010d}"
-
-
 def middle_part(trip_count: int, percent: float) -> Part:
     """Returns this percentage of the trips, from their middle on."""
     first, count = trip_count // 2, max(1, int(trip_count * percent / 100))
@@ -86,7 +58,7 @@ def trips(spark: SparkSession, trip_count: int) -> DataFrame:
     """Returns the trips in the order of their keys, in as many partitions as Spark chooses."""
     drawn = spark.range(trip_count).selectExpr(
         "id",
-        f"{_FIRST_SECOND} + id * {_SECONDS} div {trip_count} + cast(600 * {_uniform(1)} as bigint) started",
+        f"{FIRST_SECOND} + id * {DAYS * 86_400} div {trip_count} + cast(600 * {_uniform(1)} as bigint) started",
         f"round(0.3 - 2.2 * ln(1 - {_uniform(2)}), 2) distance",
         f"{_uniform(3)} speed",
         f"{_uniform(4)} riders",

@@ -15,8 +15,9 @@ from bench.spark import usage
 from bench.spark.rows import read_all
 from bench.spark.stage import Stage, running_server
 from bench.spark.trip_files import TABLE
-from bench.spark.trips import ONE_FAMILY, trip_key, trip_reader
+from bench.spark.trips import ONE_FAMILY, trip_reader
 from bench.spark.usage import Usage
+from bench.targets.typed_rows import trip_key
 
 _CHANGED_COLUMN = "tip"
 _CHANGED_EVERY = 10

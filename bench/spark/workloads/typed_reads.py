@@ -12,8 +12,9 @@ from bench.spark import usage
 from bench.spark.rows import read_all
 from bench.spark.stage import Stage, running_server
 from bench.spark.trip_files import TABLE
-from bench.spark.trips import KEY, ONE_COLUMN, Layout, schema, trip_reader
+from bench.spark.trips import ONE_COLUMN, Layout, schema, trip_reader
 from bench.spark.usage import Usage
+from bench.targets.typed_rows import KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

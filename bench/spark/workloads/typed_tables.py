@@ -9,7 +9,8 @@ from bench.spark import usage
 from bench.spark.rows import read_all, write_parquet
 from bench.spark.stage import Stage, running_server
 from bench.spark.trip_files import TABLE, create_trips_table, parquet_bytes, store_bytes
-from bench.spark.trips import KEY, ONE_FAMILY, trip_key, trip_reader, write_trips
+from bench.spark.trips import ONE_FAMILY, trip_reader, write_trips
+from bench.targets.typed_rows import KEY, trip_key
 
 # A client puts rows one by one many times slower than Spark writes them.
 _SHARE_BY_BATCH = 10

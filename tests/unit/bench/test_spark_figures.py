@@ -57,6 +57,13 @@ def test_figures_are_listed_with_their_targets(capsys: pytest.CaptureFixture[str
     assert len({goal.name for goal in goals()}) == len(goals()) == 43
 
 
+def test_a_name_stands_for_all_that_begin_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.arguments(["typed", "typed-one", "read-wall", "write"]).figures
+    with pytest.raises(SystemExit):
+        command.arguments(["typed-o"])
+    assert "unknown figure: typed-o" in capsys.readouterr().err
+
+
 def test_hbase_is_compared_with_when_it_is_there() -> None:
     def names(hbase: HBasePeer | None) -> set[str]:
         return {goal.name for group in groups(hbase) for goal in group.goals}
