@@ -98,7 +98,7 @@ def main(given: Sequence[str]) -> int:
     results: list[Result] = []
     with temporary_folder("spark-bench") as folder, session.running_session(folder / "spark") as spark:
         facts |= session.facts(spark)
-        stage = Stage(folder, spark, options.rows, options.rounds, trip_count=options.trips)
+        stage = Stage(folder, spark, options.rows, options.trips, options.rounds)
         for group in chosen:
             for result in run(group, stage, console):
                 console.print(f"{result.figure.name}: {result.figure.sentence}", highlight=False)

@@ -33,9 +33,9 @@ class Stage:
     folder: Path
     spark: SparkSession
     row_count: int
+    trip_count: int
     rounds: int
     warm_up_rounds: int = 1
-    trip_count: int = 3_000_000
     _numbers: Iterator[int] = field(default_factory=lambda: iter(range(1_000_000)))
 
     @cached_property

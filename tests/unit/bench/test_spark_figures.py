@@ -81,7 +81,7 @@ def test_a_group_that_fails_fails_all_its_figures_and_no_other(tmp_path: Path) -
         return {goal.name: Measurement(Spread(1, 1, 1)) for goal in writes.goals}
 
     output = io.StringIO()
-    stage = Stage(tmp_path, cast("SparkSession", None), 100, 1)
+    stage = Stage(tmp_path, cast("SparkSession", None), 100, 100, 1)
     failed = command.run(Group(reads.goals, fails), stage, Console(file=output))
     assert [(result.verdict, result.failure) for result in failed] == [
         ("failed", "ConnectionError: server gone") for _ in reads.goals
