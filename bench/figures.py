@@ -7,10 +7,11 @@ entry here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from bench.bench import Bench
-from bench.goals import Aim, Goal
+from bench.goals import Aim, Alternative, Goal
 from bench.measure import Measurement
 from bench.workloads import (
     bulk,
@@ -25,6 +26,8 @@ from bench.workloads import (
     recovery,
     scans,
     sequential_points,
+    typed_bulk,
+    typed_points,
 )
 
 
@@ -42,6 +45,42 @@ def _at_least(name: str, target: float, sentence: str, measure: Callable[[Bench]
 def _at_most(name: str, target: float, unit: str, sentence: str, measure: Callable[[Bench], Measurement]) -> Figure:
     return Figure(name, sentence, Aim.AT_MOST, target, unit, measure)
 
+
+def _points(name: str, case: typed_points.Case, sentence: str) -> tuple[Figure, Figure]:
+    """Returns the rate and the 99th percentile of gets from wide blocks, against those from blocks of cells."""
+    p99 = f"the 99th percentile of gets from wide blocks, {sentence}, against that from blocks of cells"
+    return (
+        _at_least(
+            f"typed-get-{name}",
+            0.9,
+            f"gets of typed rows from wide blocks, {sentence}, against those from blocks of cells",
+            partial(typed_points.rate, case=case),
+        ),
+        _at_most(f"typed-get-{name}-p99", 1.2, "", p99, partial(typed_points.p99, case=case)),
+    )
+
+
+# Figures of rows with 15 typed columns; those from Spark are in bench/spark/typed_figures.py.
+_TYPED = (
+    replace(
+        _at_least(
+            "typed-put-arrow",
+            0.4,
+            "put_arrow of 300,000 typed rows, against raw Arrow over the same stream plus write and fsync",
+            typed_bulk.put_arrow,
+        ),
+        alternative=Alternative(typed_bulk.PUT_RATE, 300_000),
+    ),
+    _at_least(
+        "typed-scan-to-arrow",
+        0.5,
+        "scan().to_arrow(mapping) of 300,000 typed rows, against raw Arrow over the same stream",
+        typed_bulk.scan_to_arrow,
+    ),
+    *_points("warm", typed_points.WARM, "decoded in the cache"),
+    *_points("cold", typed_points.COLD, "with data of at least 8 × the cache"),
+    *_points("column", typed_points.ONE_COLUMN, "one column, with as small a cache"),
+)
 
 FIGURES = (
     _at_least(
@@ -152,6 +191,7 @@ FIGURES = (
         "start to ready with a 100 MB log of increments",
         recovery.of_increments,
     ),
+    *_TYPED,
 )
 
 # The cost of abusive clients to the server and to other clients; the sentences give the cost in earlier versions too.

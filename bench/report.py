@@ -48,8 +48,11 @@ def spread(value: Spread) -> str:
 
 
 def target(figure: Goal) -> str:
-    """Formats the target: `≥ 0.6`, `≤ 10 s`."""
-    return f"{figure.aim.value} {number(figure.target)} {figure.unit}".strip()
+    """Formats the target: `≥ 0.6`, `≤ 10 s`, `≤ 2.2, or the seconds of the floor ≤ 1.3`."""
+    text = f"{figure.aim.value} {number(figure.target)} {figure.unit}".strip()
+    if figure.alternative is None:
+        return text
+    return f"{text}, or {figure.alternative.detail} {figure.aim.value} {number(figure.alternative.target)}"
 
 
 def measured(result: Result) -> str:
@@ -123,6 +126,7 @@ def as_json(results: Sequence[Result], facts: dict[str, str]) -> str:
             "aim": result.figure.aim.value,
             "target": result.figure.target,
             "unit": result.figure.unit,
+            "alternative": asdict(result.figure.alternative) if result.figure.alternative else None,
             "measured": asdict(result.measured) if result.measured else None,
             "failure": result.failure,
             "verdict": result.verdict,

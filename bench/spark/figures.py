@@ -1,17 +1,16 @@
 """The table of all figures from Spark and their targets, in the groups that measure them.
 
-A group is one set-up of servers and jobs, whose rounds give several figures.
+The figures of typed rows are in typed_figures.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from bench.goals import Aim, Goal
-from bench.measure import Measurement
+from bench.spark.groups import Group
 from bench.spark.hbase import HBasePeer
-from bench.spark.stage import Stage
+from bench.spark.typed_figures import typed_groups
 from bench.spark.workloads.against_hbase import against_hbase
 from bench.spark.workloads.gets_during_writes import gets_during_writes
 from bench.spark.workloads.ranges import ranges
@@ -19,17 +18,9 @@ from bench.spark.workloads.reads import reads
 from bench.spark.workloads.writes import writes
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Figures that are measured together. `measure` returns one measurement a goal, by its name."""
-
-    goals: Sequence[Goal]
-    measure: Callable[[Stage], Mapping[str, Measurement]]
-
-
 def groups(hbase: HBasePeer | None) -> Sequence[Group]:
     """Returns all groups; the one against HBase only if there is an HBase."""
-    found = [_READS, _RANGES, _WRITES, _GETS_DURING_WRITES]
+    found = [_READS, _RANGES, _WRITES, _GETS_DURING_WRITES, *typed_groups()]
     if hbase is not None:
         found.append(Group([AGAINST_HBASE], lambda stage: against_hbase(stage, hbase)))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +15,7 @@ import rowlock
 from bench.processes import ServerProcess, start_rowlock
 from bench.spark.rows import ParquetRows, write_parquet
 from bench.spark.session import java_pid
+from bench.spark.trip_files import TripFiles
 from bench.spark.usage import Meter
 from bench.targets import cell_tables
 from bench.targets.messages import FAMILY
@@ -32,6 +33,7 @@ class Stage:
     folder: Path
     spark: SparkSession
     row_count: int
+    trip_count: int
     rounds: int
     warm_up_rounds: int = 1
     _numbers: Iterator[int] = field(default_factory=lambda: iter(range(1_000_000)))
@@ -47,6 +49,11 @@ class Stage:
         folder = self.folder / "rows-of-spark.parquet"
         write_parquet(self.rows.frame(self.spark), folder)
         return folder
+
+    @cached_property
+    def trips(self) -> TripFiles:
+        """The typed rows."""
+        return TripFiles(self.folder, self.spark, self.trip_count)
 
     @cached_property
     def loaded_data(self) -> Path:
@@ -71,9 +78,12 @@ class Stage:
 
 
 @contextmanager
-def running_server(data: Path, advertise: str | None = None) -> Iterator[tuple[ServerProcess, rowlock.Client]]:
-    """Runs a server by its command on the data folder, with a client, until exit."""
-    words = () if advertise is None else ("--advertise", advertise)
+def running_server(
+    data: Path, advertise: str | None = None, settings: Sequence[str] = ()
+) -> Iterator[tuple[ServerProcess, rowlock.Client]]:
+    """Runs a server by its command on the data folder, with a client, until exit; `settings` are --config."""
+    words = [] if advertise is None else ["--advertise", advertise]
+    words += [word for setting in settings for word in ("--config", setting)]
     with start_rowlock(data, *words) as server, rowlock.connect(server.address, timeout=600) as client:
         yield server, client
 

@@ -11,12 +11,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
+from typing import TypeVar
 
 import psutil
 
 from bench.measure import Spread
 
+# The resolution of CPU time; a short job may take less.
+TICK_SECONDS = 0.01
 # CPU time between the last sample and a process's end is not counted; most processes are idle before they end.
 _SAMPLE_SECONDS = 0.25
 
@@ -35,6 +39,7 @@ class Usage:
         return self.spark_cpu + self.server_cpu
 
 
+_Result = TypeVar("_Result")
 # Runs the job.
 Job = Callable[[], object]
 
@@ -112,18 +117,25 @@ class Trees:
 
 
 def in_turns(meter: Meter, jobs: Mapping[str, Job], rounds: int, warm_up_rounds: int) -> Mapping[str, list[Usage]]:
-    """Returns the cost of each job in each round: A B C, B C A, ..., so that noise of the machine affects all jobs.
+    """Returns the cost of each job in each round; see turns()."""
+    return turns({name: partial(meter.usage, job) for name, job in jobs.items()}, rounds, warm_up_rounds)
+
+
+def turns(
+    measures: Mapping[str, Callable[[], _Result]], rounds: int, warm_up_rounds: int
+) -> Mapping[str, list[_Result]]:
+    """Returns the results in each round: A B C, B C A, ..., so that noise of the machine affects all of them.
 
     The rounds that warm up Java and the caches are not counted.
     """
-    names = list(jobs)
-    found: dict[str, list[Usage]] = {name: [] for name in names}
+    names = list(measures)
+    found: dict[str, list[_Result]] = {name: [] for name in names}
     for number in range(warm_up_rounds + rounds):
         first = number % len(names)
         for name in names[first:] + names[:first]:
-            usage = meter.usage(jobs[name])
+            result = measures[name]()
             if number >= warm_up_rounds:
-                found[name].append(usage)
+                found[name].append(result)
     return found
 
 

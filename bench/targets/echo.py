@@ -48,6 +48,7 @@ class Echo:
         self._channel = channel
         self._unary: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/Unary")
         self._scan: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(f"/{SERVICE}/Scan")
+        self._scan_typed: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(f"/{SERVICE}/ScanTyped")
 
     def stream(self, method: str) -> EchoStream:
         """Opens a stream: `Get` answers at once, `Put` after a write and a sync, `Bulk` after these and a sort."""
@@ -58,13 +59,21 @@ class Echo:
 
     def scan(self) -> pa.Table:
         """Returns the server's cells as one table."""
-        return pa.concat_tables(pa.ipc.open_stream(message).read_all() for message in self._scan(b""))
+        return _table(self._scan(b""))
+
+    def scan_typed(self) -> pa.Table:
+        """Returns the server's typed rows as one table."""
+        return _table(self._scan_typed(b""))
+
+
+def _table(messages: Iterable[bytes]) -> pa.Table:
+    return pa.concat_tables(pa.ipc.open_stream(message).read_all() for message in messages)
 
 
 @contextmanager
-def running_echo(folder: Path, row_count: int = 0) -> Iterator[Echo]:
+def running_echo(folder: Path, row_count: int = 0, typed_row_count: int = 0) -> Iterator[Echo]:
     """Runs a baseline server as a process, which writes its file in the folder, and connects to it."""
-    arguments = [str(folder), str(row_count)]
+    arguments = [str(folder), str(row_count), str(typed_row_count)]
     options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
     with (
         start_module("bench.targets.echo_server", arguments, folder / "echo.log") as server,

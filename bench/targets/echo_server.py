@@ -1,9 +1,9 @@
 """The server of the raw baselines: the minimum of work that gRPC, Arrow and the file system allow.
 
-    python -m bench.targets.echo_server FOLDER [ROW_COUNT]
+    python -m bench.targets.echo_server FOLDER [ROW_COUNT [TYPED_ROW_COUNT]]
 
 Prints its address and serves until it is killed. Messages are bytes, and only what an echo needs is parsed. `Scan`
-returns ROW_COUNT rows of cells, which are prepared at start.
+returns ROW_COUNT rows of cells, and `ScanTyped` TYPED_ROW_COUNT typed rows, which are prepared at start.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import grpc
 import pyarrow as pa
 
 from bench.targets import cell_tables, messages
+from bench.targets.typed_rows import typed_rows
 
 SERVICE = "rowlock.bench.Echo"
 # About the size of one message of a scan of rowlock's server.
@@ -64,13 +65,14 @@ class Echo:
     A sync blocks the event loop: the baselines have one caller, which a thread would only slow down.
     """
 
-    def __init__(self, path: Path, scanned: pa.Table) -> None:
+    def __init__(self, path: Path, scanned: pa.Table, typed: pa.Table) -> None:
         """`path` is the file for synced writes."""
         value = bytes(messages.VALUE_BYTES)
         self._get_answer = messages.get_exchange(value).answer
         self._put_answer = messages.put_exchange(value).answer
         self._path = path
         self._scanned = scanned
+        self._typed = typed
 
     async def unary(self, request: bytes, context: Context) -> bytes:
         return self._get_answer
@@ -94,8 +96,15 @@ class Echo:
             await context.write(b"")
 
     async def scan(self, request: bytes, context: Context) -> None:
-        for batch in cell_tables.slices(self._scanned, SCAN_BATCH_BYTES):
-            await context.write(cell_tables.to_stream(batch))
+        await _send(self._scanned, context)
+
+    async def scan_typed(self, request: bytes, context: Context) -> None:
+        await _send(self._typed, context)
+
+
+async def _send(table: pa.Table, context: Context) -> None:
+    for batch in cell_tables.slices(table, SCAN_BATCH_BYTES):
+        await context.write(cell_tables.to_stream(batch))
 
 
 def handlers(echo: Echo) -> grpc.GenericRpcHandler:
@@ -110,15 +119,17 @@ def handlers(echo: Echo) -> grpc.GenericRpcHandler:
             "Put": stream(echo.put),
             "Bulk": stream(echo.bulk),
             "Scan": grpc.unary_stream_rpc_method_handler(echo.scan),
+            "ScanTyped": grpc.unary_stream_rpc_method_handler(echo.scan_typed),
         },
     )
 
 
-async def serve(folder: Path, row_count: int) -> None:
+async def serve(folder: Path, row_count: int = 0, typed_row_count: int = 0) -> None:
     """Serves until the process is killed."""
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)])
     scanned = cell_tables.cells_of(cell_tables.wide_rows(row_count))
-    server.add_generic_rpc_handlers((handlers(Echo(folder / "synced", scanned)),))
+    echo = Echo(folder / "synced", scanned, typed_rows(typed_row_count))
+    server.add_generic_rpc_handlers((handlers(echo),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     print(f"listening on 127.0.0.1:{port}", flush=True)
@@ -126,4 +137,4 @@ async def serve(folder: Path, row_count: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0))
+    asyncio.run(serve(Path(sys.argv[1]), *map(int, sys.argv[2:4])))

@@ -16,6 +16,10 @@ _FIGURES = [
     "get-while-flushing",
     "resident",
     "recover-puts",
+    "typed-put-arrow",
+    "typed-scan-to-arrow",
+    "typed-get-warm",
+    "typed-get-column-p99",
     "edges-unread-scans",
     "edges-increments",
 ]

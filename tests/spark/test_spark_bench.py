@@ -17,7 +17,7 @@ _ROWS = 2_000
 
 
 def test_every_group_measures_its_figures(spark: SparkSession, tmp_path: Path) -> None:
-    stage = Stage(tmp_path, spark, _ROWS, rounds=1, warm_up_rounds=0)
+    stage = Stage(tmp_path, spark, _ROWS, _ROWS, rounds=1, warm_up_rounds=0)
     allowed = "spark.sql.python.filterPushdown.enabled"
     before = spark.conf.get(allowed) or "false"
     try:

@@ -13,7 +13,7 @@ import bench.__main__ as command
 from bench import machine, report
 from bench.bench import Bench, temporary_folder
 from bench.figures import EDGES, FIGURES, Figure
-from bench.goals import Aim
+from bench.goals import Aim, Alternative, Goal
 from bench.measure import Measurement, Spread
 from bench.report import Result
 
@@ -37,6 +37,15 @@ def _measurement(median: float) -> Measurement:
 )
 def test_the_median_is_judged(aim: Aim, median: float, verdict: str) -> None:
     assert Result(_figure(aim), _measurement(median)).verdict == verdict
+
+
+@pytest.mark.parametrize(("floor_ratio", "verdict"), [(1.3, "pass"), (1.31, "miss")])
+def test_a_figure_that_misses_holds_by_its_alternative(floor_ratio: float, verdict: str) -> None:
+    goal = Goal("read", "seconds", Aim.AT_MOST, 2.2, "", alternative=Alternative("ratio to the floor", 1.3))
+    details = {"ratio to the floor": Spread(floor_ratio, 1, 2)}
+    assert Result(goal, Measurement(Spread(3, 3, 3), details)).verdict == verdict
+    assert Result(goal, Measurement(Spread(2.2, 2, 3), details)).verdict == "pass"
+    assert report.target(goal) == "≤ 2.2, or ratio to the floor ≤ 1.3"
 
 
 def test_a_workload_that_fails_is_no_pass_and_lets_the_others_run(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from rich.console import Console
 
 import bench.spark.__main__ as command
 from bench.measure import Measurement, Spread
-from bench.spark.figures import Group, goals, groups
+from bench.spark.figures import goals, groups
+from bench.spark.groups import Group
 from bench.spark.hbase import KEY_BYTES, HBasePeer, write_plain_rows
 from bench.spark.rows import ParquetRows, mapping_text
 from bench.spark.stage import Stage
@@ -26,7 +27,14 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize(
     "given",
-    [["no-such-figure"], ["--rounds", "0"], ["--rows", "99"], ["--hbase", "localhost"], ["--hbase", "localhost:x"]],
+    [
+        ["no-such-figure"],
+        ["--rounds", "0"],
+        ["--rows", "99"],
+        ["--trips", "99"],
+        ["--hbase", "localhost"],
+        ["--hbase", "localhost:x"],
+    ],
 )
 def test_a_command_line_without_sense_is_refused(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -46,7 +54,14 @@ def test_figures_are_listed_with_their_targets(capsys: pytest.CaptureFixture[str
     assert command.main(["--list"]) == 0
     listed = capsys.readouterr().out
     assert all(goal.name in listed for goal in goals())
-    assert len({goal.name for goal in goals()}) == len(goals()) == 9
+    assert len({goal.name for goal in goals()}) == len(goals()) == 43
+
+
+def test_a_name_stands_for_all_that_begin_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.arguments(["typed", "typed-one", "read-wall", "write"]).figures
+    with pytest.raises(SystemExit):
+        command.arguments(["typed-o"])
+    assert "unknown figure: typed-o" in capsys.readouterr().err
 
 
 def test_hbase_is_compared_with_when_it_is_there() -> None:
@@ -57,7 +72,7 @@ def test_hbase_is_compared_with_when_it_is_there() -> None:
 
 
 def test_a_group_that_fails_fails_all_its_figures_and_no_other(tmp_path: Path) -> None:
-    [reads, *_, writes] = groups(None)
+    reads, _, writes, *_ = groups(None)
 
     def fails(stage: Stage) -> Mapping[str, Measurement]:
         raise ConnectionError("server gone\nand more")
@@ -66,7 +81,7 @@ def test_a_group_that_fails_fails_all_its_figures_and_no_other(tmp_path: Path) -
         return {goal.name: Measurement(Spread(1, 1, 1)) for goal in writes.goals}
 
     output = io.StringIO()
-    stage = Stage(tmp_path, cast("SparkSession", None), 100, 1)
+    stage = Stage(tmp_path, cast("SparkSession", None), 100, 100, 1)
     failed = command.run(Group(reads.goals, fails), stage, Console(file=output))
     assert [(result.verdict, result.failure) for result in failed] == [
         ("failed", "ConnectionError: server gone") for _ in reads.goals

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from bench.measure import Spread
-from bench.spark.usage import Meter, Trees, Usage, details, in_turns, ratio
+from bench.spark.usage import Meter, Trees, Usage, details, in_turns, ratio, turns
 
 _COMPUTES = "import time\nwhile time.process_time() < {seconds}: pass\n"
 # Ignores the end of its children, as PySpark's daemon does. A child computes, lives until it is told, and is gone.
@@ -102,6 +102,14 @@ def test_jobs_take_turns_and_the_first_round_does_not_count() -> None:
         "a": [6, 8],
         "b": [4, 9],
         "c": [5, 7],
+    }
+
+
+def test_turns_give_what_each_measure_returns() -> None:
+    numbers = iter(range(10))
+    assert turns({name: lambda: next(numbers) for name in "ab"}, rounds=2, warm_up_rounds=1) == {
+        "a": [3, 4],
+        "b": [2, 5],
     }
 
 

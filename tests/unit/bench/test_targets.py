@@ -12,13 +12,14 @@ from bench.targets import cell_tables
 from bench.targets.echo import Echo, running_echo
 from bench.targets.echo_server import SyncedFile, sorted_cells
 from bench.targets.messages import FAMILY, QUALIFIER, VALUE_BYTES, get_exchange, put_exchange, row_key
+from bench.targets.typed_rows import typed_rows
 
 _ROWS = 50
 
 
 @pytest.fixture(scope="module")
 def echo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Echo]:
-    with running_echo(tmp_path_factory.mktemp("echo"), _ROWS) as echo:
+    with running_echo(tmp_path_factory.mktemp("echo"), _ROWS, typed_row_count=_ROWS) as echo:
         yield echo
 
 
@@ -55,6 +56,10 @@ def test_a_bulk_stream_answers_each_message(echo: Echo) -> None:
 
 def test_a_raw_scan_gives_every_cell(echo: Echo) -> None:
     assert echo.scan().equals(cell_tables.cells_of(cell_tables.wide_rows(_ROWS)))
+
+
+def test_a_raw_typed_scan_gives_every_row(echo: Echo) -> None:
+    assert echo.scan_typed().equals(typed_rows(_ROWS))
 
 
 def test_wide_rows_are_the_same_cells(tmp_path: Path) -> None:
