@@ -87,7 +87,7 @@ def _columns(path: Path, extent: Extent, payload: pa.Buffer) -> Iterator[pa.Tabl
     chunks = WideChunks.of_extent(extent, payload, path)
     directory = chunks.directory
     intact = set()
-    for qualifier, column in zip(directory.qualifiers, directory.columns, strict=True):
+    for qualifier, column in zip(directory.form.qualifiers, directory.form.columns, strict=True):
         try:
             for number in column.numbers():
                 chunks.raw(number)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pyarrow as pa
 
@@ -56,20 +56,20 @@ class WideBlock:
     Grows as columns are decompressed: `bytes_held` says what it holds now.
     """
 
-    __slots__ = ("_chunks", "_columns", "_directory", "_keys", "_lock", "_place_of", "_raw", "bytes_held")
+    __slots__ = ("_chunks", "_columns", "_directory", "_form", "_keys", "_lock", "_missing_count", "_raw", "bytes_held")
 
     def __init__(self, chunks: WideChunks) -> None:
         """`chunks` has all chunks of the block."""
-        directory = chunks.directory
-        self._directory = directory
-        self._place_of = {qualifier: place for place, qualifier in enumerate(directory.qualifiers)}
+        self._directory = chunks.directory
+        self._form = form = chunks.directory.form
         self._lock = threading.Lock()
         # Guarded by self._lock while they change; read without it:
         self._chunks = chunks
         self._raw: dict[int, bytes] = {}  # the chunks that were decompressed for look-ups
         self._keys: _Keys | None = None
-        self._columns: list[_Column | None] = [None] * len(directory.columns)
-        self.bytes_held = chunks.bytes_held + _OVERHEAD_BYTES + _COLUMN_OVERHEAD_BYTES * len(directory.columns)
+        self._columns: list[_Column | None] = [None] * len(form.columns)
+        self._missing_count = len(form.columns)
+        self.bytes_held = chunks.bytes_held + _OVERHEAD_BYTES + _COLUMN_OVERHEAD_BYTES * len(form.columns)
 
     # ---- points
 
@@ -78,27 +78,25 @@ class WideBlock:
 
         Raises LongRowError when there are more than `cells_max`.
         """
-        return self._cells_of(row, range(len(self._columns)), cells_max)
+        return self._cells_of(row, None, cells_max)
 
     def columns_cells(self, row: bytes, qualifiers: Iterable[bytes], cells_max: int) -> list[FoundCell]:
         """Returns the row's cells in these columns, which ascend; otherwise like row_cells."""
-        place_of = self._place_of
+        place_of = self._form.place_of
         return self._cells_of(row, [place_of[name] for name in qualifiers if name in place_of], cells_max)
 
-    def _cells_of(self, row: bytes, places: Sequence[int], cells_max: int) -> list[FoundCell]:
+    def _cells_of(self, row: bytes, places: Sequence[int] | None, cells_max: int) -> list[FoundCell]:
+        """Returns the row's cells in the columns at these places, None: in all."""
         rows, timestamps, write_numbers = self._keys or self._decoded_keys()
         start, stop = _range_of(rows, self._directory.line_count, row)
         if start == stop:
             return []
         found: list[FoundCell] = []
+        columns = self._decoded_columns(places)
         for line in range(start, stop):
             timestamp = -(self._directory.timestamp if timestamps is None else timestamps[line])
             write_number = -(self._directory.write_number if write_numbers is None else write_numbers[line])
-            for place in places:
-                column = self._columns[place]
-                if column is None:
-                    column = self._decoded_column(place)
-                qualifier, (data, width, first, stops), validity, own_timestamps, own_write_numbers = column
+            for qualifier, (data, width, first, stops), validity, own_timestamps, own_write_numbers in columns:
                 if validity is not None and not validity[line >> 3] >> (line & 7) & 1:
                     continue
                 if stops is None:
@@ -119,29 +117,40 @@ class WideBlock:
     def _decoded_keys(self) -> _Keys:
         with self._lock:
             if self._keys is None:
-                directory = self._directory
-                timestamps, write_numbers = self._numbers(directory.timestamps), self._numbers(directory.write_numbers)
+                timestamps, write_numbers = (
+                    self._numbers(self._form.timestamps),
+                    self._numbers(self._form.write_numbers),
+                )
                 self._keys = _Keys(self._values(0), timestamps, write_numbers)
-                self._drop_chunks_if_decoded()
             return self._keys
 
+    def _decoded_columns(self, places: Sequence[int] | None) -> list[_Column]:
+        columns = self._columns
+        if self._missing_count:
+            with self._lock:
+                for place in range(len(columns)) if places is None else places:
+                    if columns[place] is None:
+                        columns[place] = self._decoded_column(place)
+                        self._missing_count -= 1
+                if not self._missing_count and self._chunks.bytes_held:
+                    # All are decompressed, and the keys were before.
+                    self.bytes_held -= self._chunks.bytes_held
+                    self._chunks = self._chunks.without_any()
+        chosen = columns if places is None else [columns[place] for place in places]
+        return cast("list[_Column]", chosen)  # checking each again would take as long as the look-up
+
     def _decoded_column(self, place: int) -> _Column:
-        with self._lock:
-            column = self._columns[place]
-            if column is None:
-                chunks = self._directory.columns[place]
-                column = self._columns[place] = _Column(
-                    self._directory.qualifiers[place],
-                    self._values(chunks.values),
-                    None if chunks.validity is None else self._kept(chunks.validity),
-                    self._numbers(chunks.timestamps),
-                    self._numbers(chunks.write_numbers),
-                )
-                self._drop_chunks_if_decoded()
-            return column
+        validity, timestamps, write_numbers, values = self._form.columns[place]
+        return _Column(
+            self._form.qualifiers[place],
+            self._values(values),
+            None if validity is None else self._kept(validity),
+            self._numbers(timestamps),
+            self._numbers(write_numbers),
+        )
 
     def _values(self, number: int) -> _Values:
-        raw, width = self._kept(number), self._directory.chunks[number].width
+        raw, width = self._kept(number), self._form.chunks[number].width
         start = 0 if width else 4 * (self._directory.line_count + 1)
         return _Values(raw, width, start, None if width else memoryview(raw)[:start].cast("i"))
 
@@ -154,11 +163,6 @@ class WideBlock:
         self._raw[number] = raw
         self.bytes_held += len(raw)
         return raw
-
-    def _drop_chunks_if_decoded(self) -> None:
-        if len(self._raw) == len(self._directory.chunks):
-            self.bytes_held -= self._chunks.bytes_held
-            self._chunks = self._chunks.without_any()
 
     # ---- scans
 

@@ -111,16 +111,18 @@ class WideBlocks:
             start = read_start(file.files, descriptor, file.path, extent, self.index.key_bytes[number])
             directory = self._directory(number, start)
             starts = directory.starts
-            stored = {key: start.slice(starts[key], directory.chunks[key].stored_bytes) for key in directory.key_chunks}
+            stored = {key: start.slice(starts[key], starts[key + 1] - starts[key]) for key in directory.form.key_chunks}
             byte_count = start.size
-            chunks = [chunk for place in places_of(directory, columns) for chunk in directory.columns[place].numbers()]
+            chunks = [
+                chunk for place in places_of(directory, columns) for chunk in directory.form.columns[place].numbers()
+            ]
             for run in _runs(chunks, starts):
                 first = starts[run[0]]
                 offset = extent.offset + HEADER_BYTES + first
                 piece = read_exactly(file.files, descriptor, file.path, starts[run[-1] + 1] - first, offset)
                 byte_count += piece.size
                 for chunk in run:
-                    stored[chunk] = piece.slice(starts[chunk] - first, directory.chunks[chunk].stored_bytes)
+                    stored[chunk] = piece.slice(starts[chunk] - first, starts[chunk + 1] - starts[chunk])
         file.count(1, byte_count)
         some = WideChunks(directory, stored, file.path, extent.offset)
         return decoded_lines(directory, some.raw, columns)

@@ -7,6 +7,7 @@ outside of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,8 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.storefile import codecs, wide_directory
 from rowlock_regionserver.storefile.extents import Extent
 from rowlock_regionserver.storefile.format import HEADER_BYTES
-from rowlock_regionserver.storefile.wide_directory import Directory, Kind
+from rowlock_regionserver.storefile.wide_directory import Directory
+from rowlock_regionserver.storefile.wide_form import Kind
 
 
 class WideChunks:
@@ -36,8 +38,8 @@ class WideChunks:
     @classmethod
     def of_payload(cls, directory: Directory, payload: pa.Buffer, path: Path, offset: int) -> WideChunks:
         """Returns all chunks of a block."""
-        starts = directory.starts
-        stored = {number: payload.slice(starts[number], chunk[3]) for number, chunk in enumerate(directory.chunks)}
+        bounds = enumerate(pairwise(directory.starts))
+        stored = {number: payload.slice(start, stop - start) for number, (start, stop) in bounds}
         return cls(directory, stored, path, offset)
 
     @classmethod
@@ -62,21 +64,23 @@ class WideChunks:
         return raw if isinstance(raw, bytes) else raw.to_pybytes()
 
     def _checked(self, number: int) -> bytes | pa.Buffer:
-        entry = self.directory.chunks[number]
+        directory, stored = self.directory, self._stored[number]
         self.check(number)
-        raw: bytes | pa.Buffer = self._stored[number]
-        if entry.compression != Compression.NONE:
+        raw: bytes | pa.Buffer = stored
+        compression, raw_bytes = directory.compressions[number], directory.raw_bytes[number]
+        form = directory.form.chunks[number]
+        if compression != Compression.NONE:
             try:
-                raw = codecs.decompressed(self._stored[number], entry.compression, entry.raw_bytes)
+                raw = codecs.decompressed(stored, compression, raw_bytes, form.value_bytes)
             except ValueError as error:
-                raise self._corruption(number, f"a chunk of {entry.raw_bytes} bytes", f"{error}") from error
-        if not entry.width and entry.kind in (Kind.ROWS, Kind.VALUES):
+                raise self._corruption(number, f"a chunk of {raw_bytes} bytes", f"{error}") from error
+        if not form.width and form.kind in (Kind.ROWS, Kind.VALUES):
             self._check_offsets(number, raw)
         return raw
 
     def check(self, number: int) -> None:
         """Raises CorruptionError unless the chunk has its checksum."""
-        expected = self.directory.chunks[number].checksum
+        expected = self.directory.checksums[number]
         computed = codecs.checksum(self._stored[number])
         if computed != expected:
             raise self._corruption(number, f"chunk checksum {expected:#010x}", f"{computed:#010x}")

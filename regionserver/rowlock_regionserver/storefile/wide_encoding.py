@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,7 +13,8 @@ from rowlock_regionserver.arrow.columns import Column, Integers, offsets
 from rowlock_regionserver.arrow.lines import Lines, as_binary, compact_numbers, is_present, spread_values
 from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.storefile import codecs, wide_directory
-from rowlock_regionserver.storefile.wide_directory import ChunkEntry, Kind
+from rowlock_regionserver.storefile.wide_directory import StoredChunk
+from rowlock_regionserver.storefile.wide_form import ChunkForm, Kind
 
 
 class EncodedBlock(NamedTuple):
@@ -26,35 +28,47 @@ class EncodedBlock(NamedTuple):
 
 def encoded_lines(lines: Lines, compression: Compression, payload_bytes_min: int) -> EncodedBlock:
     """Returns the lines, as `with_least_numbers` returned them, as a payload of at least `payload_bytes_min`."""
-    chunks = _Chunks(compression)
-    chunks.add(Kind.ROWS, 0, *_values(lines.rows))
-    shapes = lines.timestamps.shape, lines.write_numbers.shape
-    by_line, by_cell = (1, len(lines)), (len(lines.columns), len(lines))
-    for kind, numbers in ((Kind.TIMESTAMPS, lines.timestamps), (Kind.WRITE_NUMBERS, lines.write_numbers)):
-        if numbers.shape == by_line and numbers.shape != (1, 1):
-            chunks.add(kind, 0, numbers.astype("<i8").tobytes())
-    key_bytes = chunks.stored_bytes
-    for place, column in enumerate(lines.columns):
-        if column.null_count:
-            chunks.add(Kind.VALIDITY, place, np.packbits(is_present(column), bitorder="little").tobytes())
-        for kind, numbers, shape in (
-            (Kind.COLUMN_TIMESTAMPS, lines.timestamps, shapes[0]),
-            (Kind.COLUMN_WRITE_NUMBERS, lines.write_numbers, shapes[1]),
-        ):
-            if shape == by_cell and shape[0] > 1:
-                chunks.add(kind, place, numbers[place].astype("<i8").tobytes())
-        chunks.add(Kind.VALUES, place, *_values(column))
+    chunks = list(_chunks(lines, compression))
     directory = wide_directory.encode(
         len(lines),
-        int(lines.timestamps[0, 0]) if shapes[0] == (1, 1) else 0,
-        int(lines.write_numbers[0, 0]) if shapes[1] == (1, 1) else 0,
-        chunks.entries,
+        int(lines.timestamps[0, 0]) if lines.timestamps.shape == (1, 1) else 0,
+        int(lines.write_numbers[0, 0]) if lines.write_numbers.shape == (1, 1) else 0,
+        chunks,
         lines.qualifiers,
         payload_bytes_min,
     )
-    payload = b"".join([directory, *chunks.stored])
-    raw_bytes = sum([chunk.raw_bytes for chunk in chunks.entries])
-    return EncodedBlock(payload, len(directory), len(directory) + key_bytes, raw_bytes)
+    key_bytes = sum([len(chunk.stored) for chunk in chunks if chunk.form.kind <= Kind.WRITE_NUMBERS])
+    return EncodedBlock(
+        b"".join([directory, *[chunk.stored for chunk in chunks]]),
+        len(directory),
+        len(directory) + key_bytes,
+        sum([chunk.raw_bytes for chunk in chunks]),
+    )
+
+
+def _chunks(lines: Lines, compression: Compression) -> Iterator[StoredChunk]:
+    """Yields the chunks in their order."""
+
+    def chunk(kind: Kind, column: int, raw: bytes, width: int = 0) -> StoredChunk:
+        form = ChunkForm(kind, column, width)
+        stored, how = codecs.compressed(raw, compression, form.value_bytes)
+        return StoredChunk(form, stored, len(raw), codecs.checksum(stored), how)
+
+    def are_by_column(numbers: Integers) -> bool:
+        return len(numbers) > 1
+
+    yield chunk(Kind.ROWS, 0, *_values(lines.rows))
+    for kind, numbers in ((Kind.TIMESTAMPS, lines.timestamps), (Kind.WRITE_NUMBERS, lines.write_numbers)):
+        if not are_by_column(numbers) and numbers.shape != (1, 1):
+            yield chunk(kind, 0, numbers.astype("<i8").tobytes())
+    for place, column in enumerate(lines.columns):
+        if column.null_count:
+            yield chunk(Kind.VALIDITY, place, np.packbits(is_present(column), bitorder="little").tobytes())
+        if are_by_column(lines.timestamps):
+            yield chunk(Kind.COLUMN_TIMESTAMPS, place, lines.timestamps[place].astype("<i8").tobytes())
+        if are_by_column(lines.write_numbers):
+            yield chunk(Kind.COLUMN_WRITE_NUMBERS, place, lines.write_numbers[place].astype("<i8").tobytes())
+        yield chunk(Kind.VALUES, place, *_values(column))
 
 
 def with_least_numbers(lines: Lines) -> Lines:
@@ -72,25 +86,6 @@ def _least(lines: Lines, numbers: Integers) -> Integers:
     if numbers.shape[0] > 1:
         return compact_numbers(numbers, np.stack([is_present(column) for column in lines.columns]))
     return numbers[:, :1] if (numbers == numbers[0, 0]).all() else numbers
-
-
-class _Chunks:
-    """Collects the chunks of one block."""
-
-    def __init__(self, compression: Compression) -> None:
-        self._compression = compression
-        self.entries: list[ChunkEntry] = []
-        self.stored: list[bytes] = []
-
-    @property
-    def stored_bytes(self) -> int:
-        return sum([len(chunk) for chunk in self.stored])
-
-    def add(self, kind: Kind, column: int, raw: bytes, width: int = 0) -> None:
-        stored, compression = codecs.compressed(raw, self._compression)
-        checksum = codecs.checksum(stored)
-        self.entries.append(ChunkEntry(kind, compression, column, len(stored), len(raw), checksum, width))
-        self.stored.append(stored)
 
 
 def _values(column: Column) -> tuple[bytes, int]:

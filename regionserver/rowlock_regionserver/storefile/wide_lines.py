@@ -18,18 +18,20 @@ RawOf = Callable[[int], pa.Buffer]
 def decoded_lines(directory: Directory, raw_of: RawOf, columns: Collection[bytes] | None) -> Lines:
     """Returns all lines of the block, with all columns or with these as far as it has them."""
     places = places_of(directory, columns)
-    chosen = [directory.columns[place] for place in places]
+    chosen = [directory.form.columns[place] for place in places]
     return Lines(
         _rows(directory, raw_of(0)),
-        _numbers(directory, raw_of, directory.timestamp, directory.timestamps, [each.timestamps for each in chosen]),
+        _numbers(
+            directory, raw_of, directory.timestamp, directory.form.timestamps, [each.timestamps for each in chosen]
+        ),
         _numbers(
             directory,
             raw_of,
             directory.write_number,
-            directory.write_numbers,
+            directory.form.write_numbers,
             [each.write_numbers for each in chosen],
         ),
-        tuple([directory.qualifiers[place] for place in places]),
+        tuple([directory.form.qualifiers[place] for place in places]),
         tuple([_array(directory, raw_of, each.values, each.validity) for each in chosen]),
     )
 
@@ -37,13 +39,14 @@ def decoded_lines(directory: Directory, raw_of: RawOf, columns: Collection[bytes
 def places_of(directory: Directory, columns: Collection[bytes] | None) -> Sequence[int]:
     """Returns the places of the columns that the block has, ascending; all for None."""
     if columns is None:
-        return range(len(directory.qualifiers))
-    return [place for place, qualifier in enumerate(directory.qualifiers) if qualifier in columns]
+        return range(len(directory.form.columns))
+    place_of = directory.form.place_of
+    return sorted([place_of[qualifier] for qualifier in columns if qualifier in place_of])
 
 
 def _rows(directory: Directory, raw: pa.Buffer) -> Column:
     """Returns the rows as a binary column."""
-    count, width = directory.line_count, directory.chunks[0].width
+    count, width = directory.line_count, directory.form.chunks[0].width
     if width:
         stops = np.arange(0, (count + 1) * width, width, dtype=np.int32)
         return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(stops.data), raw], 0)
@@ -55,7 +58,7 @@ def _array(directory: Directory, raw_of: RawOf, values: int, validity: int | Non
     raw, count = raw_of(values), directory.line_count
     bitmap = None if validity is None else raw_of(validity)
     null_count = 0 if validity is None else -1
-    width = directory.chunks[values].width
+    width = directory.form.chunks[values].width
     if width:
         return pa.Array.from_buffers(pa.binary(width), count, [bitmap, raw], null_count)
     stop = 4 * (count + 1)
