@@ -58,7 +58,7 @@ MEMORY = [
     ),
     Mutant(
         "the index of a store file is not counted",
-        "Blocks.__init__",
+        "BlockFile.__init__",
         "cache.new_reader(index_bytes)",
         "cache.new_reader()",
         f"{SERVER}::test_the_ledger_counts_the_memory_of_open_files",

@@ -41,7 +41,7 @@ def sources_of(model: Model, folder: Path, generator: random.Random) -> dict[int
             if not part:
                 continue
             if number == 0:
-                sources.append(store_file(part, family, folder))
+                sources += store_file(part, family, folder).runs
             else:
                 sources.append(row_segment(part, family) if generator.random() < 0.5 else arrow_segment(part))
         stores[family.number] = (family, sources)

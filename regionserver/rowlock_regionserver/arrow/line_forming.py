@@ -79,6 +79,16 @@ def lines_of(table: pa.Table) -> tuple[Lines | None, pa.Table]:
     return formed, empty_cells() if fits.all() else single_chunk(keep(table, ~fits))
 
 
+def of_small_rows(lines: Lines) -> Mask:
+    """Returns which lines are of rows that may be lines: neither large nor with many versions."""
+    starts = np.flatnonzero(lines.starts_row)
+    byte_counts = np.add.reduceat(lines.cell_bytes(), starts)
+    line_counts = np.diff(np.append(starts, len(lines)))
+    is_small = (byte_counts <= ROW_CELL_BYTES_MAX) & (line_counts <= VERSIONS_MAX)
+    result: Mask = np.repeat(is_small, line_counts)
+    return result
+
+
 def _of_small_rows(table: pa.Table, cells: SortedCells) -> Mask:
     """Returns the cells of rows that may be lines: without tombstones, and neither large nor with many versions."""
     rows = cells.row - 1

@@ -111,6 +111,15 @@ class Lines:
         spread: Integers = np.broadcast_to(of_column, len(self))
         return spread
 
+    def has_cells(self) -> Mask:
+        """Returns which lines have a cell."""
+        some = np.zeros(len(self), np.bool_)
+        for column in self.columns:
+            if not column.null_count:
+                return np.ones(len(self), np.bool_)
+            some |= is_present(column)
+        return some
+
     @cached_property
     def starts_row(self) -> Mask:
         """Which lines are the first of their row."""
@@ -281,27 +290,52 @@ def cells_of(lines: Lines) -> pa.Table:
 
 def slices_of(lines: Lines, cell_bytes_max: int) -> Iterator[Lines]:
     """Yields the lines in slices of whole rows, each of about `cell_bytes_max` as cells, or of one row."""
-    ends = np.cumsum(lines.cell_bytes())
+    for start, stop in row_ranges(lines, lines.cell_bytes(), cell_bytes_max):
+        yield lines.slice(start, stop)
+
+
+def row_ranges(lines: Lines, line_bytes: Integers, bytes_max: int) -> Iterator[tuple[int, int]]:
+    """Yields consecutive ranges [start, stop) of whole rows, each of about `bytes_max` or of one row."""
+    ends = np.cumsum(line_bytes)
     starts = np.flatnonzero(lines.starts_row)
     start = 0
     while start < len(lines):
         before = int(ends[start - 1]) if start else 0
-        reached = int(np.searchsorted(ends, before + cell_bytes_max, "right"))
+        reached = int(np.searchsorted(ends, before + bytes_max, "right"))
         # The last row that starts at or before the place, but after `start`.
         at = int(np.searchsorted(starts, reached, "right")) - 1
         stop = int(starts[at]) if reached < len(lines) else len(lines)
         if stop <= start:
             after = int(np.searchsorted(starts, start, "right"))
             stop = int(starts[after]) if after < len(starts) else len(lines)
-        yield lines.slice(start, stop)
+        yield start, stop
         start = stop
+
+
+def last_slice_of(lines: Lines, cell_bytes_max: int) -> Lines:
+    """Returns the last whole rows of about `cell_bytes_max` as cells, or the last row."""
+    ends = np.cumsum(lines.cell_bytes())
+    # Counted from the end, the line after the first one that does not fit.
+    fitting = int(np.searchsorted(ends, int(ends[-1]) - cell_bytes_max, "left")) + 1
+    starts = np.flatnonzero(lines.starts_row)
+    at = min(int(np.searchsorted(starts, fitting, "left")), len(starts) - 1)
+    return lines.slice(0 if ends[-1] <= cell_bytes_max else int(starts[at]), len(lines))
 
 
 # ---- several
 
 
+def may_be_concatenated(before: Lines, after: Lines) -> bool:
+    """Returns whether both together keep the rule that rows with several lines have one number a line."""
+    by_cell = max(len(each) for part in (before, after) for each in (part.timestamps, part.write_numbers)) > 1
+    return not (by_cell and (before.has_versions or after.has_versions))
+
+
 def concatenated_lines(parts: Sequence[Lines]) -> Lines:
-    """Returns the lines of several parts, one after the other; they must be in order. Copies them."""
+    """Returns the lines of several parts, one after the other; they must be in order, and may be concatenated.
+
+    Copies them.
+    """
     if len(parts) == 1:
         return parts[0]
     qualifiers = tuple(sorted({qualifier for part in parts for qualifier in part.qualifiers}))

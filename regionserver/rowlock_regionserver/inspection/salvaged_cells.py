@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.merge import first_row, last_row
 from rowlock_regionserver.cells import Family, from_then_on
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import CorruptionError
@@ -72,7 +71,7 @@ class SalvagedRegion:
             found = [] if info is None else verify_store_file(path, info, files)
             damage.extend(found)
             if info is not None and not found:
-                self._sources[family_number].append(StoreFile.open(path, info, cache, open_files))
+                self._sources[family_number] += StoreFile.open(path, info, cache, open_files).runs
             else:
                 self._sources[family_number] += _intact_part(
                     path, files, damage if info is None else [], self._segment_bytes_max
@@ -169,13 +168,19 @@ def _intact_part(path: Path, files: Files, damage: list[CorruptionError], segmen
                 damage.append(found)
             elif found.num_rows:
                 is_full = sum(table.nbytes for table in tables) + found.nbytes > segment_bytes_max
-                if is_full or (tables and last_row(tables[-1]) > first_row(found)):
+                if is_full or (tables and not _are_in_order(tables[-1], found)):
                     segments += _segment_of(tables)
                     tables = []
                 tables.append(found)
     except OSError as error:
         damage.append(CorruptionError(path, 0, "a readable file", str(error)))
     return [*segments, *_segment_of(tables)]
+
+
+def _are_in_order(before: pa.Table, after: pa.Table) -> bool:
+    """Returns whether the cells of two tables, of the same file, are one run: a file may have two."""
+    last, first = ([table.column(place)[at].as_py() for place in range(4)] for table, at in ((before, -1), (after, 0)))
+    return (last[:2], -last[2], -last[3]) < (first[:2], -first[2], -first[3])
 
 
 def _segment_of(tables: list[pa.Table]) -> list[Source]:

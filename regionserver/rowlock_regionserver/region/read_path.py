@@ -28,7 +28,8 @@ from rowlock_regionserver.scan.scanner import Scan, scan
 from rowlock_regionserver.scan.selection import check_plan, check_selection
 from rowlock_regionserver.scan.split_points import Part, RowWeights, parts, scaled
 from rowlock_regionserver.scan.wide_rows import RowReading
-from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.storefile.cell_run import CellRun
+from rowlock_regionserver.storefile.reader import Run
 from rowlock_regionserver.table import Table
 
 # A row of more cells is read in parts: by vector operations, and only until its answer exceeds the limit.
@@ -197,7 +198,7 @@ class ReadPath:
             # Closes or removes the files whose last reader was this scan.
             self._open_files.close_released()
 
-    def _sources_of(self, numbers: Mapping[bytes, int]) -> Sequence[tuple[Family, Sequence[Segment | StoreFile]]]:
+    def _sources_of(self, numbers: Mapping[bytes, int]) -> Sequence[tuple[Family, Sequence[Segment | Run]]]:
         """Returns the current sources. Raises FamilyNotFoundError if one of these families was dropped.
 
         A new family with the same name does not replace the dropped one.
@@ -259,9 +260,9 @@ def _check_same_families(numbers: Mapping[bytes, int], past_table: Table) -> Non
             )
 
 
-def _row_weights(family: Family, source: Segment | StoreFile) -> RowWeights:
+def _row_weights(family: Family, source: Segment | Run) -> RowWeights:
     weights = source.row_weights()
-    if isinstance(source, StoreFile) and family.compression is not Compression.NONE and source.info.block_count > 1:
+    if isinstance(source, CellRun) and family.compression is not Compression.NONE and source.info.block_count > 1:
         # A block has between half of block_bytes and all of it, before compression.
         return scaled(weights, source.info.block_count * family.block_bytes * 3 // 4)
     return weights

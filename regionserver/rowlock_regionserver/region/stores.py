@@ -22,7 +22,7 @@ from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Memstore, Segment
 from rowlock_regionserver.sources import Source
-from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.storefile.reader import Run, StoreFile
 from rowlock_regionserver.table import Table
 
 # How many cells, in all families, may be read on the event loop: one or two milliseconds.
@@ -31,7 +31,7 @@ INLINE_CELLS_MAX = 1000
 _READ_BYTES = 1 << 20
 
 # By family number: the family and its sources, from newest to oldest. Never changed, only replaced.
-View = Mapping[int, tuple[Family, tuple[Segment | StoreFile, ...]]]
+View = Mapping[int, tuple[Family, tuple[Segment | Run, ...]]]
 
 
 class Served(NamedTuple):
@@ -140,7 +140,8 @@ class Stores:
     def _publish(self, table: Table | None = None) -> None:
         self.has_files = any(store.files for store in self._stores.values())
         view = {
-            number: (store.family, (*store.memstore.sources(), *store.files)) for number, store in self._stores.items()
+            number: (store.family, (*store.memstore.sources(), *(run for file in store.files for run in file.runs)))
+            for number, store in self._stores.items()
         }
         self.served = Served(table or self.served.table, view)
 
@@ -176,7 +177,7 @@ class Stores:
             self.served = Served(self.served.table, _ClosedView())
 
 
-class _ClosedView(Mapping[int, tuple[Family, tuple[Segment | StoreFile, ...]]]):
+class _ClosedView(Mapping[int, tuple[Family, tuple[Segment | Run, ...]]]):
     """The view of a region that is gone. It raises, so that no reader takes it for an empty region."""
 
     def __getitem__(self, number: int) -> NoReturn:

@@ -18,6 +18,7 @@ from rowlock_regionserver.arrow import columns
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY, Compression
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, AwayValue, FoundCell, LongRowError
+from rowlock_regionserver.storefile.codecs import SHRUNK_MAX
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 
 _CODECS: dict[Compression, Literal["lz4", "zstd"]] = {Compression.LZ4: "lz4", Compression.ZSTD: "zstd"}
@@ -33,6 +34,14 @@ def encoded(batch: pa.RecordBatch, compression: Compression) -> bytes:
     """Returns the cells as one Arrow IPC message, without the schema message: the schema is always CELL_SCHEMA."""
     if compression is Compression.NONE:
         return batch.serialize().to_pybytes()
+    compressed = _compressed(batch, compression)
+    if len(compressed) > SHRUNK_MAX * pa.ipc.get_record_batch_size(batch):
+        # Cells that don't shrink, as random values, are read faster as they are. The message says that they are plain.
+        return batch.serialize().to_pybytes()
+    return compressed
+
+
+def _compressed(batch: pa.RecordBatch, compression: Compression) -> bytes:
     # RecordBatch.serialize() can't compress. A stream can; it has the schema message, the batch, and an end mark.
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=_CODECS[compression], use_threads=False)

@@ -12,8 +12,11 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 
 from rowlock_regionserver.storefile.block import Block
+from rowlock_regionserver.storefile.wide_block import WideBlock
 
 _READER_BITS = 32
+
+AnyBlock = Block | WideBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class BlockCache:
         self._released: deque[int] = deque()
         self._lock = threading.Lock()
         # Guarded by self._lock; the counts are read without it too:
-        self._blocks: OrderedDict[int, Block] = OrderedDict()
+        self._blocks: OrderedDict[int, tuple[AnyBlock, int]] = OrderedDict()  # with the bytes that are counted
         self._index_bytes: dict[int, int] = {}  # by reader
         self.bytes_held = 0
         self.index_bytes_held = 0  # indexes and Bloom filters of the readers; not part of the bound
@@ -61,39 +64,44 @@ class BlockCache:
         """Lets the cache drop the reader's blocks. Takes no lock, so a finalizer may call it."""
         self._released.append(reader)
 
-    def get(self, reader: int, number: int) -> Block | None:
+    def get(self, reader: int, number: int) -> AnyBlock | None:
         """Returns the block and marks it as used last; None when it is not cached."""
         key = reader | number
         with self._lock:
-            block = self._blocks.get(key)
-            if block is None:
+            found = self._blocks.get(key)
+            if found is None:
                 self._miss_count += 1
                 return None
             self._blocks.move_to_end(key)
             self._hit_count += 1
-            return block
+            return found[0]
 
     def holds(self, reader: int, number: int) -> bool:
         """Returns whether the block is cached, without counting as a use."""
         with self._lock:
             return reader | number in self._blocks
 
-    def put(self, reader: int, number: int, block: Block) -> None:
-        """Caches the block, unless it alone exceeds the bound."""
-        if block.bytes_held > self.bytes_max:
-            return
-        key = reader | number
+    def put(self, reader: int, number: int, block: AnyBlock) -> None:
+        """Caches the block with the bytes that it holds now, unless it alone exceeds the bound.
+
+        A block that has grown since is put again.
+        """
+        key, bytes_held = reader | number, block.bytes_held
         with self._lock:
             self._drop_released()
-            before = self._blocks.pop(key, None)
-            if before is not None:
-                self.bytes_held -= before.bytes_held
-            self._blocks[key] = block
-            self.bytes_held += block.bytes_held
+            self._drop(key)
+            if bytes_held > self.bytes_max:
+                return
+            self._blocks[key] = block, bytes_held
+            self.bytes_held += bytes_held
             while self.bytes_held > self.bytes_max:
-                _, oldest = self._blocks.popitem(last=False)
-                self.bytes_held -= oldest.bytes_held
+                self._drop(next(iter(self._blocks)))
                 self._evicted_count += 1
+
+    def _drop(self, key: int) -> None:
+        # Needs the lock.
+        _, bytes_held = self._blocks.pop(key, (None, 0))
+        self.bytes_held -= bytes_held
 
     def statistics(self) -> BlockCacheStatistics:
         with self._lock:
@@ -112,11 +120,11 @@ class BlockCache:
             released.add(reader >> _READER_BITS)
             self.index_bytes_held -= self._index_bytes.pop(reader, 0)
         for key in [key for key in self._blocks if key >> _READER_BITS in released]:
-            self.bytes_held -= self._blocks.pop(key).bytes_held
+            self._drop(key)
 
     def _check(self) -> None:
         with self._lock:
-            held = sum(block.bytes_held for block in self._blocks.values())
+            held = sum(bytes_held for _, bytes_held in self._blocks.values())
             assert held == self.bytes_held <= self.bytes_max, f"{held}, {self.bytes_held}, {self.bytes_max}"
             index_bytes = sum(self._index_bytes.values())
             assert index_bytes == self.index_bytes_held, f"{index_bytes}, {self.index_bytes_held}"

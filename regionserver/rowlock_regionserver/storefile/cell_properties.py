@@ -7,6 +7,7 @@ first of the next.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import add
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from rowlock_regionserver.arrow import columns
 from rowlock_regionserver.arrow.columns import KIND, QUALIFIER, ROW, TIMESTAMP, WRITE_NUMBER
+from rowlock_regionserver.arrow.lines import Lines, is_present, number_bounds
 from rowlock_regionserver.arrow.masks import numpy_mask
 from rowlock_regionserver.cells import NEWEST, TIMESTAMP_MAX, Kind
 from rowlock_regionserver.storefile import bloom
@@ -54,7 +56,8 @@ class CellProperties:
     delete_column_count: int = 0
     delete_family_count: int = 0
     has_versions: bool = False
-    _last: _Place | None = None
+    _last: _Place | None = None  # if the last was a cell
+    _last_line_row: bytes | None = None  # if the last was a line
     _hashes: list[bloom.Words] | None = None
 
     def add(self, batch: pa.RecordBatch) -> columns.Integers:
@@ -65,22 +68,39 @@ class CellProperties:
         first, last = _place(batch, 0), _place(batch, batch.num_rows - 1)
         if self._last is not None and self._last > first:
             raise OutOfOrderError(f"{self._last} before {first}")
+        if self._last_line_row is not None and self._last_line_row >= first[0]:
+            raise OutOfOrderError(f"{self._last_line_row!r} before {first}")
         same_row, same_column = _same_as_before(batch)
         is_continued = self._last is not None and self._last[0] == first[0]
         starts = np.flatnonzero(~same_row) + 1
         row_starts = starts if is_continued else np.concatenate([np.zeros(1, np.int64), starts])
         is_column_continued = self._last is not None and self._last[:2] == first[:2]
         self.has_versions = self.has_versions or is_column_continued or bool(same_column.any())
-        self._last = last
+        self._last, self._last_line_row = last, None
         self.cell_count += batch.num_rows
         self.row_count += len(row_starts)
         self._add_numbers(batch)
         if self.hash_rows and len(row_starts):
-            if self._hashes is None:
-                self._hashes = []
-            rows = batch.column(ROW).take(columns.integer_array(row_starts, pa.int64()))
-            self._hashes.append(bloom.row_hashes(row for row in rows.to_pylist() if row is not None))
+            self._add_hashes(batch.column(ROW).take(columns.integer_array(row_starts, pa.int64())))
         return row_starts
+
+    def add_lines(self, lines: Lines) -> None:
+        """Adds the next lines, at least one, each with a cell, and their numbers in the smallest form.
+
+        Raises OutOfOrderError when they are not in order, or continue a row.
+        """
+        first, last = lines.rows[0].as_py(), lines.rows[-1].as_py()
+        before = self._last_line_row if self._last is None else self._last[0]
+        if before is not None and before >= first:
+            raise OutOfOrderError(f"{before!r} before {first!r}")
+        _check_order(lines)
+        self._last, self._last_line_row = None, last
+        self.cell_count += lines.cell_count
+        self.row_count += int(lines.starts_row.sum())
+        self.has_versions = self.has_versions or _has_versions(lines)
+        self._add_bounds(number_bounds(lines.timestamps), number_bounds(lines.write_numbers))
+        if self.hash_rows:
+            self._add_hashes(lines.rows.filter(columns.boolean_array(lines.starts_row)))
 
     def counted(self) -> dict[str, int]:
         """Returns the properties by their names in StoreFileInfo."""
@@ -95,14 +115,33 @@ class CellProperties:
     def _add_numbers(self, batch: pa.RecordBatch) -> None:
         timestamps = columns.integers(batch.column(TIMESTAMP))
         write_numbers = columns.integers(batch.column(WRITE_NUMBER))
-        self.timestamp_min = min(self.timestamp_min, int(timestamps.min()))
-        self.timestamp_max = max(self.timestamp_max, int(timestamps.max()))
-        self.write_number_min = min(self.write_number_min, int(write_numbers.min()))
-        self.write_number_max = max(self.write_number_max, int(write_numbers.max()))
+        self._add_bounds(number_bounds(timestamps), number_bounds(write_numbers))
         counts = np.bincount(columns.kinds(batch.column(KIND)), minlength=len(Kind))
         self.delete_version_count += int(counts[Kind.DELETE_VERSION])
         self.delete_column_count += int(counts[Kind.DELETE_COLUMN])
         self.delete_family_count += int(counts[Kind.DELETE_FAMILY])
+
+    def _add_bounds(self, timestamps: tuple[int, int], write_numbers: tuple[int, int]) -> None:
+        self.timestamp_min = min(self.timestamp_min, timestamps[0])
+        self.timestamp_max = max(self.timestamp_max, timestamps[1])
+        self.write_number_min = min(self.write_number_min, write_numbers[0])
+        self.write_number_max = max(self.write_number_max, write_numbers[1])
+
+    def _add_hashes(self, rows: columns.Column) -> None:
+        if self._hashes is None:
+            self._hashes = []
+        self._hashes.append(bloom.row_hashes(row for row in rows.to_pylist() if row is not None))
+
+
+def merged_counts(cells: CellProperties, lines: CellProperties, shared_row_count: int) -> dict[str, int]:
+    """Returns the properties of both together, by their names in StoreFileInfo; they have some rows in common."""
+    one, other = cells.counted(), lines.counted()
+    merged = {}
+    for name in _COUNTED:
+        combine = min if name.endswith("_min") else max if name.endswith("_max") or name == "has_versions" else add
+        merged[name] = combine(one[name], other[name])
+    merged["row_count"] -= shared_row_count
+    return merged
 
 
 def _place(batch: pa.RecordBatch, cell: int) -> _Place:
@@ -133,3 +172,25 @@ def _compared(column: columns.Column) -> tuple[columns.Mask, columns.Mask]:
     """Returns for every element but the first whether it is greater than the previous one, and whether it is equal."""
     greater = pc.greater(column.slice(1), column.slice(0, len(column) - 1))
     return numpy_mask(greater), columns.equals_previous(column)[1:]
+
+
+def _check_order(lines: Lines) -> None:
+    """Raises OutOfOrderError when the lines are not in order."""
+    greater, same_row = _compared(lines.rows)
+    if same_row.any():
+        timestamps, write_numbers = lines.numbers_of(lines.timestamps, 0), lines.numbers_of(lines.write_numbers, 0)
+        newer_first = (timestamps[1:] < timestamps[:-1]) | (
+            (timestamps[1:] == timestamps[:-1]) & (write_numbers[1:] < write_numbers[:-1])
+        )
+        greater |= same_row & newer_first
+    if not greater.all():
+        place = int(np.flatnonzero(~greater)[0])
+        raise OutOfOrderError(f"line {lines.rows[place].as_py()!r} before {lines.rows[place + 1].as_py()!r}")
+
+
+def _has_versions(lines: Lines) -> bool:
+    """Returns whether some column of a row has several cells."""
+    if not lines.has_versions:
+        return False
+    rows = np.cumsum(lines.starts_row)
+    return any(not np.diff(rows[is_present(column)]).all() for column in lines.columns)

@@ -53,12 +53,14 @@ class Container:
         files.close(files.create(path))
         self._path = path
         self._pending: list[_Entry] = []
+        self._pending_wide: list[_Entry] = []
         self._pending_bytes = 0
         self._environment: Any = files.with_descriptor(path, lambda: self._opened(map_bytes))  # Any: lmdb has no types
         try:
             with self._os_errors():
                 self._blocks = self._environment.open_db(layout.BLOCKS_DATABASE)
                 self._metadata = self._environment.open_db(layout.METADATA_DATABASE)
+                self._wide_blocks: object | None = None  # opened, and so made, with the first wide block
                 self.page_bytes: int = self._environment.stat()["psize"]
         except OSError:
             self._environment.close()
@@ -70,7 +72,7 @@ class Container:
                 os.fsencode(self._path),
                 subdir=False,
                 map_size=map_bytes,
-                max_dbs=2,
+                max_dbs=3,
                 mode=0o600,
                 sync=False,
                 metasync=False,
@@ -86,18 +88,41 @@ class Container:
         self._environment.close()
 
     def put_block(self, key: bytes, value: bytes) -> None:
-        """Adds a block; keys must ascend. Every few blocks are one transaction."""
+        """Adds a block of cells; keys must ascend. Every few blocks are one transaction."""
+        self._put(self._pending, key, value)
+
+    def put_wide_block(self, key: bytes, value: bytes) -> None:
+        """Adds a wide block; the keys of these must ascend too."""
+        self._put(self._pending_wide, key, value)
+
+    def _put(self, pending: list[_Entry], key: bytes, value: bytes) -> None:
         assert len(value) > self.page_bytes, f"a value of {len(value)} bytes would not be contiguous"
-        self._pending.append((key, value))
+        pending.append((key, value))
         self._pending_bytes += len(value)
         if self._pending_bytes >= TRANSACTION_BYTES:
             self.commit_blocks()
 
     def commit_blocks(self) -> None:
-        """Writes the blocks that put_block() has not written yet."""
+        """Writes the blocks that were put and not written yet: in the file, those of each kind are neighbours."""
+        if self._pending_wide:
+            if self._wide_blocks is None:
+                self._wide_blocks = self._opened_database(layout.WIDE_BLOCKS_DATABASE)
+            self._write(self._wide_blocks, self._pending_wide)
         self._write(self._blocks, self._pending)
-        self._pending = []
-        self._pending_bytes = 0
+        self._pending, self._pending_wide, self._pending_bytes = [], [], 0
+
+    def _opened_database(self, name: bytes) -> object:
+        with self._os_errors():
+            while True:
+                try:
+                    opened: object = self._environment.open_db(name)
+                    return opened
+                except lmdb.MapFullError:
+                    self._grow()
+
+    def _grow(self) -> None:
+        # The transaction was rolled back and no other is open, so the map may grow.
+        self._environment.set_mapsize(2 * self._environment.info()["map_size"])
 
     def put_metadata(self, value: bytes) -> None:
         assert len(value) > self.page_bytes, f"a value of {len(value)} bytes would not be contiguous"
@@ -107,6 +132,11 @@ class Container:
         """Returns the file offset of each committed block, in key order."""
         assert not self._pending, f"{len(self._pending)} blocks are not committed"
         return list(self._offsets(self._blocks))
+
+    def wide_block_offsets(self) -> list[int]:
+        """Returns the file offset of each committed wide block, in key order."""
+        assert not self._pending_wide, f"{len(self._pending_wide)} blocks are not committed"
+        return [] if self._wide_blocks is None else list(self._offsets(self._wide_blocks))
 
     def metadata_offset(self) -> int:
         """Returns the file offset of the metadata."""
@@ -120,8 +150,7 @@ class Container:
                     self._write_once(database, entries)
                     return
                 except lmdb.MapFullError:
-                    # The transaction was rolled back and no other is open, so the map may grow.
-                    self._environment.set_mapsize(2 * self._environment.info()["map_size"])
+                    self._grow()
 
     def _write_once(self, database: object, entries: list[_Entry]) -> None:
         with self._environment.begin(write=True, db=database) as transaction:

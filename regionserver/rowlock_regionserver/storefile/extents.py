@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.storefile.format import HEADER_BYTES, Header, check_payload, unpack_header
+from rowlock_regionserver.storefile.format import HEADER_BYTES, Header, check_payload, check_start, unpack_header
 
 # The bytes between extents are read in pieces of this size.
 _PIECE_BYTES_MAX = 1 << 20
@@ -99,15 +99,28 @@ def read_payloads(files: Files, descriptor: int, path: Path, extents: Sequence[E
     return [_verified_payload(buffer, path, extent) for buffer, extent in zip(buffers, extents, strict=True)]
 
 
+def read_start(files: Files, descriptor: int, path: Path, extent: Extent, byte_count: int) -> pa.Buffer:
+    """Reads the first `byte_count` bytes of the payload, and verifies what the header's checksum covers of them."""
+    value = read_exactly(files, descriptor, path, HEADER_BYTES + byte_count, extent.offset)
+    _check_header(value, path, extent)
+    start = value.slice(HEADER_BYTES)
+    check_start(start, extent.header, path, extent.offset)
+    return start
+
+
 def _verified_payload(value: pa.Buffer, path: Path, extent: Extent) -> pa.Buffer:
+    _check_header(value, path, extent)
+    payload = value.slice(HEADER_BYTES)
+    check_payload(payload, extent.header, path, extent.offset)
+    return payload
+
+
+def _check_header(value: pa.Buffer, path: Path, extent: Extent) -> None:
     header = value.slice(0, HEADER_BYTES).to_pybytes()
     if header != extent.header.pack():
         # Raises a more precise error if the header itself is damaged or has another format version.
         unpack_header(header, path, extent.offset)
         raise CorruptionError(path, extent.offset, f"the header of {extent.header}", f"the bytes {header.hex()}")
-    payload = value.slice(HEADER_BYTES)
-    check_payload(payload, extent.header, path, extent.offset)
-    return payload
 
 
 def container_checksum(files: Files, descriptor: int, path: Path, extents: Sequence[Extent], file_bytes: int) -> int:

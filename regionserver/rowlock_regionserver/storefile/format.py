@@ -1,8 +1,9 @@
 """The store file's layout: sealed values inside an LMDB file. docs/storefile_format.md describes it in full.
 
-A store file is an LMDB file with two databases: `blocks`, whose values hold the cells, and `metadata`, with one value
-that holds the index, the Bloom filter and the properties of all cells. Every value is sealed: it begins with a header
-of 64 bytes, with a checksum of the bytes that follow and one of itself.
+A store file is an LMDB file with up to three databases: `blocks`, whose values hold cells; `wide_blocks`, whose values
+hold lines, if the file has any; and `metadata`, with one value that holds the index, the Bloom filter and the
+properties of all cells. Every value is sealed: it begins with a header of 64 bytes, with a checksum of the bytes that
+follow and one of itself. The header of a wide block covers only the directory; that has the checksums of the rest.
 
 LMDB is only the container. Its pages have no checksums, and a flipped bit in one makes LMDB read wild addresses. So the
 writer records the file offset of each value, and readers read there directly: the offset of the metadata is in the
@@ -21,16 +22,21 @@ import pyarrow as pa
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 
 FORMAT_VERSION = 1
+# The version of wide blocks, and of the metadata of a file that has some.
+WIDE_FORMAT_VERSION = 2
 
 BLOCKS_DATABASE = b"blocks"
+WIDE_BLOCKS_DATABASE = b"wide_blocks"
 METADATA_DATABASE = b"metadata"
 METADATA_KEY = b"metadata"
 
 BLOCK_MAGIC = b"rlblock\x01"
+WIDE_BLOCK_MAGIC = b"rlwideb\x01"
 METADATA_MAGIC = b"rlmetad\x01"
 
-# magic, format version, CRC32C of the payload, number, payload bytes, cell count, zeros, CRC32C of the 60 bytes before
-_HEADER = struct.Struct("<8sIIQQQ20xI")
+# magic, format version, CRC32C of the payload, number, payload bytes, cell count, checked bytes, zeros, CRC32C of all
+# before
+_HEADER = struct.Struct("<8sIIQQQI16xI")
 HEADER_BYTES = 64
 assert _HEADER.size == HEADER_BYTES
 
@@ -43,16 +49,24 @@ class Header:
     """The header that precedes a payload and seals it."""
 
     magic: bytes
-    number: int  # block: its number in the file; metadata: the store file's number
+    number: int  # block: its number in its run; metadata: the store file's number
     payload_bytes: int
     cell_count: int  # metadata: the cells of the file
-    checksum: int  # CRC32C of the payload
+    checksum: int  # CRC32C of the payload, or of its first `checked_bytes`
     version: int = FORMAT_VERSION
+    checked_bytes: int = 0  # wide block: the bytes of its directory; 0: the whole payload
 
     def pack(self) -> bytes:
         """Returns the header's 64 bytes."""
         unsealed = _HEADER.pack(
-            self.magic, self.version, self.checksum, self.number, self.payload_bytes, self.cell_count, 0
+            self.magic,
+            self.version,
+            self.checksum,
+            self.number,
+            self.payload_bytes,
+            self.cell_count,
+            self.checked_bytes,
+            0,
         )
         own_checksum: int = google_crc32c.value(unsealed[:-4])
         return unsealed[:-4] + own_checksum.to_bytes(4, "little")
@@ -65,31 +79,49 @@ def unpack_header(raw: bytes, path: Path, offset: int) -> Header:
     """
     if len(raw) < HEADER_BYTES:
         raise CorruptionError(path, offset, f"a header of {HEADER_BYTES} bytes", f"{len(raw)} bytes")
-    magic, version, checksum, number, payload_bytes, cell_count, own_checksum = _HEADER.unpack_from(raw)
+    magic, version, checksum, number, payload_bytes, cell_count, checked_bytes, own_checksum = _HEADER.unpack_from(raw)
     computed = google_crc32c.value(raw[: HEADER_BYTES - 4])
     if computed != own_checksum:
         raise CorruptionError(path, offset, f"header checksum {own_checksum:#010x}", f"{computed:#010x}")
-    if version != FORMAT_VERSION:
+    if version not in (FORMAT_VERSION, WIDE_FORMAT_VERSION):
         raise DataFolderError(
-            f"{path} has format version {version}; this rowlock reads version {FORMAT_VERSION}. Use a newer rowlock."
+            f"{path} has format version {version}; this rowlock reads versions up to {WIDE_FORMAT_VERSION}. Use a "
+            "newer rowlock."
         )
-    return Header(magic, number, payload_bytes, cell_count, checksum, version)
+    return Header(magic, number, payload_bytes, cell_count, checksum, version, checked_bytes)
 
 
-def sealed(magic: bytes, number: int, cell_count: int, payload: bytes, value_bytes_min: int) -> bytes:
+def sealed(
+    magic: bytes,
+    number: int,
+    cell_count: int,
+    payload: bytes,
+    value_bytes_min: int,
+    *,
+    version: int = FORMAT_VERSION,
+    checked_bytes: int = 0,
+) -> bytes:
     """Returns header and payload as one value, padded with zeros to at least `value_bytes_min`."""
     padded = payload.ljust(value_bytes_min - HEADER_BYTES, b"\0")
-    header = Header(magic, number, len(padded), cell_count, google_crc32c.value(padded))
-    return header.pack() + padded
+    checksum = google_crc32c.value(padded[:checked_bytes] if checked_bytes else padded)
+    return Header(magic, number, len(padded), cell_count, checksum, version, checked_bytes).pack() + padded
 
 
 def check_payload(payload: pa.Buffer, header: Header, path: Path, offset: int) -> None:
-    """Raises CorruptionError unless the payload has the header's length and checksum; the header is at `offset`."""
+    """Raises CorruptionError unless the payload has the header's length and checksum; the header is at `offset`.
+
+    Of a wide block only the directory is checked.
+    """
     if payload.size != header.payload_bytes:
         raise CorruptionError(
             path, offset + HEADER_BYTES, f"a payload of {header.payload_bytes} bytes", f"{payload.size}"
         )
-    computed = google_crc32c.value(payload)
+    check_start(payload, header, path, offset)
+
+
+def check_start(payload: pa.Buffer, header: Header, path: Path, offset: int) -> None:
+    """Raises CorruptionError unless the part of the payload that the header's checksum covers is as written."""
+    computed = google_crc32c.value(payload.slice(0, header.checked_bytes) if header.checked_bytes else payload)
     if computed != header.checksum:
         raise CorruptionError(
             path, offset + HEADER_BYTES, f"payload checksum {header.checksum:#010x}", f"{computed:#010x}"

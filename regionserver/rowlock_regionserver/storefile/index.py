@@ -1,4 +1,4 @@
-"""The block index: the blocks of a store file that may hold a row, and the headers that they must have.
+"""The block index: the blocks of one run of a store file that may hold a row, and the headers that they must have.
 
 Rows may span blocks, so neighbours may share a first or last row. All look-ups are bisections of two lists.
 """
@@ -6,7 +6,8 @@ Rows may span blocks, so neighbours may share a first or last row. All look-ups 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Self
 
 from rowlock_regionserver.storefile.extents import Extent
 from rowlock_regionserver.storefile.format import BLOCK_MAGIC, HEADER_BYTES, Header
@@ -28,6 +29,11 @@ class BlockIndex:
     first_rows: list[bytes]
     last_rows: list[bytes]  # inclusive
 
+    @classmethod
+    def empty(cls) -> Self:
+        """Returns a new index without blocks."""
+        return cls(*[[] for _ in fields(cls)])
+
     def __len__(self) -> int:
         return len(self.offsets)
 
@@ -46,6 +52,25 @@ class BlockIndex:
         return range(
             bisect_left(self.last_rows, start), bisect_left(self.first_rows, stop) if stop else len(self.offsets)
         )
+
+    def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
+        """See Source. A block's first or last row, or a bound of the range inside a block."""
+        numbers = self.blocks_of_range(start, stop)
+        if not numbers:
+            return None
+        if reverse:
+            after = self.last_rows[numbers.stop - 1] + b"\x00"
+            return min(after, stop) if stop else after
+        return max(start, self.first_rows[numbers.start])
+
+    def row_weights(self) -> list[tuple[bytes, int]]:
+        """Returns (row, bytes on disk of the blocks that begin with it), rows ascending."""
+        weights: list[tuple[bytes, int]] = []
+        for row, byte_count in zip(self.first_rows, self.payload_bytes, strict=True):
+            if weights and weights[-1][0] == row:
+                byte_count += weights.pop()[1]
+            weights.append((row, byte_count))
+        return weights
 
     def run_from(self, number: int, stop: int, bytes_max: int) -> range:
         """Returns the numbers of the block and of contiguous blocks after it, before `stop`, of about `bytes_max`."""

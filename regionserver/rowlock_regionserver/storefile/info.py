@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
+from rowlock_regionserver.storefile.format import FORMAT_VERSION, WIDE_FORMAT_VERSION
+
 # Places are known only when the file is finished, so the summary inside the file lacks these.
 _PLACE_FIELDS = frozenset(
     {"file_bytes", "metadata_offset", "metadata_bytes", "metadata_checksum", "container_checksum"}
 )
+# Entries of files that have none lack these, as all entries of earlier versions do.
+_LATER_FIELDS = frozenset({"wide_block_count"})
 
 Json = dict[str, int | str]
 
@@ -43,6 +47,13 @@ class StoreFileInfo:
     metadata_checksum: int  # CRC32C of the metadata's payload
     container_checksum: int  # CRC32C of all bytes that are neither a block nor the metadata, in file order
 
+    wide_block_count: int = 0  # `block_count` are the cell blocks
+
+    @property
+    def format_version(self) -> int:
+        """The format version in the header of the metadata."""
+        return WIDE_FORMAT_VERSION if self.wide_block_count else FORMAT_VERSION
+
     @property
     def tombstone_count(self) -> int:
         """Cells that are not puts."""
@@ -58,7 +69,7 @@ class StoreFileInfo:
 
     def to_json(self) -> Json:
         """Returns a dictionary that json can write."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value or name not in _LATER_FIELDS}
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> StoreFileInfo:
@@ -67,10 +78,10 @@ class StoreFileInfo:
         Raises ValueError that names the fields that are missing or have the wrong type.
         """
         names = [field.name for field in fields(cls)]
-        missing = [name for name in names if name not in values]
+        missing = [name for name in names if name not in values and name not in _LATER_FIELDS]
         if missing:
             raise ValueError(f"a store file's description has no {', '.join(missing)}")
-        return cls(**{name: _checked(name, values[name]) for name in names})  # type: ignore[arg-type]  # checked
+        return cls(**{name: _checked(name, values[name]) for name in names if name in values})  # type: ignore[arg-type]  # checked
 
 
 def _checked(name: str, value: object) -> int:

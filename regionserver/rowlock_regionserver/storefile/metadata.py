@@ -8,6 +8,12 @@
     ends of the first rows, ends of the last rows: two arrays of 8-byte numbers
     the first rows, one after the other; the last rows
 
+In format version 2 then, for the wide blocks:
+
+    zeros     up to a multiple of 8
+    offset, payload bytes, cell count, checksum, directory bytes, key bytes, raw bytes, line count, least and greatest
+        write number, least and greatest timestamp, 1 or 0 for versions: thirteen arrays; then ends and rows as above
+
 All numbers are little-endian. The payload is sealed (format.py), so its checksum was verified before it is parsed here.
 Parsing errors still raise CorruptionError.
 """
@@ -17,20 +23,24 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.storefile.bloom import Words
+from rowlock_regionserver.storefile.extents import Extent
 from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.info import Json
+from rowlock_regionserver.storefile.wide_index import WideIndex
 
 _LENGTH = struct.Struct("<I")
-_ARRAYS_PER_BLOCK = 6
+
+_Index = TypeVar("_Index", bound=BlockIndex)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,37 +50,40 @@ class Metadata:
     summary: Json
     bloom_words: Words  # empty: no filter
     index: BlockIndex
+    wide_index: WideIndex = field(default_factory=WideIndex.empty)
 
     @property
     def bytes_held(self) -> int:
-        """The memory of the filter and the index."""
-        return self.bloom_words.nbytes + self.index.bytes_held
+        """The memory of the filter and the indexes."""
+        return self.bloom_words.nbytes + self.index.bytes_held + self.wide_index.bytes_held
+
+    def extents(self) -> list[Extent]:
+        """Returns the extents of all blocks."""
+        return [*self.index.extents(), *self.wide_index.extents()]
 
 
 def encode(metadata: Metadata) -> bytes:
     """Returns the payload."""
     summary = json.dumps({**metadata.summary, "bloom_word_count": len(metadata.bloom_words)}).encode()
-    index = metadata.index
     head = _LENGTH.pack(len(summary)) + summary
+    payload = head.ljust(_aligned(len(head)), b"\0") + metadata.bloom_words.astype("<u8").tobytes()
+    payload += _encoded_index(metadata.index)
+    if len(metadata.wide_index):
+        payload = payload.ljust(_aligned(len(payload)), b"\0") + _encoded_index(metadata.wide_index)
+    return payload
+
+
+def _encoded_index(index: BlockIndex) -> bytes:
+    first_stops, last_stops = ([len(row) for row in rows] for rows in (index.first_rows, index.last_rows))
+    columns = [*(getattr(index, name) for name in _numbers(type(index))), np.cumsum(first_stops), np.cumsum(last_stops)]
     return b"".join(
-        [
-            head.ljust(_aligned(len(head)), b"\0"),
-            metadata.bloom_words.astype("<u8").tobytes(),
-            *(
-                np.array(column, dtype="<u8").tobytes()
-                for column in (
-                    index.offsets,
-                    index.payload_bytes,
-                    index.cell_counts,
-                    index.checksums,
-                    np.cumsum([len(row) for row in index.first_rows]),
-                    np.cumsum([len(row) for row in index.last_rows]),
-                )
-            ),
-            *index.first_rows,
-            *index.last_rows,
-        ]
+        [*[np.array(column, dtype="<u8").tobytes() for column in columns], *index.first_rows, *index.last_rows]
     )
+
+
+def _numbers(kind: type[BlockIndex]) -> list[str]:
+    """Returns the names of an index's lists of numbers, in their order."""
+    return [each.name for each in fields(kind) if each.name not in ("first_rows", "last_rows")]
 
 
 def decode(payload: bytes, path: Path, offset: int) -> Metadata:
@@ -90,21 +103,28 @@ def _decode(payload: bytes) -> Metadata:
     summary = json.loads(payload[_LENGTH.size : _LENGTH.size + summary_bytes])
     block_count, word_count = int(summary["block_count"]), int(summary.pop("bloom_word_count"))
     words = np.frombuffer(payload, "<u8", word_count, place).astype(np.uint64)
-    place += 8 * word_count
+    index, place = _decoded_index(BlockIndex, payload, place + 8 * word_count, block_count)
+    wide_index, _ = _decoded_index(WideIndex, payload, _aligned(place), int(summary.get("wide_block_count", 0)))
+    return Metadata(summary, words, index, wide_index)
+
+
+def _decoded_index(kind: type[_Index], payload: bytes, place: int, block_count: int) -> tuple[_Index, int]:
+    """Returns the index at `place`, and where it ends."""
+    names = _numbers(kind)
+    if not block_count:  # numpy refuses an empty array at the very end of a buffer.
+        return kind.empty(), place
     arrays = []
-    for _ in range(_ARRAYS_PER_BLOCK):
-        # numpy refuses an empty array at the very end of a buffer.
-        arrays.append(np.frombuffer(payload, "<u8", block_count, place) if block_count else np.empty(0, "<u8"))
+    for _ in range(len(names) + 2):
+        arrays.append(np.frombuffer(payload, "<u8", block_count, place))
         place += 8 * block_count
-    offsets, payload_bytes, cell_counts, checksums, first_stops, last_stops = arrays
+    *numbers, first_stops, last_stops = arrays
     first_rows, place = _rows(payload, place, first_stops)
-    last_rows, _ = _rows(payload, place, last_stops)
-    index = BlockIndex(
-        offsets.tolist(), payload_bytes.tolist(), cell_counts.tolist(), checksums.tolist(), first_rows, last_rows
-    )
+    last_rows, place = _rows(payload, place, last_stops)
+    columns = {name: array.tolist() for name, array in zip(names, numbers, strict=True)}
+    index = kind(**columns, first_rows=first_rows, last_rows=last_rows)
     if problem := index.problem():
         raise ValueError(problem)
-    return Metadata(summary, words, index)
+    return index, place
 
 
 def _rows(payload: bytes, place: int, stops: npt.NDArray[np.uint64]) -> tuple[list[bytes], int]:

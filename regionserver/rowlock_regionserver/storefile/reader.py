@@ -1,51 +1,44 @@
-"""Reads a store file: one row's cells for points, tables of whole rows and parts of rows for scans.
+"""Opens a store file, and gives its runs, each of which is a source of reads.
 
-Opening checks the length and then the metadata, whose place and checksum are in the manifest. After that the index and
-the Bloom filter are in memory. Blocks are read on demand (blocks.py), with a descriptor that is borrowed for each read
-(open_files.py).
+A file has one run of cell blocks, or one of wide blocks, or both; then a row may have cells in both.
 
-A store file has no close(). Cells and tables that it returned do not refer to it. Values that are away hold a reference
-to its blocks.
+Opening checks the length and then the metadata, whose place and checksum are in the manifest. After that the indexes
+and the Bloom filter are in memory. Blocks are read on demand (block_file.py), with a descriptor that is borrowed for
+each read (open_files.py).
+
+A store file has no close(). Cells, tables and lines that its runs returned do not refer to it. The runs, and values
+that are away, hold a reference to the open file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-
-from rowlock_regionserver.arrow.cell_columns import first_not_below
-from rowlock_regionserver.arrow.columns import QUALIFIER
-from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
-from rowlock_regionserver.sources import Chunk, LinesWanted
-from rowlock_regionserver.storefile import bloom, metadata
 from rowlock_regionserver.storefile import format as layout
-from rowlock_regionserver.storefile.blocks import Blocks, StoreFileStatistics
+from rowlock_regionserver.storefile import metadata
+from rowlock_regionserver.storefile.block_file import BlockFile
 from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.extents import Extent, read_payload
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.open_files import OpenFiles
-from rowlock_regionserver.storefile.row_windows import BlockPart, RowWindow, read_backwards, read_forwards
+from rowlock_regionserver.storefile.run import RowFilter
+from rowlock_regionserver.storefile.wide_run import WideRun
 
-# Only rows of few blocks are read without waiting, possibly on the event loop.
-_AT_ONCE_BLOCKS_MAX = 2
-# A row's blocks up to this size in total may be read whole; in larger ones the row's cells are counted first.
-_SMALL_BLOCKS_BYTES = 1 << 18
+Run = CellRun | WideRun
 
 
 class StoreFile:
-    """An open store file, a Source. Safe to read from many threads."""
+    """An open store file. Safe to use from many threads."""
 
     @classmethod
     def open(cls, path: Path, info: StoreFileInfo, cache: BlockCache, open_files: OpenFiles) -> StoreFile:
         """Opens and checks the file that `info` describes; blocks on the disk.
 
-        Raises CorruptionError when length or metadata are not as written, and FileNotFoundError when it is missing.
+        Raises CorruptionError when length or metadata are not as written, FileNotFoundError when it is missing, and
+        DataFolderError when a newer rowlock wrote it.
         """
         handle = open_files.handle(path)
         files = open_files.files
@@ -56,25 +49,20 @@ class StoreFile:
             handle.release()
             open_files.close_released()
             raise
-        return cls(info, Blocks(handle, contents.index, cache, files, contents.bytes_held), contents.bloom_words)
+        return cls(info, BlockFile(handle, cache, files, contents.bytes_held), contents)
 
-    def __init__(self, info: StoreFileInfo, blocks: Blocks, bloom_words: bloom.Words) -> None:
-        self.path = blocks.handle.path
+    def __init__(self, info: StoreFileInfo, file: BlockFile, contents: metadata.Metadata) -> None:
+        self.path = file.path
         self.info = info
-        self._blocks = blocks
-        self._index = blocks.index
-        self._bloom_words = bloom_words.data
-        # For an empty file the last row comes before the first, so no row is between them.
-        self.first_row = self._index.first_rows[0] if len(self._index) else b"\x00"
-        self.last_row = self._index.last_rows[-1] if len(self._index) else b""
-
-    @property
-    def write_number_min(self) -> int:
-        return self.info.write_number_min
-
-    @property
-    def write_number_max(self) -> int:
-        return self.info.write_number_max
+        self._file = file
+        runs: list[Run] = []
+        if len(contents.wide_index):
+            rows = RowFilter(contents.bloom_words, contents.wide_index)
+            runs.append(WideRun(file, contents.wide_index, rows))
+        if len(contents.index) or not runs:
+            runs.append(CellRun(file, info, contents.index, RowFilter(contents.bloom_words, contents.index)))
+        # An empty file has an empty run of cells.
+        self.runs: tuple[Run, ...] = tuple(runs)
 
     @property
     def line_timestamp_min(self) -> int | None:
@@ -87,199 +75,7 @@ class StoreFile:
 
     def remove_when_unused(self, *, folder_too: bool = False) -> None:
         """Removes the file after the last reference to it, and with `folder_too` its folder if it is empty then."""
-        self._blocks.handle.remove_when_unused(folder_too=folder_too)
-
-    # ---- points
-
-    def may_have_row(self, row: bytes) -> bool:
-        """Returns False only if the row is certainly not in the file."""
-        return self.first_row <= row <= self.last_row and bloom.may_hold(self._bloom_words, row)
-
-    def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
-        """Returns all cells of the row, in store order. Blocks on the disk for blocks that are not cached.
-
-        Raises LongRowError when there are more than `cells_max`.
-        """
-        if not self.may_have_row(row):
-            return ()
-        numbers = self._index.blocks_of_row(row)
-        if len(numbers) == 1:
-            return self._row_cells(numbers.start, row, cells_max)
-        if self._cells_between(numbers) > cells_max:
-            raise LongRowError
-        found: list[FoundCell] = []
-        for number in numbers:
-            found += self._row_cells(number, row, cells_max - len(found))
-        return found
-
-    def _row_cells(self, number: int, row: bytes, cells_max: int) -> list[FoundCell]:
-        return self._blocks.block(number).row_cells(row, cells_max, partial(self._blocks.value, number))
-
-    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
-        """Returns the row's cells in the columns, which ascend, and its family tombstones, in store order.
-
-        Reads the blocks that have them, and about log2(n) more for each column of a row of n blocks.
-        """
-        if not self.may_have_row(row):
-            return ()
-        numbers = self._index.blocks_of_row(row)
-        if len(numbers) == 1:
-            return self._columns_cells(numbers.start, row, qualifiers, cells_max)
-        found: list[FoundCell] = []
-        if self.info.delete_family_count and not (qualifiers and qualifiers[0] == b""):
-            found += [cell for cell in self._column(row, b"", numbers, cells_max) if cell[3] == DELETE_FAMILY]
-        for qualifier in qualifiers:
-            found += self._column(row, qualifier, numbers, cells_max - len(found))
-        return found
-
-    def _columns_cells(self, number: int, row: bytes, qualifiers: Sequence[bytes], cells_max: int) -> list[FoundCell]:
-        block = self._blocks.block(number)
-        return block.columns_cells(row, qualifiers, cells_max, partial(self._blocks.value, number))
-
-    def _column(self, row: bytes, qualifier: bytes, numbers: range, cells_max: int) -> list[FoundCell]:
-        """Returns the cells of one column of a row, of which these are the blocks."""
-        found: list[FoundCell] = []
-        for number in range(self._first_block_of(qualifier, numbers), numbers.stop):
-            cells = self._columns_cells(number, row, (qualifier,), cells_max - len(found))
-            found += cells if qualifier == b"" else [cell for cell in cells if cell[0] == qualifier]
-            if number + 1 < numbers.stop and self._blocks.block(number).last_qualifier > qualifier:
-                break
-        return found
-
-    def _first_block_of(self, qualifier: bytes, numbers: range) -> int:
-        """Returns the first of a row's blocks that may have the column."""
-        low, high = numbers.start, numbers.stop - 1
-        while low < high:
-            middle = (low + high) // 2
-            # All but the last of the blocks end with a cell of the row.
-            if self._blocks.block(middle).last_qualifier < qualifier:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    def row_cell_count(self, row: bytes) -> int:
-        """Returns about how many cells the row has, without reading from the disk.
-
-        Counts the blocks that hold only this row; if the row's blocks are large, also its cells in the first and the
-        last one as far as they are cached.
-        """
-        if not self.may_have_row(row):
-            return 0
-        numbers = self._index.blocks_of_row(row)
-        count = self._cells_between(numbers)
-        if sum([self._index.payload_bytes[number] for number in numbers]) > _SMALL_BLOCKS_BYTES:
-            for number in {numbers.start, numbers.stop - 1}:
-                if self._blocks.is_cached(number):
-                    start, stop = self._blocks.block(number).range_of(row)
-                    count += stop - start
-        return count
-
-    def _cells_between(self, numbers: range) -> int:
-        """Returns the number of a row's cells in the blocks between its first and its last one."""
-        return sum([self._index.cell_counts[number] for number in numbers[1:-1]])
-
-    def is_row_in_memory(self, row: bytes) -> bool:
-        """Returns whether row_cells(row) will not block on a disk, unless a block is evicted before.
-
-        Loads one or two blocks from the page cache into the block cache: each takes some 100 µs, which is less than
-        handing the read over to a thread.
-        """
-        if not self.may_have_row(row):
-            return True
-        missing = [number for number in self._index.blocks_of_row(row) if not self._blocks.is_cached(number)]
-        return len(missing) <= _AT_ONCE_BLOCKS_MAX and all(self._blocks.try_load(number) for number in missing)
-
-    # ---- scans
-
-    def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
-        """See Source. As exact as the index: a block's first or last row, or a bound of the range inside a block."""
-        numbers = self._index.blocks_of_range(start, stop)
-        if not numbers:
-            return None
-        if reverse:
-            after = self._index.last_rows[numbers.stop - 1] + b"\x00"
-            return min(after, stop) if stop else after
-        return max(start, self._index.first_rows[numbers.start])
-
-    def read_rows(
-        self,
-        start: bytes,
-        stop: bytes,
-        bytes_max: int,
-        row_bytes_max: int = NO_LIMIT,
-        *,
-        reverse: bool = False,
-        lines: LinesWanted | None = None,
-    ) -> Chunk:
-        """Reads whole rows of [start, stop); see Source. Uncompressed blocks are not copied.
-
-        The large values of a block are away if it exceeds `bytes_max` and the ordinary size.
-        """
-        index, blocks = self._index, self._blocks
-        if reverse:
-            load = partial(blocks.part, bytes_max=bytes_max)
-            return self._chunk(read_backwards(index, load, start, stop, bytes_max, row_bytes_max))
-        load_ahead = blocks.read_ahead(index.blocks_of_range(start, stop), bytes_max, bytes_max)
-        return self._chunk(read_forwards(index, load_ahead, start, stop, bytes_max, row_bytes_max))
-
-    def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
-        """Yields the row's cells with qualifiers of [start, stop), one part a block; see Source."""
-        if not self.may_have_row(row):
-            return
-        numbers = self._index.blocks_of_row(row)
-        if start and len(numbers) > 1:
-            numbers = range(self._first_block_of(start, numbers), numbers.stop)
-        load = self._blocks.read_ahead(numbers, bytes_max, NO_LIMIT)
-        for number in numbers:
-            part = load(number)
-            first, last = first_not_below(part.batch.column(0), row), part.batch.num_rows
-            if number + 1 == numbers.stop:
-                last = first_not_below(part.batch.column(0), row + b"\x00")
-            part = part.slice(first, max(first, last))
-            qualifiers = part.batch.column(QUALIFIER)
-            is_last = stop != b"" and part.batch.num_rows > 0 and qualifiers[-1].as_py() >= stop
-            first = first_not_below(qualifiers, start) if start else 0
-            last = first_not_below(qualifiers, stop) if is_last else part.batch.num_rows
-            if first < last:
-                yield self._chunk(RowWindow([part.slice(first, last)]))
-            if is_last:
-                return
-
-    def _chunk(self, window: RowWindow) -> Chunk:
-        info = self.info
-        away = []
-        before = 0
-        for part in window.parts:
-            away += [(before + cell, value) for cell, value in part.away]
-            before += part.batch.num_rows
-        return Chunk(
-            table=pa.Table.from_batches([part.batch for part in window.parts], CELL_SCHEMA),
-            frontier=window.frontier,
-            has_tombstones=info.tombstone_count > 0,
-            has_versions=info.has_versions,
-            write_number_max=info.write_number_max,
-            timestamp_min=info.timestamp_min,
-            away=tuple(away),
-            wide_row=window.wide_row,
-            bytes_held=_bytes_held(window.parts),
-        )
-
-    def row_weights(self) -> list[tuple[bytes, int]]:
-        """Returns (row, bytes on disk of the blocks that begin with it), rows ascending: where a scan may be split."""
-        weights: list[tuple[bytes, int]] = []
-        for row, byte_count in zip(self._index.first_rows, self._index.payload_bytes, strict=True):
-            if weights and weights[-1][0] == row:
-                byte_count += weights.pop()[1]
-            weights.append((row, byte_count))
-        return weights
-
-    def statistics(self) -> StoreFileStatistics:
-        return self._blocks.statistics()
-
-
-def _bytes_held(parts: Sequence[BlockPart]) -> int:
-    return sum([part.batch.get_total_buffer_size() for part in parts])
+        self._file.handle.remove_when_unused(folder_too=folder_too)
 
 
 def read_metadata(path: Path, info: StoreFileInfo, files: Files, descriptor: int) -> metadata.Metadata:
@@ -302,5 +98,6 @@ def metadata_extent(info: StoreFileInfo) -> Extent:
         info.metadata_bytes - layout.HEADER_BYTES,
         info.cell_count,
         info.metadata_checksum,
+        info.format_version,
     )
     return Extent(info.metadata_offset, header)

@@ -2,7 +2,7 @@
 
 It needs no manifest: sealed values are found by their magic bytes. If the metadata is intact, its index gives the place
 and checksum of every block, so that even a block with a damaged header is saved. Otherwise the blocks with an intact
-header and payload are saved.
+header and payload are saved. Of a wide block the columns are saved whose chunks are intact.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.lines import cells_of
 from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
@@ -20,6 +21,8 @@ from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile import metadata
 from rowlock_regionserver.storefile.block import decoded
 from rowlock_regionserver.storefile.extents import Extent, read_exactly, read_payload
+from rowlock_regionserver.storefile.wide_chunks import WideChunks
+from rowlock_regionserver.storefile.wide_lines import decoded_lines
 
 # LMDB's page size is a multiple of this, and a value begins within this many bytes of a page's start.
 _PAGE_BYTES = 4096
@@ -27,7 +30,9 @@ _PAGE_HEADER_BYTES_MAX = 64
 
 
 def salvage(path: Path, files: Files) -> Iterator[pa.Table | CorruptionError]:
-    """Yields the cells of each intact block, in store order, and a CorruptionError for each damaged one.
+    """Yields the cells of each intact block, and a CorruptionError for each damaged block or column of a wide one.
+
+    The cells of the cell blocks come first, then those of the wide blocks, each in store order.
 
     Blocks cut off the end of a file are reported only if the metadata, which is written last, is intact. Blocks on the
     disk. Raises OSError when the file can't be opened.
@@ -38,10 +43,15 @@ def salvage(path: Path, files: Files) -> Iterator[pa.Table | CorruptionError]:
         index = _index_extents(path, files, descriptor, found)
         if index is None:
             yield CorruptionError(path, 0, "metadata", "none that is intact")
-            index = [extent for extent in found if extent.header.magic == layout.BLOCK_MAGIC]
-        for extent in sorted(index, key=lambda extent: extent.header.number):
+            index = [extent for extent in found if extent.header.magic != layout.METADATA_MAGIC]
+        for extent in sorted(index, key=lambda extent: (extent.header.magic, extent.header.number)):
+            is_wide = extent.header.magic == layout.WIDE_BLOCK_MAGIC
             try:
-                yield _block(path, files, descriptor, extent)
+                payload = _payload(path, files, descriptor, extent)
+                if is_wide:
+                    yield from _columns(path, extent, payload)
+                else:
+                    yield _cells(path, extent, payload)
             except CorruptionError as damage:
                 yield damage
     finally:
@@ -53,19 +63,39 @@ def _index_extents(path: Path, files: Files, descriptor: int, found: list[Extent
         if extent.header.magic == layout.METADATA_MAGIC:
             try:
                 payload = read_payload(files, descriptor, path, extent)
-                return metadata.decode(payload.to_pybytes(), path, extent.offset).index.extents()
+                return metadata.decode(payload.to_pybytes(), path, extent.offset).extents()
             except CorruptionError:
                 continue
     return None
 
 
-def _block(path: Path, files: Files, descriptor: int, extent: Extent) -> pa.Table:
+def _payload(path: Path, files: Files, descriptor: int, extent: Extent) -> pa.Buffer:
     # The header on disk is not read: the index says what it must be.
     value = read_exactly(files, descriptor, path, extent.stop - extent.offset, extent.offset)
     payload = value.slice(layout.HEADER_BYTES)
     layout.check_payload(payload, extent.header, path, extent.offset)
+    return payload
+
+
+def _cells(path: Path, extent: Extent, payload: pa.Buffer) -> pa.Table:
     batch = decoded(payload, extent.header.cell_count, path, extent.offset)
     return pa.Table.from_batches([batch], CELL_SCHEMA)
+
+
+def _columns(path: Path, extent: Extent, payload: pa.Buffer) -> Iterator[pa.Table | CorruptionError]:
+    """Yields the cells of the intact columns of a wide block, and the damage of the others."""
+    chunks = WideChunks.of_extent(extent, payload, path)
+    directory = chunks.directory
+    intact = set()
+    for qualifier, column in zip(directory.form.qualifiers, directory.form.columns, strict=True):
+        try:
+            for number in column.numbers():
+                chunks.raw(number)
+        except CorruptionError as damage:
+            yield damage
+        else:
+            intact.add(qualifier)
+    yield cells_of(decoded_lines(directory, chunks.raw, intact))
 
 
 def _sealed_values(path: Path, files: Files, descriptor: int) -> Iterator[Extent]:
@@ -86,7 +116,7 @@ def _sealed_value(path: Path, files: Files, descriptor: int, page: int, file_byt
         head = files.pread(descriptor, _PAGE_HEADER_BYTES_MAX + layout.HEADER_BYTES, page)
     except OSError:
         return None
-    for magic in (layout.BLOCK_MAGIC, layout.METADATA_MAGIC):
+    for magic in (layout.BLOCK_MAGIC, layout.WIDE_BLOCK_MAGIC, layout.METADATA_MAGIC):
         start = head.find(magic)
         if start >= 0:
             try:

@@ -6,17 +6,24 @@ the properties of the cells.
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+from rowlock_regionserver.arrow.columns import Column
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.storefile.block import decoded
-from rowlock_regionserver.storefile.cell_properties import CellProperties, OutOfOrderError
+from rowlock_regionserver.storefile.cell_properties import CellProperties, OutOfOrderError, merged_counts
+from rowlock_regionserver.storefile.common_rows import common_count
 from rowlock_regionserver.storefile.extents import Extent, container_checksum, read_payload
 from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import metadata_extent, read_metadata
+from rowlock_regionserver.storefile.wide_chunks import WideChunks
+from rowlock_regionserver.storefile.wide_index import WideIndex, facts_of
+from rowlock_regionserver.storefile.wide_lines import decoded_lines
 
 
 def verify_store_file(path: Path, info: StoreFileInfo, files: Files) -> list[CorruptionError]:
@@ -37,40 +44,83 @@ def verify_store_file(path: Path, info: StoreFileInfo, files: Files) -> list[Cor
 
 def _verify(path: Path, info: StoreFileInfo, files: Files, descriptor: int) -> list[CorruptionError]:
     try:
-        index = read_metadata(path, info, files, descriptor).index
+        contents = read_metadata(path, info, files, descriptor)
     except CorruptionError as damage:
         return [damage]
-    damages = []
-    properties = CellProperties(hash_rows=False)
-    for number in range(len(index)):
-        try:
-            _verify_block(path, files, descriptor, index, number, properties)
-        except CorruptionError as damage:
-            damages.append(damage)
-    if not damages and properties.counted() != {name: getattr(info, name) for name in properties.counted()}:
-        damages.append(CorruptionError(path, info.metadata_offset, f"{info}", f"{properties.counted()}"))
+    blocks = _Blocks(path, files, descriptor)
+    # Rows of one run that the other has too are counted once.
+    shared = common_count(blocks.rows_of_lines(contents.wide_index), blocks.rows_of_cells(contents.index))
+    damages = blocks.damages
+    if not damages and (found := blocks.counted(shared)) != {name: getattr(info, name) for name in found}:
+        damages.append(CorruptionError(path, info.metadata_offset, f"{info}", f"{found}"))
     try:
-        _verify_container(path, info, files, descriptor, [*index.extents(), metadata_extent(info)])
+        _verify_container(path, info, files, descriptor, [*contents.extents(), metadata_extent(info)])
     except CorruptionError as damage:
         damages.append(damage)
     return damages
 
 
-def _verify_block(
-    path: Path, files: Files, descriptor: int, index: BlockIndex, number: int, properties: CellProperties
-) -> None:
-    extent = index.extent(number)
-    payload = read_payload(files, descriptor, path, extent)
-    batch = decoded(payload, extent.header.cell_count, path, extent.offset)
-    rows = batch.column(0)
-    found = (rows[0].as_py(), rows[-1].as_py())
-    expected = (index.first_rows[number], index.last_rows[number])
-    if found != expected:
-        raise CorruptionError(path, extent.offset, f"rows from {expected[0]!r} to {expected[1]!r}", f"{found}")
-    try:
-        properties.add(batch)
-    except OutOfOrderError as error:
-        raise CorruptionError(path, extent.offset, "cells in order", f"{error}") from error
+class _Blocks:
+    """Verifies the blocks of both runs, and collects the damage and the properties of the cells."""
+
+    def __init__(self, path: Path, files: Files, descriptor: int) -> None:
+        self._place = files, descriptor, path
+        self._path = path
+        self._cells = CellProperties(hash_rows=False)
+        self._lines = CellProperties(hash_rows=False)
+        self.damages: list[CorruptionError] = []
+
+    def counted(self, shared_row_count: int) -> dict[str, int]:
+        """Returns the properties of all cells by their names in StoreFileInfo."""
+        return merged_counts(self._cells, self._lines, shared_row_count)
+
+    def rows_of_cells(self, index: BlockIndex) -> Iterator[Column]:
+        """Verifies the cell blocks, and yields their rows, in which neighbours may be equal."""
+        for number in range(len(index)):
+            extent = index.extent(number)
+            with self._collected():
+                payload = read_payload(*self._place, extent)
+                batch = decoded(payload, extent.header.cell_count, self._path, extent.offset)
+                self._check(index, number, batch.column(0))
+                with self._in_order(extent):
+                    self._cells.add(batch)
+                yield batch.column(0)
+
+    def rows_of_lines(self, index: WideIndex) -> Iterator[Column]:
+        """Verifies the wide blocks with all their chunks, and yields their rows."""
+        for number in range(len(index)):
+            extent = index.extent(number)
+            with self._collected():
+                chunks = WideChunks.of_extent(extent, read_payload(*self._place, extent), self._path)
+                lines = decoded_lines(chunks.directory, chunks.raw, None)
+                self._check(index, number, lines.rows)
+                found, expected = facts_of(lines), index.facts(number)
+                if found != expected:
+                    raise CorruptionError(self._path, extent.offset, f"{expected}", f"{found}")
+                with self._in_order(extent):
+                    self._lines.add_lines(lines)
+                yield lines.rows
+
+    def _check(self, index: BlockIndex, number: int, rows: Column) -> None:
+        found = (rows[0].as_py(), rows[-1].as_py())
+        expected = (index.first_rows[number], index.last_rows[number])
+        if found != expected:
+            expected_text = f"rows from {expected[0]!r} to {expected[1]!r}"
+            raise CorruptionError(self._path, index.offsets[number], expected_text, f"{found}")
+
+    @contextlib.contextmanager
+    def _collected(self) -> Iterator[None]:
+        try:
+            yield
+        except CorruptionError as damage:
+            self.damages.append(damage)
+
+    @contextlib.contextmanager
+    def _in_order(self, extent: Extent) -> Iterator[None]:
+        try:
+            yield
+        except OutOfOrderError as error:
+            raise CorruptionError(self._path, extent.offset, "cells in order", f"{error}") from error
 
 
 def _verify_container(path: Path, info: StoreFileInfo, files: Files, descriptor: int, extents: list[Extent]) -> None:

@@ -95,7 +95,7 @@ def test_a_file_takes_the_place_of_its_segments(region: Region) -> None:
     segments, file = region.sealed(F), region.file(F)
     assert region.sources(F) == tuple(segments)
     region.live.apply_edit(Edit(added={1: file}, flushed={1: segments}))
-    assert region.sources(F) == (file,)
+    assert region.sources(F) == file.runs
     assert (region.named(), region.live.generation, region.committed) == ({1: [1]}, 2, [2])
     assert region.live.manifest.next_file_number == 2
 
@@ -105,7 +105,7 @@ def test_the_newest_file_comes_first(region: Region) -> None:
     region.live.apply_edit(Edit(added={1: first}))
     second = region.file(F)
     region.live.apply_edit(Edit(added={1: second}))
-    assert region.sources(F) == (second, first)
+    assert region.sources(F) == (*second.runs, *first.runs)
     assert region.named() == {1: [2, 1]}
 
 

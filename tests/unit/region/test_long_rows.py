@@ -73,7 +73,7 @@ class Touched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, lone: LoneRegion) -> None:
         self.cells = 0
-        self._files = [file for store in lone.parts.stores.all() for file in store.files]
+        self._runs = [run for store in lone.parts.stores.all() for file in store.files for run in file.runs]
         self._blocks_before = self._blocks()
 
         def counted(cells: Sequence[AnyCell], read_point: ReadPoint, family: Family) -> list[AnyCell]:
@@ -93,7 +93,7 @@ class Touched:
         monkeypatch.setattr(row_parts, "row_parts", counted_parts)
 
     def _blocks(self) -> int:
-        return sum(file.statistics().block_read_count for file in self._files)
+        return sum(run.statistics().block_read_count for run in self._runs)
 
     @property
     def blocks(self) -> int:
@@ -222,7 +222,7 @@ def test_large_values_of_versions_that_are_not_answered_are_not_copied(tmp_path:
     assert len(files) == 20
     assert lone.values(b"r") == {b"f:q": b"19" * 100_000}
     # Each version's key was read, with its block; of one the value.
-    assert [file.statistics().block_read_count for file in files] == [2] + [1] * 19
+    assert [run.statistics().block_read_count for file in files for run in file.runs] == [2] + [1] * 19
     assert [cell[4] for cell in lone.scan()] == [b"19" * 100_000]
     assert lone.change(b"r", Put(b"f", b"n", b"v"), condition=Condition(existence=Existence.PRESENT)).condition_met
     lone.stop()

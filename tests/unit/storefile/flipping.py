@@ -21,6 +21,7 @@ from rowlock_regionserver.cells import Cell
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.extents import Extent
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.info import StoreFileInfo
@@ -29,7 +30,7 @@ from rowlock_regionserver.storefile.reader import StoreFile, metadata_extent, re
 from rowlock_regionserver.storefile.salvage import salvage
 from rowlock_regionserver.storefile.verify import verify_store_file
 
-from tests.unit.storefile.store_file_case import Case, RowCell, cells_of, chunks_of, rows_of, simple_cells
+from tests.unit.storefile.store_file_case import Case, RowCell, cells_of, cells_run, chunks_of, rows_of, simple_cells
 
 
 @dataclass
@@ -42,8 +43,8 @@ class Bench:
     rows: dict[bytes, list[Cell]]
     absent: list[bytes]
 
-    def open(self) -> StoreFile:
-        return StoreFile.open(self.path, self.info, BlockCache(1 << 20), OpenFiles(Files()))
+    def open(self) -> CellRun:
+        return cells_run(StoreFile.open(self.path, self.info, BlockCache(1 << 20), OpenFiles(Files())))
 
 
 def make(folder: Path) -> Bench:
@@ -91,7 +92,7 @@ def _gaps(covered: list[tuple[int, int]], file_bytes: int) -> Iterator[tuple[int
         yield place, file_bytes
 
 
-def read_everything(bench: Bench, store_file: StoreFile) -> str:
+def read_everything(bench: Bench, store_file: CellRun) -> str:
     """Reads all: returns "right", or "corruption" if a read raised that. AssertionError for a wrong answer."""
     outcome = "right"
     for row in [*bench.rows, *bench.absent]:

@@ -13,8 +13,9 @@ from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import PUT, Cell, Compression, Family, Kind
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.found_cells import FoundCell, loaded
-from rowlock_regionserver.sources import Chunk
+from rowlock_regionserver.sources import Chunk, Source
 from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
@@ -95,21 +96,37 @@ class Case:
         return self.folder / "store-1"
 
     def write(
-        self, cells: Sequence[RowCell], *, table_cells: int = 0, compression: Compression = Compression.NONE
+        self,
+        cells: Sequence[RowCell],
+        *,
+        table_cells: int = 0,
+        compression: Compression = Compression.NONE,
+        forms_lines: bool = False,
     ) -> StoreFileInfo:
-        """Writes the cells, in tables of `table_cells`."""
+        """Writes the cells, in tables of `table_cells`; they stay cells unless `forms_lines`."""
         step = table_cells or max(1, len(cells))
         tables = [table_of(cells[start : start + step]) for start in range(0, len(cells), step)]
-        return write_store_file(self.path, tables, replace(self.family, compression=compression), self.files, number=1)
+        family = replace(self.family, compression=compression)
+        return write_store_file(self.path, tables, family, self.files, number=1, forms_lines=forms_lines)
 
-    def open(self, info: StoreFileInfo, cache_bytes: int = 1 << 20) -> StoreFile:
+    def open_file(self, info: StoreFileInfo, cache_bytes: int = 1 << 20) -> StoreFile:
         return StoreFile.open(self.path, info, BlockCache(cache_bytes), self.open_files)
 
-    def written(self, cells: Sequence[RowCell], cache_bytes: int = 1 << 20) -> StoreFile:
+    def open(self, info: StoreFileInfo, cache_bytes: int = 1 << 20) -> CellRun:
+        return cells_run(self.open_file(info, cache_bytes))
+
+    def written(self, cells: Sequence[RowCell], cache_bytes: int = 1 << 20) -> CellRun:
         return self.open(self.write(cells), cache_bytes)
 
 
-def chunks_of(source: StoreFile, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> list[Chunk]:
+def cells_run(store_file: StoreFile) -> CellRun:
+    """Returns the run of a file that has only cell blocks."""
+    [run] = store_file.runs
+    assert isinstance(run, CellRun)
+    return run
+
+
+def chunks_of(source: Source, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> list[Chunk]:
     """Reads a range chunk by chunk, as a scan does; returns the chunks in the order of reading."""
     chunks = []
     while True:
@@ -117,7 +134,7 @@ def chunks_of(source: StoreFile, start: bytes, stop: bytes, bytes_max: int, *, r
         chunks.append(chunk)
         if chunk.frontier is None:
             return chunks
-        assert chunk.table.num_rows, "a chunk that is not the last one must hold a row"
+        assert len(chunk), "a chunk that is not the last one must hold a row"
         if reverse:
             stop = chunk.frontier
         else:

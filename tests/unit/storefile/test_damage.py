@@ -11,10 +11,6 @@ from pathlib import Path
 import google_crc32c
 import pytest
 from rowlock_regionserver.errors import CorruptionError
-from rowlock_regionserver.files import Files
-from rowlock_regionserver.storefile.cache import BlockCache
-from rowlock_regionserver.storefile.open_files import OpenFiles
-from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.verify import verify_store_file
 
 from tests.seeds import drawn_seed
@@ -116,6 +112,6 @@ def test_zeroed_pages_are_noticed(tmp_path: Path) -> None:
         raw[page * 4096 : (page + 1) * 4096] = bytes(4096)
         bench.path.write_bytes(raw)
         try:
-            flipping.read_everything(bench, StoreFile.open(bench.path, bench.info, BlockCache(0), OpenFiles(Files())))
+            flipping.read_everything(bench, bench.open())
         except CorruptionError:
             continue

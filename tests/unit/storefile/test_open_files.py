@@ -37,7 +37,8 @@ def written(folder: Path, count: int, open_files: OpenFiles) -> list[StoreFile]:
 
 
 def reads_right(file: StoreFile) -> bool:
-    return list(file.row_cells(b"r00003")) == rows_of(CELLS)[b"r00003"]
+    [run] = file.runs
+    return list(run.row_cells(b"r00003")) == rows_of(CELLS)[b"r00003"]
 
 
 def descriptors_of(folder: Path) -> int:
@@ -97,18 +98,18 @@ def test_a_file_that_is_another_one_when_it_is_opened_again_is_damage(tmp_path: 
     else:
         file.path.unlink()
     with pytest.raises(CorruptionError) as damage:
-        file.row_cells(b"r00003")
+        file.runs[0].row_cells(b"r00003")
     assert damage.value.path == file.path
     assert descriptors_of(tmp_path) == 0
 
 
 def test_the_event_loop_opens_no_file(case: Case) -> None:
-    file = case.open(case.write(CELLS), cache_bytes=1 << 20)
+    file = case.open_file(case.write(CELLS), cache_bytes=1 << 20)
     case.open_files.close_idle()
-    assert not file.is_row_in_memory(b"r00003")
+    assert not file.runs[0].is_row_in_memory(b"r00003")
     assert case.open_files.statistics().open_count == 0
     assert reads_right(file)
-    assert file.is_row_in_memory(b"r00003")
+    assert file.runs[0].is_row_in_memory(b"r00003")
 
 
 @contextmanager
@@ -147,7 +148,7 @@ def test_without_any_descriptor_a_read_can_be_tried_again(tmp_path: Path) -> Non
     (file,) = written(tmp_path, 1, open_files)
     open_files.close_idle()
     with no_descriptor_left(), pytest.raises(TooManyOpenFilesError, match="ulimit") as refused:
-        file.row_cells(b"r00003")
+        file.runs[0].row_cells(b"r00003")
     assert isinstance(refused.value, RegionTooBusyError)
     assert refused.value.can_retry
     assert refused.value.retry_after_ms > 0
@@ -191,8 +192,8 @@ def test_a_file_is_removed_with_its_last_reference_and_can_be_read_until_then(tm
 
 def test_a_value_that_is_away_keeps_its_file(case: Case) -> None:
     large = simple_cells(1, 1, 200_000)
-    file = case.written(large, cache_bytes=0)
-    (cell,) = file.row_cells(b"r00000")
+    file = case.open_file(case.write(large), cache_bytes=0)
+    (cell,) = file.runs[0].row_cells(b"r00000")
     file.remove_when_unused()
     del file
     gc.collect()

@@ -25,6 +25,7 @@ from tests.unit.storefile.store_file_case import (
     Case,
     RowCell,
     cells_of,
+    cells_run,
     chunks_of,
     loaded_cells,
     rows_of,
@@ -218,7 +219,7 @@ def test_damage_found_by_a_nonblocking_read_is_raised_by_the_blocking_read(tmp_p
     store_file = bench.open()
     first_block, *_ = flipping.structures(bench)["block payloads"]
     flipping.flip(bench.path, first_block[0], 0)
-    row = store_file.first_row
+    row = store_file.rows.first
     assert not store_file.is_row_in_memory(row)
     with pytest.raises(CorruptionError):
         store_file.row_cells(row)
@@ -234,7 +235,7 @@ def test_a_cached_row_is_not_read_from_the_disk_again(case: Case) -> None:
 def test_without_a_bloom_filter_rows_are_found_by_range_and_index(case: Case) -> None:
     case.family = replace(case.family, bloom_filter=False)
     store_file = case.written(simple_cells(50))
-    assert store_file.may_have_row(b"r00007x")
+    assert store_file.rows.may_hold(b"r00007x")
     assert list(store_file.row_cells(b"r00007x")) == []
     assert len(store_file.row_cells(b"r00007")) == 1
 
@@ -273,7 +274,7 @@ def test_the_descriptor_is_released_with_the_last_reference_and_cells_stay_valid
 def test_blocks_of_a_released_store_file_leave_the_cache(case: Case) -> None:
     cache = BlockCache(1 << 20)
     info = case.write(simple_cells(50))
-    store_file = StoreFile.open(case.path, info, cache, case.open_files)
+    store_file = cells_run(StoreFile.open(case.path, info, cache, case.open_files))
     store_file.row_cells(b"r00003")
     assert cache.statistics().block_count == 1
     del store_file
@@ -342,7 +343,7 @@ class ShortReads(Files):
 def test_a_sector_that_the_disk_can_not_read_is_a_corruption_with_its_place(case: Case) -> None:
     info = case.write(simple_cells(50))
     disk = UnreadableSector(1 << 62)
-    store_file = StoreFile.open(case.path, info, BlockCache(0), OpenFiles(disk))
+    store_file = cells_run(StoreFile.open(case.path, info, BlockCache(0), OpenFiles(disk)))
     disk.first = 0
     with pytest.raises(CorruptionError, match="Input/output error"):
         store_file.row_cells(b"r00003")
@@ -351,7 +352,7 @@ def test_a_sector_that_the_disk_can_not_read_is_a_corruption_with_its_place(case
 def test_short_reads_are_continued(case: Case) -> None:
     cells = simple_cells(50)
     info = case.write(cells)
-    store_file = StoreFile.open(case.path, info, BlockCache(0), OpenFiles(ShortReads()))
+    store_file = cells_run(StoreFile.open(case.path, info, BlockCache(0), OpenFiles(ShortReads())))
     assert cells_of(store_file.read_rows(b"", b"", 1 << 30).table) == cells
 
 
@@ -375,8 +376,8 @@ def test_a_file_of_a_newer_format_is_named_as_such(case: Case) -> None:
     info = case.write(simple_cells(10))
     raw = bytearray(case.path.read_bytes())
     header = layout.unpack_header(bytes(raw[info.metadata_offset :][: layout.HEADER_BYTES]), case.path, 0)
-    newer = replace(header, version=2).pack()
+    newer = replace(header, version=3).pack()
     raw[info.metadata_offset : info.metadata_offset + layout.HEADER_BYTES] = newer
     case.path.write_bytes(raw)
-    with pytest.raises(DataFolderError, match="format version 2"):
+    with pytest.raises(DataFolderError, match="format version 3"):
         case.open(info)

@@ -1,0 +1,224 @@
+"""The cell blocks of a store file as a Source: one row's cells for points, tables of whole rows for scans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from rowlock_regionserver.arrow.cell_columns import first_not_below
+from rowlock_regionserver.arrow.columns import QUALIFIER
+from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY
+from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
+from rowlock_regionserver.sources import Chunk, LinesWanted
+from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
+from rowlock_regionserver.storefile.blocks import Blocks
+from rowlock_regionserver.storefile.index import BlockIndex
+from rowlock_regionserver.storefile.info import StoreFileInfo
+from rowlock_regionserver.storefile.row_windows import BlockPart, RowWindow, read_backwards, read_forwards
+from rowlock_regionserver.storefile.run import RowFilter
+
+# Only rows of few blocks are read without waiting, possibly on the event loop.
+_AT_ONCE_BLOCKS_MAX = 2
+# A row's blocks up to this size in total may be read whole; in larger ones the row's cells are counted first.
+_SMALL_BLOCKS_BYTES = 1 << 18
+
+
+class CellRun:
+    """The cells of a store file that stand in cell blocks. Safe to use from many threads."""
+
+    def __init__(self, file: BlockFile, info: StoreFileInfo, index: BlockIndex, rows: RowFilter) -> None:
+        self.info = info
+        self._file = file
+        self._blocks = Blocks(file, index)
+        self._index = index
+        self.rows = rows
+
+    @property
+    def write_number_min(self) -> int:
+        """The file's, as no run has its own: at most that of the cells here."""
+        return self.info.write_number_min
+
+    @property
+    def write_number_max(self) -> int:
+        """The file's: at least that of the cells here."""
+        return self.info.write_number_max
+
+    # ---- points
+
+    def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
+        """Returns all cells of the row, in store order. Blocks on the disk for blocks that are not cached.
+
+        Raises LongRowError when there are more than `cells_max`.
+        """
+        if not self.rows.may_hold(row):
+            return ()
+        numbers = self._index.blocks_of_row(row)
+        if len(numbers) == 1:
+            return self._row_cells(numbers.start, row, cells_max)
+        if self._cells_between(numbers) > cells_max:
+            raise LongRowError
+        found: list[FoundCell] = []
+        for number in numbers:
+            found += self._row_cells(number, row, cells_max - len(found))
+        return found
+
+    def _row_cells(self, number: int, row: bytes, cells_max: int) -> list[FoundCell]:
+        return self._blocks.block(number).row_cells(row, cells_max, partial(self._blocks.value, number))
+
+    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
+        """Returns the row's cells in the columns, which ascend, and its family tombstones, in store order.
+
+        Reads the blocks that have them, and about log2(n) more for each column of a row of n blocks.
+        """
+        if not self.rows.may_hold(row):
+            return ()
+        numbers = self._index.blocks_of_row(row)
+        if len(numbers) == 1:
+            return self._columns_cells(numbers.start, row, qualifiers, cells_max)
+        found: list[FoundCell] = []
+        if self.info.delete_family_count and not (qualifiers and qualifiers[0] == b""):
+            found += [cell for cell in self._column(row, b"", numbers, cells_max) if cell[3] == DELETE_FAMILY]
+        for qualifier in qualifiers:
+            found += self._column(row, qualifier, numbers, cells_max - len(found))
+        return found
+
+    def _columns_cells(self, number: int, row: bytes, qualifiers: Sequence[bytes], cells_max: int) -> list[FoundCell]:
+        block = self._blocks.block(number)
+        return block.columns_cells(row, qualifiers, cells_max, partial(self._blocks.value, number))
+
+    def _column(self, row: bytes, qualifier: bytes, numbers: range, cells_max: int) -> list[FoundCell]:
+        """Returns the cells of one column of a row, of which these are the blocks."""
+        found: list[FoundCell] = []
+        for number in range(self._first_block_of(qualifier, numbers), numbers.stop):
+            cells = self._columns_cells(number, row, (qualifier,), cells_max - len(found))
+            found += cells if qualifier == b"" else [cell for cell in cells if cell[0] == qualifier]
+            if number + 1 < numbers.stop and self._blocks.block(number).last_qualifier > qualifier:
+                break
+        return found
+
+    def _first_block_of(self, qualifier: bytes, numbers: range) -> int:
+        """Returns the first of a row's blocks that may have the column."""
+        low, high = numbers.start, numbers.stop - 1
+        while low < high:
+            middle = (low + high) // 2
+            # All but the last of the blocks end with a cell of the row.
+            if self._blocks.block(middle).last_qualifier < qualifier:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def row_cell_count(self, row: bytes) -> int:
+        """Returns about how many cells the row has, without reading from the disk.
+
+        Counts the blocks that hold only this row; if the row's blocks are large, also its cells in the first and the
+        last one as far as they are cached.
+        """
+        if not self.rows.may_hold(row):
+            return 0
+        numbers = self._index.blocks_of_row(row)
+        count = self._cells_between(numbers)
+        if sum([self._index.payload_bytes[number] for number in numbers]) > _SMALL_BLOCKS_BYTES:
+            for number in {numbers.start, numbers.stop - 1}:
+                if self._blocks.is_cached(number):
+                    start, stop = self._blocks.block(number).range_of(row)
+                    count += stop - start
+        return count
+
+    def _cells_between(self, numbers: range) -> int:
+        """Returns the number of a row's cells in the blocks between its first and its last one."""
+        return sum([self._index.cell_counts[number] for number in numbers[1:-1]])
+
+    def is_row_in_memory(self, row: bytes) -> bool:
+        """Returns whether row_cells(row) will not block on a disk, unless a block is evicted before.
+
+        Loads one or two blocks from the page cache into the block cache: each takes some 100 µs, which is less than
+        handing the read over to a thread.
+        """
+        if not self.rows.may_hold(row):
+            return True
+        missing = [number for number in self._index.blocks_of_row(row) if not self._blocks.is_cached(number)]
+        return len(missing) <= _AT_ONCE_BLOCKS_MAX and all(self._blocks.try_load(number) for number in missing)
+
+    # ---- scans
+
+    def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
+        """See Source. As exact as the index: a block's first or last row, or a bound of the range inside a block."""
+        return self._index.empty_until(start, stop, reverse=reverse)
+
+    def read_rows(
+        self,
+        start: bytes,
+        stop: bytes,
+        bytes_max: int,
+        row_bytes_max: int = NO_LIMIT,
+        *,
+        reverse: bool = False,
+        lines: LinesWanted | None = None,
+    ) -> Chunk:
+        """Reads whole rows of [start, stop); see Source. Uncompressed blocks are not copied.
+
+        The large values of a block are away if it exceeds `bytes_max` and the ordinary size.
+        """
+        index, blocks = self._index, self._blocks
+        if reverse:
+            load = partial(blocks.part, bytes_max=bytes_max)
+            return self._chunk(read_backwards(index, load, start, stop, bytes_max, row_bytes_max))
+        load_ahead = blocks.read_ahead(index.blocks_of_range(start, stop), bytes_max, bytes_max)
+        return self._chunk(read_forwards(index, load_ahead, start, stop, bytes_max, row_bytes_max))
+
+    def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
+        """Yields the row's cells with qualifiers of [start, stop), one part a block; see Source."""
+        if not self.rows.may_hold(row):
+            return
+        numbers = self._index.blocks_of_row(row)
+        if start and len(numbers) > 1:
+            numbers = range(self._first_block_of(start, numbers), numbers.stop)
+        load = self._blocks.read_ahead(numbers, bytes_max, NO_LIMIT)
+        for number in numbers:
+            part = load(number)
+            first, last = first_not_below(part.batch.column(0), row), part.batch.num_rows
+            if number + 1 == numbers.stop:
+                last = first_not_below(part.batch.column(0), row + b"\x00")
+            part = part.slice(first, max(first, last))
+            qualifiers = part.batch.column(QUALIFIER)
+            is_last = stop != b"" and part.batch.num_rows > 0 and qualifiers[-1].as_py() >= stop
+            first = first_not_below(qualifiers, start) if start else 0
+            last = first_not_below(qualifiers, stop) if is_last else part.batch.num_rows
+            if first < last:
+                yield self._chunk(RowWindow([part.slice(first, last)]))
+            if is_last:
+                return
+
+    def _chunk(self, window: RowWindow) -> Chunk:
+        info = self.info
+        away = []
+        before = 0
+        for part in window.parts:
+            away += [(before + cell, value) for cell, value in part.away]
+            before += part.batch.num_rows
+        return Chunk(
+            table=pa.Table.from_batches([part.batch for part in window.parts], CELL_SCHEMA),
+            frontier=window.frontier,
+            has_tombstones=info.tombstone_count > 0,
+            has_versions=info.has_versions,
+            write_number_max=info.write_number_max,
+            timestamp_min=info.timestamp_min,
+            away=tuple(away),
+            wide_row=window.wide_row,
+            bytes_held=_bytes_held(window.parts),
+        )
+
+    def statistics(self) -> StoreFileStatistics:
+        """Returns what was read from the disk since the file was opened, of all its runs."""
+        return self._file.statistics()
+
+    def row_weights(self) -> list[tuple[bytes, int]]:
+        """Returns (row, bytes on disk of the blocks that begin with it), rows ascending: where a scan may be split."""
+        return self._index.row_weights()
+
+
+def _bytes_held(parts: Sequence[BlockPart]) -> int:
+    return sum([part.batch.get_total_buffer_size() for part in parts])

@@ -1,0 +1,62 @@
+"""Cuts lines into wide blocks of about one block's bytes, at rows.
+
+A block takes lines of one piece after the other; its columns are those of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock_regionserver.arrow.columns import Column, Integers, offsets
+from rowlock_regionserver.arrow.line_forming import COLUMNS_MAX
+from rowlock_regionserver.arrow.lines import Lines, concatenated_lines, may_be_concatenated, row_ranges
+
+
+class LinesCutter:
+    """Holds at most one block's lines between calls. Not thread-safe."""
+
+    def __init__(self, block_bytes: int) -> None:
+        self._block_bytes = block_bytes
+        self._rest: Lines | None = None
+
+    def add(self, lines: Lines) -> Iterator[Lines]:
+        """Adds lines, of whole rows, and yields the blocks that are full."""
+        if self._rest is not None:
+            is_narrow = len({*self._rest.qualifiers, *lines.qualifiers}) <= COLUMNS_MAX
+            if is_narrow and may_be_concatenated(self._rest, lines):
+                lines = concatenated_lines([self._rest, lines])
+            else:
+                yield from self.finish()
+        *full, last = row_ranges(lines, uncompressed_bytes(lines), self._block_bytes)
+        for start, stop in full:
+            yield lines.slice(start, stop)
+        self._rest = lines.slice(*last)
+
+    def finish(self) -> Iterator[Lines]:
+        """Yields the last block, if lines are left."""
+        if self._rest is not None:
+            yield self._rest
+            self._rest = None
+
+
+def uncompressed_bytes(lines: Lines) -> Integers:
+    """Returns the bytes of each line in a block before compression."""
+    total = np.zeros(len(lines), np.int64)
+    for column in (lines.rows, *lines.columns):
+        total += _stored_lengths(column)
+        if column.null_count:
+            total[::8] += 1
+    for numbers in (lines.timestamps, lines.write_numbers):
+        if numbers.shape[1] > 1:
+            total += 8 * numbers.shape[0]
+    return total
+
+
+def _stored_lengths(column: Column) -> Integers | int:
+    """Returns the bytes of each value; a null of a fixed-size column takes as many as a value."""
+    if pa.types.is_fixed_size_binary(column.type):
+        return int(column.type.byte_width)
+    return np.diff(offsets(column)).astype(np.int64) + 4

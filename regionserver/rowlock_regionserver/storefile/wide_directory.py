@@ -1,0 +1,134 @@
+"""The directory of a wide block: where each chunk begins, how it is compressed and checked, and the block's form.
+
+    line count, chunk count, bytes of the form: 4 bytes each; 4 zeros
+    timestamp, write number: 8 bytes each; those of all cells, if no chunk has them
+    stored bytes of each chunk; raw bytes of each chunk; CRC32C of the stored bytes of each chunk: 4 bytes each
+    compression of each chunk: a byte each
+    the form (wide_form.py)
+    zeros up to the directory's end
+
+The chunks follow the directory without gaps. All numbers are little-endian. The directory's checksum is verified before
+it is parsed, and everything in it is checked against everything else all the same.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+from rowlock_regionserver.cells import Compression
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.storefile import wide_form
+from rowlock_regionserver.storefile.codecs import is_known
+from rowlock_regionserver.storefile.format import HEADER_BYTES
+from rowlock_regionserver.storefile.wide_form import ChunkForm, Form, Kind, require
+
+_HEAD = struct.Struct("<IIII2q")
+
+# Bounds of a block, which no writer exceeds: more would be damage.
+LINES_MAX = 1 << 24
+RAW_BYTES_MAX = 1 << 30
+
+
+class StoredChunk(NamedTuple):
+    """A chunk as the writer made it: its form, and its bytes."""
+
+    form: ChunkForm
+    stored: bytes
+    raw_bytes: int
+    checksum: int
+    compression: int  # as codecs.compressed returned it
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """The decoded directory. Immutable. The sequences have an element for each chunk."""
+
+    form: Form
+    line_count: int
+    timestamp: int
+    write_number: int
+    starts: Sequence[int]  # in the payload, and at last its end
+    raw_bytes: Sequence[int]
+    checksums: Sequence[int]
+    compressions: bytes
+
+
+def encode(
+    line_count: int,
+    timestamp: int,
+    write_number: int,
+    chunks: Sequence[StoredChunk],
+    qualifiers: Sequence[bytes],
+    payload_bytes_min: int,
+) -> bytes:
+    """Returns the directory, so long that with the chunks it takes `payload_bytes_min`, and a multiple of 8."""
+    form = wide_form.encode([chunk.form for chunk in chunks], qualifiers)
+    stored_bytes = [len(chunk.stored) for chunk in chunks]
+    directory = b"".join(
+        [
+            _HEAD.pack(line_count, len(chunks), len(form), 0, timestamp, write_number),
+            struct.pack(
+                f"<{3 * len(chunks)}I",
+                *stored_bytes,
+                *[chunk.raw_bytes for chunk in chunks],
+                *[chunk.checksum for chunk in chunks],
+            ),
+            bytes([chunk.compression for chunk in chunks]),
+            form,
+        ]
+    )
+    length = max(len(directory), payload_bytes_min - sum(stored_bytes))
+    return directory.ljust(-(-length // 8) * 8, b"\0")
+
+
+def decode(directory: bytes, payload_bytes: int, line_count: int | None, path: Path, offset: int) -> Directory:
+    """Returns the directory of a block at `offset` of the file, from its verified bytes.
+
+    `line_count` is that of the index, None if that is not known. Raises CorruptionError when the directory contradicts
+    itself. As its checksum is right, that would be a mistake of the writer.
+    """
+    try:
+        decoded = _decode(directory, payload_bytes)
+        require(line_count in (None, decoded.line_count), f"{decoded.line_count} lines, not {line_count}")
+        return decoded
+    except (ValueError, struct.error) as error:
+        raise CorruptionError(path, offset + HEADER_BYTES, "the directory of a wide block", f"{error}") from error
+
+
+def _decode(directory: bytes, payload_bytes: int) -> Directory:
+    line_count, chunk_count, form_bytes, _, timestamp, write_number = _HEAD.unpack_from(directory)
+    require(0 < line_count <= LINES_MAX, f"{line_count} lines")
+    numbers_stop = _HEAD.size + 12 * chunk_count
+    form_start = numbers_stop + chunk_count
+    require(form_start + form_bytes <= len(directory), f"{chunk_count} chunks in {len(directory)} bytes")
+    numbers = struct.unpack_from(f"<{3 * chunk_count}I", directory, _HEAD.size)
+    stored_bytes, raw_bytes = numbers[:chunk_count], numbers[chunk_count : 2 * chunk_count]
+    form = wide_form.decode(directory[form_start : form_start + form_bytes], chunk_count)
+    starts = list(accumulate(stored_bytes, initial=len(directory)))
+    require(starts[-1] == payload_bytes, f"chunks that end at {starts[-1]} of {payload_bytes} bytes")
+    require(sum(raw_bytes) <= RAW_BYTES_MAX, f"{sum(raw_bytes)} raw bytes")
+    compressions = directory[numbers_stop:form_start]
+    for chunk, stored, raw, compression in zip(form.chunks, stored_bytes, raw_bytes, compressions, strict=True):
+        is_plausible = stored == raw if compression == Compression.NONE else is_known(compression, chunk.value_bytes)
+        if not is_plausible or not _has_size(chunk, raw, line_count):
+            raise ValueError(f"{stored} bytes of {raw}, compression {compression}, for {line_count} lines: {chunk}")
+    return Directory(
+        form, line_count, timestamp, write_number, starts, raw_bytes, numbers[2 * chunk_count :], compressions
+    )
+
+
+def _has_size(chunk: ChunkForm, raw_bytes: int, line_count: int) -> bool:
+    """Returns whether a chunk of this form may have so many bytes."""
+    kind, _, width = chunk
+    if width:
+        return raw_bytes == width * line_count
+    if kind in (Kind.VALUES, Kind.ROWS):
+        return raw_bytes >= 4 * (line_count + 1)
+    if kind == Kind.VALIDITY:
+        return raw_bytes == (line_count + 7) >> 3
+    return raw_bytes == 8 * line_count

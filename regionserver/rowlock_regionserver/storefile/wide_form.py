@@ -1,0 +1,151 @@
+"""The form of a wide block: which columns it has, and which chunks each column has.
+
+    column count: 4 bytes
+    for each chunk, 8 bytes: kind, a zero, column (2 bytes), width (4 bytes)
+    for each column, 4 bytes: end of its qualifier, in the bytes that follow
+    the qualifiers, one after the other
+
+The chunks follow one another by kind and column as in `Kind`: so the keys of all lines are neighbours, and so are the
+chunks of each column. The blocks of a table are mostly of few forms, so a parsed form is kept for later blocks.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+_COUNT = struct.Struct("<I")
+_CHUNK = struct.Struct("<BxHI")
+
+
+class Kind(IntEnum):
+    """What a chunk holds. First the keys of the lines, then column by column, each in this order."""
+
+    ROWS = 0
+    TIMESTAMPS = 1  # one a line
+    WRITE_NUMBERS = 2  # one a line
+    VALIDITY = 3  # a bit a line, the least significant first: 1 where the line has a cell
+    COLUMN_TIMESTAMPS = 4  # one a line, of one column
+    COLUMN_WRITE_NUMBERS = 5
+    VALUES = 6
+
+
+_NUMBERS = frozenset({Kind.TIMESTAMPS, Kind.WRITE_NUMBERS, Kind.COLUMN_TIMESTAMPS, Kind.COLUMN_WRITE_NUMBERS})
+
+
+class ChunkForm(NamedTuple):
+    """One chunk. `width` is the length of each row or value; 0: they have different lengths, or it has neither."""
+
+    kind: int
+    column: int
+    width: int
+
+    @property
+    def value_bytes(self) -> int:
+        """The length of each value or number; 0 if there is none."""
+        return 8 if self.kind in _NUMBERS else self.width
+
+
+class ColumnChunks(NamedTuple):
+    """The chunks of one column, by their numbers in the block; None where it has none."""
+
+    validity: int | None  # None: every line has a cell
+    timestamps: int | None
+    write_numbers: int | None
+    values: int
+
+    def numbers(self) -> range:
+        """Returns the numbers of all of them, which are neighbours."""
+        return range(self.values + 1 - sum([number is not None for number in self]), self.values + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A parsed form. Immutable."""
+
+    chunks: tuple[ChunkForm, ...]
+    qualifiers: tuple[bytes, ...]
+    place_of: Mapping[bytes, int]  # by qualifier
+    timestamps: int | None  # the chunk of the lines' timestamps
+    write_numbers: int | None
+    columns: tuple[ColumnChunks, ...]
+
+    @property
+    def key_chunks(self) -> range:
+        """The chunks with the keys of all lines: rows, timestamps and write numbers."""
+        return range(1 + (self.timestamps is not None) + (self.write_numbers is not None))
+
+
+def encode(chunks: Sequence[ChunkForm], qualifiers: Sequence[bytes]) -> bytes:
+    """Returns the bytes of a form."""
+    return b"".join(
+        [
+            _COUNT.pack(len(qualifiers)),
+            *[_CHUNK.pack(*chunk) for chunk in chunks],
+            *[_COUNT.pack(end) for end in accumulate(map(len, qualifiers))],
+            *qualifiers,
+        ]
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def decode(form: bytes, chunk_count: int) -> Form:
+    """Returns the parsed form. Raises ValueError or struct.error when it contradicts itself."""
+    (column_count,) = _COUNT.unpack_from(form)
+    stop = _COUNT.size + chunk_count * _CHUNK.size
+    ends_stop = stop + column_count * _COUNT.size
+    require(ends_stop <= len(form), f"{chunk_count} chunks and {column_count} columns in {len(form)} bytes")
+    chunks = tuple(map(ChunkForm._make, _CHUNK.iter_unpack(form[_COUNT.size : stop])))
+    ends = [0, *[end for (end,) in _COUNT.iter_unpack(form[stop:ends_stop])]]
+    require(ends_stop + ends[-1] == len(form), f"qualifiers of {ends[-1]} bytes")
+    qualifiers = tuple([form[ends_stop + start : ends_stop + end] for start, end in pairwise(ends)])
+    require(all(before < after for before, after in pairwise(qualifiers)), "qualifiers out of order")
+    expected = _Expected(chunks)
+    require(expected.take(Kind.ROWS) is not None, "no rows")
+    timestamps, write_numbers = expected.take(Kind.TIMESTAMPS), expected.take(Kind.WRITE_NUMBERS)
+    columns = tuple(expected.columns(column_count))
+    require(expected.number == chunk_count, f"chunk {expected.number} out of place")
+    for by_line, of_columns in (
+        (timestamps, {column.timestamps is not None for column in columns}),
+        (write_numbers, {column.write_numbers is not None for column in columns}),
+    ):
+        require(len(of_columns) <= 1 and not (by_line is not None and True in of_columns), "numbers in two forms")
+    place_of = {qualifier: place for place, qualifier in enumerate(qualifiers)}
+    return Form(chunks, qualifiers, place_of, timestamps, write_numbers, columns)
+
+
+class _Expected:
+    """Takes the chunks in their order."""
+
+    def __init__(self, chunks: Sequence[ChunkForm]) -> None:
+        self._chunks = chunks
+        self.number = 0
+
+    def take(self, kind: Kind, column: int = 0) -> int | None:
+        """Returns the number of the next chunk and passes it, if it is the one of this kind and column."""
+        number = self.number
+        if number < len(self._chunks) and self._chunks[number][:2] == (kind, column):
+            self.number += 1
+            return number
+        return None
+
+    def columns(self, column_count: int) -> Iterator[ColumnChunks]:
+        for column in range(column_count):
+            validity = self.take(Kind.VALIDITY, column)
+            timestamps = self.take(Kind.COLUMN_TIMESTAMPS, column)
+            write_numbers = self.take(Kind.COLUMN_WRITE_NUMBERS, column)
+            values = self.take(Kind.VALUES, column)
+            if values is None:
+                raise ValueError(f"column {column} without values")
+            yield ColumnChunks(validity, timestamps, write_numbers, values)
+
+
+def require(condition: bool, problem: str) -> None:
+    """Raises ValueError with the problem if the condition does not hold."""
+    if not condition:
+        raise ValueError(problem)

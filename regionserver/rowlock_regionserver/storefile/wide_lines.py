@@ -1,0 +1,81 @@
+"""Makes Lines of the chunks of a wide block, without copying them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock_regionserver.arrow.columns import Column, Integers
+from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.storefile.wide_directory import Directory
+
+# Returns a chunk by its number, verified and decompressed.
+RawOf = Callable[[int], pa.Buffer]
+
+
+def decoded_lines(directory: Directory, raw_of: RawOf, columns: Collection[bytes] | None) -> Lines:
+    """Returns all lines of the block, with all columns or with these as far as it has them."""
+    places = places_of(directory, columns)
+    chosen = [directory.form.columns[place] for place in places]
+    return Lines(
+        _rows(directory, raw_of(0)),
+        _numbers(
+            directory, raw_of, directory.timestamp, directory.form.timestamps, [each.timestamps for each in chosen]
+        ),
+        _numbers(
+            directory,
+            raw_of,
+            directory.write_number,
+            directory.form.write_numbers,
+            [each.write_numbers for each in chosen],
+        ),
+        tuple([directory.form.qualifiers[place] for place in places]),
+        tuple([_array(directory, raw_of, each.values, each.validity) for each in chosen]),
+    )
+
+
+def places_of(directory: Directory, columns: Collection[bytes] | None) -> Sequence[int]:
+    """Returns the places of the columns that the block has, ascending; all for None."""
+    if columns is None:
+        return range(len(directory.form.columns))
+    place_of = directory.form.place_of
+    return sorted([place_of[qualifier] for qualifier in columns if qualifier in place_of])
+
+
+def _rows(directory: Directory, raw: pa.Buffer) -> Column:
+    """Returns the rows as a binary column."""
+    count, width = directory.line_count, directory.form.chunks[0].width
+    if width:
+        stops = np.arange(0, (count + 1) * width, width, dtype=np.int32)
+        return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(stops.data), raw], 0)
+    stop = 4 * (count + 1)
+    return pa.Array.from_buffers(pa.binary(), count, [None, raw.slice(0, stop), raw.slice(stop)], 0)
+
+
+def _array(directory: Directory, raw_of: RawOf, values: int, validity: int | None) -> Column:
+    raw, count = raw_of(values), directory.line_count
+    bitmap = None if validity is None else raw_of(validity)
+    null_count = 0 if validity is None else -1
+    width = directory.form.chunks[values].width
+    if width:
+        return pa.Array.from_buffers(pa.binary(width), count, [bitmap, raw], null_count)
+    stop = 4 * (count + 1)
+    return pa.Array.from_buffers(pa.binary(), count, [bitmap, raw.slice(0, stop), raw.slice(stop)], null_count)
+
+
+def _numbers(
+    directory: Directory, raw_of: RawOf, constant: int, by_line: int | None, by_column: Sequence[int | None]
+) -> Integers:
+    """Returns the timestamps or write numbers in the shape that Lines have."""
+    if by_line is not None:
+        return _integers(raw_of(by_line))[np.newaxis]
+    chunks = [number for number in by_column if number is not None]
+    if chunks:
+        return np.stack([_integers(raw_of(number)) for number in chunks])
+    return np.full((1, 1), constant, np.int64)
+
+
+def _integers(raw: pa.Buffer) -> Integers:
+    return np.frombuffer(memoryview(raw), "<i8")

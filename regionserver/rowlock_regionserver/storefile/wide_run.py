@@ -1,0 +1,206 @@
+"""The wide blocks of a store file as a Source: one row's cells for points, lines or tables of cells for scans.
+
+A row is never in two wide blocks, and never large (arrow/line_forming.py), so nothing is away here and no row is wide
+in the sense of Source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from rowlock_regionserver.arrow.cell_columns import first_not_below
+from rowlock_regionserver.arrow.columns import empty_cells
+from rowlock_regionserver.arrow.lines import (
+    Lines,
+    cells_of,
+    concatenated_lines,
+    last_slice_of,
+    may_be_concatenated,
+    slices_of,
+)
+from rowlock_regionserver.cells import TIMESTAMP_MAX
+from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
+from rowlock_regionserver.sources import Chunk, LinesWanted
+from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
+from rowlock_regionserver.storefile.run import RowFilter
+from rowlock_regionserver.storefile.wide_blocks import WideBlocks
+from rowlock_regionserver.storefile.wide_index import WideIndex
+
+
+@dataclass(slots=True)
+class _Window:
+    """What a bulk read has taken so far: lines, and the blocks that they come from."""
+
+    parts: list[Lines] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    frontier: bytes | None = None
+
+
+class WideRun:
+    """The lines of a store file. Safe to use from many threads."""
+
+    has_tombstones = False
+
+    def __init__(self, file: BlockFile, index: WideIndex, rows: RowFilter) -> None:
+        self._file = file
+        self._blocks = WideBlocks(file, index)
+        self._index = index
+        self.rows = rows
+        self.write_number_min = min(index.write_numbers_min)
+        self.write_number_max = max(index.write_numbers_max)
+        self.timestamp_min = min(index.timestamps_min)
+
+    # ---- points
+
+    def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
+        """Returns all cells of the row, in store order. Blocks on the disk for a block that is not cached.
+
+        Raises LongRowError when there are more than `cells_max`.
+        """
+        if not self.rows.may_hold(row):
+            return ()
+        for number in self._index.blocks_of_row(row):
+            return self._blocks.row_cells(number, row, cells_max)
+        return ()
+
+    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
+        """Returns the row's cells in the columns, which ascend, in store order. Decompresses only these columns."""
+        if not self.rows.may_hold(row):
+            return ()
+        for number in self._index.blocks_of_row(row):
+            return self._blocks.columns_cells(number, row, qualifiers, cells_max)
+        return ()
+
+    def row_cell_count(self, row: bytes) -> int:
+        """Returns the average of the rows' block, without reading: 0 if the row is not there."""
+        if not self.rows.may_hold(row):
+            return 0
+        return sum(
+            [self._index.cell_counts[each] // self._index.line_counts[each] for each in self._index.blocks_of_row(row)]
+        )
+
+    def is_row_in_memory(self, row: bytes) -> bool:
+        """Returns whether row_cells(row) will not block on a disk, unless its block is evicted before.
+
+        Loads the block from the page cache into the block cache, which takes some 100 µs.
+        """
+        if not self.rows.may_hold(row):
+            return True
+        numbers = self._index.blocks_of_row(row)
+        return all(self._blocks.is_cached(number) or self._blocks.try_load(number) for number in numbers)
+
+    # ---- scans
+
+    def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
+        """See Source. As exact as the index: a block's first or last row, or a bound of the range inside a block."""
+        return self._index.empty_until(start, stop, reverse=reverse)
+
+    def read_rows(
+        self,
+        start: bytes,
+        stop: bytes,
+        bytes_max: int,
+        row_bytes_max: int = NO_LIMIT,
+        *,
+        reverse: bool = False,
+        lines: LinesWanted | None = None,
+    ) -> Chunk:
+        """Reads whole rows of [start, stop), at least those of one block as lines; see Source.
+
+        The flags are those of the blocks that were read.
+        """
+        window = self._window(start, stop, bytes_max, lines, reverse=reverse)
+        parts = window.parts[::-1] if reverse else window.parts
+        if lines is not None and parts:
+            taken = concatenated_lines(parts)
+            return self._chunk(window, empty_cells(), taken, taken.bytes_held)
+        tables = [cells_of(part) for part in parts]
+        table = pa.concat_tables(tables) if tables else empty_cells()
+        return self._chunk(window, table, None, table.get_total_buffer_size())
+
+    def _window(
+        self, start: bytes, stop: bytes, bytes_max: int, wanted: LinesWanted | None, *, reverse: bool
+    ) -> _Window:
+        index = self._index
+        numbers = index.blocks_of_range(start, stop)
+        window = _Window()
+        if not numbers:
+            return window
+        ahead = 0 if reverse else index.bytes_on_disk(numbers.start, bytes_max, as_cells=wanted is None)
+        loader = self._blocks.loader(numbers, ahead, wanted)
+        byte_count = block_bytes = 0
+        for number in reversed(numbers) if reverse else numbers:
+            # The next block is assumed to be as large as this one.
+            if window.parts and byte_count + block_bytes > bytes_max and not loader.has_read(number):
+                window.frontier = index.last_rows[number] + b"\x00" if reverse else index.first_rows[number]
+                break
+            block = loader.load(number)
+            block_bytes = _byte_count(block, wanted)
+            part = _clipped(block, start if number == numbers[0] else b"", stop if number == numbers[-1] else b"")
+            if not len(part):
+                continue
+            if wanted is not None and not all(may_be_concatenated(part, each) for each in window.parts):
+                window.frontier = index.last_rows[number] + b"\x00" if reverse else index.first_rows[number]
+                break
+            window.numbers.append(number)
+            byte_count += _byte_count(part, wanted)
+            if wanted is None and byte_count > bytes_max and not window.parts:
+                fitting = last_slice_of(part, bytes_max) if reverse else next(slices_of(part, bytes_max))
+                if len(fitting) < len(part):
+                    # The next read begins in this block.
+                    loader.keep_last()
+                    row = fitting.rows[0] if reverse else part.rows[len(fitting)]
+                    window.parts, window.frontier = [fitting], row.as_py()
+                    break
+            window.parts.append(part)
+        return window
+
+    def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
+        """Yields the row's cells with qualifiers of [start, stop) as one part; see Source."""
+        if not self.rows.may_hold(row):
+            return
+        numbers = self._index.blocks_of_row(row)
+        loader = self._blocks.loader(numbers, 0, None)
+        for number in numbers:
+            part = _clipped(loader.load(number), row, row + b"\x00")
+            table = cells_of(
+                part.select([each for each in part.qualifiers if start <= each and (not stop or each < stop)])
+            )
+            if table.num_rows:
+                yield self._chunk(_Window(numbers=[number]), table, None, table.get_total_buffer_size())
+
+    def _chunk(self, window: _Window, table: pa.Table, lines: Lines | None, bytes_held: int) -> Chunk:
+        index, numbers = self._index, window.numbers
+        return Chunk(
+            table=table,
+            frontier=window.frontier,
+            has_tombstones=False,
+            has_versions=any(index.have_versions[number] for number in numbers),
+            write_number_max=max([index.write_numbers_max[number] for number in numbers], default=0),
+            timestamp_min=min([index.timestamps_min[number] for number in numbers], default=TIMESTAMP_MAX),
+            bytes_held=bytes_held,
+            lines=lines,
+        )
+
+    def statistics(self) -> StoreFileStatistics:
+        """Returns what was read from the disk since the file was opened, of all its runs."""
+        return self._file.statistics()
+
+    def row_weights(self) -> list[tuple[bytes, int]]:
+        """Returns (first row of a block, its bytes before compression), rows ascending: where a scan may be split."""
+        return list(zip(self._index.first_rows, self._index.raw_bytes, strict=True))
+
+
+def _byte_count(lines: Lines, wanted: LinesWanted | None) -> int:
+    """Returns the bytes of the lines in the form in which the reader takes them."""
+    return lines.bytes_held if wanted is not None else int(lines.cell_bytes().sum())
+
+
+def _clipped(lines: Lines, start: bytes, stop: bytes) -> Lines:
+    """Returns the lines with rows in [start, stop); an empty bound is no bound."""
+    first = first_not_below(lines.rows, start) if start else 0
+    last = first_not_below(lines.rows, stop) if stop else len(lines)
+    return lines.slice(first, max(first, last))

@@ -1,0 +1,175 @@
+"""A store file with lines answers as the list of its cells, whatever it was written of, and whatever is asked of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rowlock_regionserver.arrow import lines as wide
+from rowlock_regionserver.arrow.line_forming import lines_of
+from rowlock_regionserver.cells import PUT, Compression, Kind
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.found_cells import LongRowError
+from rowlock_regionserver.sources import Chunk, LinesWanted, Source
+from rowlock_regionserver.storefile import pieces
+from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.storefile.salvage import salvage
+from rowlock_regionserver.storefile.verify import verify_store_file
+from rowlock_regionserver.storefile.wide_run import WideRun
+from rowlock_regionserver.storefile.writer import write_store_file
+
+from tests.unit.storefile.store_file_case import SMALL_FAMILY, Case, RowCell, cells_of, loaded_cells, rows_of, table_of
+
+COLUMNS = [b"", b"a", b"b", b"b\0", b"long" * 20, b"z"]
+_BOUNDS = st.sampled_from([b"", b"k002", b"k005", b"k005\0", b"k01", b"k019", b"\xff"])
+
+
+def typed_cells(chance: random.Random, row_count: int) -> list[RowCell]:
+    """Returns rows as a table of typed columns has them: most alike; with nulls, versions, tombstones and odd rows."""
+    width = {qualifier: chance.choice([0, 1, 4, 8, None]) for qualifier in COLUMNS}
+    null_share, version_share, other_share = (chance.choice([0, 0, 0.2, 0.9]) for _ in range(3))
+    cells: dict[object, RowCell] = {}
+    for row_number in range(row_count):
+        row = b"k%03d" % row_number + b"x" * (chance.choice([0, 0, 0, 7]) if null_share else 0)
+        for _ in range(1 + (chance.random() < version_share) * chance.randrange(1, 4)):
+            timestamp, write_number = chance.choice([5, 5, 5, 6, 7]), chance.choice([9, 9, 9, 10, 11])
+            for qualifier in COLUMNS:
+                if chance.random() < null_share:
+                    continue
+                if chance.random() < other_share / 10:
+                    timestamp, write_number = chance.randrange(20), chance.randrange(1, 20)
+                length = width[qualifier]
+                value = chance.randbytes(chance.randrange(30) if length is None else length)
+                kind = PUT if chance.random() > other_share / 20 else int(chance.choice(list(Kind)))
+                name = b"" if kind == Kind.DELETE_FAMILY else qualifier
+                cell = (name, -timestamp, -write_number, kind, value if kind == PUT else b"")
+                cells[row, cell[:3]] = (row, cell)
+    return sorted(cells.values())
+
+
+def cut_into_pieces(chance: random.Random, cells: list[RowCell]) -> Iterator[pa.Table | wide.Lines]:
+    """Yields the cells as tables, of which rows may continue in the next, and as lines of whole rows."""
+    rows = list(rows_of(cells).items())
+    while rows:
+        some = [rows.pop(0) for _ in range(min(len(rows), chance.randrange(1, 12)))]
+        part = [(row, cell) for row, row_cells in some for cell in row_cells]
+        lines, rest = lines_of(table_of(part))
+        if lines is not None and not rest.num_rows and chance.random() < 0.5:
+            yield lines
+        else:
+            step = chance.choice([1, 3, 1000])
+            for start in range(0, len(part), step):
+                yield table_of(part[start : start + step])
+
+
+def read(
+    run: Source, start: bytes, stop: bytes, bytes_max: int, wanted: LinesWanted | None, *, reverse: bool
+) -> list[Chunk]:
+    """Reads a range as a scan does; returns the chunks in ascending order."""
+    chunks: list[Chunk] = []
+    while True:
+        chunk = run.read_rows(start, stop, bytes_max, reverse=reverse, lines=wanted)
+        chunks.append(chunk)
+        if chunk.frontier is None:
+            return chunks[::-1] if reverse else chunks
+        start, stop = (start, chunk.frontier) if reverse else (chunk.frontier, stop)
+
+
+def cells_in(chunks: Sequence[Chunk]) -> list[RowCell]:
+    return [
+        cell
+        for chunk in chunks
+        for cell in cells_of(chunk.table if chunk.lines is None else wide.cells_of(chunk.lines))
+    ]
+
+
+def check_flags(chunk: Chunk) -> None:
+    """Asserts that the flags of a chunk are not optimistic."""
+    if chunk.lines is not None:
+        chunk.lines.check()
+        assert chunk.has_versions or not chunk.lines.has_versions
+    cells = [cell for _, cell in cells_in([chunk])]
+    assert chunk.has_tombstones or all(cell[3] == PUT for cell in cells)
+    assert all(-cell[2] <= chunk.write_number_max and -cell[1] >= chunk.timestamp_min for cell in cells)
+
+
+def check_points(store_file: StoreFile, cells: list[RowCell]) -> None:
+    for row, row_cells in rows_of(cells).items():
+        assert sorted(cell for run in store_file.runs for cell in loaded_cells(run.row_cells(row))) == row_cells
+        for some in ([b"a"], [b"", b"b\0"], [b"absent", b"z"], []):
+            found = [cell for run in store_file.runs for cell in loaded_cells(run.columns_cells(row, some))]
+            assert sorted(found) == [cell for cell in row_cells if cell[0] in some or cell[3] == Kind.DELETE_FAMILY]
+        for run in store_file.runs:
+            count = len(run.row_cells(row))
+            if count > 1:
+                with pytest.raises(LongRowError):
+                    run.row_cells(row, count - 1)
+            assert run.is_row_in_memory(row)
+            parts = [cell for part in run.row_parts(row, 100, b"a", b"z") for _, cell in cells_of(part.table)]
+            assert parts == [cell for cell in run.row_cells(row) if b"a" <= cell[0] < b"z"]
+            assert not run.row_cells(row + b"\0")
+
+
+@given(
+    st.randoms(use_true_random=False),
+    st.integers(0, 25),
+    st.sampled_from([1, 400, 2000, 1 << 20]),
+    st.sampled_from([1, 500, 1 << 20]),
+    st.sampled_from(Compression),
+    st.sampled_from([1, 300, 2000, 1 << 30]),
+    st.sampled_from([0, 5000, 1 << 20]),
+    st.lists(st.tuples(_BOUNDS, _BOUNDS), max_size=2),
+)
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_lines_and_cells_of_a_file_answer_as_what_was_written(
+    tmp_path: Path,
+    chance: random.Random,
+    row_count: int,
+    block_bytes: int,
+    gathered_bytes: int,
+    compression: Compression,
+    bytes_max: int,
+    cache_bytes: int,
+    ranges: list[tuple[bytes, bytes]],
+) -> None:
+    cells = typed_cells(chance, row_count)
+    case = Case(tmp_path, Files(), replace(SMALL_FAMILY, block_bytes=block_bytes, compression=compression))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pieces, "GATHERED_BYTES_MIN", gathered_bytes)
+        info = write_store_file(case.path, cut_into_pieces(chance, cells), case.family, case.files, number=1)
+    assert verify_store_file(case.path, info, case.files) == []
+    assert (info.cell_count, info.row_count) == (len(cells), len(rows_of(cells)))
+    saved = [cell for found in salvage(case.path, case.files) for cell in cells_of(table(found))]
+    assert sorted(saved) == cells
+    store_file = case.open_file(info, cache_bytes)
+    if cache_bytes == 1 << 20:
+        check_points(store_file, cells)
+    own = [cells_in(read(run, b"", b"", 1 << 30, None, reverse=False)) for run in store_file.runs]
+    assert sorted(cell for of_run in own for cell in of_run) == cells
+    some_columns = frozenset(chance.sample(COLUMNS, chance.randrange(len(COLUMNS))))
+    for start, stop in [(b"", b""), *ranges]:
+        for run, of_run in zip(store_file.runs, own, strict=True):
+            expected = [cell for cell in of_run if start <= cell[0] and (not stop or cell[0] < stop)]
+            for wanted in (None, LinesWanted(), LinesWanted(some_columns)):
+                for reverse in (False, True):
+                    chunks = read(run, start, stop, bytes_max, wanted, reverse=reverse)
+                    found = cells_in(chunks)
+                    for chunk in chunks:
+                        check_flags(chunk)
+                    if wanted is None or wanted.columns is None or not isinstance(run, WideRun):
+                        assert found == expected
+                    else:
+                        assert found == [cell for cell in expected if cell[1][0] in some_columns]
+                        rows = [row for chunk in chunks if chunk.lines for row in chunk.lines.rows.to_pylist()]
+                        assert set(rows) == {row for row, _ in expected}, "a line without cells is missing"
+
+
+def table(found: object) -> pa.Table:
+    assert isinstance(found, pa.Table), f"{found}"
+    return found
