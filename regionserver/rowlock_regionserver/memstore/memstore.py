@@ -126,9 +126,9 @@ class Memstore:
         for segment in sealed:
             if not isinstance(segment, LinesSegment) or segment.write_number_max >= write_number:
                 continue
-            is_larger = len(run) >= MERGED_COUNT_MIN and segment.byte_count > byte_count
+            is_much_larger = bool(run) and segment.byte_count > 2 * byte_count
             byte_count += segment.byte_count
-            if is_larger or byte_count > MERGED_BYTES_MAX or segment.write_number_min <= self._unmerged_through:
+            if is_much_larger or byte_count > MERGED_BYTES_MAX or segment.write_number_min <= self._unmerged_through:
                 break
             run.append(segment)
         if len(run) < MERGED_COUNT_MIN:
