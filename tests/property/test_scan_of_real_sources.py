@@ -44,7 +44,11 @@ def sources_of(model: Model, folder: Path, generator: random.Random) -> dict[int
             if number == 0:
                 sources.append(store_file(part, family, folder))
             else:
-                of_part = [[row_segment(part, family)], [arrow_segment(part)], segments_with_lines(part)]
+                of_part: list[list[Source]] = [
+                    [row_segment(part, family)],
+                    [arrow_segment(part)],
+                    segments_with_lines(part),
+                ]
                 sources += generator.choice(of_part)
         stores[family.number] = (family, sources)
     return stores

@@ -104,6 +104,9 @@ def test_lines_pass_as_they_are_where_no_row_is_in_two_sources() -> None:
     assert kinds_of([segment(range(40), 1), segment(range(40, 80), 2)]) == {Lines}
     assert kinds_of([even, odd, segment(range(100, 140), 3)]) == {Lines}
     assert kinds_of([even, segment(range(0, 80, 2), 2)]) == {pa.Table}
+    versions = LinesSegment.merged([even, segment(range(0, 80, 2), 2)])
+    assert versions is not None
+    assert kinds_of([versions]) == {pa.Table}
     single = RowSegment(1)
     single.apply(b"001", [cell(3)], lambda: from_then_on(0))
     single.seal()
