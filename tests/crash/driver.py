@@ -17,6 +17,7 @@ from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Check, Condition, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region import region_replay
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
+from rowlock_regionserver.region.bulk.row_batch import RowBatch
 from rowlock_regionserver.region.region import Region
 
 from tests.crash.life import DONE, SENT
@@ -139,7 +140,7 @@ class Driver:
 
         region = self.region(step.table)
         if isinstance(step, BulkWrite):
-            region.bulk_put(_arrow(step), request, options, done)
+            region.bulk_put(_rows(step) if step.as_rows else _arrow(step), request, options, done)
         else:
             mutations = [_mutation(step, request)]
             if not region.mutate(mutations, options, done, may_wait=False):
@@ -201,6 +202,15 @@ def _mutation(step: RowWrite, request: RequestId) -> RowMutation:
     family, qualifier, value = step.expected
     condition = Condition((Check(family, qualifier, operand=value),))
     return RowMutation(step.row, step.changes, condition, request=request)
+
+
+def _rows(step: BulkWrite) -> RowBatch:
+    """Returns the batch as rows, one for each key."""
+    rows = list(dict.fromkeys(row for row, _, _, _ in step.cells))
+    names = tuple(dict.fromkeys((family, qualifier) for _, family, qualifier, _ in step.cells))
+    values = {(row, (family, qualifier)): value for row, family, qualifier, value in step.cells}
+    columns = [pa.array([values.get((row, name)) for row in rows], pa.binary()) for name in names]
+    return RowBatch(pa.array(rows, pa.binary()), pa.nulls(len(rows), pa.int64()), names, tuple(columns))
 
 
 def _arrow(step: BulkWrite) -> pa.Table:

@@ -74,6 +74,7 @@ class BulkWrite:
     table: str
     cells: tuple[tuple[bytes, bytes, bytes, bytes], ...]  # row, family, qualifier, value
     durability: Durability
+    as_rows: bool = False  # sent as rows
 
     def apply(self, rows: Rows) -> None:
         for row, family, qualifier, value in self.cells:

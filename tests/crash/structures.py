@@ -22,7 +22,8 @@ _BULK_HEADER_BYTES = 16
 # Four bytes of ones and the length of the message's head.
 _ARROW_PREFIX_BYTES = 8
 _INDEX_ARRAYS = 6
-_FAMILY_FRAME = struct.Struct("<IQ")
+# By the version of the layout.
+_FAMILY_FRAMES = {1: struct.Struct("<IQ"), 2: struct.Struct("<IIQ")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +108,11 @@ def _generation(path: Path, data: bytes) -> Iterator[_Place]:
 def _bulk(path: Path, data: bytes) -> Iterator[_Place]:
     yield "header", path, 0, _BULK_HEADER_BYTES
     place = _BULK_HEADER_BYTES
+    frame = _FAMILY_FRAMES[int.from_bytes(data[8:12], "little")]
     while place < len(data):
-        _, byte_count = _FAMILY_FRAME.unpack_from(data, place)
-        yield "family frame", path, place, place + _FAMILY_FRAME.size
-        place += _FAMILY_FRAME.size
+        *_, byte_count = frame.unpack_from(data, place)
+        yield "family frame", path, place, place + frame.size
+        place += frame.size
         yield "Arrow stream", path, place, place + byte_count
         place += byte_count
 

@@ -12,6 +12,7 @@ import pytest
 from .admission import ADMISSION
 from .broken_build import PACKAGE, Mutant, Verdict, broken_copy, copy_of_package, definitions_of_package, run_tests
 from .bulk_and_requests import BULK_AND_REQUESTS
+from .bulk_rows import BULK_ROWS
 from .durability import DURABILITY
 from .edges import EDGES
 from .folders import FOLDERS
@@ -31,6 +32,7 @@ MUTANTS = [
     *LOCK_MUTANTS,
     *OF_LINES,
     *BULK_AND_REQUESTS,
+    *BULK_ROWS,
     *READING,
     *ROWS_AND_FILES,
     *DURABILITY,

@@ -8,9 +8,11 @@ from collections import defaultdict
 import pyarrow as pa
 from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.arrow.columns import cells_table
+from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.cells import Cell, ProtectedReadPoints, ReadPoint, from_then_on
 from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
+from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.memstore import Memstore
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.versions.visibility import visible_cells
@@ -63,7 +65,9 @@ class _History:
         self.write_number += 1
         rows = sorted(self.generator.sample(ROWS, 2))
         cells: list[list[Cell]] = [[(b"q", -self.generator.randrange(6), -self.write_number, 0, b"bulk")] for _ in rows]
-        self.memstore.add_segment(ArrowSegment(cells_table(rows, cells)))
+        table = cells_table(rows, cells)
+        lines, _ = lines_of(table) if self.generator.random() < 0.5 else (None, table)
+        self.memstore.add_segment(ArrowSegment(table) if lines is None else LinesSegment(lines))
         for row, row_cells in zip(rows, cells, strict=True):
             self.written[row] += row_cells
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 from rowlock_regionserver.arrow.columns import cells_table
+from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.cells import Family, from_then_on
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
+from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan
 from rowlock_regionserver.scan.point import read_row
@@ -43,7 +45,12 @@ def sources_of(model: Model, folder: Path, generator: random.Random) -> dict[int
             if number == 0:
                 sources += store_file(part, family, folder).runs
             else:
-                sources.append(row_segment(part, family) if generator.random() < 0.5 else arrow_segment(part))
+                of_part: list[list[Source]] = [
+                    [row_segment(part, family)],
+                    [arrow_segment(part)],
+                    segments_with_lines(part),
+                ]
+                sources += generator.choice(of_part)
         stores[family.number] = (family, sources)
     return stores
 
@@ -57,6 +64,13 @@ def store_file(writes: list[Write], family: Family, folder: Path) -> StoreFile:
 
 def arrow_segment(writes: list[Write]) -> ArrowSegment:
     return ArrowSegment(arrow_table(writes))
+
+
+def segments_with_lines(writes: list[Write]) -> list[Source]:
+    """Returns a segment of lines and one of the cells that stay cells, as far as there are any."""
+    lines, cells = lines_of(arrow_table(writes))
+    of_lines: list[Source] = [] if lines is None else [LinesSegment(lines)]
+    return [*of_lines, ArrowSegment(cells)] if cells.num_rows else of_lines
 
 
 def arrow_table(writes: list[Write]) -> pa.Table:

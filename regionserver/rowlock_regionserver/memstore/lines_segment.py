@@ -10,6 +10,7 @@ import numpy as np
 from rowlock_regionserver.arrow.allocations import bytes_kept_alive
 from rowlock_regionserver.arrow.columns import Integers, empty_cells
 from rowlock_regionserver.arrow.line_columns import LineColumns
+from rowlock_regionserver.arrow.line_merging import merged_versions
 from rowlock_regionserver.arrow.lines import Lines, cells_of, number_bounds
 from rowlock_regionserver.cells import Cell
 from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
@@ -44,6 +45,17 @@ class LinesSegment:
             bytes_held = bytes_kept_alive([lines.rows, *lines.columns])
         # With the numbers, and the sums of _ends, which a scan makes.
         self.bytes_held = bytes_held + lines.timestamps.nbytes + lines.write_numbers.nbytes + 8 * (len(lines) + 1)
+
+    @property
+    def byte_count(self) -> int:
+        """The bytes of the lines, without those of other segments that share their memory."""
+        return _line_bytes(self._lines)
+
+    @staticmethod
+    def merged(segments: Sequence[LinesSegment]) -> LinesSegment | None:
+        """Returns one segment of all lines; None if they don't fit one, see merged_versions."""
+        lines = merged_versions([segment._lines for segment in segments])
+        return None if lines is None else LinesSegment(lines)
 
     @cached_property
     def _ends(self) -> Integers:

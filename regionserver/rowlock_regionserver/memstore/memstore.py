@@ -17,9 +17,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rowlock_regionserver.cells import Cell, ProtectedReadPoints
+from rowlock_regionserver.config import MIB
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN, RowSegment
+
+# Lines of so many batches, or more, are merged, into segments of up to so many bytes: some 10 ms.
+MERGED_COUNT_MIN = 4
+MERGED_BYTES_MAX = 2 * MIB
 
 BulkSegment = ArrowSegment | LinesSegment
 Segment = RowSegment | BulkSegment
@@ -46,6 +51,8 @@ class Memstore:
         self._versions = versions
         self._is_recovering = recovering
         self._segments: tuple[Segment, ...] = (self._new_segment(),)
+        # Segments with write numbers up to this are never merged: a flush has them, or they don't fit one segment.
+        self._unmerged_through = 0
 
     def _new_segment(self) -> RowSegment:
         return RowSegment(self._versions, recovering=self._is_recovering, prune_cells_min=self._prune_cells_min)
@@ -88,18 +95,50 @@ class Memstore:
             active.seal()
             if active.cell_count:
                 sealed = (active, *sealed)
+            self._unmerged_through = max([segment.write_number_max for segment in sealed], default=0)
             self._segments = (self._new_segment(), *sealed)
         return sealed
 
-    def add_segment(self, segment: BulkSegment) -> None:
-        """Adds a bulk batch, or a part of one. The caller holds the gate exclusively."""
+    def add_segment(self, segment: BulkSegment) -> int:
+        """Adds a bulk batch, or a part of one. Returns the growth of memory. The caller holds the gate exclusively.
+
+        Merges lines of earlier batches. No flush or undo knows these by their segments, unlike the new one.
+        """
         with self._lock:
             active, *sealed = self._segments
+            held = sum(each.bytes_held for each in sealed)
+            sealed = [*self._merged(sealed, segment.write_number_max)]
+            grown = segment.bytes_held + sum(each.bytes_held for each in sealed) - held
             if segment.has_tombstones and active.cell_count:
                 self.active.seal()
                 self._segments = (self._new_segment(), segment, active, *sealed)
             else:
                 self._segments = (active, segment, *sealed)
+        return grown
+
+    def _merged(self, sealed: Sequence[Segment], write_number: int) -> Sequence[Segment]:
+        """Merges the newest segments of lines from before this write, if they are several of about the same size.
+
+        So each line is merged a few times only, and there are few segments, however small the batches are.
+        """
+        run: list[LinesSegment] = []
+        byte_count = 0
+        for segment in sealed:
+            if not isinstance(segment, LinesSegment) or segment.write_number_max >= write_number:
+                continue
+            is_much_larger = bool(run) and segment.byte_count > 2 * byte_count
+            byte_count += segment.byte_count
+            if is_much_larger or byte_count > MERGED_BYTES_MAX or segment.write_number_min <= self._unmerged_through:
+                break
+            run.append(segment)
+        if len(run) < MERGED_COUNT_MIN:
+            return sealed
+        merged = LinesSegment.merged(run)
+        if merged is None:
+            self._unmerged_through = run[0].write_number_max
+            return sealed
+        place = sealed.index(run[0])
+        return [*sealed[:place], merged, *(segment for segment in sealed[place:] if segment not in run)]
 
     def drop(self, segments: Sequence[Segment]) -> None:
         """Removes immutable segments: their cells are in a live store file, or the log refused their bulk batch."""

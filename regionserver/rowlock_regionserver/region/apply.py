@@ -108,9 +108,8 @@ class Applier:
 
         def add() -> None:
             for family_number, segment in segments:
-                self._stores.of(family_number).memstore.add_segment(segment)
+                self._memory.add(self._stores.of(family_number).memstore.add_segment(segment))
                 added.append((family_number, segment))
-                self._memory.add(segment.bytes_held)
 
         take_back = partial(self._drop_segments, added)
         try:

@@ -13,6 +13,7 @@ from rowlock_regionserver.cells import ProtectedReadPoints, from_then_on
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.operations import RowResult
 from rowlock_regionserver.region.apply import Applier
+from rowlock_regionserver.region.bulk.arranged import bytes_as_cells
 from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_parts, read_bulk_file
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.wal.mutation import (
@@ -66,6 +67,7 @@ class Replay:
         self._answer_memory = shared.request_ids
         self._applier = Applier(parts.stores, shared.memory, self._protected_read_points, on_failure=_leave_to_caller)
         self._bulk_folder = shared.bulk_folder
+        self._segment_bytes_min = shared.config.bulk_file_bytes_min
         self._files = shared.files
         self._last = parts.mvcc.last
         self._uncounted_bytes = 0
@@ -154,7 +156,8 @@ class Replay:
         else:
             parts = decode_parts(record.cells)
         known = {number: part for number, part in parts.items() if number in self._names}
-        self._applier.apply_early(known, write_number, record.stamp, as_segments=record.file_number != 0)
+        as_segments = record.file_number != 0 or bytes_as_cells(known) >= self._segment_bytes_min
+        self._applier.apply_early(known, write_number, record.stamp, as_segments=as_segments)
         if record.request is not None:
             result = RowResult(timestamp=record.stamp)
             self._idempotency.save(record.request, record.first_row, write_number, result, is_bulk=True)

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 from rowlock_regionserver.arrow.columns import cells_table
+from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.cells import NEWEST, Cell, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
-from rowlock_regionserver.memstore.memstore import Memstore, MemstoreStatistics
+from rowlock_regionserver.memstore.lines_segment import LinesSegment
+from rowlock_regionserver.memstore.memstore import MERGED_COUNT_MIN, Memstore, MemstoreStatistics
 
 from tests.unit.memstore.invariants import check_memstore
 
@@ -128,4 +130,74 @@ def test_a_memstore_that_recovers_can_be_flushed_meanwhile_and_read_afterwards()
     memstore.switch()
     _apply(memstore, b"e", 3)
     assert memstore.active.read_rows(b"", b"", 1000).table.num_rows == 1
+    check_memstore(memstore)
+
+
+def _lines(write_number: int, row: bytes = b"") -> LinesSegment:
+    cells: list[Cell] = [(b"q", -1, -write_number, 0, b"value"), (b"r", -1, -write_number, 0, b"v")]
+    lines, _ = lines_of(cells_table([row or b"%06d" % write_number], [cells]))
+    assert lines is not None
+    return LinesSegment(lines)
+
+
+def test_many_small_segments_of_lines_become_few_and_each_line_is_merged_a_few_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    merged_rows = 0
+    original = LinesSegment.merged
+
+    def merged(segments: list[LinesSegment]) -> LinesSegment | None:
+        nonlocal merged_rows
+        merged_rows += sum(segment.row_count for segment in segments)
+        return original(segments)
+
+    monkeypatch.setattr(LinesSegment, "merged", staticmethod(merged))
+    memstore = Memstore(1)
+    held = 0
+    for number in range(1, 1001):
+        held += memstore.add_segment(_lines(number))
+        assert memstore.bytes_held == held
+        if number % 10 == 0:
+            memstore.add_segment(_bulk(b"other", number))
+            held = memstore.bytes_held
+    segments = [source for source in memstore.sources() if isinstance(source, LinesSegment)]
+    assert len(segments) < 12
+    assert merged_rows < 8 * 1000
+    assert sum(segment.row_count for segment in segments) == 1000
+    for number in (1, 500, 1000):
+        assert _write_numbers(memstore, b"%06d" % number) == [number, number]
+    check_memstore(memstore)
+
+
+def test_what_may_be_taken_back_or_is_being_flushed_is_not_merged() -> None:
+    memstore = Memstore(1)
+    for number in range(1, 1 + MERGED_COUNT_MIN):
+        memstore.add_segment(_lines(number))
+    newest = memstore.sources()[1]
+    sealed = memstore.switch()
+    assert len(sealed) == MERGED_COUNT_MIN
+    for number in range(10, 11 + MERGED_COUNT_MIN):
+        newest = _lines(number)
+        memstore.add_segment(newest)
+        memstore.add_segment(_bulk(b"other", number))  # the cells of the same batch
+        memstore.drop([newest])
+        memstore.add_segment(newest)
+    memstore.drop(sealed)
+    assert all(source.write_number_min >= 10 for source in memstore.sources()[1:])
+    check_memstore(memstore)
+
+
+def test_lines_that_do_not_fit_one_segment_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+    original = LinesSegment.merged
+
+    def merged(segments: list[LinesSegment]) -> LinesSegment | None:
+        tried.append(len(segments))
+        return original(segments) if len(tried) > 1 else None
+
+    monkeypatch.setattr(LinesSegment, "merged", staticmethod(merged))
+    memstore = Memstore(1)
+    for number in range(1, 2 * MERGED_COUNT_MIN + 2):
+        memstore.add_segment(_lines(number, b"hot"))
+    assert tried == [MERGED_COUNT_MIN] * 2
     check_memstore(memstore)

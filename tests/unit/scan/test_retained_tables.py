@@ -6,15 +6,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from rowlock_regionserver.arrow.columns import Mask, cells_table
-from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.arrow.line_forming import lines_of
+from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.cells import Cell, from_then_on
 from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
+from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.scan import source_chunks
 from rowlock_regionserver.scan.retained_tables import retained_tables
-from rowlock_regionserver.sources import Chunk, LinesWanted
+from rowlock_regionserver.sources import Chunk, LinesWanted, Source
 
 
 def cell(write_number: int) -> Cell:
@@ -81,3 +83,31 @@ def test_sources_that_are_merged_are_read_in_smaller_pieces_and_later_ones_only_
     assert max(asked[id(alone)]) == 1200
     for merged in three:
         assert asked[id(merged)][:2] == [100, 500], "what comes in is read a little, and then its share"
+
+
+def test_lines_pass_as_they_are_where_no_row_is_in_two_sources() -> None:
+    def segment(numbers: range, write_number: int) -> LinesSegment:
+        rows = [b"%03d" % number for number in numbers]
+        lines, _ = lines_of(cells_table(rows, [[cell(write_number)]] * len(rows)))
+        assert lines is not None
+        return LinesSegment(lines)
+
+    def kinds_of(sources: list[Source]) -> set[type]:
+        pieces = list(retained_tables(sources, everything, 300, 900))
+        tables = [piece if isinstance(piece, pa.Table) else cells_of(piece) for piece in pieces]
+        rows = [row for table in tables for row in rows_of(table)]
+        assert rows == sorted(row for source in sources for row in rows_of(source.read_rows(b"", b"", 1 << 20).table))
+        return {type(piece) for piece in pieces}
+
+    even, odd = segment(range(0, 80, 2), 1), segment(range(1, 80, 2), 2)
+    assert kinds_of([even, odd]) == {Lines}
+    assert kinds_of([segment(range(40), 1), segment(range(40, 80), 2)]) == {Lines}
+    assert kinds_of([even, odd, segment(range(100, 140), 3)]) == {Lines}
+    assert kinds_of([even, segment(range(0, 80, 2), 2)]) == {pa.Table}
+    versions = LinesSegment.merged([even, segment(range(0, 80, 2), 2)])
+    assert versions is not None
+    assert kinds_of([versions]) == {pa.Table}
+    single = RowSegment(1)
+    single.apply(b"001", [cell(3)], lambda: from_then_on(0))
+    single.seal()
+    assert kinds_of([even, single]) == {pa.Table, Lines}

@@ -45,6 +45,18 @@ class FamilyPart:
 FamilyParts = Mapping[int, FamilyPart]
 
 
+def bytes_as_cells(parts: FamilyParts) -> int:
+    """Returns about the bytes that the parts take as cells.
+
+    They decide whether a batch becomes segments: if it is applied row by row, each cell costs time and memory.
+    """
+    return sum(
+        (part.lines.bytes_as_cells if part.lines is not None else 0)
+        + (part.cells.nbytes if part.cells is not None else 0)
+        for part in parts.values()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ArrangedBatch:
     """An arranged bulk batch. Without parts it has no cell, and the first and last row are empty."""

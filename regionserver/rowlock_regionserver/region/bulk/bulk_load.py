@@ -5,12 +5,12 @@
 2. A large batch is written and synced as a bulk file of its own, and the log record only names the file. A batch with
    durability SKIP has neither file nor record.
 3. With the gate held exclusively, so that no row is between COMPARE and APPLY: request id, stamp, APPLY, BEGIN +
-   APPEND. The cells become an immutable segment of each family's memstore; a small batch is applied row by row to the
-   active segments. Readers don't see the cells yet, because their number is not published. APPLY can come first because
-   no other writer takes the next number, so the log's order lock is held only for the record, however many cells there
-   are. If the log refuses the record, the cells are removed again. If the families have changed since step 1, or the
-   stamp has reached the timestamp of a cell in a column that also has cells without one, nothing is done, and all steps
-   are repeated.
+   APPEND. The batch becomes immutable segments of each family's memstore; one that is small as cells is applied row by
+   row to the active segments. Readers don't see the cells yet, because their number is not published. APPLY can come
+   first because no other writer takes the next number, so the log's order lock is held only for the record, however
+   many cells there are. If the log refuses the record, the cells are removed again. If the families have changed since
+   step 1, or the stamp has reached the timestamp of a cell in a column that also has cells without one, nothing is
+   done, and all steps are repeated.
 4. SYNC and PUBLISH as for a row (write_path.py).
 """
 
@@ -28,7 +28,7 @@ from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.errors import DeadlineError, DiskFullError, RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowResult, WriteOptions
 from rowlock_regionserver.region.background_pacing import Permit
-from rowlock_regionserver.region.bulk.arranged import ArrangedBatch
+from rowlock_regionserver.region.bulk.arranged import ArrangedBatch, bytes_as_cells
 from rowlock_regionserver.region.bulk.bulk_cells import arrange
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path, encode_parts, write_bulk_file
 from rowlock_regionserver.region.bulk.bulk_rows import arrange_rows
@@ -158,14 +158,16 @@ class BulkLoad:
                 return True
             for row in (cells.first_row, cells.last_row):
                 check_in_region(row, self._start, self._stop, self._region_id)
-            self._memory.check(cells.byte_count)
+            # A batch that is large as cells is not applied row by row, and one that is large as it is gets a file.
+            as_segments = bytes_as_cells(cells.parts) >= self._config.bulk_file_bytes_min
             is_large = cells.byte_count >= self._config.bulk_file_bytes_min
+            self._memory.check(cells.byte_count if as_segments else bytes_as_cells(cells.parts))
             self._log.check_space(2 * cells.byte_count + 4096 if is_logged and not is_large else 4096)
             if is_logged:
                 record = self._write_file(cells, request, permit) if is_large else _inline(cells, request)
         try:
             applied = self._apply_in_gate(
-                table, cells, request, record, durability, options.deadline, as_segments=is_large
+                table, cells, request, record, durability, options.deadline, as_segments=as_segments
             )
         except BaseException:
             self._remove_unless_logged(record)

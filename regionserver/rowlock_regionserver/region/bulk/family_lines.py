@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.columns import Column, integer_array, integers
-from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.arrow.columns import Column, integer_array, integers, offsets
+from rowlock_regionserver.arrow.lines import CELL_BYTES_BESIDE, Lines
 
 _ROW = pa.field("row", pa.binary(), nullable=False)
 _TIMESTAMP = pa.field("timestamp", pa.int64())
@@ -37,6 +37,16 @@ class FamilyLines:
         """The bytes of rows, timestamps and values."""
         stamps = self.timestamps.nbytes if self.timestamps is not None else 0
         return self.rows.nbytes + stamps + sum([column.nbytes for column in self.columns])
+
+    @property
+    def bytes_as_cells(self) -> int:
+        """About the bytes that the lines would take as cells."""
+        row_bytes = int(np.diff(offsets(self.rows)).sum()) // len(self)
+        total = 0
+        for qualifier, column in zip(self.qualifiers, self.columns, strict=True):
+            count = len(column) - column.null_count
+            total += column.nbytes + count * (row_bytes + len(qualifier) + CELL_BYTES_BESIDE)
+        return total
 
     def numbered(self, write_number: int, stamp: int) -> Lines:
         """Returns the lines with their write number, and with the stamp where a timestamp is missing."""
