@@ -13,9 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import rowlock
+import rowlock.spark.write_plan
 import rowlock.spark.write_task
 from pyspark.sql.types import StringType, StructField, StructType
-from rowlock._core.bulk_input import Piece
+from rowlock._core.bulk_input import Piece, Sizes
+from rowlock._transport.server_times import ReservedTimes
 from rowlock.bulk_outcome import BulkResult
 from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError, TableNotFoundError
 from rowlock.pytest_plugin import RowlockServer
@@ -191,10 +193,19 @@ def test_short_batches_are_sent_together_and_long_ones_in_parts_of_equal_size(
     sent = _sent(monkeypatch)
     rows = [_batch((f"{i:02}", "x" * 100, "2")) for i in range(20)]
     size = rows[0].nbytes
-    plan = replace(_plan(rowlock_server, batch_bytes=str(4 * size)), takes_rows=True)
+    plan = replace(_plan(rowlock_server), sizes=Sizes(4 * size, None))
     write_task(plan, [*rows[:9], _batch(), *rows[9:], _batch(*((str(i), "y" * 100, "2") for i in range(9)))], "part")
     assert [len(batch) for batch in sent] == [4, 4, 4, 4, 4, 3, 3, 3]
     assert [key for batch in sent[:5] for key in batch] == [f"{i:02}".encode() for i in range(20)]
+
+
+def test_batches_are_as_small_as_the_server_s_limit_requires(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for takes_rows, expected in ((True, Sizes(1 << 20, None)), (False, Sizes(1 << 20, 1 << 20))):
+        times = ReservedTimes(1, 0, takes_rows, request_bytes_max=3 << 20)
+        monkeypatch.setattr(rowlock.spark.write_plan, "reserve_times", lambda *_, times=times: times)
+        assert _plan(rowlock_server, batch_bytes="16m").sizes == expected
 
 
 def test_rows_that_were_collected_when_the_input_fails_are_not_written(

@@ -93,7 +93,7 @@ class Bulk:
         other_bounds = cast(dict[str, bytes], pc.min_max(other_rows).as_py())
         if bounds["max"] < other_bounds["min"] or other_bounds["max"] < bounds["min"]:
             return False
-        shared: bool = pc.any(pc.is_in(rows, value_set=pc.unique(other_rows))).as_py()
+        shared: bool = pc.any(pc.is_in(rows, value_set=other_rows)).as_py()
         return shared
 
 

@@ -10,17 +10,20 @@ from rowlock._core.search import PROTOCOL, ROWS_PROTOCOL
 from rowlock._transport import methods
 from rowlock._transport.servers import Servers
 
+_UNKNOWN_BYTES_MAX = 1 << 31
+
 
 @dataclass(frozen=True, slots=True)
 class ReservedTimes:
     """The milliseconds `first` to `first + later_ms`, inclusive. The server's later timestamps come after them.
 
-    takes_rows: whether the server takes rows in bulk batches.
+    takes_rows: whether the server takes rows in bulk batches. request_bytes_max: its limit of a message.
     """
 
     first: int
     later_ms: int
     takes_rows: bool
+    request_bytes_max: int
 
 
 def reserve_times(servers: Servers, table: str, later_ms: int, timeout_s: float) -> ReservedTimes:
@@ -30,4 +33,7 @@ def reserve_times(servers: Servers, table: str, later_ms: int, timeout_s: float)
     """
     request = catalog_pb2.ServerInfoRequest(table=table, reserve_ms=later_ms, protocol=PROTOCOL)
     answer = servers.call(methods.SERVER_INFO, request, timeout_s)
-    return ReservedTimes(answer.now_ms, answer.reserved_ms, answer.protocol >= ROWS_PROTOCOL)
+    takes_rows = answer.protocol >= ROWS_PROTOCOL
+    # A server that names no limit has one all the same, which ends the stream.
+    request_bytes_max = answer.limits.request_bytes_max or _UNKNOWN_BYTES_MAX
+    return ReservedTimes(answer.now_ms, answer.reserved_ms, takes_rows, request_bytes_max)

@@ -26,8 +26,8 @@ from rowlock.spark.options import (
 Nulls = Literal["skip", "delete"]
 Duplicates = Literal["last", "fail"]
 
-# Smaller than put_arrow's: several tasks write at a time, while other clients use the table.
-BATCH_BYTES_DEFAULT = 2 * 1024 * 1024
+# Spark's own batches, of 10,000 rows, are combined up to this size: each one that is sent costs the server a sync.
+BATCH_BYTES_DEFAULT = 8 * 1024 * 1024
 # A batch may become twice as large, and a request is limited to 64 MiB.
 BATCH_BYTES_MAX = 16 * 1024 * 1024
 

@@ -17,6 +17,8 @@ from typing import get_args
 
 import pyarrow as pa
 
+from rowlock._core.bulk_input import Sizes
+from rowlock._core.bulk_send import checked_sizes
 from rowlock._transport.server_times import reserve_times
 from rowlock.client import Client
 from rowlock.errors import (
@@ -51,8 +53,8 @@ class WritePlan:
     timestamp: int
     later_ms: int
     """How many milliseconds after `timestamp` are reserved too."""
-    takes_rows: bool
-    """Whether the server takes rows in bulk batches, or only cells."""
+    sizes: Sizes
+    """The sizes of batches, which the server accepts."""
 
     def timestamp_of(self, batch_number: int) -> int:
         """Returns the timestamp of the cells in a task's batch; batch_number counts from 0."""
@@ -87,7 +89,8 @@ def _plan(client: Client, options: WriteOptions, form: RowForm) -> WritePlan:
         )
     # Last, because the table must exist. A client's servers are private to the package.
     times = reserve_times(client._servers, options.table, BATCH_TIMES, min(options.timeout_s, _CONNECT_S_MAX))
-    return WritePlan(options, form, families, times.first, times.later_ms, times.takes_rows)
+    sizes = checked_sizes(options.batch_bytes, times.request_bytes_max, takes_rows=times.takes_rows)
+    return WritePlan(options, form, families, times.first, times.later_ms, sizes)
 
 
 def _check_created(options: WriteOptions, form: RowForm) -> None:

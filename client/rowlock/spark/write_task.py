@@ -9,7 +9,7 @@ from typing import cast
 import pyarrow as pa
 
 from rowlock._codec.bulk_rows import BulkData
-from rowlock._core.bulk_input import Piece, Sizes, cut_batches
+from rowlock._core.bulk_input import Piece, cut_batches
 from rowlock._transport.bulk import put_pieces
 from rowlock.errors import BulkError, MappingError, RowlockError
 from rowlock.spark.connections import client_of, patience_s
@@ -61,14 +61,12 @@ class _Rows:
     def pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Piece]:
         """Yields the batches to send, each of complete rows."""
         plan = self._plan
-        batch_bytes = plan.options.batch_bytes
-        sizes = Sizes(batch_bytes, None if plan.takes_rows else batch_bytes)
 
         def encoded(rows: pa.RecordBatch) -> BulkData:
             return plan.form.encoded(rows, plan.timestamp_of(self._batch_count))
 
-        collected = collected_batches(self._counted(batches), batch_bytes)
-        for piece in cut_batches(collected, encoded, plan.form.mapping, sizes):
+        collected = collected_batches(self._counted(batches), plan.sizes.batch)
+        for piece in cut_batches(collected, encoded, plan.form.mapping, plan.sizes):
             self._check_families(piece)
             # Before the iterator makes the next batch, which has its own timestamp.
             self._batch_count += 1
