@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import rowlock
 
 from bench.bench import Bench
-from bench.measure import Measurement, Spread, latencies_while, percentile
+from bench.measure import Measurement, Operation, Spread, percentile
 from bench.processes import start_module
 from bench.targets.rowlock import Rowlock, running_rowlock
 from bench.targets.typed_rows import mapping, trip_key, typed_rows
@@ -78,23 +78,33 @@ class _Latencies:
 
 
 def _latencies(bench: Bench, case: Case, turn_factor: int = 1) -> _Latencies:
+    """Gets from both tables by turns of one get, so that a moment in which the machine is slow affects both."""
     row_count = bench.scaled(_ROWS, at_least=1000)
     with _both_forms(bench, row_count, f"block_cache_bytes={case.block_cache}") as server:
-        turns = [
-            _turn(server.client.table(name), row_count, case, turn_factor * bench.turn_seconds)
-            for name in (_WIDE, _CELLS)
-        ]
+        tables = [server.client.table(name) for name in (_WIDE, _CELLS)]
+        gets = [_random_gets(table, row_count, case) for table in tables]
         if case.is_warm:
-            for name in (_WIDE, _CELLS):
-                _read_every_block(server.client.table(name), row_count)
-        pairs = []
-        for number in range(bench.rounds + 1):
-            found = [turn() for turn in (turns if number % 2 else reversed(turns))]
-            wide, cells = found if number % 2 else reversed(found)
-            if number:
-                pairs.append((wide, cells))
+            for table in tables:
+                _read_every_block(table, row_count)
+        seconds = 2 * turn_factor * bench.turn_seconds
+        pairs = [_by_turns(gets[0], gets[1], seconds) for _ in range(bench.rounds + 1)]
         sizes = {f"MB of {name}": Spread.of([_store_bytes(server.client, name) / 1e6]) for name in (_WIDE, _CELLS)}
-    return _Latencies(pairs, sizes)
+    # The first round warms both up.
+    return _Latencies(pairs[1:], sizes)
+
+
+def _by_turns(first: Operation, second: Operation, seconds: float) -> tuple[list[float], list[float]]:
+    """Returns the seconds of each call of two operations in turns: A B, B A, A B, ..."""
+    latencies: tuple[list[float], list[float]] = ([], [])
+    turns = list(zip((first, second), latencies, strict=True))
+    stop = time.perf_counter() + seconds
+    while time.perf_counter() < stop or not latencies[0]:
+        for operation, found in turns:
+            start = time.perf_counter()
+            operation()
+            found.append(time.perf_counter() - start)
+        turns.reverse()
+    return latencies
 
 
 @contextmanager
@@ -125,17 +135,13 @@ def _fill_cells(folder: Path) -> None:
         process.stop()
 
 
-def _turn(table: rowlock.Table[bytes], row_count: int, case: Case, seconds: float) -> Callable[[], list[float]]:
+def _random_gets(table: rowlock.Table[bytes], row_count: int, case: Case) -> Operation:
     choice = random.Random(3)
 
     def get() -> None:
         assert table.row(trip_key(choice.randrange(row_count)), case.columns), "a row is missing"
 
-    def turn() -> list[float]:
-        stop = time.perf_counter() + seconds
-        return latencies_while(get, lambda: time.perf_counter() < stop)
-
-    return turn
+    return get
 
 
 def _read_every_block(table: rowlock.Table[bytes], row_count: int) -> None:

@@ -22,6 +22,8 @@ def test_every_group_measures_its_figures(spark: SparkSession, tmp_path: Path) -
     before = spark.conf.get(allowed) or "false"
     try:
         for group in groups(None):
+            if group.goals[0].name.startswith("typed-three-"):
+                continue  # the jobs of `typed-one`, on another layout
             measured = retried(partial(group.measure, stage))
             assert set(measured) == {goal.name for goal in group.goals}
             assert all(measurement.value.high >= measurement.value.low >= 0 for measurement in measured.values())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import psutil
+import rowlock.spark
 
 from bench.measure import Measurement, Spread
 from bench.spark.relay import Relay
@@ -13,7 +14,6 @@ from bench.spark.rows import read_all
 from bench.spark.stage import Stage, running_server
 from bench.spark.trip_files import TABLE, store_bytes
 from bench.spark.trips import ONE_COLUMN, Layout, middle_part, schema, trip_reader
-from bench.spark.workloads.typed_reads import count_from_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader
@@ -50,7 +50,7 @@ def typed_bytes(stage: Stage, layout: Layout) -> Mapping[str, Measurement]:
         cost(read_part)  # opens files and connections
         every = cost(lambda: read_all(reader().load()))
         column = cost(lambda: read_all(reader().schema(schema([ONE_COLUMN])).load()))
-        keys = cost(lambda: count_from_keys(stage.spark, relay.address, TABLE, layout))
+        keys = cost(lambda: rowlock.spark.count(stage.spark, TABLE, server=relay.address))
         count = cost(lambda: reader().load().count())
         in_range = cost(read_part)
         file_bytes = store_bytes(client, TABLE)

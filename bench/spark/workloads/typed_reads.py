@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import rowlock.spark
 
@@ -14,10 +13,6 @@ from bench.spark.stage import Stage, running_server
 from bench.spark.trip_files import TABLE
 from bench.spark.trips import ONE_COLUMN, Layout, schema, trip_reader
 from bench.spark.usage import Usage
-from bench.targets.typed_rows import KEY
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # The detail that may hold in place of the ratio to Parquet.
 FLOOR_RATIO = "ratio to the floor"
@@ -44,7 +39,7 @@ def typed_reads(stage: Stage, layout: Layout) -> Mapping[str, Measurement]:
                 "one column": lambda: read_all(
                     trip_reader(stage.spark, server.address, TABLE, layout).schema(schema([ONE_COLUMN])).load()
                 ),
-                "keys": lambda: check(count_from_keys(stage.spark, server.address, TABLE, layout)),
+                "keys": lambda: check(rowlock.spark.count(stage.spark, TABLE, server=server.address)),
                 "count": lambda: check(reader.load().count()),
             },
             stage.rounds,
@@ -73,14 +68,6 @@ def typed_reads(stage: Stage, layout: Layout) -> Mapping[str, Measurement]:
         f"{name}-keys-cpu": _of_all("count from keys", measured["keys"], every),
         f"{name}-count-cpu": _of_all("count()", measured["count"], every),
     }
-
-
-def count_from_keys(spark: SparkSession, server: str, table: str, layout: Layout) -> int:
-    """Returns the number of rows by the cheapest way: `rowlock.spark.count`, or else a DataFrame of the key alone."""
-    count = getattr(rowlock.spark, "count", None)
-    if count is not None:
-        return int(count(spark, table, server=server))
-    return trip_reader(spark, server, table, layout).schema(schema([KEY])).load().count()
 
 
 def _of_all(name: str, part: list[Usage], every: list[Usage]) -> Measurement:
