@@ -250,7 +250,7 @@ DURABILITY = [
         "LogCleaner._pinning",
         "            if self._flushed.get(region_id, 0) < last\n",
         "            if self._flushed.get(region_id, last) < last\n",
-        f"{ROLLING}::test_a_younger_segment_waits_for_an_older_one",
+        f"{ROLLING}::test_the_cleaner_removes_no_younger_segment_while_an_older_one_is_pinned",
     ),
     Mutant(
         "any segment is removed before the oldest",
@@ -260,7 +260,7 @@ DURABILITY = [
         "                for sealed in list(self._sealed):\n                    if not self._pinning(sealed):\n"
         "                        self._sealed.remove(sealed)\n                        self._sealed.appendleft(sealed)\n"
         "                        return sealed\n",
-        f"{ROLLING}::test_a_younger_segment_waits_for_an_older_one",
+        f"{ROLLING}::test_the_cleaner_removes_no_younger_segment_while_an_older_one_is_pinned",
     ),
     Mutant(
         "two segments are removed with one sync",
