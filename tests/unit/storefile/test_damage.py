@@ -11,15 +11,11 @@ from pathlib import Path
 import google_crc32c
 import pytest
 from rowlock_regionserver.errors import CorruptionError
-from rowlock_regionserver.files import Files
-from rowlock_regionserver.storefile.cache import BlockCache
-from rowlock_regionserver.storefile.open_files import OpenFiles
-from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.verify import verify_store_file
 
 from tests.seeds import drawn_seed
 from tests.unit.storefile import flipping
-from tests.unit.storefile.store_file_case import Case, simple_cells
+from tests.unit.storefile.store_file_case import Case, opened, simple_cells
 
 FLIP_COUNT = 1050
 
@@ -116,6 +112,7 @@ def test_zeroed_pages_are_noticed(tmp_path: Path) -> None:
         raw[page * 4096 : (page + 1) * 4096] = bytes(4096)
         bench.path.write_bytes(raw)
         try:
-            flipping.read_everything(bench, StoreFile.open(bench.path, bench.info, BlockCache(0), OpenFiles(Files())))
+            with opened(bench.path, bench.info) as store_file:
+                flipping.read_everything(bench, store_file)
         except CorruptionError:
             continue
