@@ -115,6 +115,7 @@ def _life(disk: SimulatedFiles, before: list[Change], chance: random.Random) -> 
     if hasattr(case, "log"):
         with contextlib.suppress(SimulatedCrash):
             case.log.close()
+    disk.close_all()
     # Completions come in log order, so with a synced change all before it were synced.
     last = max((index for index, change in enumerate(case.completed) if change[2] == _SYNCED), default=-1)
     return before + case.completed[: last + 1]

@@ -143,6 +143,11 @@ class SimulatedFiles(Files):
         self.is_dead = False
         self._planned.clear()
 
+    def close_all(self) -> None:
+        """Closes what a process that has died left open, as the system would. Its threads must have ended."""
+        for descriptor in list(self._paths):
+            self.close(descriptor)
+
     def count(self, name: str) -> int:
         """Returns how often this call was made."""
         return sum(call.name == name for call in self.calls)

@@ -8,6 +8,7 @@ afterwards, hang for instance, does not matter.
 from __future__ import annotations
 
 import compileall
+import gc
 import multiprocessing
 import os
 import shutil
@@ -33,7 +34,20 @@ _REPORT_CHARACTERS = 4000
 # Whether a test catches a broken build must not depend on random draws.
 _SEED = "1"
 # Nothing that imports the region server. Libraries that are not installed are skipped.
-_IMPORTED_ONCE = ["pytest", "hypothesis", "numpy", "pandas", "pyarrow.compute", "lmdb", "sortedcontainers"]
+_IMPORTED_ONCE = [
+    "pytest",
+    "hypothesis",
+    "numpy",
+    "pandas",
+    "pyarrow.compute",
+    "lmdb",
+    "sortedcontainers",
+    "google_crc32c",
+    "xxhash",
+    "pdb",
+    "tomllib",
+    "xml.etree.ElementTree",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +135,8 @@ class _FirstFailure:
 
 
 def _run_in_child(copy: Path, nodes: Sequence[str], sender: Connection) -> NoReturn:
+    # Else each full collection of garbage looks at all that the libraries have made, and the system copies its pages.
+    gc.freeze()
     folder = copy.parent
     with (folder / "output").open("wb") as output:
         for descriptor in (1, 2):
@@ -134,7 +150,7 @@ def _run_in_child(copy: Path, nodes: Sequence[str], sender: Connection) -> NoRet
     sys.dont_write_bytecode = False
     # Without plugins, our own included.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    arguments = ["-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'run'}"]
+    arguments = ["-q", "--tb=native", "-p", "no:cacheprovider", f"--basetemp={folder / 'run'}"]
     code = pytest.main([*arguments, *(str(ROOT / "tests" / node) for node in nodes)], plugins=[_FirstFailure(sender)])
     sys.stdout.flush()
     _end(sender, "", code, (folder / "output").read_text(errors="replace"))

@@ -11,6 +11,7 @@ DURABLE = "unit/test_durable_files.py"
 GENERATIONS = "unit/test_generations.py"
 STOPPING = "unit/host/test_stopping.py"
 QUICK = "unit/wal/test_quick_syncs.py"
+PREALLOCATED = "unit/wal/test_preallocated.py"
 IDLE = "unit/wal/test_idle_markers.py"
 LOST_ENDS = "unit/wal/test_lost_ends.py"
 ROLLING = "unit/wal/test_rolling_and_cleaning.py"
@@ -103,7 +104,7 @@ DURABILITY = [
         "BriefWait.end",
         "        self._arrived.acquire(timeout=WAIT_SECONDS)\n",
         "        self._arrived.acquire(timeout=300)\n",
-        "end_to_end/test_hanging_disk.py",
+        "unit/region/test_brief_wait.py::test_the_wait_is_no_longer_than_the_limit",
     ),
     Mutant(
         "an outcome after a brief wait is lost",
@@ -214,14 +215,14 @@ DURABILITY = [
         "PreallocatedSegment._run",
         "                        self._changed.wait(RETRY_SECONDS)\n",
         "                        self._changed.wait()\n",
-        f"{DESCRIPTORS}::test_a_write_taken_before_the_log_finds_no_descriptor_waits_for_one_and_completes",
+        f"{PREALLOCATED}::test_a_try_without_space_wakes_the_writer_and_is_followed_by_another",
     ),
     Mutant(
         "a log that waits for its next segment is not woken",
         "PreallocatedSegment._run",
         "                    self._changed.notify_all()\n                    if descriptor is None",
         "                    if descriptor is None",
-        f"{DESCRIPTORS}::test_a_write_taken_before_the_log_finds_no_descriptor_waits_for_one_and_completes",
+        f"{PREALLOCATED}::test_a_try_without_space_wakes_the_writer_and_is_followed_by_another",
     ),
     Mutant(
         "a roll does not sync the old segment",
@@ -249,7 +250,7 @@ DURABILITY = [
         "LogCleaner._pinning",
         "            if self._flushed.get(region_id, 0) < last\n",
         "            if self._flushed.get(region_id, last) < last\n",
-        f"{ROLLING}::test_a_younger_segment_waits_for_an_older_one",
+        f"{ROLLING}::test_the_cleaner_removes_no_younger_segment_while_an_older_one_is_pinned",
     ),
     Mutant(
         "any segment is removed before the oldest",
@@ -259,7 +260,7 @@ DURABILITY = [
         "                for sealed in list(self._sealed):\n                    if not self._pinning(sealed):\n"
         "                        self._sealed.remove(sealed)\n                        self._sealed.appendleft(sealed)\n"
         "                        return sealed\n",
-        f"{ROLLING}::test_a_younger_segment_waits_for_an_older_one",
+        f"{ROLLING}::test_the_cleaner_removes_no_younger_segment_while_an_older_one_is_pinned",
     ),
     Mutant(
         "two segments are removed with one sync",

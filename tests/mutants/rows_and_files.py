@@ -157,7 +157,7 @@ ROWS_AND_FILES = [
         "OpenFiles._pop_idle",
         " for number, opened in self._open.items() if not opened.borrowed_count)\n",
         " for number, opened in self._open.items())\n",
-        f"{OPEN_FILES}::test_many_threads_read_more_files_than_may_be_open",
+        f"{OPEN_FILES}::test_a_descriptor_stays_open_during_a_read_whatever_else_is_opened",
     ),
     Mutant(
         "a file is removed while a read uses it",

@@ -31,7 +31,9 @@ from tests.seeds import generator_of
 CASES = range(25)
 
 
-def sources_of(model: Model, folder: Path, generator: random.Random) -> dict[int, tuple[Family, list[Source]]]:
+def sources_of(
+    model: Model, folder: Path, generator: random.Random, open_files: OpenFiles
+) -> dict[int, tuple[Family, list[Source]]]:
     """Returns sources of the model's writes: the older in store files of small blocks, the newer in segments."""
     stores: dict[int, tuple[Family, list[Source]]] = {}
     for family in model.families:
@@ -43,7 +45,7 @@ def sources_of(model: Model, folder: Path, generator: random.Random) -> dict[int
             if not part:
                 continue
             if number == 0:
-                sources += store_file(part, family, folder).runs
+                sources += store_file(part, family, folder, open_files).runs
             else:
                 of_part: list[list[Source]] = [
                     [row_segment(part, family)],
@@ -55,11 +57,11 @@ def sources_of(model: Model, folder: Path, generator: random.Random) -> dict[int
     return stores
 
 
-def store_file(writes: list[Write], family: Family, folder: Path) -> StoreFile:
+def store_file(writes: list[Write], family: Family, folder: Path, open_files: OpenFiles) -> StoreFile:
     path = folder / f"{family.number}.store"
     table = arrow_table(writes)
     info = write_store_file(path, [table], replace(family, block_bytes=200), Files(), number=1)
-    return StoreFile.open(path, info, BlockCache(1 << 20), OpenFiles(Files()))
+    return StoreFile.open(path, info, BlockCache(1 << 20), open_files)
 
 
 def arrow_segment(writes: list[Write]) -> ArrowSegment:
@@ -90,14 +92,16 @@ def test_real_sources_answer_what_the_model_answers(tmp_path: Path) -> None:
     for case in CASES:
         folder = tmp_path / str(case)
         folder.mkdir()
-        check_case(case, folder)
+        open_files = OpenFiles(Files())
+        check_case(case, folder, open_files)
+        open_files.close_idle()
 
 
-def check_case(case: int, folder: Path) -> None:
+def check_case(case: int, folder: Path, open_files: OpenFiles) -> None:
     """Compares three scans of one table with the model, each with a get of every row."""
     generator = generator_of(case)
     model = random_model(generator)
-    stores = sources_of(model, folder, generator)
+    stores = sources_of(model, folder, generator, open_files)
     for plan in (ScanPlan(), ScanPlan(reverse=True, batch_rows=1), random_plan(generator)):
         try:
             expected = list(model.scan(plan, b"", b""))

@@ -55,6 +55,7 @@ def test_gets_and_scans_answer_as_the_cells_that_were_written(
             assert [cell for chunk in ordered for cell in cells_of(chunk.table)] == expected
             rows = [row for chunk in ordered for row in rows_of(cells_of(chunk.table))]
             assert rows == sorted(set(rows)), "a row was divided"
+    case.close()
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -12,7 +12,7 @@ import pytest
 GOOD = "def test_good(): pathlib.Path(__file__).with_name('runs').open('a').write('x')\n"
 BAD = "def test_bad(): assert False, 'that is bad'\n"
 DIES = "def test_dies(): os._exit(9)\n"
-FOLDERS = ("consistency", "crash", "mutants", "spark", "tidy", "unit")
+FOLDERS = ("consistency", "crash", "mutants", "property", "spark", "tidy", "unit")
 
 
 def run(root: Path, folder: Path, **sources: str) -> subprocess.CompletedProcess[str]:
@@ -30,7 +30,7 @@ def run(root: Path, folder: Path, **sources: str) -> subprocess.CompletedProcess
 def test_two_processes_share_the_suite_and_run_each_test_once(root: Path, tmp_path: Path) -> None:
     ran = run(root, tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "4 passed" in ran.stdout
+    assert "5 passed" in ran.stdout
     assert "2 passed" in ran.stdout
     for name in FOLDERS:
         assert (tmp_path / "tests" / name / "runs").read_text() == "x", f"{name} did not run once"

@@ -87,6 +87,7 @@ class Connections:
         """Closes all streams and channels. Idempotent."""
         self._is_closed = True
         self._disconnect(ClosedError("the client was closed while the call was under way"))
+        self.timeouts.close()
 
     def _disconnect(self, reason: RowlockError) -> None:
         with self._lock:

@@ -4,7 +4,7 @@
         message = next(call)
     # limit.has_expired: the call was cancelled because the time was over
 
-One thread serves all waits of a client. It starts at the first wait.
+One thread serves all waits of a client. It starts at the first wait, and ends when the client is closed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Limit:
 
 
 class Timeouts:
-    """The time limits of a client's waits. Thread-safe. Its daemon thread never ends; without limits it sleeps."""
+    """The time limits of a client's waits. Thread-safe. Its daemon thread sleeps without limits, until `close`."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -45,6 +45,7 @@ class Timeouts:
         self._limits: list[tuple[float, int, Limit]] = []  # a heap
         self._over_count = 0  # how many of them belong to waits that are over
         self._thread: threading.Thread | None = None
+        self._is_closed = False
 
     @contextmanager
     def limit(self, seconds: float, on_expiry: Callable[[], object]) -> Iterator[Limit]:
@@ -71,6 +72,14 @@ class Timeouts:
                         self._limits = [entry for entry in self._limits if not entry[2].is_over]
                         heapq.heapify(self._limits)
                         self._over_count = 0
+                if self._is_closed:
+                    self._condition.notify()
+
+    def close(self) -> None:
+        """Ends the thread, but not before the waits are over. Does not block."""
+        with self._condition:
+            self._is_closed = True
+            self._condition.notify()
 
     def __len__(self) -> int:
         """How many limits are in memory: at most two for each wait that is not over."""
@@ -78,7 +87,7 @@ class Timeouts:
 
     def _run(self) -> None:
         with self._condition:
-            while True:
+            while not (self._is_closed and self._over_count == len(self._limits)):
                 if not self._limits:
                     self._condition.wait()
                     continue
@@ -91,3 +100,4 @@ class Timeouts:
                 if limit.is_over:
                     self._over_count -= 1
                 limit.expire()
+            self._thread = None

@@ -22,14 +22,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.lines import Lines, cells_of, slices_of
+from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import Family, ProtectedReadPoints
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Segment
@@ -220,18 +220,18 @@ class Flusher:
         self, family: Family, segments: Sequence[Source], number: int, path: Path, spans: ProtectedReadPoints
     ) -> StoreFileInfo | None:
         """3. Writes one store file of the family's segments. Returns None if no cell remains."""
-        with contextlib.closing(self._tables(segments, partial(retained, protected=spans, family=family))) as tables:
-            first = next(tables, None)
+        rule = partial(retained, protected=spans, family=family)
+        with contextlib.closing(self._retained(segments, rule)) as pieces:
+            first = next(pieces, None)
             if first is None:
                 return None
-            return write_store_file(path, itertools.chain([first], tables), family, self._files, number=number)
+            return write_store_file(path, itertools.chain([first], pieces), family, self._files, number=number)
 
-    def _tables(self, segments: Sequence[Source], rule: RetentionRule) -> Generator[pa.Table, None, None]:
-        """Yields the cells that remain, paced until the last table is written, but not during the sync."""
+    def _retained(self, segments: Sequence[Source], rule: RetentionRule) -> Generator[pa.Table | Lines, None, None]:
+        """Yields what remains, paced until the last piece is written, but not during the sync."""
         window_bytes, merge_bytes = self._config.flush_window_bytes, self._config.flush_merge_window_bytes
         with self._pacing.permit(frees_memory=True) as permit:
-            pieces = retained_tables(segments, rule, window_bytes, merge_bytes, between=permit.yield_now)
-            yield from _as_cells(pieces, merge_bytes)
+            yield from retained_tables(segments, rule, window_bytes, merge_bytes, between=permit.yield_now)
 
     def close(self) -> None:
         """Waits for a running flush, and lets no other begin, so that the folder may be removed."""
@@ -243,15 +243,6 @@ class Flusher:
         """Returns a context: waits for a running flush, and lets none begin inside."""
         with self._lock:
             yield
-
-
-def _as_cells(pieces: Iterable[pa.Table | Lines], bytes_max: int) -> Iterator[pa.Table]:
-    """Converts lines to cells, because store files have only cells."""
-    for piece in pieces:
-        if isinstance(piece, Lines):
-            yield from map(cells_of, slices_of(piece, bytes_max))
-        else:
-            yield piece
 
 
 def _pieces_of(sealed: _Sealed) -> list[object]:

@@ -45,6 +45,15 @@ class CellRun:
         """The file's: at least that of the cells here."""
         return self.info.write_number_max
 
+    @property
+    def has_tombstones(self) -> bool:
+        return self.info.tombstone_count > 0
+
+    @property
+    def line_timestamp_min(self) -> int | None:
+        """None: it returns cells only."""
+        return None
+
     # ---- points
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:

@@ -64,15 +64,6 @@ class StoreFile:
         # An empty file has an empty run of cells.
         self.runs: tuple[Run, ...] = tuple(runs)
 
-    @property
-    def line_timestamp_min(self) -> int | None:
-        """None: the file has no lines."""
-        return None
-
-    @property
-    def has_tombstones(self) -> bool:
-        return self.info.tombstone_count > 0
-
     def remove_when_unused(self, *, folder_too: bool = False) -> None:
         """Removes the file after the last reference to it, and with `folder_too` its folder if it is empty then."""
         self._file.handle.remove_when_unused(folder_too=folder_too)

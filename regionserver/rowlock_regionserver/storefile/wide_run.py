@@ -51,7 +51,7 @@ class WideRun:
         self.rows = rows
         self.write_number_min = min(index.write_numbers_min)
         self.write_number_max = max(index.write_numbers_max)
-        self.timestamp_min = min(index.timestamps_min)
+        self.line_timestamp_min = min(index.timestamps_min)
 
     # ---- points
 

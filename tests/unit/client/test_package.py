@@ -187,6 +187,23 @@ def test_limits_of_waits_that_are_over_are_removed_behind_a_long_one() -> None:
         assert struck.wait(60)
 
 
+def test_the_thread_of_the_limits_ends_after_the_last_wait_of_a_closed_client() -> None:
+    timeouts = Timeouts()
+    with timeouts.limit(3600, lambda: pytest.fail("it was not late")):
+        (thread,) = [thread for thread in threading.enumerate() if thread is timeouts._thread]
+        timeouts.close()
+        struck = threading.Event()
+        with timeouts.limit(0.01, struck.set):
+            assert struck.wait(60)
+        assert thread.is_alive()
+    thread.join(60)
+    assert not thread.is_alive()
+    with timeouts.limit(0.01, struck.clear) as late:
+        while not late.has_expired:
+            threading.Event().wait(0.001)
+    assert not struck.is_set()
+
+
 def test_help_says_what_the_fields_of_settings_and_answers_mean() -> None:
     explained_by_their_names = {"name", "table", "start", "stop", "server", "region", "regions", "version"}
     for kind in (

@@ -18,7 +18,7 @@ from rowlock_regionserver.host.stopping import Unflushed, unflushed_text
 from rowlock_regionserver.operations import Put, RowMutation, RowOutcome, Selection, WriteOptions
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
-from tests.threads import wait_until_it_waits
+from tests.threads import is_at, wait_until_it_ends_or, wait_until_it_waits
 from tests.unit.wal.log_case import wait_until
 
 WAIT_S = 120.0
@@ -74,9 +74,14 @@ class Serving:
         left: list[list[Unflushed]] = []
         stopping = threading.Thread(target=lambda: left.append(self.server.stop()), daemon=True)
         stopping.start()
+        wait_until_it_ends_or(stopping, lambda: self._log_is_stopping() or is_at(stopping, "flush"))
+        assert self._log_is_stopping(), "it waits for space"
         stopping.join(WAIT_S / 3)
         assert not stopping.is_alive(), "it waits for space"
         return left[0]
+
+    def _log_is_stopping(self) -> bool:
+        return self.server._log._preallocated._is_stopping
 
     def has(self, server: RegionServer, table: str, row: bytes) -> bool:
         (region,) = server.regions_of(table)

@@ -17,6 +17,7 @@ from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Put, RowMutation, ScanPlan, WriteOptions
 
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
+from tests.unit.region.conftest import abandon
 
 WAIT_S = 120.0
 CONFIG = Config(log_segment_bytes=1 << 16, disk_free_bytes_min=0)
@@ -85,6 +86,9 @@ def test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not(tmp_path
                 assert found == after or (found == BEFORE and not acknowledged), f"call {call}, {loss.name}"
                 again.stop()
                 done += found == after
+        # Its threads still run.
+        with contextlib.suppress(SimulatedCrash):
+            abandon(server)
         if not has_crashed:
             break
     assert call > 5, "the crashes did not reach every call"

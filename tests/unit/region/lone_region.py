@@ -242,8 +242,13 @@ class LoneRegion(RegionCalls):
     def crash(self) -> None:
         """Ends as a kill would and opens again: what was in memory, only the log can bring back."""
         self.log.close()
+        self._close_files()
         self._open()
 
     def stop(self) -> None:
         self._region.close()
         self.log.close()
+        self._close_files()
+
+    def _close_files(self) -> None:
+        self.parts.shared.open_files.close_idle()

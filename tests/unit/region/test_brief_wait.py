@@ -49,3 +49,20 @@ def test_an_outcome_that_arrives_too_late_is_delivered_by_the_thread_that_sets_i
     thread.start()
     thread.join()
     assert done == [("late", thread)]
+
+
+def test_the_wait_is_no_longer_than_the_limit() -> None:
+    done: Done = []
+    wait = waiting(done)
+    timeouts: list[float] = []
+
+    class NoOutcome:
+        def acquire(self, *, timeout: float) -> bool:
+            timeouts.append(timeout)
+            return False
+
+    wait._arrived = NoOutcome()  # type: ignore[assignment]
+    wait.end()
+    assert timeouts == [brief_wait.WAIT_SECONDS]
+    wait.set_outcome("late")
+    assert done == [("late", threading.current_thread())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import sys
 import threading
@@ -28,15 +29,12 @@ from rowlock_regionserver.operations import (
     WriteOptions,
 )
 
-from tests.threads import line_of
+from tests.threads import line_of, wait_until_it_ends_or
 
 from .conftest import WAIT_S, Engine, HeldFiles, bulk_batch
 from .lone_region import LoneRegion, Step
 
 T = TypeVar("T")
-
-# Far more than a read takes, and the reader that waits for a lock is told from it all the same.
-READ_S = 20.0
 
 
 class Hold:
@@ -60,6 +58,18 @@ def in_background(action: Callable[[], object]) -> threading.Thread:
     thread = threading.Thread(target=action)
     thread.start()
     return thread
+
+
+def wait_until_blocked(lone: LoneRegion, thread: threading.Thread) -> None:
+    """Waits until the thread waits for a row, for the gate or for the log's order, or has ended."""
+    wait_until_it_ends_or(thread, lambda: is_blocked(lone, thread))
+
+
+def is_blocked(lone: LoneRegion, thread: threading.Thread) -> bool:
+    gate = lone.parts.gate.statistics()
+    waits_in_gate = bool(gate.shared_waiting or gate.exclusive_waiting)
+    waits_for_row = bool(lone.parts.row_locks.statistics().waiting)
+    return waits_in_gate or waits_for_row or re.search(r"^with .*\border:", line_of(thread)) is not None
 
 
 def long(value: int) -> bytes:
@@ -90,9 +100,7 @@ def test_increments_from_many_threads_are_all_counted(engine: Engine) -> None:
 def test_a_writer_compares_after_the_one_before_it_has_applied(lone: LoneRegion) -> None:
     first = between_compare_and_begin(lone)
     second = in_background(lambda: lone.change(b"r", Increment(b"f", b"n", 1)))
-    # It waits for the row, unless it has got as far as the first.
-    while second.is_alive() and not lone.parts.row_locks.statistics().waiting and "order" not in line_of(second):
-        threading.Event().wait(0.001)
+    wait_until_blocked(lone, second)
     first.hold.let_go.set()
     first.thread.join(WAIT_S)
     second.join(WAIT_S)
@@ -102,9 +110,8 @@ def test_a_writer_compares_after_the_one_before_it_has_applied(lone: LoneRegion)
 def test_a_bulk_batch_waits_for_the_row_that_is_between_compare_and_apply(lone: LoneRegion) -> None:
     first = between_compare_and_begin(lone)
     bulk = in_background(lambda: lone.bulk(bulk_batch((b"r", b"f", b"n", None, long(100)))))
-    while bulk.is_alive() and not lone.parts.gate.statistics().exclusive_waiting:
-        threading.Event().wait(0.001)
-    assert bulk.is_alive()
+    wait_until_blocked(lone, bulk)
+    assert lone.parts.gate.statistics().exclusive_waiting
     first.hold.let_go.set()
     first.thread.join(WAIT_S)
     bulk.join(WAIT_S)
@@ -165,7 +172,7 @@ def test_a_reader_takes_no_lock_that_a_writer_may_hold(lone: LoneRegion) -> None
     assert lone.parts.row_locks.try_acquire([b"r"])
     with lone.parts.gate.exclusive(), lone.log.order:
         reader = in_background(lambda: read.extend((lone.values(b"r"), len(lone.scan()))))
-        reader.join(READ_S)
+        wait_until_blocked(lone, reader)
         assert read == [{b"f:q": b"1"}, 1]
     lone.parts.row_locks.release([b"r"])
 

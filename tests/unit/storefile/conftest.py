@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from tests.unit.storefile.store_file_case import Case
 
 
 @pytest.fixture
-def case(tmp_path: Path) -> Case:
-    return Case(tmp_path, Files())
+def case(tmp_path: Path) -> Iterator[Case]:
+    case = Case(tmp_path, Files())
+    yield case
+    case.close()
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -117,6 +118,20 @@ class Case:
 
     def written(self, cells: Sequence[RowCell], cache_bytes: int = 1 << 20) -> CellRun:
         return self.open(self.write(cells), cache_bytes)
+
+    def close(self) -> None:
+        """Closes the descriptors of the files that were opened."""
+        self.open_files.close_idle()
+
+
+@contextmanager
+def opened(path: Path, info: StoreFileInfo) -> Iterator[StoreFile]:
+    """Opens a store file without a block cache, and closes its descriptor in the end."""
+    open_files = OpenFiles(Files())
+    try:
+        yield StoreFile.open(path, info, BlockCache(0), open_files)
+    finally:
+        open_files.close_idle()
 
 
 def cells_run(store_file: StoreFile) -> CellRun:

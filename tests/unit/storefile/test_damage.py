@@ -15,7 +15,7 @@ from rowlock_regionserver.storefile.verify import verify_store_file
 
 from tests.seeds import drawn_seed
 from tests.unit.storefile import flipping
-from tests.unit.storefile.store_file_case import Case, simple_cells
+from tests.unit.storefile.store_file_case import Case, cells_run, opened, simple_cells
 
 FLIP_COUNT = 1050
 
@@ -112,6 +112,7 @@ def test_zeroed_pages_are_noticed(tmp_path: Path) -> None:
         raw[page * 4096 : (page + 1) * 4096] = bytes(4096)
         bench.path.write_bytes(raw)
         try:
-            flipping.read_everything(bench, bench.open())
+            with opened(bench.path, bench.info) as store_file:
+                flipping.read_everything(bench, cells_run(store_file))
         except CorruptionError:
             continue

@@ -8,7 +8,7 @@ import os
 import resource
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -82,6 +82,28 @@ def test_many_threads_read_more_files_than_may_be_open(tmp_path: Path) -> None:
     assert wrong == []
     assert descriptors_of(tmp_path) <= 2
     check(open_files)
+
+
+class InterruptedFiles(Files):
+    """Does something else once, when a read has its descriptor."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def pread_into(self, descriptor: int, buffers: Sequence[memoryview], offset: int) -> int:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return super().pread_into(descriptor, buffers, offset)
+
+
+def test_a_descriptor_stays_open_during_a_read_whatever_else_is_opened(tmp_path: Path) -> None:
+    files = InterruptedFiles()
+    open_files = OpenFiles(files, count_max=1)
+    first, *others = written(tmp_path, 3, open_files)
+    files.meanwhile = lambda: [reads_right(file) for file in others]
+    assert reads_right(first)
+    assert files.meanwhile is None
+    assert descriptors_of(tmp_path) <= 1
 
 
 @pytest.mark.parametrize("change", ["another file", "cut", "gone"])

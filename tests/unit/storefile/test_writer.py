@@ -18,11 +18,8 @@ from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.storefile import container
 from rowlock_regionserver.storefile import format as layout
-from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.cell_properties import OutOfOrderError
 from rowlock_regionserver.storefile.info import StoreFileInfo
-from rowlock_regionserver.storefile.open_files import OpenFiles
-from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.verify import verify_store_file
 from rowlock_regionserver.storefile.writer import write_store_file
 
@@ -32,6 +29,7 @@ from tests.unit.storefile.store_file_case import (
     Case,
     RowCell,
     cells_of,
+    opened,
     rows_of,
     simple_cells,
     table_of,
@@ -39,8 +37,8 @@ from tests.unit.storefile.store_file_case import (
 
 
 def read_all(path: Path, info: StoreFileInfo) -> list[RowCell]:
-    store_file = StoreFile.open(path, info, BlockCache(0), OpenFiles(Files()))
-    return sorted(cell for run in store_file.runs for cell in cells_of(run.read_rows(b"", b"", 1 << 30).table))
+    with opened(path, info) as store_file:
+        return sorted(cell for run in store_file.runs for cell in cells_of(run.read_rows(b"", b"", 1 << 30).table))
 
 
 def run_python(program: str, folder: Path) -> str:

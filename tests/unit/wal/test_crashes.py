@@ -100,6 +100,7 @@ def crashed_cycle(folder: Path, call: int, moment: Moment) -> tuple[Cycle, Simul
     cycle = Cycle(disk.root / "log", disk)
     disk.crash_at(call, moment)
     cycle.run(start=0, stop=40)
+    disk.close_all()
     return cycle, disk
 
 
@@ -142,6 +143,7 @@ def test_a_crash_at_each_call_of_a_recovery_is_harmless(tmp_path: Path, loss: Lo
         with contextlib.suppress(SimulatedCrash):
             cycle.log.close()
         assert len(disk.calls) == calls_before + 1
+        disk.close_all()
         disk.revive()
         tear(cycle.folder, disk)
 
@@ -150,6 +152,7 @@ def test_a_crash_at_each_call_of_a_recovery_is_harmless(tmp_path: Path, loss: Lo
         with contextlib.suppress(SimulatedCrash):
             recovering.open()
             recovering.log.close()
+        disk.close_all()
         image = disk.power_failure(tmp_path / f"image-{call}", loss, call)
         first, second = restarted(image / "log"), restarted(image / "log")
         assert first.delivered == second.delivered == cycle.synced
@@ -180,6 +183,7 @@ def test_a_log_that_is_killed_again_and_again_while_it_recovers_and_writes(tmp_p
         disk.revive()
         disk.crash_at(1 + life * 7 % 43, list(Moment)[life % 3])
         case.run(start=0, stop=12)
+        disk.close_all()
         after = LogCase(disk.power_failure(tmp_path / f"image-{life}", Loss.NOTHING) / "log", UnsyncedFiles()).open()
         after.log.close()
         flushed = case.flushed

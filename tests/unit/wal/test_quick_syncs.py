@@ -58,7 +58,8 @@ def test_what_is_appended_while_the_log_is_held_wakes_the_writer_when_it_is_rele
                 pending.append(1, 1, 1, b"held", Durability.FSYNC, lambda: None)
             assert condition.notified_count == 0, "the writer was woken"
             pending.resume_wakeup()
-            wait_until(writer.done, _WOKEN_SECONDS)
+            assert condition.notified_count == 1, "the writer was not woken"
+            wait_until(writer.done)
         finally:
             pending.fail(StoppingError("the test is over"))
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.wal.log import Log
+from rowlock_regionserver.wal.log_cleaner import LogCleaner, Sealed
 from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.segment import decode_segment_header, segment_path
 
 from tests.crash.simulated_files import Loss, SimulatedFiles, UnsyncedFiles
 from tests.unit.wal.log_case import LogCase, read_all, segment_names, small_config, wait_until
+from tests.watched import Watched
 
 
 def test_a_full_segment_is_followed_by_the_next(case: LogCase) -> None:
@@ -113,6 +115,23 @@ def test_a_younger_segment_waits_for_an_older_one(case: LogCase) -> None:
         case.append_synced(3, b"x" * 700)
     case.log.close()
     assert segment_names(case.folder) == [f"000000000{number}.wal" for number in (1, 2, 3, 4, 5, 6)]
+
+
+def test_the_cleaner_removes_no_younger_segment_while_an_older_one_is_pinned(disk: SimulatedFiles) -> None:
+    failures: list[BaseException] = []
+    for number in (1, 2):
+        segment_path(disk.root, number).touch()
+    cleaner = LogCleaner(disk.root, disk, [Sealed(1, {1: 1}), Sealed(2, {2: 1})], [], failures.append)
+    condition = cleaner._changed = Watched(cleaner._lock)
+    cleaner.flushed(2, 1)
+    cleaner.thread.start()
+    wait_until(lambda: condition.waiting_count == 1)
+    assert segment_names(disk.root) == ["0000000001.wal", "0000000002.wal"]
+    cleaner.flushed(1, 1)
+    wait_until(lambda: cleaner.removed_count == 2)
+    cleaner.close()
+    assert segment_names(disk.root) == []
+    assert failures == []
 
 
 def test_a_dropped_region_pins_nothing_and_is_not_named_again(case: LogCase) -> None:

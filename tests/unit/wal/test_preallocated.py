@@ -1,0 +1,39 @@
+"""The thread that makes the log's next segment: it tries again, and wakes the log's writer after each try."""
+
+from __future__ import annotations
+
+import errno
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from rowlock_regionserver.wal.preallocated import RETRY_SECONDS, NoSpaceToStopError, PreallocatedSegment
+
+from tests.crash.simulated_files import Call, SimulatedFiles
+from tests.unit.wal.log_case import WAIT_SECONDS, wait_until
+from tests.watched import Watched
+
+
+def refuse_space(call: Call) -> None:
+    if call.name == "allocate":
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(call.path))
+
+
+def test_a_try_without_space_wakes_the_writer_and_is_followed_by_another(disk: SimulatedFiles) -> None:
+    failures: list[BaseException] = []
+    preallocated = PreallocatedSegment(disk.root, disk, 1024, 0, failures.append)
+    condition = preallocated._changed = Watched(preallocated._lock)
+    disk.before_call = refuse_space
+    with ThreadPoolExecutor(1) as threads:
+        preallocated.thread.start()
+        taken = threads.submit(preallocated.take)
+        try:
+            wait_until(lambda: preallocated.blocks_writer and condition.waiting_count == 2)
+            assert condition.notified_count >= 2, "once when the segment was wanted, once after each try"
+            assert RETRY_SECONDS in condition.timeouts
+        finally:
+            preallocated.stop_waiting()
+        with pytest.raises(NoSpaceToStopError):
+            taken.result(WAIT_SECONDS)
+    preallocated.close()
+    assert failures == []
