@@ -31,7 +31,7 @@ from rowlock_regionserver.rpc.messages.tables import (
 )
 from rowlock_regionserver.table import Table
 
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 class CatalogHost(Protocol):
