@@ -15,6 +15,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from rowlock_proto.v1 import catalog_pb2, region_pb2, types_pb2
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.rpc.services.catalog_service import PROTOCOL
 from rowlock_regionserver.server import Server
 
 from tests.end_to_end.raw_client import RawClient, RawConversation, evidence, get, increment, mutate, put
@@ -286,6 +287,12 @@ def test_server_info_identifies_the_server(server: Server, client: RawClient) ->
     client.create_table("located", b"f")
     regions = client.catalog.LocateRegions(catalog_pb2.LocateRegionsRequest(table="located")).regions
     assert [region.server for region in regions] == [server.address]
+
+
+def test_a_server_names_no_higher_protocol_than_its_caller(client: RawClient) -> None:
+    """Callers of protocol 1, which don't name theirs, accept no other."""
+    named = [client.catalog.ServerInfo(catalog_pb2.ServerInfoRequest(protocol=known)).protocol for known in (0, 1, 99)]
+    assert named == [1, 1, PROTOCOL]
 
 
 def test_flush_says_what_it_wrote_and_describe_shows_it(client: RawClient, region_id: int) -> None:
