@@ -226,7 +226,7 @@ def test_a_wide_table_round_trips_through_arrow(rowlock_client: rowlock.Client, 
         }
     ).cast(mapping.schema)
     progress: list[int] = []
-    result = table.put_arrow(data, mapping, batch_bytes=1 << 20, on_progress=progress.append)
+    result = table.put_arrow(data, mapping, batch_bytes=1 << 18, on_progress=progress.append)
     assert result == rowlock.BulkResult(count, 3 * count - data.column("name").null_count)
     assert len(progress) > 3
     assert table.scan().to_arrow(mapping).equals(data.sort_by("id"))

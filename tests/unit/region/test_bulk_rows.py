@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -27,6 +28,7 @@ from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.region.bulk.bulk_rows import arrange_rows
 from rowlock_regionserver.region.bulk.family_lines import FamilyLines
 from rowlock_regionserver.region.bulk.row_batch import RowBatch
+from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.segment import decode_segment_header
 
@@ -360,17 +362,13 @@ def test_an_older_server_refuses_a_log_with_rows_and_only_that(tmp_path: Path, c
 def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The types of what flushes get from their windows."""
     found: list[str] = []
-    as_cells = flush._as_cells
 
-    def recorded(pieces: Iterator[pa.Table | Lines], bytes_max: int) -> Iterator[pa.Table]:
-        def each() -> Iterator[pa.Table | Lines]:
-            for piece in pieces:
-                found.append(type(piece).__name__)
-                yield piece
+    def recorded(*arguments: Any, **options: Any) -> Iterator[pa.Table | Lines]:
+        for piece in retained_tables(*arguments, **options):
+            found.append(type(piece).__name__)
+            yield piece
 
-        return as_cells(each(), bytes_max)
-
-    monkeypatch.setattr(flush, "_as_cells", recorded)
+    monkeypatch.setattr(flush, "retained_tables", recorded)
     return found
 
 
