@@ -51,7 +51,7 @@ class Family:
     min_versions: how many of these outlive time_to_live_ms; 0 to versions.
     time_to_live_ms: a version expires so many milliseconds after its timestamp; 0: never.
     block_bytes: the uncompressed size of a store file's block, the unit of reads; 4 KiB to 4 MiB.
-    compression: of blocks: "none", "lz4" or "zstd".
+    compression: of blocks: "none", "lz4" or "zstd". What would hardly shrink is stored as it is.
     bloom_filter: whether store files have a Bloom filter of their rows, which saves a read when a row is absent.
 
     Raises InvalidArgumentError if a setting is out of range, TypeError if a number is no int.
@@ -61,7 +61,7 @@ class Family:
     min_versions: int = 0
     time_to_live_ms: int = 0
     block_bytes: int = BLOCK_BYTES_DEFAULT
-    compression: Compression = "none"
+    compression: Compression = "zstd"
     bloom_filter: bool = True
 
     def __post_init__(self) -> None:

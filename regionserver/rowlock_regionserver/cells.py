@@ -72,7 +72,7 @@ def put_cell(qualifier: bytes, timestamp: int, write_number: int, value: bytes) 
 
 
 class Compression(enum.IntEnum):
-    """The compression of a store file's blocks (Arrow IPC buffer compression)."""
+    """The compression of a store file's blocks: of the buffers of cell blocks, and of the chunks of wide blocks."""
 
     NONE = 0
     LZ4 = 1
@@ -98,7 +98,7 @@ class Family:
     min_versions: int = 0
     time_to_live_ms: int = 0  # 0: forever
     block_bytes: int = 128 * 1024
-    compression: Compression = Compression.NONE
+    compression: Compression = Compression.ZSTD
     bloom_filter: bool = True
 
 

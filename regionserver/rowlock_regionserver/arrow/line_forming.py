@@ -3,7 +3,7 @@
 These stay cells:
 
 - rows with a tombstone, with a large value or many bytes, or with many versions: so a row of lines is never large;
-- columns that few lines have, and all columns if there are very many;
+- columns that few rows have, and all columns if there are very many;
 - everything if the lines would not take fewer bytes than the cells.
 
 One row may have both, lines and cells.
@@ -43,7 +43,7 @@ ROW_CELL_BYTES_MAX = 64 * 1024
 VERSIONS_MAX = 64
 # A column chunk costs some 20 µs to read, however few cells it has.
 COLUMNS_MAX = 1000
-# A column that fewer than one in so many lines have stays cells.
+# A column that fewer than one in so many rows have stays cells.
 SPARSE_LINES = 32
 # Bytes of a line beside its row and its values: timestamp, write number, an offset.
 _LINE_BYTES_BESIDE = 8 + 8 + 4
@@ -68,7 +68,9 @@ def lines_of(table: pa.Table) -> tuple[Lines | None, pa.Table]:
     distinct = distinct.take(pc.call_function("array_sort_indices", [distinct]))
     codes = by_qualifier(fitting, partial(places_among, operands=distinct))
     counts = np.bincount(codes, minlength=len(distinct))
-    is_common = counts * SPARSE_LINES >= counts.max()
+    is_common = counts * SPARSE_LINES >= int(changes(cells.row[fits]).sum())
+    if not is_common.any():
+        return None, table
     if not is_common.all():
         kept = is_common[codes]
         fitting, fits[fits] = single_chunk(keep(fitting, kept)), kept

@@ -20,7 +20,7 @@ from rowlock_regionserver.storefile.wide_lines import decoded_lines
 
 # Memory of a WideBlock beside its buffers, and of each of its columns.
 _OVERHEAD_BYTES = 3000
-_COLUMN_OVERHEAD_BYTES = 800
+_COLUMN_OVERHEAD_BYTES = 500
 
 
 class _Values(NamedTuple):

@@ -26,7 +26,7 @@ from rowlock_regionserver.storefile.writer import write_store_file
 RowCell = tuple[bytes, Cell]
 
 # Some three cells of tests fit into a block.
-SMALL_FAMILY = Family(1, b"f", block_bytes=250)
+SMALL_FAMILY = Family(1, b"f", block_bytes=250, compression=Compression.NONE)
 
 
 def simple_cells(row_count: int, column_count: int = 1, value_bytes: int = 20) -> list[RowCell]:
