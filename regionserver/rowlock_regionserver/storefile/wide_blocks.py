@@ -26,6 +26,8 @@ from rowlock_regionserver.storefile.wide_lines import decoded_lines, places_of
 
 # In the cache the numbers of wide blocks begin here, those of cell blocks at 0.
 _FIRST_KEY = 1 << 31
+# A bulk read that needs more of a block's bytes than this reads its blocks whole, with their neighbours.
+_WHOLE_SHARE_MIN = 0.5
 # Bytes between two wanted chunks that cost less to read than one more read.
 _GAP_BYTES_MAX = 8192
 
@@ -104,8 +106,8 @@ class WideBlocks:
         place = self.file.path, self.index.offsets[number]
         return wide_directory.decode(raw, self.index.payload_bytes[number], self.index.line_counts[number], *place)
 
-    def some_columns(self, number: int, columns: frozenset[bytes]) -> Lines:
-        """Returns the lines with these columns only, and reads little more than these."""
+    def some_columns(self, number: int, columns: frozenset[bytes]) -> tuple[Lines, int]:
+        """Returns the lines with these columns only, and the bytes that it read, which are little more than these."""
         file, extent = self.file, self.index.extent(number)
         with file.handle as descriptor:
             start = read_start(file.files, descriptor, file.path, extent, self.index.key_bytes[number])
@@ -125,7 +127,7 @@ class WideBlocks:
                     stored[chunk] = piece.slice(starts[chunk] - first, starts[chunk + 1] - starts[chunk])
         file.count(1, byte_count)
         some = WideChunks(directory, stored, file.path, extent.offset)
-        return decoded_lines(directory, some.raw, columns)
+        return decoded_lines(directory, some.raw, columns), byte_count
 
 
 class WideLoader:
@@ -136,6 +138,7 @@ class WideLoader:
         self._ahead = ahead
         self._columns = None if wanted is None else wanted.columns
         self._last: tuple[int, WideChunks] | None = None  # read, and not cached
+        self._reads_whole = self._columns is None
 
     def has_read(self, number: int) -> bool:
         """Returns whether the block was read with its neighbours, so that it would be wasted to leave it."""
@@ -147,14 +150,16 @@ class WideLoader:
         cached = blocks.cached(number)
         if cached is not None:
             return cached.lines(self._columns)
-        if self._columns is not None:
-            return blocks.some_columns(number, self._columns)
+        if self._columns is not None and not self._reads_whole:
+            lines, byte_count = blocks.some_columns(number, self._columns)
+            self._reads_whole = byte_count > _WHOLE_SHARE_MIN * blocks.index.payload_bytes[number]
+            return lines
         payload = self._ahead.payload(number, is_cached=False)
         if payload is None:
             [payload] = blocks.file.read([blocks.index.extent(number)])
         chunks = blocks.chunks(number, payload)
         self._last = number, chunks
-        return decoded_lines(chunks.directory, chunks.raw, None)
+        return decoded_lines(chunks.directory, chunks.raw, self._columns)
 
     def keep_last(self) -> None:
         """Caches the last block: the next read begins in it."""
