@@ -1,9 +1,10 @@
 """Flips bits of a store file and reads it; a program, so that a test notices if a signal kills it.
 
-    python -m tests.unit.storefile.flipping FOLDER SEED FLIP_COUNT
+    python -m tests.unit.storefile.flipping FOLDER SEED FLIP_COUNT [lines]
 
-writes a store file, then flips one bit at a time, before the file is opened or while it is open, spread evenly over
-every structure; reads it by gets of all rows, gets of absent rows, and scans in both directions; and verifies it.
+writes a store file, with `lines` one of lines and cells, then flips one bit at a time, before the file is opened or
+while it is open, spread evenly over every structure; reads it by gets of all rows, gets of absent rows, and scans in
+both directions, for cells and for lines with all columns and with one; and verifies it.
 Prints how often each structure was hit, and the outcomes, as JSON.
 """
 
@@ -13,13 +14,17 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
-from rowlock_regionserver.cells import Cell
+import pyarrow as pa
+from rowlock_regionserver.arrow import lines as wide_lines
+from rowlock_regionserver.cells import PUT, Cell, Compression, Kind
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.sources import Chunk, LinesWanted, Source
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.extents import Extent
@@ -29,8 +34,20 @@ from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile, metadata_extent, read_metadata
 from rowlock_regionserver.storefile.salvage import salvage
 from rowlock_regionserver.storefile.verify import verify_store_file
+from rowlock_regionserver.storefile.wide_chunks import WideChunks
+from rowlock_regionserver.storefile.wide_form import Kind as ChunkKind
 
-from tests.unit.storefile.store_file_case import Case, RowCell, cells_of, cells_run, chunks_of, rows_of, simple_cells
+from tests.unit.storefile.store_file_case import (
+    SMALL_FAMILY,
+    Case,
+    RowCell,
+    cells_of,
+    cells_run,
+    chunks_of,
+    loaded_cells,
+    rows_of,
+    simple_cells,
+)
 
 
 @dataclass
@@ -43,8 +60,11 @@ class Bench:
     rows: dict[bytes, list[Cell]]
     absent: list[bytes]
 
+    def open_file(self) -> StoreFile:
+        return StoreFile.open(self.path, self.info, BlockCache(1 << 20), OpenFiles(Files()))
+
     def open(self) -> CellRun:
-        return cells_run(StoreFile.open(self.path, self.info, BlockCache(1 << 20), OpenFiles(Files())))
+        return cells_run(self.open_file())
 
 
 def make(folder: Path) -> Bench:
@@ -54,24 +74,63 @@ def make(folder: Path) -> Bench:
     return Bench(case.path, case.write(cells), cells, rows, [row + b"x" for row in rows])
 
 
+def make_with_lines(folder: Path) -> Bench:
+    """Makes a file of lines, with nulls, values of different lengths and numbers by line and by cell, and of cells."""
+    cells: list[RowCell] = []
+    for number in range(80):
+        row = b"r%05d" % number
+        # The numbers of the first rows are alike; then each line has its own, and at last each cell.
+        timestamp, write_number = (-100, -7) if number < 20 else (-100 - number, -7 - number)
+        of_b = (timestamp, write_number) if number < 50 else (-50 - number % 5, -5 - number % 3)
+        cells += [(row, (name, timestamp, write_number, PUT, b"%08d" % number)) for name in (b"a", b"c")]
+        if number % 3:
+            cells.append((row, (b"b", *of_b, PUT, b"v" * (number % 7))))
+        if number % 10 == 0:
+            cells.append((row, (b"d", timestamp, write_number, int(Kind.DELETE_COLUMN), b"")))
+    cells.sort()
+    case = Case(folder, Files(), replace(SMALL_FAMILY, block_bytes=500, compression=Compression.ZSTD))
+    rows = rows_of(cells)
+    info = case.write(cells, compression=Compression.ZSTD, forms_lines=True)
+    assert info.block_count, "there are no cell blocks"
+    assert info.wide_block_count > 3, "there are few wide blocks"
+    return Bench(case.path, info, cells, rows, [row + b"x" for row in rows])
+
+
 def structures(bench: Bench) -> dict[str, list[tuple[int, int]]]:
     """Returns the parts of the file by name, each as ranges of bytes."""
     files = Files()
     descriptor = files.open(bench.path, 0)
-    index = read_metadata(bench.path, bench.info, files, descriptor).index
+    contents = read_metadata(bench.path, bench.info, files, descriptor)
+    data = files.pread(descriptor, bench.info.file_bytes, 0)
     files.close(descriptor)
-    extents = [*index.extents(), metadata_extent(bench.info)]
+    blocks, wide_blocks, rest = contents.index.extents(), contents.wide_index.extents(), [metadata_extent(bench.info)]
+    extents = [*blocks, *wide_blocks, *rest]
     found: dict[str, list[tuple[int, int]]] = {
         "lmdb meta pages": [(0, 2 * 4096)],
         "lmdb page headers": [(extent.offset - 16, extent.offset) for extent in extents],
-        "metadata header": _header(extents[-1:]),
-        "metadata payload": _payload(extents[-1:]),
-        "block headers": _header(extents[:-1]),
-        "block payloads": _payload(extents[:-1]),
+        "metadata header": _header(rest),
+        "metadata payload": _payload(rest),
+        "block headers": _header(blocks),
+        "block payloads": _payload(blocks),
     }
+    if wide_blocks:
+        found["wide block headers"] = _header(wide_blocks)
+        for extent in wide_blocks:
+            for name, place in _wide_parts(bench.path, extent, data):
+                found.setdefault(name, []).append(place)
     covered = sorted(byte_range for ranges in found.values() for byte_range in ranges)
     found["other: lmdb branch and leaf pages, free pages, padding"] = list(_gaps(covered, bench.info.file_bytes))
     return found
+
+
+def _wide_parts(path: Path, extent: Extent, data: bytes) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yields the directory and the chunks of a wide block."""
+    start = extent.offset + HEADER_BYTES
+    directory = WideChunks.of_extent(extent, pa.py_buffer(data[start : extent.stop]), path).directory
+    yield "wide block directories", (start, start + directory.starts[0])
+    for form, bounds in zip(directory.form.chunks, pairwise(directory.starts), strict=True):
+        name = ChunkKind(form.kind).name.lower().replace("_", " ")
+        yield f"wide block chunks of {name}", (start + bounds[0], start + bounds[1])
 
 
 def _header(extents: list[Extent]) -> list[tuple[int, int]]:
@@ -92,25 +151,36 @@ def _gaps(covered: list[tuple[int, int]], file_bytes: int) -> Iterator[tuple[int
         yield place, file_bytes
 
 
-def read_everything(bench: Bench, store_file: CellRun) -> str:
+def read_everything(bench: Bench, runs: Sequence[Source]) -> str:
     """Reads all: returns "right", or "corruption" if a read raised that. AssertionError for a wrong answer."""
     outcome = "right"
     for row in [*bench.rows, *bench.absent]:
+        expected = bench.rows.get(row, [])
         try:
-            cells = list(store_file.row_cells(row))
+            cells = sorted(cell for run in runs for cell in loaded_cells(run.row_cells(row)))
+            of_a = sorted(cell for run in runs for cell in loaded_cells(run.columns_cells(row, [b"a"])))
         except CorruptionError:
             outcome = "corruption"
         else:
-            assert cells == bench.rows.get(row, []), f"wrong cells of {row!r}"
+            assert cells == expected, f"wrong cells of {row!r}"
+            assert of_a == [cell for cell in expected if cell[0] == b"a"], f"a wrong column of {row!r}"
     for reverse in (False, True):
-        try:
-            chunks = chunks_of(store_file, b"", b"", 2000, reverse=reverse)
-        except CorruptionError:
-            outcome = "corruption"
-        else:
-            ordered = reversed(chunks) if reverse else chunks
-            assert [cell for chunk in ordered for cell in cells_of(chunk.table)] == bench.cells, "a wrong scan"
+        for wanted in (None, LinesWanted(), LinesWanted(frozenset([b"a"]))):
+            try:
+                chunks = [chunk for run in runs for chunk in chunks_of(run, b"", b"", 2000, reverse, wanted)]
+            except CorruptionError:
+                outcome = "corruption"
+                continue
+            columns = None if wanted is None else wanted.columns
+            found = [cell for chunk in chunks for cell in _cells_of(chunk) if columns is None or cell[1][0] in columns]
+            assert sorted(found) == [cell for cell in bench.cells if columns is None or cell[1][0] in columns], (
+                "a wrong scan"
+            )
     return outcome
+
+
+def _cells_of(chunk: Chunk) -> list[RowCell]:
+    return cells_of(chunk.table if chunk.lines is None else wide_lines.cells_of(chunk.lines))
 
 
 def flip(path: Path, place: int, bit: int) -> None:
@@ -122,10 +192,10 @@ def flip(path: Path, place: int, bit: int) -> None:
 
 
 def read_flipped(bench: Bench, place: int, bit: int, *, while_open: bool) -> str:
-    store_file = bench.open() if while_open else None
+    store_file = bench.open_file() if while_open else None
     flip(bench.path, place, bit)
     try:
-        outcome = read_everything(bench, store_file or bench.open())
+        outcome = read_everything(bench, (store_file or bench.open_file()).runs)
     except (CorruptionError, DataFolderError):
         outcome = "refused"
     assert verify_store_file(bench.path, bench.info, Files()), "verify did not find the damage"
@@ -136,9 +206,9 @@ def read_flipped(bench: Bench, place: int, bit: int, *, while_open: bool) -> str
     return outcome
 
 
-def main(folder: Path, seed: int, flip_count: int) -> dict[str, dict[str, int]]:
+def main(folder: Path, seed: int, flip_count: int, *, lines: bool) -> dict[str, dict[str, int]]:
     chance = random.Random(seed)
-    bench = make(folder)
+    bench = make_with_lines(folder) if lines else make(folder)
     parts = structures(bench)
     outcomes: dict[str, Counter[str]] = {name: Counter() for name in parts}
     for number in range(flip_count):
@@ -150,9 +220,9 @@ def main(folder: Path, seed: int, flip_count: int) -> dict[str, dict[str, int]]:
         except BaseException as error:
             error.add_note(f"seed {seed}, flip {number}: bit {bit} of byte {place}, in {name}")
             raise
-    assert read_everything(bench, bench.open()) == "right"
+    assert read_everything(bench, bench.open_file().runs) == "right"
     return {name: dict(counts) for name, counts in outcomes.items()}
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))))
+    print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), lines=sys.argv[4:] == ["lines"])))

@@ -14,7 +14,7 @@ from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import PUT, Cell, Compression, Family, Kind
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.found_cells import FoundCell, loaded
-from rowlock_regionserver.sources import Chunk, Source
+from rowlock_regionserver.sources import Chunk, LinesWanted, Source
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.info import StoreFileInfo
@@ -141,11 +141,13 @@ def cells_run(store_file: StoreFile) -> CellRun:
     return run
 
 
-def chunks_of(source: Source, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> list[Chunk]:
+def chunks_of(
+    source: Source, start: bytes, stop: bytes, bytes_max: int, reverse: bool = False, wanted: LinesWanted | None = None
+) -> list[Chunk]:
     """Reads a range chunk by chunk, as a scan does; returns the chunks in the order of reading."""
     chunks = []
     while True:
-        chunk = source.read_rows(start, stop, bytes_max, reverse=reverse)
+        chunk = source.read_rows(start, stop, bytes_max, reverse=reverse, lines=wanted)
         chunks.append(chunk)
         if chunk.frontier is None:
             return chunks

@@ -12,18 +12,19 @@ import google_crc32c
 import pytest
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.storefile.verify import verify_store_file
+from rowlock_regionserver.storefile.wide_form import Kind as ChunkKind
 
 from tests.seeds import drawn_seed
 from tests.unit.storefile import flipping
-from tests.unit.storefile.store_file_case import Case, cells_run, opened, simple_cells
+from tests.unit.storefile.store_file_case import Case, opened, simple_cells
 
 FLIP_COUNT = 1050
 
 
-def flipped(folder: Path, seed: int, flip_count: int) -> dict[str, dict[str, int]]:
+def flipped(folder: Path, seed: int, flip_count: int, *more: str) -> dict[str, dict[str, int]]:
     """Runs tests/unit/storefile/flipping.py as a process and returns its output."""
     child = subprocess.run(
-        [sys.executable, "-m", "tests.unit.storefile.flipping", str(folder), str(seed), str(flip_count)],
+        [sys.executable, "-m", "tests.unit.storefile.flipping", str(folder), str(seed), str(flip_count), *more],
         capture_output=True,
         text=True,
         check=False,
@@ -34,10 +35,13 @@ def flipped(folder: Path, seed: int, flip_count: int) -> dict[str, dict[str, int
     return outcomes
 
 
-def test_no_flipped_bit_gives_a_wrong_answer_or_kills_the_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("lines",)])
+def test_no_flipped_bit_gives_a_wrong_answer_or_kills_the_process(tmp_path: Path, more: tuple[str, ...]) -> None:
     seed = drawn_seed()
-    print(f"replay: python -m tests.unit.storefile.flipping FOLDER {seed} {FLIP_COUNT}")
-    outcomes = flipped(tmp_path, seed, FLIP_COUNT)
+    print(f"replay: python -m tests.unit.storefile.flipping FOLDER {seed} {FLIP_COUNT}", *more)
+    outcomes = flipped(tmp_path, seed, FLIP_COUNT, *more)
+    kinds = {name for name in outcomes if name.startswith("wide block chunks")}
+    assert len(kinds) == (len(ChunkKind) if more else 0), f"{kinds}"
     assert sum(sum(counts.values()) for counts in outcomes.values()) == FLIP_COUNT
     for name, counts in outcomes.items():
         if "lmdb" in name:
@@ -100,7 +104,7 @@ def test_a_block_in_the_place_of_another_is_noticed(tmp_path: Path) -> None:
     length = ranges["block payloads"][2][1] - first
     raw[second : second + length] = raw[first : first + length]
     bench.path.write_bytes(raw)
-    assert flipping.read_everything(bench, bench.open()) == "corruption"
+    assert flipping.read_everything(bench, bench.open_file().runs) == "corruption"
 
 
 def test_zeroed_pages_are_noticed(tmp_path: Path) -> None:
@@ -113,6 +117,6 @@ def test_zeroed_pages_are_noticed(tmp_path: Path) -> None:
         bench.path.write_bytes(raw)
         try:
             with opened(bench.path, bench.info) as store_file:
-                flipping.read_everything(bench, cells_run(store_file))
+                flipping.read_everything(bench, store_file.runs)
         except CorruptionError:
             continue

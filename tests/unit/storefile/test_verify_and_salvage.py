@@ -66,7 +66,7 @@ def test_each_damaged_block_is_named_with_its_place(tmp_path: Path) -> None:
 def test_damage_of_a_page_of_lmdb_is_found_though_no_read_needs_it(tmp_path: Path) -> None:
     bench = flipping.make(tmp_path)
     flipping.flip(bench.path, 4096 + 30, 1)
-    assert flipping.read_everything(bench, bench.open()) == "right"
+    assert flipping.read_everything(bench, bench.open_file().runs) == "right"
     (damage,) = verify_store_file(bench.path, bench.info, Files())
     assert "LMDB" in damage.expected
 
