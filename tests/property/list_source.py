@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 from rowlock_regionserver.arrow.columns import binary_array, cells_table, empty_cells
-from rowlock_regionserver.arrow.lines import Lines, compact_numbers, is_present, spread_values
+from rowlock_regionserver.arrow.line_values import is_present, spread_values
+from rowlock_regionserver.arrow.lines import Lines, compact_numbers
 from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, TIMESTAMP_MAX, Cell
 from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell, LongRowError
 from rowlock_regionserver.sources import Chunk, LinesWanted

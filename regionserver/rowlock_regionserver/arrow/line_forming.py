@@ -33,7 +33,8 @@ from rowlock_regionserver.arrow.columns import (
     offsets,
     single_chunk,
 )
-from rowlock_regionserver.arrow.lines import CELL_BYTES_BESIDE, Lines, compact_numbers, spread_values
+from rowlock_regionserver.arrow.line_values import spread_values
+from rowlock_regionserver.arrow.lines import CELL_BYTES_BESIDE, Lines, compact_numbers
 from rowlock_regionserver.arrow.masks import SmallPlaces, places_among
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, changes
 from rowlock_regionserver.cells import PUT

@@ -35,6 +35,7 @@ from rowlock_regionserver.arrow.columns import (
     integer_array,
     offsets,
 )
+from rowlock_regionserver.arrow.line_values import as_binary, concatenated_column, is_present, value_lengths
 from rowlock_regionserver.cells import CELL_SCHEMA, PUT
 
 # Bytes of a cell beside its row, qualifier and value: timestamp, write number, kind and three offsets.
@@ -190,74 +191,6 @@ def _base_bytes(numbers: Integers) -> int:
     return numbers.nbytes
 
 
-def is_present(column: Column) -> Mask:
-    """Returns which values of a column are not null."""
-    bitmap = column.buffers()[0]
-    if column.null_count == 0 or bitmap is None:
-        return np.ones(len(column), np.bool_)
-    bits = np.unpackbits(
-        np.frombuffer(memoryview(bitmap), np.uint8), count=column.offset + len(column), bitorder="little"
-    )
-    return bits[column.offset :].astype(np.bool_)
-
-
-def bitmap_of(mask: Mask) -> pa.Buffer | None:
-    """Returns a validity bitmap; None if everything is valid."""
-    return None if mask.all() else pa.py_buffer(np.packbits(mask, bitorder="little").data)
-
-
-def value_lengths(column: Column) -> Integers:
-    """Returns the length of each value; 0 for a null."""
-    lengths: Integers
-    if pa.types.is_fixed_size_binary(column.type):
-        lengths = is_present(column) * np.int64(column.type.byte_width)
-        return lengths
-    lengths = np.diff(offsets(column)).astype(np.int64)
-    # A writer other than ourselves may leave bytes below a null.
-    return lengths * is_present(column) if column.null_count else lengths
-
-
-def as_binary(column: Column) -> Column:
-    """Returns a column in its variable form."""
-    return column if column.type == pa.binary() else column.cast(pa.binary())
-
-
-def fixed_size(width: int, count: int, present: Mask | None, data: pa.Buffer) -> Column:
-    """Returns a column whose values have one length, from `count` * `width` bytes."""
-    bitmap = None if present is None else bitmap_of(present)
-    array: Column = pa.Array.from_buffers(pa.binary(width), count, [bitmap, data])
-    return array
-
-
-def spread_values(values: Column, lines: Integers, line_count: int) -> Column:
-    """Returns a column with the binary `values` on `lines`, which ascend, and nulls on all others.
-
-    It is fixed-size binary if all values have one length.
-    """
-    present = None
-    if len(values) < line_count:
-        present = np.zeros(line_count, np.bool_)
-        present[lines] = True
-    bounds = offsets(values)
-    lengths = np.diff(bounds)
-    data = values.buffers()[2] or pa.py_buffer(b"")
-    width = int(lengths[0]) if len(lengths) else 0
-    if width and (lengths == width).all():
-        data = data.slice(int(bounds[0]), width * len(values))
-        if present is not None:
-            spread = np.zeros((line_count, width), np.uint8)
-            spread[lines] = np.frombuffer(memoryview(data), np.uint8).reshape(-1, width)
-            data = pa.py_buffer(spread.data)
-        return fixed_size(width, line_count, present, data)
-    if present is not None:
-        before = np.zeros(line_count + 1, np.int64)
-        np.cumsum(present, out=before[1:])
-        bounds = bounds[before]
-    bitmap = None if present is None else bitmap_of(present)
-    array: Column = pa.Array.from_buffers(pa.binary(), line_count, [bitmap, pa.py_buffer(bounds.data), data])
-    return array
-
-
 # ---- lines to cells
 
 
@@ -346,18 +279,6 @@ def concatenated_lines(parts: Sequence[Lines]) -> Lines:
         _concatenated_numbers([_at_columns(part.write_numbers, part.qualifiers, qualifiers) for part in parts], counts),
         qualifiers,
         tuple([concatenated_column([part.column(qualifier) for part in parts], counts) for qualifier in qualifiers]),
-    )
-
-
-def concatenated_column(parts: Sequence[Column | None], counts: Sequence[int]) -> Column:
-    """Returns a column of several parts; None stands for that many nulls. Parts of different forms become binary."""
-    types = {part.type for part in parts if part is not None}
-    of_type = types.pop() if len(types) == 1 else pa.binary()
-    return pa.concat_arrays(
-        [
-            pa.nulls(count, of_type) if part is None else part if part.type == of_type else as_binary(part)
-            for part, count in zip(parts, counts, strict=True)
-        ]
     )
 
 

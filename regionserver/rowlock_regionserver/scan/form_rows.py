@@ -21,7 +21,8 @@ from rowlock_regionserver.arrow.columns import (
     boolean_array,
     integer_array,
 )
-from rowlock_regionserver.arrow.lines import Lines, as_binary, bitmap_of, concatenated_column, is_present
+from rowlock_regionserver.arrow.line_values import as_binary, bitmap_of, concatenated_column, is_present
+from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.scan.row_form import FamilyLayout, RowLayout
 
 

@@ -21,9 +21,9 @@ from rowlock_regionserver.arrow.masks import is_one_of
 from rowlock_regionserver.arrow.merge import joined_rows, merged, sorted_cells
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import DELETE_FAMILY, Family, ReadPoint
-from rowlock_regionserver.scan.line_merge import merged_lines
 from rowlock_regionserver.scan.ranges import RowRange
 from rowlock_regionserver.scan.source_chunks import SourceChunks
+from rowlock_regionserver.scan.window_lines import window_lines
 from rowlock_regionserver.scan.window_selection import FamilyCells
 from rowlock_regionserver.scan.window_split import View, WideRow, Window, split_window
 from rowlock_regionserver.sources import Chunk, LinesWanted, Source
@@ -146,9 +146,9 @@ class WindowReader:
             is_plain = all(self._is_visible(chunk, family) and not chunk.has_versions for chunk in chunks)
             return self._visible_run(family, [chunk.run() for chunk in chunks], is_plain=is_plain)
         columns = self._line_columns.get(family.name, frozenset())
-        merged = merged_lines(chunks, partial(self._is_visible, family=family), columns)
+        of_lines = window_lines(chunks, partial(self._is_visible, family=family), columns)
         return replace(
-            self._visible_run(family, merged.runs, is_plain=False), lines=merged.lines, present=merged.present
+            self._visible_run(family, of_lines.runs, is_plain=False), lines=of_lines.lines, present=of_lines.present
         )
 
     def _visible_run(self, family: Family, runs: Sequence[SortedRun], *, is_plain: bool) -> FamilyCells:

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from rowlock_regionserver.arrow import columns
 from rowlock_regionserver.arrow.columns import KIND, QUALIFIER, ROW, TIMESTAMP, WRITE_NUMBER
-from rowlock_regionserver.arrow.lines import Lines, is_present, number_bounds
+from rowlock_regionserver.arrow.line_values import is_present
+from rowlock_regionserver.arrow.lines import Lines, number_bounds
 from rowlock_regionserver.arrow.masks import numpy_mask
 from rowlock_regionserver.cells import NEWEST, TIMESTAMP_MAX, Kind
 from rowlock_regionserver.storefile import bloom

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Integers, offsets
-from rowlock_regionserver.arrow.lines import Lines, as_binary, compact_numbers, is_present, spread_values
+from rowlock_regionserver.arrow.line_values import as_binary, is_present, spread_values
+from rowlock_regionserver.arrow.lines import Lines, compact_numbers
 from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.storefile import codecs, wide_directory
 from rowlock_regionserver.storefile.wide_directory import StoredChunk

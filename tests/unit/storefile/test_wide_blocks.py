@@ -16,7 +16,8 @@ import pytest
 from rowlock_regionserver.arrow import lines as wide_lines
 from rowlock_regionserver.arrow.columns import binary_array
 from rowlock_regionserver.arrow.line_forming import ROW_CELL_BYTES_MAX
-from rowlock_regionserver.arrow.lines import Lines, fixed_size
+from rowlock_regionserver.arrow.line_values import fixed_size
+from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import PUT, Cell, Compression, Kind
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
@@ -279,7 +280,7 @@ def test_a_chunk_has_the_statistics_of_its_blocks(wide: Case) -> None:
     old, new = typed_lines(1000), typed_lines(10, start=1000, write_number=50, timestamp=20)
     info, run = written(wide, old, new)
     assert info.wide_block_count > 3
-    assert (run.write_number_min, run.write_number_max, run.timestamp_min) == (7, 50, 20)
+    assert (run.write_number_min, run.write_number_max, run.line_timestamp_min) == (7, 50, 20)
     first = run.read_rows(b"", b"k000100", 1 << 20, lines=LinesWanted())
     assert (first.write_number_max, first.timestamp_min, first.has_versions) == (7, 100, False)
     last = run.read_rows(b"k001005", b"", 1 << 20, lines=LinesWanted())

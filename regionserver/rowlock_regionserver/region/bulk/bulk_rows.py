@@ -27,13 +27,8 @@ from rowlock_regionserver.arrow.columns import (
     offsets,
 )
 from rowlock_regionserver.arrow.line_forming import COLUMNS_MAX, ROW_CELL_BYTES_MAX, SPARSE_LINES
-from rowlock_regionserver.arrow.lines import (
-    CELL_BYTES_BESIDE,
-    as_binary,
-    is_present,
-    spread_values,
-    value_lengths,
-)
+from rowlock_regionserver.arrow.line_values import as_binary, is_present, spread_values, value_lengths
+from rowlock_regionserver.arrow.lines import CELL_BYTES_BESIDE
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LimitExceededError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rowlock_regionserver.arrow.columns import offsets
-from rowlock_regionserver.arrow.lines import value_lengths
+from rowlock_regionserver.arrow.line_values import value_lengths
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 from rowlock_regionserver.region.bulk.row_batch import RowBatch

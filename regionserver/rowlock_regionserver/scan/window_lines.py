@@ -30,7 +30,8 @@ from rowlock_regionserver.arrow.columns import (
     single_array,
 )
 from rowlock_regionserver.arrow.line_forming import lines_of
-from rowlock_regionserver.arrow.lines import Lines, bitmap_of, cells_of, concatenated_lines, is_present
+from rowlock_regionserver.arrow.line_values import bitmap_of, is_present
+from rowlock_regionserver.arrow.lines import Lines, cells_of, concatenated_lines
 from rowlock_regionserver.arrow.masks import buffer_of, numpy_mask
 from rowlock_regionserver.arrow.sorted_cells import changes
 from rowlock_regionserver.arrow.sorted_run import SortedRun
@@ -38,7 +39,7 @@ from rowlock_regionserver.sources import Chunk
 
 
 @dataclass(frozen=True, slots=True)
-class MergedLines:
+class WindowLines:
     """The visible lines, one a row, and for the other rows the runs to merge as cells.
 
     `present` are rows of `runs`, ascending, that are certainly there, even if no visible cell of them was read.
@@ -57,9 +58,9 @@ class _Part:
     is_narrow: bool
 
 
-def merged_lines(
+def window_lines(
     chunks: Sequence[Chunk], is_visible: Callable[[Chunk], bool], columns: frozenset[bytes]
-) -> MergedLines:
+) -> WindowLines:
     """Merges chunks of whole rows, of which some have lines. Of the lines only these columns are needed."""
     parts = [_Part(chunk.lines, chunk.is_narrow) for chunk in chunks if chunk.lines is not None and is_visible(chunk)]
     runs: list[SortedRun] = []
@@ -76,11 +77,11 @@ def merged_lines(
         if len(run):
             runs.append(run)
     if not parts:
-        return MergedLines(None, runs)
+        return WindowLines(None, runs)
     parts.sort(key=lambda part: len(part.lines), reverse=True)
     if not runs and _succeed([part.lines for part in parts]):
         parts.sort(key=lambda part: _first(part.lines))
-        return MergedLines(concatenated_lines([part.lines.select(columns) for part in parts]), [])
+        return WindowLines(concatenated_lines([part.lines.select(columns) for part in parts]), [])
     return _merged(parts, runs, columns)
 
 
@@ -101,7 +102,7 @@ def _succeed(parts: Sequence[Lines]) -> bool:
     return not any(part.has_versions for part in parts)
 
 
-def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[bytes]) -> MergedLines:
+def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[bytes]) -> WindowLines:
     rows_of_lines = [part.lines.rows for part in parts]
     codes, ranks = _ranked([*rows_of_lines, *(_distinct(single_array(run.keys.column(ROW))) for run in runs)])
     line_count = sum(map(len, rows_of_lines))
@@ -122,7 +123,7 @@ def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[by
                 present.append(among_cells.rows)
         kept.append(part.lines.filter(~of_part).select(columns))
     lines = _one_a_row(concatenated_lines(kept), ranks[of_lines[~mixed]])
-    return MergedLines(lines, [run for run in runs if len(run)], _united(present))
+    return WindowLines(lines, [run for run in runs if len(run)], _united(present))
 
 
 def _one_a_row(lines: Lines, place: Integers) -> Lines:

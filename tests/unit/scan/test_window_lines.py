@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rowlock_regionserver.arrow.columns import cells_table, empty_cells
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.cells import DELETE_COLUMN, PUT, Cell
-from rowlock_regionserver.scan.line_merge import MergedLines, merged_lines
+from rowlock_regionserver.scan.window_lines import WindowLines, window_lines
 from rowlock_regionserver.sources import Chunk
 
 from tests.property.list_source import lines_from
@@ -34,8 +34,8 @@ def chunk_of_cells(*rows: Row) -> Chunk:
     return Chunk(table, None, has_tombstones, True, max(-cell[2] for cell in cells), 5)
 
 
-def merged(*chunks: Chunk) -> MergedLines:
-    return merged_lines(chunks, lambda chunk: not chunk.has_tombstones and chunk.write_number_max < 10, COLUMNS)
+def merged(*chunks: Chunk) -> WindowLines:
+    return window_lines(chunks, lambda chunk: not chunk.has_tombstones and chunk.write_number_max < 10, COLUMNS)
 
 
 def contents(lines: Lines | None) -> dict[bytes, dict[bytes, bytes]]:
