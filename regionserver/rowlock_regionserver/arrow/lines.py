@@ -131,6 +131,11 @@ class Lines:
         """Whether some row has more than one line."""
         return not bool(self.starts_row.all())
 
+    @property
+    def is_by_cell(self) -> bool:
+        """Whether the cells of a line may have different numbers."""
+        return len(self.timestamps) > 1 or len(self.write_numbers) > 1
+
     @cached_property
     def cell_count(self) -> int:
         """The number of cells."""
@@ -260,8 +265,7 @@ def last_slice_of(lines: Lines, cell_bytes_max: int) -> Lines:
 
 def may_be_concatenated(before: Lines, after: Lines) -> bool:
     """Returns whether both together keep the rule that rows with several lines have one number a line."""
-    by_cell = max(len(each) for part in (before, after) for each in (part.timestamps, part.write_numbers)) > 1
-    return not (by_cell and (before.has_versions or after.has_versions))
+    return not (before.is_by_cell or after.is_by_cell) or not (before.has_versions or after.has_versions)
 
 
 def concatenated_lines(parts: Sequence[Lines]) -> Lines:

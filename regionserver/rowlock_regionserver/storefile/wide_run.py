@@ -18,7 +18,6 @@ from rowlock_regionserver.arrow.lines import (
     cells_of,
     concatenated_lines,
     last_slice_of,
-    may_be_concatenated,
     slices_of,
 )
 from rowlock_regionserver.cells import TIMESTAMP_MAX
@@ -132,6 +131,7 @@ class WideRun:
         ahead = 0 if reverse else index.bytes_on_disk(numbers.start, bytes_max, as_cells=wanted is None)
         loader = self._blocks.loader(numbers, ahead, wanted)
         byte_count = block_bytes = 0
+        is_by_cell = has_versions = False
         for number in reversed(numbers) if reverse else numbers:
             # The next block is assumed to be as large as this one.
             if window.parts and byte_count + block_bytes > bytes_max and not loader.has_read(number):
@@ -142,7 +142,9 @@ class WideRun:
             part = _clipped(block, start if number == numbers[0] else b"", stop if number == numbers[-1] else b"")
             if not len(part):
                 continue
-            if wanted is not None and not all(may_be_concatenated(part, each) for each in window.parts):
+            is_by_cell, has_versions = is_by_cell or part.is_by_cell, has_versions or bool(index.have_versions[number])
+            if wanted is not None and window.parts and is_by_cell and has_versions:
+                # Rows with several lines have one number a line.
                 window.frontier = index.last_rows[number] + b"\x00" if reverse else index.first_rows[number]
                 break
             window.numbers.append(number)
