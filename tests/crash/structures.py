@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,17 @@ _ARROW_PREFIX_BYTES = 8
 _INDEX_ARRAYS = 6
 # By the version of the layout.
 _FAMILY_FRAMES = {1: struct.Struct("<IQ"), 2: struct.Struct("<IIQ")}
+_WIDE_INDEX_ARRAYS = 15
+_DIRECTORY_HEAD_BYTES = 32
+_CHUNK_KINDS = (
+    "rows",
+    "timestamps",
+    "write numbers",
+    "validity",
+    "timestamps of a column",
+    "write numbers of a column",
+    "values",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,20 +132,20 @@ def _store(path: Path, data: bytes) -> Iterator[_Place]:
     """Finds sealed values by their magic bytes; the bytes between them are LMDB's."""
     stop = 0
     while stop < len(data):
-        marks = [place for mark in (b"rlblock\x01", b"rlmetad\x01") if (place := data.find(mark, stop)) >= 0]
+        marks = [place for mark in _SEALED if (place := data.find(mark, stop)) >= 0]
         start = min(marks, default=len(data))
         yield "LMDB's pages", path, stop, start
         if start == len(data):
             return
-        is_block = data[start : start + 8] == b"rlblock\x01"
+        what, parts = _SEALED[data[start : start + 8]]
         body = start + _SEALED_HEADER_BYTES
         stop = body + int.from_bytes(data[start + 24 : start + 32], "little")
-        yield f"{'block' if is_block else 'metadata'}'s header", path, start, body
+        yield f"{what}'s header", path, start, body
         place = body
-        for what, byte_count in (_block if is_block else _metadata)(data[body:stop]):
-            yield what, path, place, place + byte_count
+        for part, byte_count in parts(data[body:stop]):
+            yield part, path, place, place + byte_count
             place += byte_count
-        yield f"{'block' if is_block else 'metadata'}'s padding", path, place, stop
+        yield f"{what}'s padding", path, place, stop
 
 
 def _block(payload: bytes) -> Iterator[tuple[str, int]]:
@@ -145,15 +156,42 @@ def _block(payload: bytes) -> Iterator[tuple[str, int]]:
     yield "block's columns", message.body.size
 
 
+def _wide_block(payload: bytes) -> Iterator[tuple[str, int]]:
+    """Yields the directory, and the chunks by their kinds."""
+    _, chunk_count, form_bytes = struct.unpack_from("<3I", payload)
+    stored = struct.unpack_from(f"<{chunk_count}I", payload, _DIRECTORY_HEAD_BYTES)
+    form = _DIRECTORY_HEAD_BYTES + 13 * chunk_count
+    kinds = payload[form + 4 : form + 4 + 8 * chunk_count : 8]
+    # The zeros that pad the block belong to the directory.
+    yield "wide block's directory", len(payload) - sum(stored)
+    assert len(payload) - sum(stored) >= form + form_bytes, "a directory that is shorter than its form"
+    for kind, byte_count in zip(kinds, stored, strict=True):
+        yield f"wide block's {_CHUNK_KINDS[kind]}", byte_count
+
+
 def _metadata(payload: bytes) -> Iterator[tuple[str, int]]:
     summary_stop = 4 + int.from_bytes(payload[:4], "little")
     summary = json.loads(payload[4:summary_stop])
-    block_count = summary["block_count"]
     bloom_start = -(-summary_stop // 8) * 8
-    index_start = bloom_start + 8 * summary["bloom_word_count"]
-    rows_start = index_start + 8 * block_count * _INDEX_ARRAYS
-    row_ends = struct.unpack_from(f"<{2 * block_count}Q", payload, rows_start - 16 * block_count)
+    place = bloom_start + 8 * summary["bloom_word_count"]
     yield "metadata's summary", bloom_start
-    yield "metadata's Bloom filter", index_start - bloom_start
-    yield "metadata's block index", rows_start - index_start
-    yield "metadata's rows", row_ends[block_count - 1] + row_ends[-1]
+    yield "metadata's Bloom filter", place - bloom_start
+    for which, block_count, array_count in (
+        ("block index", summary["block_count"], _INDEX_ARRAYS),
+        ("index of wide blocks", summary.get("wide_block_count", 0), _WIDE_INDEX_ARRAYS),
+    ):
+        if not block_count:
+            continue
+        start, place = place, -(-place // 8) * 8
+        rows_start = place + 8 * block_count * array_count
+        row_ends = struct.unpack_from(f"<{2 * block_count}Q", payload, rows_start - 16 * block_count)
+        place = rows_start + row_ends[block_count - 1] + row_ends[-1]
+        yield f"metadata's {which}", rows_start - start
+        yield f"metadata's rows of the {which}", place - rows_start
+
+
+_SEALED: dict[bytes, tuple[str, Callable[[bytes], Iterator[tuple[str, int]]]]] = {
+    b"rlblock\x01": ("block", _block),
+    b"rlwideb\x01": ("wide block", _wide_block),
+    b"rlmetad\x01": ("metadata", _metadata),
+}

@@ -11,6 +11,7 @@ FLUSHES = "unit/region/test_large_flushes.py"
 LONG = "unit/region/test_long_rows.py"
 OPEN_FILES = "unit/storefile/test_open_files.py"
 WIDE = "unit/scan/test_wide_rows.py"
+WIDE_BLOCKS = "unit/storefile/test_wide_blocks.py"
 
 ROWS_AND_FILES = [
     # ---- values are read last
@@ -186,5 +187,41 @@ ROWS_AND_FILES = [
         "            self.close_idle()\n",
         "",
         f"{OPEN_FILES}::test_without_a_free_descriptor_an_idle_one_is_closed",
+    ),
+    # ---- wide blocks
+    Mutant(
+        "the checksum of a chunk is not looked at",
+        "WideChunks.check",
+        "        if computed != expected:\n",
+        "        if False:\n",
+        f"{WIDE_BLOCKS}::test_a_wrong_byte_of_a_plain_chunk_is_no_answer",
+    ),
+    Mutant(
+        "an absent cell of a line is read as empty bytes",
+        "WideBlock._cells_of",
+        "                if validity is not None and not validity[line >> 3] >> (line & 7) & 1:\n",
+        "                if False:\n",
+        f"{WIDE_BLOCKS}::test_an_empty_value_is_a_cell_and_a_null_is_none",
+    ),
+    Mutant(
+        "a chunk of lines has the write number of its oldest block",
+        "WideRun._chunk",
+        "            write_number_max=max(",
+        "            write_number_max=min(",
+        f"{WIDE_BLOCKS}::test_a_chunk_has_the_statistics_of_its_blocks",
+    ),
+    Mutant(
+        "the read-back of a wide block leaves out its chunks",
+        "_read_back_and_sync",
+        ".check_all()",
+        "",
+        f"{WIDE_BLOCKS}::test_a_chunk_that_was_not_written_as_it_should_fails_the_write",
+    ),
+    Mutant(
+        "a block that grew is counted as when it was read",
+        "WideBlocks.row_cells",
+        "        if block.bytes_held != before:\n",
+        "        if False:\n",
+        f"{WIDE_BLOCKS}::test_a_get_of_one_column_decompresses_one_and_the_cache_counts_what_it_holds",
     ),
 ]

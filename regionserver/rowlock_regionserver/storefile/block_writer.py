@@ -11,6 +11,7 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.columns import ROW, Column, equals_previous, run_starts
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import Family
+from rowlock_regionserver.process import yield_now
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.block import encoded
 from rowlock_regionserver.storefile.container import Container
@@ -86,6 +87,8 @@ class BlockWriter:
             self._container.put_wide_block(layout.block_key(lines.rows[0].as_py(), b"", 0, 0, number), value)
             _add_entry(self._wide_index, value, lines.rows)
             _add_wide_entry(self._wide_index, encoded_block, lines)
+            # Compressing a block takes a millisecond or two.
+            yield_now()
 
 
 def _add_entry(index: BlockIndex, value: bytes, rows: Column) -> None:

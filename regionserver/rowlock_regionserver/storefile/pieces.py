@@ -18,8 +18,9 @@ from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.storefile.cell_properties import CellProperties
 from rowlock_regionserver.storefile.wide_encoding import with_least_numbers
 
-# So many bytes of cells are gathered before lines are formed of them: some 2,500 rows of fifteen columns.
-GATHERED_BYTES_MIN = 2 << 20
+# So many bytes of cells are gathered before lines are formed of them: some 600 rows of fifteen columns. Forming them
+# takes some ten milliseconds, for which others compete with it for the interpreter.
+GATHERED_BYTES_MIN = 512 << 10
 
 # Lines and cells, each in store order and after all before; either may be None.
 Divided = tuple[Lines | None, pa.Table | None]

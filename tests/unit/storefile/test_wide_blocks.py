@@ -360,6 +360,20 @@ def test_damage_of_a_chunk_names_its_place_and_leaves_the_other_columns(wide: Ca
     assert {cell[0] for _, cell in cells_of(saved)} == {b"c%02d" % each for each in range(WIDTH) if each != 3}
 
 
+def test_a_wrong_byte_of_a_plain_chunk_is_no_answer(wide: Case) -> None:
+    """Nothing but its checksum says that it is wrong."""
+    wide.family = replace(wide.family, compression=Compression.NONE)
+    info, run = written(wide, typed_lines(200))
+    [(place, chunks)] = chunks_of(wide, info)
+    raw = bytearray(wide.path.read_bytes())
+    raw[place + layout.HEADER_BYTES + chunks.directory.starts[chunks.directory.form.columns[3].values] + 5] ^= 1
+    wide.path.write_bytes(raw)
+    with pytest.raises(CorruptionError):
+        run.columns_cells(b"k000000", [b"c03"])
+    with pytest.raises(CorruptionError):
+        run.read_rows(b"", b"", 1 << 20, lines=LinesWanted())
+
+
 def test_a_chunk_that_was_not_written_as_it_should_fails_the_write(wide: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codecs, "checksum", lambda stored: 1)
     monkeypatch.setattr(WideChunks, "check", _check_with_the_right_checksum)
