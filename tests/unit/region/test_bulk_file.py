@@ -21,10 +21,9 @@ from rowlock_regionserver.region.bulk.family_lines import FamilyLines
 
 
 def cells() -> pa.Table:
-    columns = {"row": [b"r"], "qualifier": [b"q"], "timestamp": [None], "kind": [2], "value": [b""]}
-    return pa.table(
-        {name: pa.array(values, FAMILY_CELLS_SCHEMA.field(name).type) for name, values in columns.items()}
-    ).cast(FAMILY_CELLS_SCHEMA)
+    return pa.Table.from_pylist(
+        [{"row": b"r", "qualifier": b"q", "timestamp": None, "kind": 2, "value": b""}], FAMILY_CELLS_SCHEMA
+    )
 
 
 def lines(timestamps: list[int | None] | None) -> FamilyLines:
