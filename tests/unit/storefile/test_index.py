@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import fields
 
+import pytest
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.index import BlockIndex
+from rowlock_regionserver.storefile.wide_index import WideIndex
 
 
 def index(*places: tuple[int, int]) -> BlockIndex:
@@ -39,15 +42,21 @@ def test_a_block_larger_than_the_bytes_is_a_run_of_its_own() -> None:
     assert index((4096, 50_000), (57344, 50)).run_from(0, 2, 1) == range(1)
 
 
-def test_memory_is_counted_about_as_python_holds_it() -> None:
+@pytest.mark.parametrize("kind", [BlockIndex, WideIndex])
+def test_memory_is_counted_about_as_python_holds_it(kind: type[BlockIndex]) -> None:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
         count = 10_000
         offsets = [(1 << 33) + number for number in range(count)]
         payload_bytes, cell_counts, checksums = ([(1 << 20) + number for number in range(count)] for _ in range(3))
+        more = {
+            # 0 and 1 take no memory of their own.
+            each.name: [number % 2 if each.name == "have_versions" else (1 << 30) + number for number in range(count)]
+            for each in fields(kind)[len(fields(BlockIndex)) :]
+        }
         first_rows, last_rows = ([b"%020d" % (2 * number + last) for number in range(count)] for last in range(2))
-        made = BlockIndex(offsets, payload_bytes, cell_counts, checksums, first_rows, last_rows)
+        made = kind(offsets, payload_bytes, cell_counts, checksums, first_rows, last_rows, **more)
         held = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
