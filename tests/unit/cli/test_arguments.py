@@ -73,7 +73,7 @@ def test_a_family_without_settings_leaves_them_to_the_client() -> None:
 
 def test_a_family_has_settings_with_units() -> None:
     name, settings = arguments.family(
-        "stats,versions=3,min-versions=1,time-to-live=7d,block=128KiB,compression=zstd,bloom=none"
+        "stats,versions=3,min-versions=1,time-to-live=7d,block=128KiB,compression=lz4,bloom=none"
     )
     assert name == "stats"
     assert settings == {
@@ -81,7 +81,7 @@ def test_a_family_has_settings_with_units() -> None:
         "min_versions": 1,
         "time_to_live_ms": 7 * 24 * 3600 * 1000,
         "block_bytes": 128 * 1024,
-        "compression": "zstd",
+        "compression": "lz4",
         "bloom_filter": False,
     }
 
@@ -117,25 +117,25 @@ def test_an_invalid_family_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("created", "text"),
     [
-        (Family(), "versions=1,min-versions=0,time-to-live=forever,block=128KiB,compression=none,bloom=row"),
+        (Family(), "versions=1,min-versions=0,time-to-live=forever,block=128KiB,compression=zstd,bloom=row"),
         (
             Family(
                 versions=3,
                 min_versions=1,
                 time_to_live_ms=90_000,
                 block_bytes=1 << 20,
-                compression="zstd",
+                compression="lz4",
                 bloom_filter=False,
             ),
-            "versions=3,min-versions=1,time-to-live=90s,block=1MiB,compression=zstd,bloom=none",
+            "versions=3,min-versions=1,time-to-live=90s,block=1MiB,compression=lz4,bloom=none",
         ),
         (
             Family(time_to_live_ms=86_400_001, block_bytes=5000),
-            "versions=1,min-versions=0,time-to-live=86400001ms,block=5000,compression=none,bloom=row",
+            "versions=1,min-versions=0,time-to-live=86400001ms,block=5000,compression=zstd,bloom=row",
         ),
         (
             Family(time_to_live_ms=48 * 3_600_000),
-            "versions=1,min-versions=0,time-to-live=2d,block=128KiB,compression=none,bloom=row",
+            "versions=1,min-versions=0,time-to-live=2d,block=128KiB,compression=zstd,bloom=row",
         ),
     ],
 )

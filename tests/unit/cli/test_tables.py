@@ -11,7 +11,7 @@ from tests.unit.cli.recording import Console
 DESCRIPTION = TableDescription(
     name="t",
     table_id=1,
-    families={"info": Family(), "stats": Family(versions=3, compression="zstd")},
+    families={"info": Family(), "stats": Family(versions=3, compression="lz4")},
     durability="fsync",
     regions=(RegionStatistics(Region(7, "t", b"", b"m\x00", "host:1"), 10, 2, 300, 40, 5, 6, 700),),
 )
@@ -21,17 +21,17 @@ INFO = {
     "min_versions": 0,
     "time_to_live_ms": 0,
     "block_bytes": 131072,
-    "compression": "none",
+    "compression": "zstd",
     "bloom_filter": True,
 }
 
 
 def test_create_makes_the_families_with_their_settings(console: Console) -> None:
     console.client.answers["describe"] = DESCRIPTION
-    assert console.run("create", "t", "info", "stats,versions=3,compression=zstd", "--durability", "os") == 0
+    assert console.run("create", "t", "info", "stats,versions=3,compression=lz4", "--durability", "os") == 0
     assert console.client.calls[0] == (
         "create_table",
-        ("t", {"info": Family(), "stats": Family(versions=3, compression="zstd")}),
+        ("t", {"info": Family(), "stats": Family(versions=3, compression="lz4")}),
         {"if_not_exists": False, "durability": "os"},
     )
     assert console.out == ""
@@ -59,7 +59,7 @@ def test_alter_keeps_settings_that_are_not_given(console: Console) -> None:
         "alter_table",
         ("t",),
         {
-            "set_families": {"stats": Family(versions=5, compression="zstd"), "more": Family()},
+            "set_families": {"stats": Family(versions=5, compression="lz4"), "more": Family()},
             "drop_families": [],
             "durability": None,
         },
@@ -141,13 +141,13 @@ def test_describe_shows_families_and_regions(console: Console) -> None:
         "family info min-versions\t0",
         "family info time-to-live\tforever",
         "family info block\t128KiB",
-        "family info compression\tnone",
+        "family info compression\tzstd",
         "family info bloom\trow",
         "family stats versions\t3",
         "family stats min-versions\t0",
         "family stats time-to-live\tforever",
         "family stats block\t128KiB",
-        "family stats compression\tzstd",
+        "family stats compression\tlz4",
         "family stats bloom\trow",
         "region 7 start\t",
         "region 7 stop\tm\\x00",
@@ -175,7 +175,7 @@ def test_describe_shows_one_setting_per_line_on_a_terminal(console: Console) -> 
         "  min-versions  0",
         "  time-to-live  7d",
         "  block         128KiB",
-        "  compression   none",
+        "  compression   zstd",
         "  bloom         row",
         "",
         "region 7",
@@ -196,7 +196,7 @@ def test_describe_is_one_json_object(console: Console) -> None:
     console.client.answers["describe"] = DESCRIPTION
     assert console.run("describe", "t", "--json") == 0
     [record] = console.records
-    assert record["families"] == [INFO, {**INFO, "name": "stats", "versions": 3, "compression": "zstd"}]
+    assert record["families"] == [INFO, {**INFO, "name": "stats", "versions": 3, "compression": "lz4"}]
     assert record["regions"] == [
         {
             "region_id": 7,
