@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Integers, Mask, offsets
 
+_OFFSET_BYTES = 4
+
 
 def is_present(column: Column) -> Mask:
     """Returns which values of a column are not null."""
@@ -37,6 +39,40 @@ def value_lengths(column: Column) -> Integers:
     return lengths * is_present(column) if column.null_count else lengths
 
 
+def may_be_fixed_size(width: int, value_count: int, line_count: int) -> bool:
+    """Returns whether so many values of one length, and nulls on all other lines, may be fixed-size binary.
+
+    A null takes as many bytes as a value there. So one long value among many nulls would take very much memory.
+    """
+    return width * line_count <= 2 * (width * value_count + _OFFSET_BYTES * line_count)
+
+
+def without_bytes_below_nulls(column: Column) -> Column:
+    """Returns the column without any bytes where it is null; itself, uncopied, if there are none."""
+    if not column.null_count:
+        return column
+    present = is_present(column)
+    if pa.types.is_fixed_size_binary(column.type):
+        width = column.type.byte_width
+        data = np.frombuffer(memoryview(column.buffers()[1] or b""), np.uint8)
+        below = data[column.offset * width :][: len(column) * width].reshape(-1, width)[~present]
+    else:
+        below = np.diff(offsets(column))[~present]
+    return _spread(column, present) if below.any() else column
+
+
+def with_few_bytes_of_nulls(column: Column) -> Column:
+    """Returns the column in its variable form if it is fixed-size binary and its nulls take too many bytes."""
+    count = len(column) - column.null_count
+    if not pa.types.is_fixed_size_binary(column.type) or may_be_fixed_size(column.type.byte_width, count, len(column)):
+        return column
+    return _spread(column, is_present(column))
+
+
+def _spread(column: Column, present: Mask) -> Column:
+    return spread_values(as_binary(column.drop_null()), np.flatnonzero(present), len(column))
+
+
 def as_binary(column: Column) -> Column:
     """Returns a column in its variable form."""
     return column if column.type == pa.binary() else column.cast(pa.binary())
@@ -52,7 +88,7 @@ def fixed_size(width: int, count: int, present: Mask | None, data: pa.Buffer) ->
 def spread_values(values: Column, lines: Integers, line_count: int) -> Column:
     """Returns a column with the binary `values` on `lines`, which ascend, and nulls on all others.
 
-    It is fixed-size binary if all values have one length.
+    It is fixed-size binary if all values have one length, unless the nulls would take too many bytes.
     """
     present = None
     if len(values) < line_count:
@@ -62,7 +98,7 @@ def spread_values(values: Column, lines: Integers, line_count: int) -> Column:
     lengths = np.diff(bounds)
     data = values.buffers()[2] or pa.py_buffer(b"")
     width = int(lengths[0]) if len(lengths) else 0
-    if width and (lengths == width).all():
+    if width and (lengths == width).all() and may_be_fixed_size(width, len(values), line_count):
         data = data.slice(int(bounds[0]), width * len(values))
         if present is not None:
             spread = np.zeros((line_count, width), np.uint8)
@@ -79,9 +115,16 @@ def spread_values(values: Column, lines: Integers, line_count: int) -> Column:
 
 
 def concatenated_column(parts: Sequence[Column | None], counts: Sequence[int]) -> Column:
-    """Returns a column of several parts; None stands for that many nulls. Parts of different forms become binary."""
+    """Returns a column of several parts; None stands for that many nulls.
+
+    It is binary if the parts have different forms, or if the nulls would take too many bytes in a fixed-size one.
+    """
     types = {part.type for part in parts if part is not None}
     of_type = types.pop() if len(types) == 1 else pa.binary()
+    if pa.types.is_fixed_size_binary(of_type):
+        value_count = sum([len(part) for part in parts if part is not None])
+        if not may_be_fixed_size(of_type.byte_width, value_count, sum(counts)):
+            of_type = pa.binary()
     return pa.concat_arrays(
         [
             pa.nulls(count, of_type) if part is None else part if part.type == of_type else as_binary(part)

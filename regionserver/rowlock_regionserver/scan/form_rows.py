@@ -21,8 +21,15 @@ from rowlock_regionserver.arrow.columns import (
     boolean_array,
     integer_array,
 )
-from rowlock_regionserver.arrow.line_values import as_binary, bitmap_of, concatenated_column, is_present
+from rowlock_regionserver.arrow.line_values import (
+    as_binary,
+    bitmap_of,
+    concatenated_column,
+    is_present,
+    spread_values,
+)
 from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.arrow.masks import numpy_mask
 from rowlock_regionserver.scan.row_form import FamilyLayout, RowLayout
 
 
@@ -120,10 +127,23 @@ def zipped(parts: Sequence[FormRows]) -> FormRows:
         if len(part) == len(keys):
             columns.update(part.columns)
         elif part.columns:
-            # Where a row is not in the part, the index is null, and so is the value.
-            indices = pc.call_function("index_in", [keys], pc.SetLookupOptions(value_set=part.keys))
-            columns.update({place: column.take(indices) for place, column in part.columns.items()})
+            places = np.flatnonzero(
+                numpy_mask(pc.call_function("is_in", [keys], pc.SetLookupOptions(value_set=part.keys)))
+            )
+            columns.update({place: _spread(column, places, len(keys)) for place, column in part.columns.items()})
     return FormRows(keys, columns)
+
+
+def _spread(column: Column, places: Integers, count: int) -> Column:
+    """Returns `count` lines with the column's values at these places, which ascend, and nulls elsewhere."""
+    if pa.types.is_integer(column.type):
+        found = np.zeros(count, np.bool_)
+        found[places] = True
+        indices = np.cumsum(found) - 1
+        return column.take(pa.Array.from_buffers(pa.int64(), count, [bitmap_of(found), pa.py_buffer(indices.data)]))
+    # Not by indices with nulls: Arrow would reserve the values' average length for each null.
+    present = is_present(column)
+    return spread_values(as_binary(column.drop_null()), places[present], count)
 
 
 def present_values(rows: FormRows, place: int) -> tuple[Integers, Column]:

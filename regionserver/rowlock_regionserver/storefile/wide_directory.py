@@ -125,6 +125,8 @@ def _decode(directory: bytes, payload_bytes: int) -> Directory:
 def _has_size(chunk: ChunkForm, raw_bytes: int, line_count: int) -> bool:
     """Returns whether a chunk of this form may have so many bytes."""
     kind, _, width = chunk
+    if width and kind not in (Kind.VALUES, Kind.ROWS):
+        return False
     if width:
         return raw_bytes == width * line_count
     if kind in (Kind.VALUES, Kind.ROWS):

@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 _COUNT = struct.Struct("<I")
 _CHUNK = struct.Struct("<BxHI")
+# A larger form is parsed for each block. All that are kept take less than 30 MiB.
+_KEPT_BYTES_MAX = 4096
 
 
 class Kind(IntEnum):
@@ -93,9 +95,17 @@ def encode(chunks: Sequence[ChunkForm], qualifiers: Sequence[bytes]) -> bytes:
     )
 
 
-@functools.lru_cache(maxsize=256)
 def decode(form: bytes, chunk_count: int) -> Form:
     """Returns the parsed form. Raises ValueError or struct.error when it contradicts itself."""
+    return _kept(form, chunk_count) if len(form) <= _KEPT_BYTES_MAX else _parsed(form, chunk_count)
+
+
+@functools.lru_cache(maxsize=256)
+def _kept(form: bytes, chunk_count: int) -> Form:
+    return _parsed(form, chunk_count)
+
+
+def _parsed(form: bytes, chunk_count: int) -> Form:
     (column_count,) = _COUNT.unpack_from(form)
     stop = _COUNT.size + chunk_count * _CHUNK.size
     ends_stop = stop + column_count * _COUNT.size

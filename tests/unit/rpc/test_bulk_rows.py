@@ -195,3 +195,22 @@ def test_random_damage_is_refused_or_gives_sound_rows() -> None:
             for array in arrays_of(found):
                 array.to_pylist()  # Looks at each byte.
     assert refused > 1000, seed
+
+
+def test_bytes_below_nulls_are_dropped() -> None:
+    """A client's memory may have anything there, which is for no reader and for no file."""
+    bitmap = pa.py_buffer(bytes([0b0101]))
+    fixed = pa.Array.from_buffers(pa.binary(4), 4, [bitmap, pa.py_buffer(b"aaaaHIDEccccHIDE")])
+    offsets = pa.py_buffer(struct.pack("<5i", 0, 1, 5, 6, 10))
+    variable = pa.Array.from_buffers(pa.binary(), 4, [bitmap, offsets, pa.py_buffer(b"aHIDEcHIDE")])
+    columns = [*batch(4).columns[:2], variable, fixed, batch(4).column(4)]
+    sent = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    data = encoded(sent)
+    assert b"HIDE" in data
+    for part in (read(data), read(encoded(sent.slice(1, 3)))):
+        for array in part.columns:
+            assert not any(b"HIDE" in memoryview(buffer).tobytes() for buffer in array.buffers() if buffer is not None)
+    assert [array.to_pylist() for array in read(data).columns[:2]] == [
+        [b"a", None, b"c", None],
+        [b"aaaa", None, b"cccc", None],
+    ]

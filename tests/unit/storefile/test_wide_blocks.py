@@ -415,6 +415,8 @@ VALUES = (ChunkKind.VALUES, 0, 4, 12)
         ([ROWS, (ChunkKind.VALUES, 0, 0, 15)], (b"a",)),
         ([ROWS, (ChunkKind.VALIDITY, 0, 0, 2), VALUES], (b"a",)),
         ([ROWS, (ChunkKind.TIMESTAMPS, 0, 0, 25), VALUES], (b"a",)),
+        ([ROWS, (ChunkKind.TIMESTAMPS, 0, 1, 3), VALUES], (b"a",)),
+        ([ROWS, (ChunkKind.VALIDITY, 0, 1, 3), VALUES], (b"a",)),
         ([ROWS, (ChunkKind.TIMESTAMPS, 0, 0, 24), (ChunkKind.COLUMN_TIMESTAMPS, 0, 0, 24), VALUES], (b"a",)),
         (
             [ROWS, (ChunkKind.COLUMN_TIMESTAMPS, 0, 0, 24), VALUES, (ChunkKind.VALUES, 1, 4, 12)],
@@ -458,6 +460,12 @@ def test_a_directory_is_decoded() -> None:
     decoded = wide_directory.decode(directory, len(directory) + 18, 3, Path("f"), 0)
     assert decoded.form.qualifiers == (b"a",)
     assert decoded.form is wide_form.decode(wide_form.encode(decoded.form.chunks, [b"a"]), 2), "forms are kept"
+
+
+def test_a_form_that_is_large_is_not_kept() -> None:
+    form = wide_form.encode([ChunkForm(*chunk[:3]) for chunk in (ROWS, VALUES)], [b"q" * 60_000])
+    assert wide_form.decode(form, 2) == wide_form.decode(form, 2)
+    assert wide_form.decode(form, 2) is not wide_form.decode(form, 2)
 
 
 @pytest.mark.parametrize("change", [_longer, _other_lines, _cut, _no_lines, _unknown_compression])

@@ -27,7 +27,13 @@ from rowlock_regionserver.arrow.columns import (
     offsets,
 )
 from rowlock_regionserver.arrow.line_forming import COLUMNS_MAX, ROW_CELL_BYTES_MAX, SPARSE_LINES
-from rowlock_regionserver.arrow.line_values import as_binary, is_present, spread_values, value_lengths
+from rowlock_regionserver.arrow.line_values import (
+    as_binary,
+    is_present,
+    spread_values,
+    value_lengths,
+    with_few_bytes_of_nulls,
+)
 from rowlock_regionserver.arrow.lines import CELL_BYTES_BESIDE
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.config import Config
@@ -234,7 +240,7 @@ def _length_max(column: Column) -> int:
 def _compact(column: Column) -> Column:
     """Returns the column as fixed-size binary if all values have one length, unless nulls would take too much."""
     if pa.types.is_fixed_size_binary(column.type):
-        return column
+        return with_few_bytes_of_nulls(column)
     count = len(column) - column.null_count
     lengths = np.diff(offsets(column))
     if not column.null_count:

@@ -7,6 +7,9 @@ Beside what untrusted_batches.py verifies:
    exactly as many as are named.
 3. A fixed-size column has a width of at least 1: of a width of 0, a few bytes could declare any number of rows.
 
+Bytes below nulls are not the batch's, whatever a client's memory had there: they are dropped, so that no reader and no
+file gets them.
+
 Families, sizes and timestamps depend on the table: they are checked with it (region/bulk/check_rows.py).
 """
 
@@ -18,6 +21,7 @@ from functools import partial
 import pyarrow as pa
 from rowlock_proto.v1.region_pb2 import BulkRows
 
+from rowlock_regionserver.arrow.line_values import without_bytes_below_nulls
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.region.bulk.row_batch import RowBatch
 from rowlock_regionserver.rpc.messages.untrusted_batches import untrusted_batch
@@ -44,7 +48,8 @@ def row_batch(message: BulkRows, bytes_max: int) -> RowBatch:
     check = partial(_check_schema, column_count=count)
     batch = untrusted_batch(message.arrow, message.uncompressed_bytes, bytes_max, "BulkRows.arrow", check)
     rows, timestamps, *columns = batch.columns
-    return RowBatch(rows, timestamps, names, tuple(columns), message.nulls_delete)
+    values = tuple([without_bytes_below_nulls(column) for column in columns])
+    return RowBatch(rows, timestamps, names, values, message.nulls_delete)
 
 
 def _check_schema(schema: pa.Schema, column_count: int) -> None:
