@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Integers, Mask, offsets
+from rowlock_regionserver.cells import CELL_BYTES_BESIDE
 
 
 def is_present(column: Column) -> Mask:
@@ -35,6 +36,18 @@ def value_lengths(column: Column) -> Integers:
     lengths = np.diff(offsets(column)).astype(np.int64)
     # A writer other than ourselves may leave bytes below a null.
     return lengths * is_present(column) if column.null_count else lengths
+
+
+def cell_bytes(rows: Column, qualifiers: Sequence[bytes], columns: Sequence[Column]) -> Integers:
+    """Returns the bytes of each line's cells, counted as those of a table of CELL_SCHEMA."""
+    row_bytes = np.diff(offsets(rows)).astype(np.int64)
+    total = np.zeros(len(rows), np.int64)
+    for qualifier, column in zip(qualifiers, columns, strict=True):
+        beside = row_bytes + (len(qualifier) + CELL_BYTES_BESIDE)
+        if column.null_count:
+            beside = beside * is_present(column)
+        total += beside + value_lengths(column)
+    return total
 
 
 def as_binary(column: Column) -> Column:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +29,9 @@ from rowlock_regionserver.arrow.columns import (
     single_array,
 )
 from rowlock_regionserver.arrow.line_forming import lines_of
+from rowlock_regionserver.arrow.line_merging import concatenated_lines, in_succession
 from rowlock_regionserver.arrow.line_values import bitmap_of, is_present
-from rowlock_regionserver.arrow.lines import Lines, cells_of, concatenated_lines
+from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.arrow.masks import buffer_of, numpy_mask
 from rowlock_regionserver.arrow.sorted_cells import changes
 from rowlock_regionserver.arrow.sorted_run import SortedRun
@@ -78,28 +78,12 @@ def window_lines(
             runs.append(run)
     if not parts:
         return WindowLines(None, runs)
+    successive = None if runs else in_succession([part.lines for part in parts])
+    if successive is not None and not any(lines.has_versions for lines in successive):
+        return WindowLines(concatenated_lines([lines.select(columns) for lines in successive]), [])
+    # The longest comes first: if the others have no rows of their own, _ranked sorts none.
     parts.sort(key=lambda part: len(part.lines), reverse=True)
-    if not runs and _succeed([part.lines for part in parts]):
-        parts.sort(key=lambda part: _first(part.lines))
-        return WindowLines(concatenated_lines([part.lines.select(columns) for part in parts]), [])
     return _merged(parts, runs, columns)
-
-
-def _first(lines: Lines) -> bytes:
-    row = lines.rows[0].as_py()
-    assert isinstance(row, bytes)
-    return row
-
-
-def _succeed(parts: Sequence[Lines]) -> bool:
-    """Returns whether the parts follow one another, and no row has two lines."""
-    ordered = sorted(parts, key=_first)
-    for before, after in pairwise(ordered):
-        last = before.rows[-1].as_py()
-        assert isinstance(last, bytes)
-        if last >= _first(after):
-            return False
-    return not any(part.has_versions for part in parts)
 
 
 def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[bytes]) -> WindowLines:

@@ -13,13 +13,9 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.cell_columns import first_not_below
 from rowlock_regionserver.arrow.columns import empty_cells
-from rowlock_regionserver.arrow.lines import (
-    Lines,
-    cells_of,
-    concatenated_lines,
-    last_slice_of,
-    slices_of,
-)
+from rowlock_regionserver.arrow.line_merging import concatenated_lines
+from rowlock_regionserver.arrow.line_slices import last_slice_of, slices_of
+from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.cells import TIMESTAMP_MAX
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.sources import Chunk, LinesWanted
