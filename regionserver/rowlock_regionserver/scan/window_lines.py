@@ -22,11 +22,11 @@ from rowlock_regionserver.arrow.columns import (
     Column,
     Integers,
     Mask,
-    boolean_array,
-    equals_previous,
+    distinct_of_sorted,
     integer_array,
     numbers,
     single_array,
+    sorted_distinct,
 )
 from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.arrow.line_merging import concatenated_lines, in_succession
@@ -88,7 +88,7 @@ def window_lines(
 
 def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[bytes]) -> WindowLines:
     rows_of_lines = [part.lines.rows for part in parts]
-    codes, ranks = _ranked([*rows_of_lines, *(_distinct(single_array(run.keys.column(ROW))) for run in runs)])
+    codes, ranks = _ranked([*rows_of_lines, *(distinct_of_sorted(single_array(run.keys.column(ROW))) for run in runs)])
     line_count = sum(map(len, rows_of_lines))
     is_mixed = np.zeros(len(ranks), np.bool_)
     is_mixed[codes[line_count:]] = True
@@ -107,7 +107,8 @@ def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[by
                 present.append(among_cells.rows)
         kept.append(part.lines.filter(~of_part).select(columns))
     lines = _one_a_row(concatenated_lines(kept), ranks[of_lines[~mixed]])
-    return WindowLines(lines, [run for run in runs if len(run)], _united(present))
+    certain = sorted_distinct(pa.concat_arrays(present)) if present else None
+    return WindowLines(lines, [run for run in runs if len(run)], certain)
 
 
 def _one_a_row(lines: Lines, place: Integers) -> Lines:
@@ -122,18 +123,6 @@ def _one_a_row(lines: Lines, place: Integers) -> Lines:
     if (place[1:] > place[:-1]).all():
         return lines
     return lines.take(np.argsort(place, kind="stable"))
-
-
-def _united(rows: Sequence[Column]) -> Column | None:
-    """Returns the distinct rows, ascending."""
-    if not rows:
-        return None
-    distinct: Column = pc.call_function("unique", [pa.concat_arrays(rows)])
-    return distinct.take(pc.call_function("array_sort_indices", [distinct]))
-
-
-def _distinct(ascending: Column) -> Column:
-    return ascending.filter(boolean_array(~equals_previous(ascending)))
 
 
 def _ranked(arrays: Sequence[Column]) -> tuple[Integers, Integers]:
