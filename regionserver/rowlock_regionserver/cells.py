@@ -54,6 +54,8 @@ _CELL_FIELDS: list[pa.Field[Any]] = [
     pa.field("value", pa.binary(), nullable=False),
 ]
 CELL_SCHEMA = pa.schema(_CELL_FIELDS)
+# Bytes of a cell in a table beside its row, qualifier and value: timestamp, write number, kind and three offsets.
+CELL_BYTES_BESIDE = 8 + 8 + 1 + 3 * 4
 
 # The cells of a scan's answer: visible puts of all families, by row, family, qualifier, then newest first.
 _ANSWER_FIELDS: list[pa.Field[Any]] = [
@@ -64,11 +66,6 @@ _ANSWER_FIELDS: list[pa.Field[Any]] = [
     pa.field("value", pa.binary(), nullable=False),
 ]
 ANSWER_SCHEMA = pa.schema(_ANSWER_FIELDS)
-
-
-def put_cell(qualifier: bytes, timestamp: int, write_number: int, value: bytes) -> Cell:
-    """Makes a put as a tuple in store order."""
-    return (qualifier, -timestamp, -write_number, PUT, value)
 
 
 class Compression(enum.IntEnum):

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.cell_columns import first_not_below
 from rowlock_regionserver.arrow.lines import Lines, cells_of
-from rowlock_regionserver.arrow.merge import first_at_or_after
+from rowlock_regionserver.arrow.merge import first_at_or_after, row_at
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell
 
@@ -62,10 +62,7 @@ class Chunk:
 
     def row(self, place: int) -> bytes:
         """Returns the row of the cell or line at `place`; -1 is the last one."""
-        rows = self.table.column(0) if self.lines is None else self.lines.rows
-        row = rows[place].as_py()
-        assert isinstance(row, bytes)
-        return row
+        return row_at(self.table, place) if self.lines is None else self.lines.row(place)
 
     def first_at_or_after(self, row: bytes) -> int:
         """Returns the place of the first cell or line with a row >= `row`; the length if there is none. O(log n)."""

@@ -6,7 +6,7 @@ from .broken_build import Mutant
 
 ANSWER = "unit/scan/test_line_answer.py"
 LINES = "property/test_lines.py"
-MERGE = "unit/scan/test_line_merge.py"
+MERGE = "unit/scan/test_window_lines.py"
 MODEL = "property/test_scan_against_model.py::test_lines_are_answered_as_the_model_answers"
 
 OF_LINES = [

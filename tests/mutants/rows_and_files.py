@@ -198,7 +198,7 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "an absent cell of a line is read as empty bytes",
-        "WideBlock._cells_of",
+        "WideBlock.cells",
         "                if validity is not None and not validity[line >> 3] >> (line & 7) & 1:\n",
         "                if False:\n",
         f"{WIDE_BLOCKS}::test_an_empty_value_is_a_cell_and_a_null_is_none",
@@ -219,7 +219,7 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "a block that grew is counted as when it was read",
-        "WideBlocks.row_cells",
+        "WideBlocks.cells",
         "        if block.bytes_held != before:\n",
         "        if False:\n",
         f"{WIDE_BLOCKS}::test_a_get_of_one_column_decompresses_one_and_the_cache_counts_what_it_holds",

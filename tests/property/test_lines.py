@@ -7,7 +7,9 @@ import random
 import pyarrow as pa
 import pytest
 from rowlock_regionserver.arrow.line_forming import lines_of
-from rowlock_regionserver.arrow.lines import cells_of, concatenated_lines, slices_of
+from rowlock_regionserver.arrow.line_merging import concatenated_lines
+from rowlock_regionserver.arrow.line_slices import slices_of
+from rowlock_regionserver.arrow.lines import cells_of
 from rowlock_regionserver.arrow.merge import merged
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import PUT, Cell

@@ -1,4 +1,4 @@
-"""Each broken build of tests/mutants finds the passage that it changes, in whichever folder its module is."""
+"""Each broken build of tests/mutants finds its passage, in whichever folder its module is, and its test exists."""
 
 from __future__ import annotations
 
@@ -38,6 +38,17 @@ def not_found() -> dict[str, str]:
 
 def test_the_passage_of_each_broken_build_occurs_once() -> None:
     assert not_found() == {}
+
+
+def test_the_test_that_catches_each_broken_build_exists() -> None:
+    tests = Path(__file__).parents[1]
+    missing = []
+    for mutant in MUTANTS:
+        path, _, node = mutant.caught_by.partition("::")
+        name = node.rpartition("::")[2].partition("[")[0]
+        if not (tests / path).is_file() or (name and f"def {name}(" not in (tests / path).read_text()):
+            missing.append(f"{mutant.name}: {mutant.caught_by}")
+    assert missing == []
 
 
 def test_a_passage_is_found_in_whichever_folder_and_however_its_lines_are_wrapped(tmp_path: Path) -> None:

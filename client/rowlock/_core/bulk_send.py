@@ -206,9 +206,8 @@ class BulkSend:
             age_ms=bulk.age_ms,
         )
         data = bulk.batch.data
-        bulk.is_rows = False
-        if isinstance(data, BulkRows) and takes_rows and not self._is_cells_only:
-            bulk.is_rows = len(data.columns) <= _COLUMNS_MAX
+        takes_rows = takes_rows and not self._is_cells_only
+        bulk.is_rows = takes_rows and isinstance(data, BulkRows) and len(data.columns) <= _COLUMNS_MAX
         if isinstance(data, BulkRows) and bulk.is_rows:
             message.rows.nulls_delete = data.nulls_delete
             for family, qualifier in data.columns:

@@ -55,15 +55,7 @@ class CellColumns:
 
     def row_range(self, row: bytes) -> tuple[int, int]:
         """Returns the row's cells as (start, stop); equal when there are none."""
-        start = stop = self.first_at_or_after(row)
-        successor = row + b"\x00"
-        width = 16  # most rows are short, so search nearby first
-        while True:
-            limit = min(start + width, len(self))
-            stop = self._rows.first_not_below(successor, stop, limit)
-            if stop < limit or limit == len(self):
-                return (start, stop)
-            width *= 2
+        return self._rows.range_of(row, len(self))
 
     def range_within(self, row: bytes, start: bytes, stop: bytes) -> tuple[int, int]:
         """Returns the indices of the row's cells with qualifiers of [start, stop); an empty stop is no bound."""
@@ -142,6 +134,18 @@ class BytesColumn:
             else:
                 stop = middle
         return start
+
+    def range_of(self, key: bytes, count: int) -> tuple[int, int]:
+        """Returns where an ascending column of `count` values has `key`, as (start, stop); equal if nowhere."""
+        start = stop = self.first_not_below(key, 0, count)
+        successor = key + b"\x00"
+        width = 16  # most rows are short, so search nearby first
+        while True:
+            limit = min(start + width, count)
+            stop = self.first_not_below(successor, stop, limit)
+            if stop < limit or limit == count:
+                return start, stop
+            width *= 2
 
     def values(self, start: int, stop: int) -> list[bytes]:
         """Returns the values of [start, stop), sliced from one copy, which takes half as long as copying each."""

@@ -6,7 +6,8 @@ bytes.
 
 Writing: `binary_array`, `integer_array`, `boolean_array`, `cells_table`.
 Reading: `column`, `integers` and `offsets` (numpy views, nothing copied), `equals_previous`, `run_starts`.
-Selecting: `keep` by a numpy mask, `take` by indices. `cell_columns.CellColumns` reads single cells as tuples.
+Selecting: `keep` by a numpy mask, `take` by indices, `distinct_of_sorted`, `sorted_distinct`.
+`cell_columns.CellColumns` reads single cells as tuples.
 Nothing here depends on tombstones or read points. All functions are pure.
 """
 
@@ -183,6 +184,17 @@ def equals_previous(array: Column) -> Mask:
         assert packed.offset == 0, f"pc.equal gave an array with offset {packed.offset}"
         equal[1:] = np.unpackbits(np.frombuffer(memoryview(bits), np.uint8), count=len(packed), bitorder="little")
     return equal
+
+
+def distinct_of_sorted(array: Column) -> Column:
+    """Returns each element of an ascending column once."""
+    return array.filter(boolean_array(~equals_previous(array)))
+
+
+def sorted_distinct(array: Column) -> Column:
+    """Returns each element of a column once, ascending."""
+    distinct: Column = pc.call_function("unique", [array])
+    return distinct.take(pc.call_function("array_sort_indices", [distinct]))
 
 
 def run_starts(equal: Mask) -> Integers:

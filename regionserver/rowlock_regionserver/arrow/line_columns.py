@@ -36,10 +36,7 @@ class LineColumns:
 
     def row_range(self, row: bytes) -> tuple[int, int]:
         """Returns the row's lines as (start, stop); equal when there are none. O(log n)."""
-        start = self.first_at_or_after(row)
-        if start < self._count and self.row(start) != row:
-            return start, start
-        return start, self._rows.first_not_below(row + b"\x00", start, self._count)
+        return self._rows.range_of(row, self._count)
 
     def row_cells(self, row: bytes) -> list[Cell]:
         """Returns all cells of the row in store order; empty when there are none."""

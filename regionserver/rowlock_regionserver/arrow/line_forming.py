@@ -34,10 +34,10 @@ from rowlock_regionserver.arrow.columns import (
     single_chunk,
 )
 from rowlock_regionserver.arrow.line_values import spread_values
-from rowlock_regionserver.arrow.lines import CELL_BYTES_BESIDE, Lines, compact_numbers
+from rowlock_regionserver.arrow.lines import Lines, compact_numbers
 from rowlock_regionserver.arrow.masks import SmallPlaces, places_among
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, changes
-from rowlock_regionserver.cells import PUT
+from rowlock_regionserver.cells import CELL_BYTES_BESIDE, PUT
 
 # A row of lines has at most so many bytes, counted as cells, and so many versions.
 ROW_CELL_BYTES_MAX = 64 * 1024

@@ -1,7 +1,8 @@
-"""Merges lines of several sources, without a look at single cells.
+"""Puts the lines of several parts together, without a look at single cells.
 
-`merged_lines` is for sources that have no row in common, and copies nothing if they don't overlap. `merged_versions`
-makes one of several, in which a row may have several lines, its versions.
+`concatenated_lines` is for parts that follow one another, `merged_lines` for parts that have no row in common; it
+copies nothing if they don't overlap. `merged_versions` makes one part of several, in which a row may have several
+lines, its versions.
 """
 
 from __future__ import annotations
@@ -10,24 +11,76 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowlock_regionserver.arrow.columns import equals_previous, integers
+from rowlock_regionserver.arrow.columns import Integers, integers
 from rowlock_regionserver.arrow.line_forming import ROW_CELL_BYTES_MAX, VERSIONS_MAX
-from rowlock_regionserver.arrow.lines import Lines, concatenated_lines
+from rowlock_regionserver.arrow.line_values import concatenated_column
+from rowlock_regionserver.arrow.lines import Lines
+
+
+def may_be_concatenated(before: Lines, after: Lines) -> bool:
+    """Returns whether both together keep the rule that rows with several lines have one number a line."""
+    return not (before.is_by_cell or after.is_by_cell) or not (before.has_versions or after.has_versions)
+
+
+def concatenated_lines(parts: Sequence[Lines]) -> Lines:
+    """Returns the lines of several parts, one after the other; they must be in order, and may be concatenated.
+
+    Copies them.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    qualifiers = tuple(sorted({qualifier for part in parts for qualifier in part.qualifiers}))
+    counts = [len(part) for part in parts]
+    return Lines(
+        pa.concat_arrays([part.rows for part in parts]),
+        _concatenated_numbers([_at_columns(part.timestamps, part.qualifiers, qualifiers) for part in parts], counts),
+        _concatenated_numbers([_at_columns(part.write_numbers, part.qualifiers, qualifiers) for part in parts], counts),
+        qualifiers,
+        tuple([concatenated_column([part.column(qualifier) for part in parts], counts) for qualifier in qualifiers]),
+    )
+
+
+def _at_columns(numbers: Integers, given: Sequence[bytes], wanted: Sequence[bytes]) -> Integers:
+    """Returns the numbers of the wanted columns, which include the given ones."""
+    if numbers.shape[0] == 1 or given == wanted:
+        return numbers
+    spread = np.zeros((len(wanted), numbers.shape[1]), np.int64)
+    spread[[wanted.index(qualifier) for qualifier in given]] = numbers
+    return spread
+
+
+def _concatenated_numbers(parts: Sequence[Integers], counts: Sequence[int]) -> Integers:
+    first = parts[0]
+    if all(part.shape == (1, 1) and part[0, 0] == first[0, 0] for part in parts):
+        return first
+    height = max(part.shape[0] for part in parts)
+    joined: Integers = np.concatenate(
+        [np.broadcast_to(part, (height, count)) for part, count in zip(parts, counts, strict=True)], axis=1
+    )
+    return joined
+
+
+def in_succession(parts: Sequence[Lines]) -> list[Lines] | None:
+    """Returns the parts, none empty, in an order in which all rows of one precede those of the next; None if none is.
+
+    A part may have several lines of a row.
+    """
+    ordered = sorted(parts, key=lambda part: part.row(0))
+    return ordered if all(before.row(-1) < after.row(0) for before, after in pairwise(ordered)) else None
 
 
 def merged_lines(parts: Sequence[Lines]) -> list[Lines] | None:
     """Returns the lines in row order, uncopied if no part reaches into another. None if some row has several lines."""
     if any(part.has_versions for part in parts):
         return None
-    in_order = sorted(parts, key=lambda part: _row(part, 0))
-    if all(_row(before, -1) < _row(after, 0) for before, after in pairwise(in_order)):
-        return in_order
-    joined = concatenated_lines(in_order)
-    places = pc.call_function("array_sort_indices", [joined.rows]).cast("int64")
-    merged = joined.take(integers(places))
-    return None if equals_previous(merged.rows).any() else [merged]
+    successive = in_succession(parts)
+    if successive is not None:
+        return successive
+    merged = _by_row(parts)
+    return None if merged.has_versions else [merged]
 
 
 def merged_versions(parts: Sequence[Lines]) -> Lines | None:
@@ -36,11 +89,9 @@ def merged_versions(parts: Sequence[Lines]) -> Lines | None:
     None if the parts differ in their columns, if numbers are by cell, or if a row would be too large or have too many
     versions.
     """
-    by_line = all(part.timestamps.shape[0] == part.write_numbers.shape[0] == 1 for part in parts)
-    if not by_line or any(part.qualifiers != parts[0].qualifiers for part in parts):
+    if any(part.is_by_cell or part.qualifiers != parts[0].qualifiers for part in parts):
         return None
-    joined = concatenated_lines(parts)
-    merged = joined.take(integers(pc.call_function("array_sort_indices", [joined.rows]).cast("int64")))
+    merged = _by_row(parts)
     if not merged.has_versions:
         return merged
     rows = np.cumsum(merged.starts_row) - 1
@@ -50,7 +101,7 @@ def merged_versions(parts: Sequence[Lines]) -> Lines | None:
     return merged.take(np.lexsort((-write_numbers, -timestamps, rows)))
 
 
-def _row(lines: Lines, place: int) -> bytes:
-    row = lines.rows[place].as_py()
-    assert isinstance(row, bytes)
-    return row
+def _by_row(parts: Sequence[Lines]) -> Lines:
+    """Returns the lines of all parts by row, those of one row in the order of the parts. Copies them twice."""
+    lines = concatenated_lines(parts)
+    return lines.take(integers(pc.call_function("array_sort_indices", [lines.rows]).cast("int64")))

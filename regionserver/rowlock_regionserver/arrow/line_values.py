@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Integers, Mask, offsets
+from rowlock_regionserver.cells import CELL_BYTES_BESIDE
 
 _OFFSET_BYTES = 4
 
@@ -71,6 +72,18 @@ def with_few_bytes_of_nulls(column: Column) -> Column:
 
 def _spread(column: Column, present: Mask) -> Column:
     return spread_values(as_binary(column.drop_null()), np.flatnonzero(present), len(column))
+
+
+def cell_bytes(rows: Column, qualifiers: Sequence[bytes], columns: Sequence[Column]) -> Integers:
+    """Returns the bytes of each line's cells, counted as those of a table of CELL_SCHEMA."""
+    row_bytes = np.diff(offsets(rows)).astype(np.int64)
+    total = np.zeros(len(rows), np.int64)
+    for qualifier, column in zip(qualifiers, columns, strict=True):
+        beside = row_bytes + (len(qualifier) + CELL_BYTES_BESIDE)
+        if column.null_count:
+            beside = beside * is_present(column)
+        total += beside + value_lengths(column)
+    return total
 
 
 def as_binary(column: Column) -> Column:

@@ -16,10 +16,9 @@ ordered by timestamp descending, then write number descending.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,13 +32,9 @@ from rowlock_regionserver.arrow.columns import (
     empty_cells,
     equals_previous,
     integer_array,
-    offsets,
 )
-from rowlock_regionserver.arrow.line_values import as_binary, concatenated_column, is_present, value_lengths
+from rowlock_regionserver.arrow.line_values import as_binary, cell_bytes, is_present
 from rowlock_regionserver.cells import CELL_SCHEMA, PUT
-
-# Bytes of a cell beside its row, qualifier and value: timestamp, write number, kind and three offsets.
-CELL_BYTES_BESIDE = 8 + 8 + 1 + 3 * 4
 
 
 @dataclass(frozen=True)
@@ -99,6 +94,12 @@ class Lines:
             tuple([self.columns[place] for place in kept]),
         )
 
+    def row(self, line: int) -> bytes:
+        """Returns the row of a line; -1 is the last one."""
+        row = self.rows[line].as_py()
+        assert isinstance(row, bytes)
+        return row
+
     def column(self, qualifier: bytes) -> Column | None:
         """Returns the column; None if no line has a cell of it."""
         try:
@@ -146,18 +147,11 @@ class Lines:
         """The memory of the buffers that the lines refer to."""
         arrays = (self.rows, *self.columns)
         held = sum([buffer.size for array in arrays for buffer in array.buffers() if buffer is not None])
-        return held + _base_bytes(self.timestamps) + _base_bytes(self.write_numbers)
+        return held + self.timestamps.nbytes + self.write_numbers.nbytes
 
     def cell_bytes(self) -> Integers:
         """Returns the bytes of each line's cells, counted as those of a table of CELL_SCHEMA."""
-        row_bytes = np.diff(offsets(self.rows)).astype(np.int64)
-        total = np.zeros(len(self), np.int64)
-        for qualifier, column in zip(self.qualifiers, self.columns, strict=True):
-            beside = row_bytes + (len(qualifier) + CELL_BYTES_BESIDE)
-            if column.null_count:
-                beside = beside * is_present(column)
-            total += beside + value_lengths(column)
-        return total
+        return cell_bytes(self.rows, self.qualifiers, self.columns)
 
     def check(self) -> None:
         """Asserts what the class promises. O(cells)."""
@@ -173,11 +167,10 @@ class Lines:
             assert len(column) == count, f"a column of {len(column)} values for {count} lines"
             column.validate(full=True)
         rows = self.rows.to_pylist()
-        by_line = self.timestamps.shape[0] == self.write_numbers.shape[0] == 1
         for line in range(1, count):
             assert rows[line - 1] <= rows[line], f"{rows[line - 1]!r} before {rows[line]!r}"  # type: ignore[operator]
             if rows[line - 1] == rows[line]:
-                assert by_line, f"row {rows[line]!r} has versions, and numbers by cell"
+                assert not self.is_by_cell, f"row {rows[line]!r} has versions, and numbers by cell"
                 before, after = (
                     (self.numbers_of(self.timestamps, 0)[at], self.numbers_of(self.write_numbers, 0)[at])
                     for at in (line - 1, line)
@@ -190,10 +183,6 @@ def _of_columns(numbers: Integers, places: Sequence[int]) -> Integers:
     if numbers.shape[0] == 1:
         return numbers
     return numbers[places] if places else np.zeros((1, 1), np.int64)
-
-
-def _base_bytes(numbers: Integers) -> int:
-    return numbers.nbytes
 
 
 # ---- lines to cells
@@ -226,84 +215,7 @@ def cells_of(lines: Lines) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=CELL_SCHEMA)
 
 
-def slices_of(lines: Lines, cell_bytes_max: int) -> Iterator[Lines]:
-    """Yields the lines in slices of whole rows, each of about `cell_bytes_max` as cells, or of one row."""
-    for start, stop in row_ranges(lines, lines.cell_bytes(), cell_bytes_max):
-        yield lines.slice(start, stop)
-
-
-def row_ranges(lines: Lines, line_bytes: Integers, bytes_max: int) -> Iterator[tuple[int, int]]:
-    """Yields consecutive ranges [start, stop) of whole rows, each of about `bytes_max` or of one row."""
-    ends = np.cumsum(line_bytes)
-    starts = np.flatnonzero(lines.starts_row)
-    start = 0
-    while start < len(lines):
-        before = int(ends[start - 1]) if start else 0
-        reached = int(np.searchsorted(ends, before + bytes_max, "right"))
-        # The last row that starts at or before the place, but after `start`.
-        at = int(np.searchsorted(starts, reached, "right")) - 1
-        stop = int(starts[at]) if reached < len(lines) else len(lines)
-        if stop <= start:
-            after = int(np.searchsorted(starts, start, "right"))
-            stop = int(starts[after]) if after < len(starts) else len(lines)
-        yield start, stop
-        start = stop
-
-
-def last_slice_of(lines: Lines, cell_bytes_max: int) -> Lines:
-    """Returns the last whole rows of about `cell_bytes_max` as cells, or the last row."""
-    ends = np.cumsum(lines.cell_bytes())
-    # Counted from the end, the line after the first one that does not fit.
-    fitting = int(np.searchsorted(ends, int(ends[-1]) - cell_bytes_max, "left")) + 1
-    starts = np.flatnonzero(lines.starts_row)
-    at = min(int(np.searchsorted(starts, fitting, "left")), len(starts) - 1)
-    return lines.slice(0 if ends[-1] <= cell_bytes_max else int(starts[at]), len(lines))
-
-
-# ---- several
-
-
-def may_be_concatenated(before: Lines, after: Lines) -> bool:
-    """Returns whether both together keep the rule that rows with several lines have one number a line."""
-    return not (before.is_by_cell or after.is_by_cell) or not (before.has_versions or after.has_versions)
-
-
-def concatenated_lines(parts: Sequence[Lines]) -> Lines:
-    """Returns the lines of several parts, one after the other; they must be in order, and may be concatenated.
-
-    Copies them.
-    """
-    if len(parts) == 1:
-        return parts[0]
-    qualifiers = tuple(sorted({qualifier for part in parts for qualifier in part.qualifiers}))
-    counts = [len(part) for part in parts]
-    return Lines(
-        pa.concat_arrays([part.rows for part in parts]),
-        _concatenated_numbers([_at_columns(part.timestamps, part.qualifiers, qualifiers) for part in parts], counts),
-        _concatenated_numbers([_at_columns(part.write_numbers, part.qualifiers, qualifiers) for part in parts], counts),
-        qualifiers,
-        tuple([concatenated_column([part.column(qualifier) for part in parts], counts) for qualifier in qualifiers]),
-    )
-
-
-def _at_columns(numbers: Integers, given: Sequence[bytes], wanted: Sequence[bytes]) -> Integers:
-    """Returns the numbers of the wanted columns, which include the given ones."""
-    if numbers.shape[0] == 1 or given == wanted:
-        return numbers
-    spread = np.zeros((len(wanted), numbers.shape[1]), np.int64)
-    spread[[wanted.index(qualifier) for qualifier in given]] = numbers
-    return spread
-
-
-def _concatenated_numbers(parts: Sequence[Integers], counts: Sequence[int]) -> Integers:
-    first = parts[0]
-    if all(part.shape == (1, 1) and part[0, 0] == first[0, 0] for part in parts):
-        return first
-    height = max(part.shape[0] for part in parts)
-    joined: Integers = np.concatenate(
-        [np.broadcast_to(part, (height, count)) for part, count in zip(parts, counts, strict=True)], axis=1
-    )
-    return joined
+# ---- numbers
 
 
 def compact_numbers(numbers: Integers, present: npt.NDArray[np.bool_]) -> Integers:
@@ -326,10 +238,3 @@ def compact_numbers(numbers: Integers, present: npt.NDArray[np.bool_]) -> Intege
 def number_bounds(numbers: Integers) -> tuple[int, int]:
     """Returns the least and the greatest, those of absent cells included."""
     return int(numbers.min()), int(numbers.max())
-
-
-def scalar_of(column: Column, line: int) -> bytes | None:
-    """Returns one value; None where the line has no cell."""
-    value: Any = column[line].as_py()
-    assert value is None or isinstance(value, bytes)
-    return value

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.arrow.columns import ROW, column, equals_previous, run_starts
-from rowlock_regionserver.arrow.lines import cells_of, slices_of
+from rowlock_regionserver.arrow.line_slices import slices_of
+from rowlock_regionserver.arrow.lines import cells_of
 from rowlock_regionserver.cells import Cell, ProtectedReadPoints
 from rowlock_regionserver.memstore.memstore import BulkSegment
 from rowlock_regionserver.process import yield_now

@@ -20,6 +20,7 @@ from rowlock_regionserver.arrow.columns import (
     binary_array,
     boolean_array,
     integer_array,
+    sorted_distinct,
 )
 from rowlock_regionserver.arrow.line_values import (
     as_binary,
@@ -120,8 +121,7 @@ def zipped(parts: Sequence[FormRows]) -> FormRows:
     if all(part.keys.equals(keys) for part in filled[1:]):
         # The usual case: each row has cells in each family.
         return FormRows(keys, {place: column for part in filled for place, column in part.columns.items()})
-    keys = pc.call_function("unique", [pa.concat_arrays([part.keys for part in filled])])
-    keys = keys.take(pc.call_function("array_sort_indices", [keys]))
+    keys = sorted_distinct(pa.concat_arrays([part.keys for part in filled]))
     columns: dict[int, Column] = {}
     for part in filled:
         if len(part) == len(keys):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -23,15 +22,16 @@ from rowlock_regionserver.arrow.columns import (
     Column,
     Integers,
     Mask,
-    boolean_array,
-    equals_previous,
+    distinct_of_sorted,
     integer_array,
     numbers,
     single_array,
+    sorted_distinct,
 )
 from rowlock_regionserver.arrow.line_forming import lines_of
+from rowlock_regionserver.arrow.line_merging import concatenated_lines, in_succession
 from rowlock_regionserver.arrow.line_values import bitmap_of, is_present
-from rowlock_regionserver.arrow.lines import Lines, cells_of, concatenated_lines
+from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.arrow.masks import buffer_of, numpy_mask
 from rowlock_regionserver.arrow.sorted_cells import changes
 from rowlock_regionserver.arrow.sorted_run import SortedRun
@@ -78,33 +78,17 @@ def window_lines(
             runs.append(run)
     if not parts:
         return WindowLines(None, runs)
+    successive = None if runs else in_succession([part.lines for part in parts])
+    if successive is not None and not any(lines.has_versions for lines in successive):
+        return WindowLines(concatenated_lines([lines.select(columns) for lines in successive]), [])
+    # The longest comes first: if the others have no rows of their own, _ranked sorts none.
     parts.sort(key=lambda part: len(part.lines), reverse=True)
-    if not runs and _succeed([part.lines for part in parts]):
-        parts.sort(key=lambda part: _first(part.lines))
-        return WindowLines(concatenated_lines([part.lines.select(columns) for part in parts]), [])
     return _merged(parts, runs, columns)
-
-
-def _first(lines: Lines) -> bytes:
-    row = lines.rows[0].as_py()
-    assert isinstance(row, bytes)
-    return row
-
-
-def _succeed(parts: Sequence[Lines]) -> bool:
-    """Returns whether the parts follow one another, and no row has two lines."""
-    ordered = sorted(parts, key=_first)
-    for before, after in pairwise(ordered):
-        last = before.rows[-1].as_py()
-        assert isinstance(last, bytes)
-        if last >= _first(after):
-            return False
-    return not any(part.has_versions for part in parts)
 
 
 def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[bytes]) -> WindowLines:
     rows_of_lines = [part.lines.rows for part in parts]
-    codes, ranks = _ranked([*rows_of_lines, *(_distinct(single_array(run.keys.column(ROW))) for run in runs)])
+    codes, ranks = _ranked([*rows_of_lines, *(distinct_of_sorted(single_array(run.keys.column(ROW))) for run in runs)])
     line_count = sum(map(len, rows_of_lines))
     is_mixed = np.zeros(len(ranks), np.bool_)
     is_mixed[codes[line_count:]] = True
@@ -123,7 +107,8 @@ def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[by
                 present.append(among_cells.rows)
         kept.append(part.lines.filter(~of_part).select(columns))
     lines = _one_a_row(concatenated_lines(kept), ranks[of_lines[~mixed]])
-    return WindowLines(lines, [run for run in runs if len(run)], _united(present))
+    certain = sorted_distinct(pa.concat_arrays(present)) if present else None
+    return WindowLines(lines, [run for run in runs if len(run)], certain)
 
 
 def _one_a_row(lines: Lines, place: Integers) -> Lines:
@@ -138,18 +123,6 @@ def _one_a_row(lines: Lines, place: Integers) -> Lines:
     if (place[1:] > place[:-1]).all():
         return lines
     return lines.take(np.argsort(place, kind="stable"))
-
-
-def _united(rows: Sequence[Column]) -> Column | None:
-    """Returns the distinct rows, ascending."""
-    if not rows:
-        return None
-    distinct: Column = pc.call_function("unique", [pa.concat_arrays(rows)])
-    return distinct.take(pc.call_function("array_sort_indices", [distinct]))
-
-
-def _distinct(ascending: Column) -> Column:
-    return ascending.filter(boolean_array(~equals_previous(ascending)))
 
 
 def _ranked(arrays: Sequence[Column]) -> tuple[Integers, Integers]:

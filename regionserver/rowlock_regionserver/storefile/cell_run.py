@@ -13,11 +13,11 @@ from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.sources import Chunk, LinesWanted
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
-from rowlock_regionserver.storefile.blocks import Blocks
+from rowlock_regionserver.storefile.cell_blocks import CellBlocks
 from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.info import StoreFileInfo
+from rowlock_regionserver.storefile.row_filter import RowFilter
 from rowlock_regionserver.storefile.row_windows import BlockPart, RowWindow, read_backwards, read_forwards
-from rowlock_regionserver.storefile.run import RowFilter
 
 # Only rows of few blocks are read without waiting, possibly on the event loop.
 _AT_ONCE_BLOCKS_MAX = 2
@@ -31,7 +31,7 @@ class CellRun:
     def __init__(self, file: BlockFile, info: StoreFileInfo, index: BlockIndex, rows: RowFilter) -> None:
         self.info = info
         self._file = file
-        self._blocks = Blocks(file, index)
+        self._blocks = CellBlocks(file, index)
         self._index = index
         self.rows = rows
 

@@ -12,10 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow import columns
-from rowlock_regionserver.cells import CELL_SCHEMA
-
-# Timestamp, write number, kind, and one offset in each of row, qualifier and value.
-_FIXED_BYTES_PER_CELL = 8 + 8 + 1 + 3 * 4
+from rowlock_regionserver.cells import CELL_BYTES_BESIDE, CELL_SCHEMA
 
 
 class Cutter:
@@ -78,7 +75,7 @@ class Cutter:
 
 def cell_ends(batch: pa.RecordBatch) -> columns.Integers:
     """Returns the running total of the cells' bytes: element i is the uncompressed size of the first i + 1 cells."""
-    ends = np.arange(1, batch.num_rows + 1, dtype=np.int64) * _FIXED_BYTES_PER_CELL
+    ends = np.arange(1, batch.num_rows + 1, dtype=np.int64) * CELL_BYTES_BESIDE
     for place in (columns.ROW, columns.QUALIFIER, columns.VALUE):
         offsets = columns.offsets(batch.column(place))
         ends += offsets[1:]

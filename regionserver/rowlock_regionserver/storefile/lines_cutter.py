@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Integers, offsets
 from rowlock_regionserver.arrow.line_forming import COLUMNS_MAX
-from rowlock_regionserver.arrow.lines import Lines, concatenated_lines, may_be_concatenated, row_ranges
+from rowlock_regionserver.arrow.line_merging import concatenated_lines, may_be_concatenated
+from rowlock_regionserver.arrow.line_slices import row_ranges
+from rowlock_regionserver.arrow.lines import Lines
 
 
 class LinesCutter:

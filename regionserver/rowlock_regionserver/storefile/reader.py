@@ -24,7 +24,7 @@ from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.extents import Extent, read_payload
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.open_files import OpenFiles
-from rowlock_regionserver.storefile.run import RowFilter
+from rowlock_regionserver.storefile.row_filter import RowFilter
 from rowlock_regionserver.storefile.wide_run import WideRun
 
 Run = CellRun | WideRun

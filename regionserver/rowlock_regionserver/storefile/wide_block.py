@@ -73,25 +73,18 @@ class WideBlock:
 
     # ---- points
 
-    def row_cells(self, row: bytes, cells_max: int) -> list[FoundCell]:
-        """Returns the row's cells in this block, in store order. O(log lines + columns).
+    def cells(self, row: bytes, qualifiers: Iterable[bytes] | None, cells_max: int) -> list[FoundCell]:
+        """Returns the row's cells in these columns, which ascend; None: in all. O(log lines + columns).
 
-        Raises LongRowError when there are more than `cells_max`.
+        In store order. Raises LongRowError when there are more than `cells_max`.
         """
-        return self._cells_of(row, None, cells_max)
-
-    def columns_cells(self, row: bytes, qualifiers: Iterable[bytes], cells_max: int) -> list[FoundCell]:
-        """Returns the row's cells in these columns, which ascend; otherwise like row_cells."""
-        place_of = self._form.place_of
-        return self._cells_of(row, [place_of[name] for name in qualifiers if name in place_of], cells_max)
-
-    def _cells_of(self, row: bytes, places: Sequence[int] | None, cells_max: int) -> list[FoundCell]:
-        """Returns the row's cells in the columns at these places, None: in all."""
         rows, timestamps, write_numbers = self._keys or self._decoded_keys()
         start, stop = _range_of(rows, self._directory.line_count, row)
         if start == stop:
             return []
         found: list[FoundCell] = []
+        place_of = self._form.place_of
+        places = None if qualifiers is None else [place_of[name] for name in qualifiers if name in place_of]
         columns = self._decoded_columns(places)
         for line in range(start, stop):
             timestamp = -(self._directory.timestamp if timestamps is None else timestamps[line])

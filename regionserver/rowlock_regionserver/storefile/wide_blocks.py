@@ -42,20 +42,11 @@ class WideBlocks:
         self.file = file
         self.index = index
 
-    def row_cells(self, number: int, row: bytes, cells_max: int) -> list[FoundCell]:
-        """Returns the row's cells in the block, in store order. Raises LongRowError when there are too many."""
+    def cells(self, number: int, row: bytes, qualifiers: Iterable[bytes] | None, cells_max: int) -> list[FoundCell]:
+        """Returns the row's cells in the block; see WideBlock.cells."""
         block = self._block(number)
         before = block.bytes_held
-        cells = block.row_cells(row, cells_max)
-        if block.bytes_held != before:
-            self.file.put(_FIRST_KEY + number, block)
-        return cells
-
-    def columns_cells(self, number: int, row: bytes, qualifiers: Iterable[bytes], cells_max: int) -> list[FoundCell]:
-        """Returns the row's cells in these columns, which ascend; otherwise like row_cells."""
-        block = self._block(number)
-        before = block.bytes_held
-        cells = block.columns_cells(row, qualifiers, cells_max)
+        cells = block.cells(row, qualifiers, cells_max)
         if block.bytes_held != before:
             self.file.put(_FIRST_KEY + number, block)
         return cells

@@ -55,19 +55,16 @@ def _chunks(lines: Lines, compression: Compression) -> Iterator[StoredChunk]:
         stored, how = codecs.compressed(raw, compression, form.value_bytes)
         return StoredChunk(form, stored, len(raw), codecs.checksum(stored), how)
 
-    def are_by_column(numbers: Integers) -> bool:
-        return len(numbers) > 1
-
     yield chunk(Kind.ROWS, 0, *_values(lines.rows))
     for kind, numbers in ((Kind.TIMESTAMPS, lines.timestamps), (Kind.WRITE_NUMBERS, lines.write_numbers)):
-        if not are_by_column(numbers) and numbers.shape != (1, 1):
+        if len(numbers) == 1 and numbers.shape != (1, 1):
             yield chunk(kind, 0, numbers.astype("<i8").tobytes())
     for place, column in enumerate(lines.columns):
         if column.null_count:
             yield chunk(Kind.VALIDITY, place, np.packbits(is_present(column), bitorder="little").tobytes())
-        if are_by_column(lines.timestamps):
+        if len(lines.timestamps) > 1:
             yield chunk(Kind.COLUMN_TIMESTAMPS, place, lines.timestamps[place].astype("<i8").tobytes())
-        if are_by_column(lines.write_numbers):
+        if len(lines.write_numbers) > 1:
             yield chunk(Kind.COLUMN_WRITE_NUMBERS, place, lines.write_numbers[place].astype("<i8").tobytes())
         yield chunk(Kind.VALUES, place, *_values(column))
 

@@ -14,8 +14,8 @@ from rowlock_regionserver.storefile.extents import Extent
 from rowlock_regionserver.storefile.format import WIDE_BLOCK_MAGIC, WIDE_FORMAT_VERSION, Header
 from rowlock_regionserver.storefile.index import BlockIndex
 
-# About the bytes of a cell beside its value.
-_CELL_BYTES_BESIDE = 48
+# About the bytes of a cell's keys: all of it but its value.
+_CELL_KEY_BYTES = 48
 # Memory of an entry beside those of BlockIndex: nine list slots, seven integers of 32 bytes.
 _ENTRY_BYTES = 9 * 8 + 7 * 32
 
@@ -71,7 +71,7 @@ class WideIndex(BlockIndex):
 
     def bytes_on_disk(self, number: int, byte_count: int, *, as_cells: bool) -> int:
         """Estimates the bytes on disk of `byte_count` bytes of lines, or of cells, from this block on."""
-        decoded = self.raw_bytes[number] + (_CELL_BYTES_BESIDE * self.cell_counts[number] if as_cells else 0)
+        decoded = self.raw_bytes[number] + (_CELL_KEY_BYTES * self.cell_counts[number] if as_cells else 0)
         return byte_count * self.payload_bytes[number] // max(1, decoded)
 
     def extent(self, number: int) -> Extent:

@@ -17,21 +17,13 @@ RawOf = Callable[[int], pa.Buffer]
 
 def decoded_lines(directory: Directory, raw_of: RawOf, columns: Collection[bytes] | None) -> Lines:
     """Returns all lines of the block, with all columns or with these as far as it has them."""
-    places = places_of(directory, columns)
-    chosen = [directory.form.columns[place] for place in places]
+    form, places = directory.form, places_of(directory, columns)
+    chosen = [form.columns[place] for place in places]
     return Lines(
         _rows(directory, raw_of(0)),
-        _numbers(
-            directory, raw_of, directory.timestamp, directory.form.timestamps, [each.timestamps for each in chosen]
-        ),
-        _numbers(
-            directory,
-            raw_of,
-            directory.write_number,
-            directory.form.write_numbers,
-            [each.write_numbers for each in chosen],
-        ),
-        tuple([directory.form.qualifiers[place] for place in places]),
+        _numbers(raw_of, directory.timestamp, form.timestamps, [each.timestamps for each in chosen]),
+        _numbers(raw_of, directory.write_number, form.write_numbers, [each.write_numbers for each in chosen]),
+        tuple([form.qualifiers[place] for place in places]),
         tuple([_array(directory, raw_of, each.values, each.validity) for each in chosen]),
     )
 
@@ -65,9 +57,7 @@ def _array(directory: Directory, raw_of: RawOf, values: int, validity: int | Non
     return pa.Array.from_buffers(pa.binary(), count, [bitmap, raw.slice(0, stop), raw.slice(stop)], null_count)
 
 
-def _numbers(
-    directory: Directory, raw_of: RawOf, constant: int, by_line: int | None, by_column: Sequence[int | None]
-) -> Integers:
+def _numbers(raw_of: RawOf, constant: int, by_line: int | None, by_column: Sequence[int | None]) -> Integers:
     """Returns the timestamps or write numbers in the shape that Lines have."""
     if by_line is not None:
         return _integers(raw_of(by_line))[np.newaxis]

@@ -13,18 +13,14 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.cell_columns import first_not_below
 from rowlock_regionserver.arrow.columns import empty_cells
-from rowlock_regionserver.arrow.lines import (
-    Lines,
-    cells_of,
-    concatenated_lines,
-    last_slice_of,
-    slices_of,
-)
+from rowlock_regionserver.arrow.line_merging import concatenated_lines
+from rowlock_regionserver.arrow.line_slices import last_slice_of, slices_of
+from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.cells import TIMESTAMP_MAX
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.sources import Chunk, LinesWanted
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
-from rowlock_regionserver.storefile.run import RowFilter
+from rowlock_regionserver.storefile.row_filter import RowFilter
 from rowlock_regionserver.storefile.wide_blocks import WideBlocks
 from rowlock_regionserver.storefile.wide_index import WideIndex
 
@@ -59,18 +55,16 @@ class WideRun:
 
         Raises LongRowError when there are more than `cells_max`.
         """
-        if not self.rows.may_hold(row):
-            return ()
-        for number in self._index.blocks_of_row(row):
-            return self._blocks.row_cells(number, row, cells_max)
-        return ()
+        return self._cells(row, None, cells_max)
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
         """Returns the row's cells in the columns, which ascend, in store order. Decompresses only these columns."""
-        if not self.rows.may_hold(row):
-            return ()
-        for number in self._index.blocks_of_row(row):
-            return self._blocks.columns_cells(number, row, qualifiers, cells_max)
+        return self._cells(row, qualifiers, cells_max)
+
+    def _cells(self, row: bytes, qualifiers: Sequence[bytes] | None, cells_max: int) -> Sequence[FoundCell]:
+        if self.rows.may_hold(row):
+            for number in self._index.blocks_of_row(row):  # one at most
+                return self._blocks.cells(number, row, qualifiers, cells_max)
         return ()
 
     def row_cell_count(self, row: bytes) -> int:

@@ -20,6 +20,7 @@ from rowlock_regionserver.arrow.columns import (
     binary_array,
     boolean_array,
     column,
+    distinct_of_sorted,
     equals_previous,
     integer_array,
     integers,
@@ -85,13 +86,7 @@ def _count_rows(tables: Mapping[int, pa.Table]) -> int:
     if len(tables) == 1:
         (part,) = tables.values()
         return int(np.count_nonzero(~equals_previous(column(part, 0))))
-    distinct = [_distinct_rows(part) for part in tables.values()]
-    return len(pc.unique(pa.chunked_array(distinct)))
-
-
-def _distinct_rows(part: pa.Table) -> Column:
-    rows = column(part, 0)
-    return rows.filter(boolean_array(~equals_previous(rows)))
+    return len(pc.unique(pa.chunked_array([distinct_of_sorted(column(part, 0)) for part in tables.values()])))
 
 
 def _check_sizes(batch: pa.Table, config: Config) -> None:

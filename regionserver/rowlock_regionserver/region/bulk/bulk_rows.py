@@ -29,13 +29,13 @@ from rowlock_regionserver.arrow.columns import (
 from rowlock_regionserver.arrow.line_forming import COLUMNS_MAX, ROW_CELL_BYTES_MAX, SPARSE_LINES
 from rowlock_regionserver.arrow.line_values import (
     as_binary,
+    cell_bytes,
     is_present,
     spread_values,
     value_lengths,
     with_few_bytes_of_nulls,
 )
-from rowlock_regionserver.arrow.lines import CELL_BYTES_BESIDE
-from rowlock_regionserver.cells import Family
+from rowlock_regionserver.cells import CELL_BYTES_BESIDE, Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LimitExceededError
 from rowlock_regionserver.region.bulk.arranged import ArrangedBatch, FamilyPart
@@ -217,16 +217,11 @@ def _any(present: list[Mask | None], count: int) -> Mask:
 
 def _large_rows(batch: RowBatch) -> Mask:
     """Returns which rows are too large for a line."""
-    row_bytes = np.diff(offsets(batch.rows)).astype(np.int64)
-    names_bytes = sum([len(qualifier) for _, qualifier in batch.names])
-    beside = names_bytes + (int(row_bytes.max()) + CELL_BYTES_BESIDE) * len(batch.columns)
-    if beside + sum([_length_max(column) for column in batch.columns]) <= ROW_CELL_BYTES_MAX:
+    qualifiers = [qualifier for _, qualifier in batch.names]
+    beside = sum(map(len, qualifiers)) + (_length_max(batch.rows) + CELL_BYTES_BESIDE) * len(qualifiers)
+    if beside + sum(map(_length_max, batch.columns)) <= ROW_CELL_BYTES_MAX:
         return np.zeros(len(batch), np.bool_)
-    total = np.zeros(len(batch), np.int64)
-    for (_, qualifier), column in zip(batch.names, batch.columns, strict=True):
-        of_cells = row_bytes + (len(qualifier) + CELL_BYTES_BESIDE)
-        total += value_lengths(column) + (of_cells * is_present(column) if column.null_count else of_cells)
-    large: Mask = total > ROW_CELL_BYTES_MAX
+    large: Mask = cell_bytes(batch.rows, qualifiers, batch.columns) > ROW_CELL_BYTES_MAX
     return large
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, integer_array, integers, offsets
-from rowlock_regionserver.arrow.lines import CELL_BYTES_BESIDE, Lines
+from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.cells import CELL_BYTES_BESIDE
 
 _ROW = pa.field("row", pa.binary(), nullable=False)
 _TIMESTAMP = pa.field("timestamp", pa.int64())

@@ -20,7 +20,7 @@ from rowlock_regionserver.rpc.messages.failures import error_message, parsed
 from rowlock_regionserver.rpc.messages.mutations import check_client_id, request_id
 from rowlock_regionserver.rpc.messages.untrusted_batches import untrusted_batch
 
-# The schema of BulkBatch.arrow. The log and bulk files have another one, FAMILY_CELLS_SCHEMA (bulk_cells.py).
+# The schema of BulkBatch.arrow. The log and bulk files have another one, FAMILY_CELLS_SCHEMA (region/bulk/arranged.py).
 BULK_SCHEMA = pa.schema(
     (
         pa.field("row", pa.binary(), nullable=False),

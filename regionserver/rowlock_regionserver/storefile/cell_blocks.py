@@ -18,7 +18,7 @@ from rowlock_regionserver.storefile.row_windows import BlockPart, Load
 _WITHOUT_LARGE_VALUES_BYTES_MIN = 1 << 18
 
 
-class Blocks:
+class CellBlocks:
     """The cell blocks of one store file. Thread-safe.
 
     Reads block on the disk unless their docstring says otherwise, and raise CorruptionError for damage.
