@@ -64,7 +64,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Left:
     server.start()
     try:
         with rowlock.connect(server.address) as client:
-            old = client.create_table("old", {"a": rowlock.Family(versions=3), "b": rowlock.Family(compression="zstd")})
+            families = {"a": rowlock.Family(versions=3, compression="none"), "b": rowlock.Family(compression="zstd")}
+            old = client.create_table("old", families)
             with old.batch() as batch:
                 for number in range(ROW_COUNT):
                     data = {b"a:n": b"%d" % number, b"a:text": bytes([number % 256]) * 3000, b"b:text": b"x" * 500}

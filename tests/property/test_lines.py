@@ -6,6 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
+from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.arrow.line_merging import concatenated_lines
 from rowlock_regionserver.arrow.line_slices import slices_of
@@ -96,3 +97,19 @@ def test_numbers_take_the_smallest_shape() -> None:
     assert shapes((1, 2), (1, 2), (1, 2), (1, 2)) == ((1, 1), (1, 1))
     assert shapes((1, 2), (1, 2), (1, 3), (1, 3)) == ((1, 1), (1, 2))
     assert shapes((1, 2), (5, 2), (1, 3), (1, 3)) == ((2, 2), (1, 2))
+
+
+def test_columns_that_few_rows_have_stay_cells_however_alike_they_are() -> None:
+    """Lines of a thousand columns, of which each row has three, took forty times the memory of their cells."""
+    rows = [b"%05d" % number for number in range(500)]
+    cells = [
+        [(b"c%04d" % (number * 7 % 997 + place), -1, -1, PUT, b"12345678") for place in range(3)]
+        for number in range(500)
+    ]
+    table = cells_table(rows, cells)
+    assert lines_of(table) == (None, table)
+    common = [[(b"a", -1, -1, PUT, b"1"), (b"b", -1, -1, PUT, b"2"), *some[:1]] for some in cells]
+    lines, rest = lines_of(cells_table(rows, common))
+    assert lines is not None
+    assert lines.qualifiers == (b"a", b"b")
+    assert rest.num_rows == 500
