@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,6 +38,7 @@ from tests.ending import end_at_once
 
 TIMEOUT_SECONDS = 300.0
 VALUE_BYTES = 60
+_ROWS_MAPPING = ", ".join(["row BINARY :key", *(f"`{column.decode()}` BINARY {column.decode()}" for column in COLUMNS)])
 
 
 class Writer:
@@ -102,18 +103,22 @@ class Writer:
         self._end(slot, number)
 
     def _bulk(self, slot: int, turn: int) -> None:
-        """Puts a bulk batch of rows that are always written together."""
+        """Puts a bulk batch of rows that are always written together, by turns as cells and as rows."""
         number = self._begin(slot)
         value = _value(number)
-        cells = [(bulk_row(slot, place), column) for place in range(BULK_ROWS) for column in COLUMNS]
-        batch = {
-            "row": [row for row, _ in cells],
-            "family": [column.partition(b":")[0] for _, column in cells],
-            "qualifier": [column.partition(b":")[2] for _, column in cells],
-            "value": [value] * len(cells),
-        }
-        binary = pa.schema([(name, pa.binary()) for name in batch])
-        self._table.put_arrow(pa.table(batch, schema=binary))
+        rows = [bulk_row(slot, place) for place in range(BULK_ROWS)]
+        if number % 2:
+            columns = {"row": rows} | {column.decode(): [value] * BULK_ROWS for column in COLUMNS}
+            self._table.put_arrow(_binary_table(columns), mapping=_ROWS_MAPPING)
+        else:
+            names = [column.split(b":") for column in COLUMNS] * BULK_ROWS
+            columns = {
+                "row": [row for row in rows for _ in COLUMNS],
+                "family": [family for family, _ in names],
+                "qualifier": [qualifier for _, qualifier in names],
+                "value": [value] * len(names),
+            }
+            self._table.put_arrow(_binary_table(columns))
         self._end(slot, number)
 
     def _increment(self, slot: int, turn: int) -> None:
@@ -137,6 +142,10 @@ class Writer:
 
     def _end(self, slot: int, number: int) -> None:
         self._ledger.acknowledged[slot] = number
+
+
+def _binary_table(columns: Mapping[str, Sequence[bytes]]) -> pa.Table:
+    return pa.table(dict(columns), schema=pa.schema([(name, pa.binary()) for name in columns]))
 
 
 def _value(number: int) -> bytes:
