@@ -59,7 +59,7 @@ BULK_AND_REQUESTS = [
     Mutant(
         "a bulk batch keeps the order of an earlier stamp",
         "BulkLoad._apply_in_gate",
-        "        if not cells.is_in_order_at(stamp):\n",
+        "        if not arranged.is_in_order_at(stamp):\n",
         "        if False:\n",
         f"{BULK}::test_a_batch_is_in_order_for_a_stamp_that_it_gets_much_later",
     ),

@@ -73,7 +73,7 @@ class BulkRows:
         return BulkRows(self.columns, self.batch.filter(is_kept), self.nulls_delete)
 
     def cells(self) -> pa.RecordBatch:
-        """Returns the same as cells, in the order of the rows. Raises OverflowError beyond 2 GiB."""
+        """Returns the cells of the rows, in the order of the rows. Raises OverflowError beyond 2 GiB."""
         import pyarrow.compute as pc
 
         row_count, column_count = self.batch.num_rows, len(self.columns)

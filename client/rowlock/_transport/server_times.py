@@ -34,6 +34,6 @@ def reserve_times(servers: Servers, table: str, later_ms: int, timeout_s: float)
     request = catalog_pb2.ServerInfoRequest(table=table, reserve_ms=later_ms, protocol=PROTOCOL)
     answer = servers.call(methods.SERVER_INFO, request, timeout_s)
     takes_rows = answer.protocol >= ROWS_PROTOCOL
-    # A server that names no limit has one all the same, which ends the stream.
+    # A server that names no limit has one anyway; a message beyond it ends the stream.
     request_bytes_max = answer.limits.request_bytes_max or _UNKNOWN_BYTES_MAX
     return ReservedTimes(answer.now_ms, answer.reserved_ms, takes_rows, request_bytes_max)

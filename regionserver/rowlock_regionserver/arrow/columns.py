@@ -5,7 +5,7 @@ server builds and reads Arrow arrays by their buffers only: a binary column is n
 bytes.
 
 Writing: `binary_array`, `integer_array`, `boolean_array`, `cells_table`.
-Reading: `column`, `integers` and `offsets` (numpy views, nothing copied), `equals_previous`, `run_starts`.
+Reading: `column`, `integers` and `offsets` (numpy views, nothing copied), `bytes_at`, `equals_previous`, `run_starts`.
 Selecting: `keep` by a numpy mask, `take` by indices, `distinct_of_sorted`, `sorted_distinct`.
 `cell_columns.CellColumns` reads single cells as tuples.
 Nothing here depends on tombstones or read points. All functions are pure.
@@ -172,6 +172,13 @@ def offsets(array: Column) -> npt.NDArray[np.int32]:
     """Returns a read-only view of a binary column's len + 1 offsets into its data buffer. The first may not be 0."""
     assert array.type == pa.binary(), f"a column of {array.type}"
     return np.frombuffer(numbers(array, "i", one_more=True), np.int32)
+
+
+def bytes_at(array: Column | pa.ChunkedArray[Any], index: int) -> bytes:
+    """Returns one value of a binary column, which is not null; -1 is the last one."""
+    value = array[index].as_py()
+    assert isinstance(value, bytes)
+    return value
 
 
 def equals_previous(array: Column) -> Mask:

@@ -39,12 +39,12 @@ from rowlock_regionserver.arrow.masks import SmallPlaces, places_among
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, changes
 from rowlock_regionserver.cells import CELL_BYTES_BESIDE, PUT
 
-# A row of lines has at most so many bytes, counted as cells, and so many versions.
+# The bounds of a row of lines: its bytes as cells, and its versions.
 ROW_CELL_BYTES_MAX = 64 * 1024
 VERSIONS_MAX = 64
-# A column chunk costs some 20 µs to read, however few cells it has.
+# Reading a chunk of a column costs some 20 µs, even if it has few cells.
 COLUMNS_MAX = 1000
-# A column that fewer than one in so many rows have stays cells.
+# A column stays cells if fewer than one row in this many has it.
 SPARSE_LINES = 32
 # Bytes of a line beside its row and its values: timestamp, write number, an offset.
 _LINE_BYTES_BESIDE = 8 + 8 + 4

@@ -11,7 +11,7 @@ and empty bytes are a value.
 A row may have several lines, its versions: then a line has one timestamp and one write number, and a row's lines are
 ordered by timestamp descending, then write number descending.
 
-`cells_of` and `lines_of` convert without loss. All functions are pure.
+`cells_of` and `line_forming.lines_of` convert without loss. All functions are pure.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from rowlock_regionserver.arrow.columns import (
     Integers,
     Mask,
     binary_array,
+    bytes_at,
     empty_cells,
     equals_previous,
     integer_array,
@@ -96,9 +97,7 @@ class Lines:
 
     def row(self, line: int) -> bytes:
         """Returns the row of a line; -1 is the last one."""
-        row = self.rows[line].as_py()
-        assert isinstance(row, bytes)
-        return row
+        return bytes_at(self.rows, line)
 
     def column(self, qualifier: bytes) -> Column | None:
         """Returns the column; None if no line has a cell of it."""

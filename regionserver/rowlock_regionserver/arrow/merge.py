@@ -16,6 +16,7 @@ from rowlock_regionserver.arrow.columns import (
     ROW,
     Column,
     Integers,
+    bytes_at,
     equals_previous,
     integer_array,
     numbers,
@@ -123,9 +124,7 @@ def last_row(table: pa.Table) -> bytes:
 
 def row_at(table: pa.Table, index: int) -> bytes:
     """Returns the row of the cell at `index`."""
-    row = table.column(ROW)[index].as_py()
-    assert isinstance(row, bytes)
-    return row
+    return bytes_at(table.column(ROW), index)
 
 
 def first_at_or_after(table: pa.Table, row: bytes) -> int:

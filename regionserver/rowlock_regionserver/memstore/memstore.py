@@ -22,7 +22,7 @@ from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN, RowSegment
 
-# Lines of so many batches, or more, are merged, into segments of up to so many bytes: some 10 ms.
+# At least this many segments of lines are merged at once, into one of at most this many bytes: that takes some 10 ms.
 MERGED_COUNT_MIN = 4
 MERGED_BYTES_MAX = 2 * MIB
 

@@ -1,7 +1,7 @@
 """Turns a window with lines into a scan's answer in row form.
 
 Lines need no pivot: their columns are those of the answer. Cells of other rows are pivoted, and their rows placed
-between those of the lines. At last the families are put side by side, and the row filter selects rows.
+between those of the lines. Finally the families are put side by side, and the row filter selects rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.columns import Mask
+from rowlock_regionserver.arrow.columns import Mask, bytes_at
 from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.operations import EVERY_CELL, FormColumn, FormPart, Selection
 from rowlock_regionserver.scan.filter_columns import NewestValues, evaluated
@@ -84,6 +84,4 @@ def _matching(
     if not result.mismatches.any():
         return result.matches, None
     first = first_reached(np.flatnonzero(result.mismatches), reverse)
-    key = rows.keys[first].as_py()
-    assert isinstance(key, bytes)
-    return cut(result.matches, first, reverse), result.error(first, key)
+    return cut(result.matches, first, reverse), result.error(first, bytes_at(rows.keys, first))

@@ -5,8 +5,8 @@ reader can see any more (versions/visibility_columns.py, `retained`). The rule l
 of retained cells are copied, into tables of bounded size: a source may hold more than an Arrow column can, in one row
 or even in one column of a row. A row that is larger than a window is written in parts (row_parts.py).
 
-Where all sources have lines and no row is in two of them, there is nothing to resolve and nothing to drop, because a
-column has only one version: the lines pass as they are. All other rows are merged as cells.
+If a window has only lines, and each row has one, there is nothing to resolve and nothing to drop, because a column has
+only one version: the lines pass as they are. All other windows are merged as cells.
 
 Scans have a loop of their own over the same steps and parts: see docs/decisions/windows_of_scans_and_flushes.md.
 """

@@ -23,6 +23,7 @@ from rowlock_regionserver.arrow.columns import (
     Integers,
     Mask,
     SmallIntegers,
+    bytes_at,
     column,
     integers,
     kinds,
@@ -251,9 +252,7 @@ def _cells_up_to(run: SortedRun, place: _Place) -> int:
 
 
 def _qualifier(run: SortedRun, cell: int) -> bytes:
-    qualifier = run.keys.column(QUALIFIER)[cell].as_py()
-    assert isinstance(qualifier, bytes)
-    return qualifier
+    return bytes_at(run.keys.column(QUALIFIER), cell)
 
 
 def _begin_of_column(run: SortedRun, qualifier: bytes) -> int:

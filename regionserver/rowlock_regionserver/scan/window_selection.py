@@ -11,7 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.columns import QUALIFIER, Column, Integers, Mask, column, single_chunk_keys
+from rowlock_regionserver.arrow.columns import (
+    QUALIFIER,
+    Column,
+    Integers,
+    Mask,
+    bytes_at,
+    column,
+    single_chunk_keys,
+)
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.arrow.sorted_run import SortedRun, Values
 from rowlock_regionserver.cells import Family
@@ -124,7 +132,7 @@ def _matching_rows(
     if not result.mismatches.any():
         return result.matches, None
     first = first_reached(np.flatnonzero(result.mismatches), reverse)
-    return cut(result.matches, first, reverse), result.error(first, _key(rows, first))
+    return cut(result.matches, first, reverse), result.error(first, bytes_at(rows.keys, first))
 
 
 def _selected_by_cell_filter(
@@ -154,7 +162,9 @@ def _selected_by_cell_filter(
     value = window[index].values.array(np.array([cell]))[0].as_py()
     assert isinstance(qualifier, bytes)
     assert isinstance(value, bytes)
-    error = mismatch_error(_key(rows, row), window[index].family.name, qualifier, value, cell_filter.value_type)
+    error = mismatch_error(
+        bytes_at(rows.keys, row), window[index].family.name, qualifier, value, cell_filter.value_type
+    )
     return [mask & before[places] for mask, places in zip(passed, rows.of_cells, strict=True)], error
 
 
@@ -199,9 +209,3 @@ def cut(mask: Mask, row: int, reverse: bool) -> Mask:
     else:
         cut[row:] = False
     return cut
-
-
-def _key(rows: WindowRows, row: int) -> bytes:
-    key = rows.keys[row].as_py()
-    assert isinstance(key, bytes)
-    return key

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rowlock_regionserver.arrow.cell_columns import first_not_below
-from rowlock_regionserver.arrow.columns import ROW, Column, column, single_chunk, single_chunk_keys
+from rowlock_regionserver.arrow.columns import ROW, Column, bytes_at, column, single_chunk, single_chunk_keys
 from rowlock_regionserver.arrow.sorted_run import SortedRun, slices_within
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.scan.window_rows import window_rows
@@ -54,15 +54,15 @@ def split_window(
     parts: list[Window | WideRow] = []
     for start, stop in reversed(slices) if reverse else slices:
         # Rows without cells belong to the part before them, or to the first one.
-        first = _key(rows.keys, start) if start else b""
-        last = _key(rows.keys, stop) if stop < len(rows.keys) else None
+        first = bytes_at(rows.keys, start) if start else b""
+        last = bytes_at(rows.keys, stop) if stop < len(rows.keys) else None
         resume_key = window_resume_key
         if reverse and start:
             resume_key = first
         elif not reverse and last is not None:
             resume_key = last
         if byte_counts[start] > bytes_max and cell_counts[start] > 1:
-            row = _key(rows.keys, start)
+            row = bytes_at(rows.keys, start)
             parts += _around(row, view, families, (first, last), resume_key, reverse=reverse)
         else:
             parts.append(Window(_between(families, first, last), resume_key))
@@ -121,9 +121,3 @@ def _rows_between(cells: FamilyCells, first: bytes, last: bytes | None) -> Famil
 def _places(ascending: Column, first: bytes, last: bytes | None) -> tuple[int, int]:
     start = first_not_below(ascending, first)
     return start, max(start, len(ascending) if last is None else first_not_below(ascending, last))
-
-
-def _key(keys: Column, index: int) -> bytes:
-    key = keys[index].as_py()
-    assert isinstance(key, bytes)
-    return key

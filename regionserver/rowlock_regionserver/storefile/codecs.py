@@ -3,9 +3,10 @@
 Each chunk says how it is compressed, so the chunks of a family may differ:
 
 - A chunk that would hardly shrink is stored as it is.
-- Values of one length may be transposed: first the first bytes of all values, then the second ones, and so on. Of
-  numbers most bytes are alike then, so that LZ4 makes them about as small as Zstandard does, in a third of its time.
-- In a family with Zstandard, LZ4 is used where it is nearly as good; a call of Zstandard takes 10 µs beside its work.
+- Values of one length may be transposed: first the first bytes of all values, then the second ones, and so on. This
+  brings the equal bytes of numbers together, so that LZ4 makes them about as small as Zstandard does, in a third of
+  its time.
+- In a family with Zstandard, LZ4 is used where it is nearly as good: each call of Zstandard costs 10 µs more.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ import pyarrow as pa
 
 from rowlock_regionserver.cells import Compression
 
-# Decompression takes more time than a tenth of the bytes saves.
+# Decompressing a chunk costs more time than reading a tenth of its bytes.
 SHRUNK_MAX = 0.9
 # The share of a chunk that Zstandard has to save beyond LZ4.
 _SAVED_MIN = 1 / 16
 
 # Beside the compression: the values are transposed.
 TRANSPOSED = 0x10
-# Longer values are rather text than numbers.
+# Longer values are seldom numbers.
 _TRANSPOSED_BYTES_MAX = 32
 
 # Level 3 takes twice the time, and saves less than 5 %.

@@ -18,8 +18,8 @@ from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.storefile.cell_properties import CellProperties
 from rowlock_regionserver.storefile.wide_encoding import with_least_numbers
 
-# So many bytes of cells are gathered before lines are formed of them: some 600 rows of fifteen columns. Forming them
-# takes some ten milliseconds, for which others compete with it for the interpreter.
+# This many bytes of cells are gathered before lines are formed of them: some 600 rows of fifteen columns. Forming them
+# takes some ten milliseconds, during which other threads wait for the interpreter.
 GATHERED_BYTES_MIN = 512 << 10
 
 # Lines and cells, each in store order and after all before; either may be None.

@@ -1,7 +1,6 @@
 """The chunks of one wide block: verifies and decompresses each when it is first needed.
 
-Nothing of a chunk is believed before its checksum was compared, and nothing of its contents that would lead a reader
-outside of it.
+A chunk is used only after its checksum was compared, and its offsets only after they were found to stay inside it.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class WideChunks:
         return cls.of_payload(directory, payload, path, extent.offset)
 
     def without_any(self) -> WideChunks:
-        """Returns the same without any chunk, for a block that has decompressed them all."""
+        """Returns the directory without chunks, for a block that has decompressed them all."""
         return WideChunks(self.directory, {}, self._path, self._offset)
 
     def raw(self, number: int) -> pa.Buffer:
@@ -59,7 +58,7 @@ class WideChunks:
         return pa.py_buffer(raw) if isinstance(raw, bytes) else raw
 
     def raw_bytes(self, number: int) -> bytes:
-        """Returns the same as bytes, which refer to nothing."""
+        """Returns a chunk as `raw` does, but as bytes, which refer to no other memory."""
         raw = self._checked(number)
         return raw if isinstance(raw, bytes) else raw.to_pybytes()
 

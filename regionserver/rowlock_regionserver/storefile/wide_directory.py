@@ -8,7 +8,7 @@
     zeros up to the directory's end
 
 The chunks follow the directory without gaps. All numbers are little-endian. The directory's checksum is verified before
-it is parsed, and everything in it is checked against everything else all the same.
+it is parsed; then its fields are checked against one another.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The index of a file's wide blocks: as that of cell blocks, and what is known of each block without reading it.
+"""The index of a file's wide blocks: a BlockIndex that also says what is in each block.
 
 The write numbers and timestamps of a block say whether it passes as it is: a reader sees all of a block whose greatest
 write number is at or below its read point, and nothing of it has expired if its least timestamp has not.

@@ -94,7 +94,7 @@ async def _answers(servers: Servers, send: BulkSend) -> AsyncGenerator[None]:
             if answer.error.code == types_pb2.Error.NOT_SERVING_REGION:
                 servers.regions.forget(answering)
             elif answer.error.code == types_pb2.Error.INVALID_ARGUMENT:
-                # An earlier version than it was before refuses rows so.
+                # The server may be of an earlier version now, which refuses rows with this error.
                 servers.protocols.pop(answering.server, None)
             yield
     except RowlockError as error:

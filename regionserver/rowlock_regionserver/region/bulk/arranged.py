@@ -40,6 +40,12 @@ class FamilyPart:
         of_lines = self.lines.byte_count if self.lines is not None else 0
         return of_lines + (self.cells.nbytes if self.cells is not None else 0)
 
+    @property
+    def bytes_as_cells(self) -> int:
+        """About the bytes that the part takes as cells."""
+        of_lines = self.lines.bytes_as_cells if self.lines is not None else 0
+        return of_lines + (self.cells.nbytes if self.cells is not None else 0)
+
 
 # The parts of a batch, by family number.
 FamilyParts = Mapping[int, FamilyPart]
@@ -50,11 +56,7 @@ def bytes_as_cells(parts: FamilyParts) -> int:
 
     They decide whether a batch becomes segments: if it is applied row by row, each cell costs time and memory.
     """
-    return sum(
-        (part.lines.bytes_as_cells if part.lines is not None else 0)
-        + (part.cells.nbytes if part.cells is not None else 0)
-        for part in parts.values()
-    )
+    return sum([part.bytes_as_cells for part in parts.values()])
 
 
 @dataclass(frozen=True, slots=True)

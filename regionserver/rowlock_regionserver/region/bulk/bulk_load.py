@@ -108,7 +108,7 @@ class BulkLoad:
     def put(
         self, batch: BulkBatch, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
     ) -> None:
-        """Applies the batch; calls `done` when it is published, from any thread. See bulk_cells.arrange for its schema.
+        """Applies the batch; calls `done` when it is published, from any thread. See BulkBatch.
 
         Waits for a permit for background work, for the gate, and for a stamp, until the options' deadline.
         If nothing was changed, raises RegionServerError or passes it to `done`.
@@ -152,22 +152,22 @@ class BulkLoad:
             durability = table.durability_of(options.durability)
             is_logged = durability is not Durability.SKIP
             stamp = self._numbering.stamp(options.deadline)
-            cells = self._arranged(batch, table, stamp)
-            if not cells.parts:
+            arranged = self._arranged(batch, table, stamp)
+            if not arranged.parts:
                 done(BulkResult(0, 0, stamp))
                 return True
-            for row in (cells.first_row, cells.last_row):
+            for row in (arranged.first_row, arranged.last_row):
                 check_in_region(row, self._start, self._stop, self._region_id)
             # A batch that is large as cells is not applied row by row, and one that is large as it is gets a file.
-            as_segments = bytes_as_cells(cells.parts) >= self._config.bulk_file_bytes_min
-            is_large = cells.byte_count >= self._config.bulk_file_bytes_min
-            self._memory.check(cells.byte_count if as_segments else bytes_as_cells(cells.parts))
-            self._log.check_space(2 * cells.byte_count + 4096 if is_logged and not is_large else 4096)
+            as_segments = bytes_as_cells(arranged.parts) >= self._config.bulk_file_bytes_min
+            is_large = arranged.byte_count >= self._config.bulk_file_bytes_min
+            self._memory.check(arranged.byte_count if as_segments else bytes_as_cells(arranged.parts))
+            self._log.check_space(2 * arranged.byte_count + 4096 if is_logged and not is_large else 4096)
             if is_logged:
-                record = self._write_file(cells, request, permit) if is_large else _inline(cells, request)
+                record = self._write_file(arranged, request, permit) if is_large else _inline(arranged, request)
         try:
             applied = self._apply_in_gate(
-                table, cells, request, record, durability, options.deadline, as_segments=as_segments
+                table, arranged, request, record, durability, options.deadline, as_segments=as_segments
             )
         except BaseException:
             self._remove_unless_logged(record)
@@ -176,7 +176,7 @@ class BulkLoad:
             self._remove_unless_logged(record)
         if applied is None:
             return False
-        outcome: BulkOutcome = BulkResult(cells.cell_count, cells.row_count, applied.stamp, applied.is_repeated)
+        outcome: BulkOutcome = BulkResult(arranged.cell_count, arranged.row_count, applied.stamp, applied.is_repeated)
         if applied.refusal is not None:
             outcome = applied.refusal
         self._mvcc.when_published(applied.write_number, partial(_notify, done, outcome))
@@ -192,7 +192,7 @@ class BulkLoad:
     def _apply_in_gate(
         self,
         table: Table,
-        cells: ArrangedBatch,
+        arranged: ArrangedBatch,
         request: RequestId | None,
         record: BulkRecord | None,
         durability: Durability,
@@ -205,15 +205,15 @@ class BulkLoad:
             with self._gate.exclusive(deadline):
                 if self._stores.served.table is not table:
                     return None
-                if request is not None and (before := self._applied_before(request, cells.first_row)) is not None:
+                if request is not None and (before := self._applied_before(request, arranged.first_row)) is not None:
                     return before
-                if cells.is_stamped:
+                if arranged.is_stamped:
                     self._numbering.pass_over_cells()  # Their rows are not read.
                 stamp = self._numbering.next_stamp()
                 if stamp is not None:
-                    if not cells.is_in_order_at(stamp):
+                    if not arranged.is_in_order_at(stamp):
                         return None
-                    return self._apply(cells, stamp, request, record, durability, as_segments=as_segments)
+                    return self._apply(arranged, stamp, request, record, durability, as_segments=as_segments)
             self._numbering.wait_for_stamp(deadline)
 
     def _applied_before(self, request: RequestId, first_row: bytes) -> _Applied | None:
@@ -228,42 +228,42 @@ class BulkLoad:
             return _Applied(saved.write_number, 0, is_repeated=True, refusal=saved.outcome)
         return _Applied(saved.write_number, saved.outcome.timestamp, is_repeated=True)
 
-    def _write_file(self, cells: ArrangedBatch, request: RequestId | None, permit: Permit) -> BulkRecord:
+    def _write_file(self, arranged: ArrangedBatch, request: RequestId | None, permit: Permit) -> BulkRecord:
         """Writes the cells to a bulk file, which is durable before the batch is logged. Returns the record for it.
 
         The file is synced even if the batch asks for less than `fsync`: the next writer's sync makes the record
         durable, and a record whose file is lost would be damage, not a lost batch.
         """
-        if self._files.free_bytes(self._folder) < cells.byte_count + self._config.disk_free_bytes_min:
-            raise self._disk_full(cells)  # The last disk_free_bytes_min are reserved for flushes.
+        if self._files.free_bytes(self._folder) < arranged.byte_count + self._config.disk_free_bytes_min:
+            raise self._disk_full(arranged)  # The last disk_free_bytes_min are reserved for flushes.
         try:
-            written = write_bulk_file(self._files, self._folder, self._numbers.next(), cells.parts, permit.released)
+            written = write_bulk_file(self._files, self._folder, self._numbers.next(), arranged.parts, permit.released)
         except DiskFullError as error:
-            raise self._disk_full(cells) from error
+            raise self._disk_full(arranged) from error
         except OSError as error:
             self._on_fatal(error)
             raise
         return BulkRecord(
             stamp=0,
-            cell_count=cells.cell_count,
-            row_count=cells.row_count,
-            first_row=cells.first_row,
+            cell_count=arranged.cell_count,
+            row_count=arranged.row_count,
+            first_row=arranged.first_row,
             request=request,
             file_number=written.number,
             file_bytes=written.byte_count,
             file_checksum=written.checksum,
         )
 
-    def _disk_full(self, cells: ArrangedBatch) -> DiskFullError:
+    def _disk_full(self, arranged: ArrangedBatch) -> DiskFullError:
         return DiskFullError(
-            f"no space for a bulk file of {cells.byte_count} bytes in {self._folder}; nothing was changed. Free disk "
-            "space; writes then continue without a restart",
+            f"no space for a bulk file of {arranged.byte_count} bytes in {self._folder}; nothing was changed. Free "
+            "disk space; writes then continue without a restart",
             retry_after_ms=self._config.retry_after_ms,
         )
 
     def _apply(
         self,
-        cells: ArrangedBatch,
+        arranged: ArrangedBatch,
         stamp: int,
         request: RequestId | None,
         record: BulkRecord | None,
@@ -275,14 +275,14 @@ class BulkLoad:
         payload = b"" if record is None else replace(record, stamp=stamp).encode()
 
         def apply(write_number: int) -> TakeBack:
-            return self._applier.apply_early(cells.parts, write_number, stamp, as_segments=as_segments)
+            return self._applier.apply_early(arranged.parts, write_number, stamp, as_segments=as_segments)
 
-        kind = KIND_BULK_LINES if cells.has_lines else KIND_BULK
+        kind = KIND_BULK_LINES if arranged.has_lines else KIND_BULK
         write_number = self._commit.commit_applied(kind, payload, durability, apply)
         if record is not None and record.file_number:
             self._bulk_files.add(record.file_number, write_number)
         if request is not None:
-            self._idempotency.save(request, cells.first_row, write_number, RowResult(timestamp=stamp), is_bulk=True)
+            self._idempotency.save(request, arranged.first_row, write_number, RowResult(timestamp=stamp), is_bulk=True)
         return _Applied(write_number, stamp)
 
     def _remove_unless_logged(self, record: BulkRecord | None) -> None:
@@ -291,13 +291,13 @@ class BulkLoad:
             self._files.remove_if_there(bulk_file_path(self._folder, record.file_number))
 
 
-def _inline(cells: ArrangedBatch, request: RequestId | None) -> BulkRecord:
-    data = b"".join(part if isinstance(part, bytes) else part.to_pybytes() for part in encode_parts(cells.parts))
+def _inline(arranged: ArrangedBatch, request: RequestId | None) -> BulkRecord:
+    data = b"".join(part if isinstance(part, bytes) else part.to_pybytes() for part in encode_parts(arranged.parts))
     return BulkRecord(
         stamp=0,
-        cell_count=cells.cell_count,
-        row_count=cells.row_count,
-        first_row=cells.first_row,
+        cell_count=arranged.cell_count,
+        row_count=arranged.row_count,
+        first_row=arranged.first_row,
         request=request,
         cells=data,
     )

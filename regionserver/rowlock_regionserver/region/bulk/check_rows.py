@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rowlock_regionserver.arrow.columns import offsets
+from rowlock_regionserver.arrow.columns import bytes_at, offsets
 from rowlock_regionserver.arrow.line_values import value_lengths
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
@@ -54,9 +54,7 @@ def _check_column(batch: RowBatch, place: int, config: Config) -> None:
 
 
 def _shown_row(batch: RowBatch, at: int) -> bytes:
-    row = batch.rows[at].as_py()
-    assert isinstance(row, bytes)
-    return row[:64]
+    return bytes_at(batch.rows, at)[:64]
 
 
 def _too_long(
