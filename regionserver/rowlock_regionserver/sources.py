@@ -22,10 +22,17 @@ from rowlock_regionserver.arrow.merge import first_at_or_after, row_at
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell
 
+# Lines of a common table take up to so many times their bytes as cells.
+CELLS_OF_LINES = 8
+
 
 @dataclass(frozen=True, slots=True)
 class LinesWanted:
-    """Says that a scan takes rows in wide form, and which columns of them it needs; None: all."""
+    """Says that a scan takes rows in wide form, and which columns of them it needs; None: all.
+
+    Lines with all columns may have to be merged as cells, of which each repeats its row's key. So as cells they take at
+    most CELLS_OF_LINES * `bytes_max`, or are those of one block.
+    """
 
     columns: frozenset[bytes] | None = None
 

@@ -17,7 +17,7 @@ from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
 from rowlock_regionserver.memstore.row_cuts import cut_rows, weights
 from rowlock_regionserver.memstore.row_reading import parts_of
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
-from rowlock_regionserver.sources import Chunk, LinesWanted
+from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted
 
 # Bytes of a line beside its row and its values.
 _LINE_BYTES_BESIDE = 16
@@ -108,9 +108,10 @@ class LinesSegment:
         """Returns complete rows; see Source. A row is as large as its cells. O(log n) for lines."""
         wanted = self._lines
         if lines is not None:
+            cell_bytes_max = CELLS_OF_LINES * bytes_max
             if lines.columns is not None:
-                wanted = wanted.select(lines.columns)
-            bytes_max = bytes_max * int(self._ends[-1]) // _line_bytes(wanted)
+                wanted, cell_bytes_max = wanted.select(lines.columns), NO_LIMIT
+            bytes_max = min(cell_bytes_max, bytes_max * int(self._ends[-1]) // _line_bytes(wanted))
         first, last = self._places_of(start, stop)
         cut = cut_rows(self, first, last, bytes_max, row_bytes_max, reverse=reverse)
         of_rows = wanted.slice(cut.start, cut.stop)

@@ -26,15 +26,11 @@ from rowlock_regionserver.scan.source_chunks import SourceChunks
 from rowlock_regionserver.scan.window_lines import window_lines
 from rowlock_regionserver.scan.window_selection import FamilyCells
 from rowlock_regionserver.scan.window_split import View, WideRow, Window, split_window
-from rowlock_regionserver.sources import Chunk, LinesWanted, Source
+from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, Source
 from rowlock_regionserver.versions.visibility_columns import visible
 
 # The families that a scan reads, and the qualifiers of each; None means all qualifiers.
 ColumnsRead = Mapping[bytes, frozenset[bytes] | None]
-
-
-# Lines that must be merged as cells take several times their bytes, because each cell repeats the row's key.
-_CELLS_OF_LINES = 8
 
 
 class WindowReader:
@@ -99,7 +95,8 @@ class WindowReader:
                 for source in of_family
             }
         if any(wanted.columns is None for wanted in chunks.lines_wanted.values()):
-            bytes_max = max(1, bytes_max // _CELLS_OF_LINES)
+            # They may have to be merged as cells.
+            bytes_max = max(1, bytes_max // CELLS_OF_LINES)
         by_source = chunks.advance(sources, bytes_max, row_bytes_max)
         if isinstance(by_source, bytes):
             return WideRow(by_source, view, chunks.resume_key)

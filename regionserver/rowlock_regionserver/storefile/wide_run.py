@@ -18,7 +18,7 @@ from rowlock_regionserver.arrow.line_slices import last_slice_of, slices_of
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.cells import TIMESTAMP_MAX
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
-from rowlock_regionserver.sources import Chunk, LinesWanted
+from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.row_filter import RowFilter
 from rowlock_regionserver.storefile.wide_blocks import WideBlocks
@@ -122,7 +122,7 @@ class WideRun:
         window = _Window()
         if not numbers:
             return window
-        ahead = 0 if reverse else index.bytes_on_disk(numbers.start, bytes_max, as_cells=wanted is None)
+        ahead = 0 if reverse else self._bytes_ahead(numbers.start, bytes_max, wanted)
         loader = self._blocks.loader(numbers, ahead, wanted)
         byte_count = block_bytes = 0
         is_by_cell = has_versions = False
@@ -153,6 +153,14 @@ class WideRun:
                     break
             window.parts.append(part)
         return window
+
+    def _bytes_ahead(self, number: int, bytes_max: int, wanted: LinesWanted | None) -> int:
+        """Returns the bytes on disk, from a block on, of what one read takes."""
+        as_lines = self._index.bytes_on_disk(number, bytes_max, as_cells=False)
+        if wanted is not None and wanted.columns is not None:
+            return as_lines
+        cell_bytes_max = bytes_max if wanted is None else CELLS_OF_LINES * bytes_max
+        return min(as_lines, self._index.bytes_on_disk(number, cell_bytes_max, as_cells=True))
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         """Yields the row's cells with qualifiers of [start, stop) as one part; see Source."""
@@ -192,7 +200,10 @@ class WideRun:
 
 def _byte_count(lines: Lines, wanted: LinesWanted | None) -> int:
     """Returns the bytes of the lines in the form in which the reader takes them."""
-    return lines.bytes_held if wanted is not None else int(lines.cell_bytes().sum())
+    if wanted is not None and wanted.columns is not None:
+        return lines.bytes_held
+    cell_bytes = int(lines.cell_bytes().sum())
+    return cell_bytes if wanted is None else max(lines.bytes_held, cell_bytes // CELLS_OF_LINES)
 
 
 def _clipped(lines: Lines, start: bytes, stop: bytes) -> Lines:
