@@ -15,17 +15,20 @@ from pathlib import Path
 from rowlock_regionserver.cells import Durability, Family, ReadPoint
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import FilterTypeError
+from rowlock_regionserver.errors import FilterTypeError, RegionServerError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import (
     Change,
+    Check,
     ColumnComparison,
     ColumnPresence,
     CompareOp,
+    Condition,
     Delete,
     DeleteKind,
     FormColumn,
     FormPart,
+    Increment,
     Put,
     ScanPlan,
     Selection,
@@ -170,12 +173,24 @@ class Pair:
             return
         key, (family, qualifier) = rows[0][0], names[0]
         timestamp = generator.choice([None, 4, 5])
-        if event < 0.75:
+        if event < 0.7:
             changes: list[Change] = [Put(family, qualifier, generator.choice([b"", b"12345678"]), timestamp)]
+        elif event < 0.8:
+            changes = [Increment(family, qualifier, 3)]
         else:
             changes = [Delete(generator.choice(list(DeleteKind)), family, qualifier, timestamp)]
+        values = [None, b"12345678", *[value for _, _, of_row in rows for value in of_row]]
+        condition = None
+        if generator.random() < 0.3:
+            check = Check(family, qualifier, generator.choice(list(CompareOp)), generator.choice(values))
+            condition = Condition((check,))
+        results = []
         for region in self.regions:
-            region.change(key, *changes)
+            try:
+                results.append(repr(region.change(key, *changes, condition=condition)))
+            except RegionServerError as error:
+                results.append(repr(error))
+        assert results[0] == results[1], where
 
     def event(self) -> None:
         event = self.generator.random()

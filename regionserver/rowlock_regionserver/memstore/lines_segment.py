@@ -21,6 +21,8 @@ from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted
 
 # Bytes of a line beside its row and its values.
 _LINE_BYTES_BESIDE = 16
+# Memory of a column beside its buffers: its Arrow array, its reader and their views.
+_COLUMN_BYTES_BESIDE = 2000
 
 
 class LinesSegment:
@@ -44,7 +46,8 @@ class LinesSegment:
         if bytes_held is None:
             bytes_held = bytes_kept_alive([lines.rows, *lines.columns])
         # With the numbers, and the sums of _ends, which a scan makes.
-        self.bytes_held = bytes_held + lines.timestamps.nbytes + lines.write_numbers.nbytes + 8 * (len(lines) + 1)
+        bytes_held += lines.timestamps.nbytes + lines.write_numbers.nbytes + 8 * (len(lines) + 1)
+        self.bytes_held = bytes_held + _COLUMN_BYTES_BESIDE * len(lines.columns)
 
     @property
     def byte_count(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -158,3 +159,14 @@ def test_segments_of_many_versions_or_of_other_columns_are_not_merged() -> None:
     assert LinesSegment.merged(large) is None
     other = LinesSegment(formed({b"m": [(b"a", -5, -7, 0, b"")]}))
     assert LinesSegment.merged([*in_batches([(b"k", 1, b"x")]), other]) is None
+
+
+def test_many_columns_are_counted_beside_their_values() -> None:
+    """A segment of few lines and many columns is mostly Python objects."""
+    cells = [(b"%04d" % place, -5, -7, 0, b"value") for place in range(900)]
+    lines = formed({b"a": cells, b"b": cells})
+    tracemalloc.start()
+    segment = LinesSegment(lines)
+    of_python, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert segment.bytes_held > of_python > 900 * 500
