@@ -71,8 +71,9 @@ def test_rows_leave_what_their_cells_leave(tmp_path: Path) -> None:
             assert isinstance(outcome, BulkResult)
             if cells_of_rows(names, rows, nulls_delete=nulls_delete):
                 assert outcome == of_cells.bulk(cell_batch(names, rows, nulls_delete=nulls_delete)), where
-            else:
+            else:  # There is no such batch of cells; it takes a stamp all the same.
                 assert (outcome.cell_count, outcome.row_count) == (0, 0), where
+                assert outcome == of_cells.bulk(row_batch(names, rows)), where
             check(of_rows, of_cells, rows, where)
             event = generator.random()
             for each, clock in zip((of_rows, of_cells), clocks, strict=True):

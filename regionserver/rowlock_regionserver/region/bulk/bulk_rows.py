@@ -71,7 +71,7 @@ def arrange_rows(
         row_count=int(np.logical_or.reduceat(has_cell, np.flatnonzero(~same_as_previous)).sum()),
         first_row=batch.rows[int(present[0])].as_py() if len(present) else b"",
         last_row=batch.rows[int(present[-1])].as_py() if len(present) else b"",
-        is_stamped=batch.timestamps.null_count > 0,
+        is_stamped=bool((has_cell & ~is_present(batch.timestamps)).any()),
         stamp_at_least=stamp_at_least,
         timestamp_ahead=min(ahead, default=None),
     )
