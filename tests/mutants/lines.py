@@ -6,7 +6,7 @@ from .broken_build import Mutant
 
 ANSWER = "unit/scan/test_line_answer.py"
 LINES = "property/test_lines.py"
-MERGE = "unit/scan/test_line_merge.py"
+MERGE = "unit/scan/test_window_lines.py"
 MODEL = "property/test_scan_against_model.py::test_lines_are_answered_as_the_model_answers"
 
 OF_LINES = [
@@ -88,5 +88,20 @@ OF_LINES = [
         "    if cells.kind.any():\n",
         "    if False:\n",
         f"{LINES}::test_lines_and_the_cells_left_are_the_same_cells",
+    ),
+    Mutant(
+        "a few long values make a column of zeros",
+        "may_be_fixed_size",
+        "    return width * line_count <=",
+        "    return True or width * line_count <=",
+        "unit/region/test_bulk_rows.py::test_a_few_long_values_do_not_make_a_column_of_zeros",
+    ),
+    Mutant(
+        "lines that may become cells are bounded as lines",
+        "_byte_count",
+        "max(lines.bytes_held, cell_bytes // CELLS_OF_LINES)",
+        "lines.bytes_held",
+        "unit/region/test_short_values_of_many_columns.py::"
+        "test_lines_that_may_become_cells_are_read_by_the_bytes_of_these[False-True]",
     ),
 ]
