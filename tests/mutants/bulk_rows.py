@@ -59,13 +59,6 @@ BULK_ROWS = [
         f"{ROWS}::test_few_bytes_that_would_be_many_as_cells_are_refused",
     ),
     Mutant(
-        "a few long values make a column of zeros",
-        "_compact",
-        " or 2 * count < len(column)",
-        "",
-        f"{ROWS}::test_a_few_long_values_do_not_make_a_column_of_zeros",
-    ),
-    Mutant(
         "a column of no bytes may have any number of rows",
         "_is_binary",
         "        return data_type.byte_width >= 1\n",
@@ -127,5 +120,19 @@ BULK_ROWS = [
         "size // users[address]",
         "size",
         f"{ROWS}::test_the_memory_of_a_message_is_counted_once",
+    ),
+    Mutant(
+        "bytes below nulls of a client's batch are kept",
+        "without_bytes_below_nulls",
+        "    return _spread(column, present) if below.any() else column\n",
+        "    return column\n",
+        "unit/rpc/test_bulk_rows.py::test_bytes_below_nulls_are_dropped",
+    ),
+    Mutant(
+        "the columns of a segment of lines are not counted",
+        "LinesSegment.__init__",
+        " + _COLUMN_BYTES_BESIDE * len(lines.columns)",
+        "",
+        "unit/memstore/test_lines_segment.py::test_many_columns_are_counted_beside_their_values",
     ),
 ]

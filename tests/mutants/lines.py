@@ -89,4 +89,19 @@ OF_LINES = [
         "    if False:\n",
         f"{LINES}::test_lines_and_the_cells_left_are_the_same_cells",
     ),
+    Mutant(
+        "a few long values make a column of zeros",
+        "may_be_fixed_size",
+        "    return width * line_count <=",
+        "    return True or width * line_count <=",
+        "unit/region/test_bulk_rows.py::test_a_few_long_values_do_not_make_a_column_of_zeros",
+    ),
+    Mutant(
+        "lines that may become cells are bounded as lines",
+        "_byte_count",
+        "max(lines.bytes_held, cell_bytes // CELLS_OF_LINES)",
+        "lines.bytes_held",
+        "unit/region/test_short_values_of_many_columns.py::"
+        "test_lines_that_may_become_cells_are_read_by_the_bytes_of_these[False-True]",
+    ),
 ]

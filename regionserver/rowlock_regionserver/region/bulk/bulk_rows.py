@@ -31,6 +31,7 @@ from rowlock_regionserver.arrow.line_values import (
     as_binary,
     cell_bytes,
     is_present,
+    may_be_fixed_size,
     spread_values,
     value_lengths,
     with_few_bytes_of_nulls,
@@ -242,6 +243,7 @@ def _compact(column: Column) -> Column:
         return spread_values(column, np.arange(count), count) if (lengths == lengths[0]).all() else column
     present = is_present(column)
     of_values = lengths[present]
-    if not of_values[0] or (of_values != of_values[0]).any() or 2 * count < len(column):
+    width = int(of_values[0])
+    if not width or (of_values != width).any() or not may_be_fixed_size(width, count, len(column)):
         return column
     return spread_values(column.drop_null(), np.flatnonzero(present), len(column))
