@@ -18,6 +18,7 @@ from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.sources import Chunk, LinesWanted
 
+from tests.invariants import check
 from tests.seeds import drawn_seed
 
 
@@ -67,7 +68,7 @@ def test_rows_and_columns_are_read_one_by_one(case: Case) -> None:
     assert (segment.write_number_min, segment.write_number_max) == (twin.write_number_min, twin.write_number_max)
     with pytest.raises(LongRowError):
         segment.row_cells(b"r00", len(rows[b"r00"]) - 1)
-    segment._check()
+    check(segment)
 
 
 def shown(chunk: Chunk) -> list[tuple[object, ...]]:
@@ -144,7 +145,7 @@ def test_merged_segments_have_all_lines_and_versions() -> None:
     segments = in_batches([(b"k", 3, b"x"), (b"j", 4, b"y"), (b"k", 5, b"zz")])
     merged = LinesSegment.merged(segments)
     assert merged is not None
-    merged._check()
+    check(merged)
     assert (merged.row_count, merged.cell_count, merged.has_versions) == (2, 6, True)
     assert [cell[2] for cell in merged.row_cells(b"k")] == [-5, -3, -5, -3]
     for row in (b"j", b"k"):

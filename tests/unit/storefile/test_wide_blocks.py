@@ -37,6 +37,7 @@ from rowlock_regionserver.storefile.wide_form import Kind as ChunkKind
 from rowlock_regionserver.storefile.wide_run import WideRun
 from rowlock_regionserver.storefile.writer import write_store_file
 
+from tests.invariants import check
 from tests.unit.storefile.store_file_case import Case, RowCell, cells_of, rows_of, simple_cells, table_of
 
 WIDTH = 15
@@ -300,7 +301,7 @@ def test_a_get_of_one_column_decompresses_one_and_the_cache_counts_what_it_holds
     run.row_cells(b"k000000")
     compressed = 200 * 8 * WIDTH + 200 * 7 + 25  # values, rows, validity: all that is held now
     assert compressed <= cache.bytes_held <= compressed + 16_000
-    cache._check()
+    check(cache)
     assert cache.statistics().block_count == 1
 
 
