@@ -146,6 +146,9 @@ def _run_in_child(copy: Path, nodes: Sequence[str], sender: Connection) -> NoRet
     # For the processes that a test starts.
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     os.environ["ROWLOCK_SEED"] = _SEED
+    # Where these are set, pytest prints whole differences, and for two long lists that takes minutes.
+    for name in ("CI", "BUILD_NUMBER"):
+        os.environ.pop(name, None)
     # Each run rewrites the assertions of the same tests: with their modules cached it takes a third of the time.
     sys.dont_write_bytecode = False
     # Without plugins, our own included.
