@@ -16,9 +16,10 @@ from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.found_cells import loaded
 from rowlock_regionserver.operations import AnswerCell, FormColumn, FormPart, ScanPlan, Selection
 from rowlock_regionserver.scan.batches import CELL_BYTES
-from rowlock_regionserver.scan.line_answer import may_have_lines
+from rowlock_regionserver.scan.line_answer import LineForm
 from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.row_answers import point_answer
+from rowlock_regionserver.scan.row_form import RowLayout
 from rowlock_regionserver.scan.scanner import ScanAnswer, scan
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.scan.window_split import View
@@ -91,9 +92,9 @@ def check_row_form(case: int, *, of_lines: bool = False) -> str:
     if of_lines:
         where = plan.selection.where if generator.random() < 0.5 else None
         plan = replace(plan, selection=Selection(where=where), fixed_size=generator.random() < 0.5)
-        assert may_have_lines(plan.selection)
     form = random_row_form(generator, plan.selection)
     plan = replace(plan, row_form=form)
+    assert not of_lines or LineForm.of(plan.selection, RowLayout(form)) is not None
     view = random_stores(model, generator)
     window_bytes = generator.choice([1, 2, 5, 1 << 20])
     expected = []

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Mask, bytes_at
 from rowlock_regionserver.errors import FilterTypeError
-from rowlock_regionserver.operations import EVERY_CELL, FormColumn, FormPart, Selection
+from rowlock_regionserver.operations import EVERY_CELL, FormColumn, FormPart, RowFilter, Selection
 from rowlock_regionserver.scan.filter_columns import NewestValues, evaluated
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.form_rows import FormRows, interleaved, of_lines, present_values, zipped
@@ -24,32 +24,36 @@ from rowlock_regionserver.scan.selection import is_whole_time
 from rowlock_regionserver.scan.window_selection import FamilyCells, cut, first_reached, selected_cells
 
 
-def may_have_lines(selection: Selection) -> bool:
-    """Returns whether a scan in row form with this selection may be answered from lines."""
-    return not selection.columns and is_whole_time(selection) and selection.cells == EVERY_CELL
+class LineForm:
+    """What a scan in row form reads of lines, and answers from them. Made once for a scan. Immutable."""
 
+    def __init__(self, selection: Selection, form: RowLayout) -> None:
+        self._selection = selection
+        self._form = form
+        filtered = [FormColumn(*name) for name in sorted(set(required_columns(selection.where)))]
+        # With the columns that only the row filter reads.
+        self._read = RowLayout([*form.columns, *(column for column in filtered if column not in form.columns)])
+        # The columns that are read, by family.
+        self.columns: Mapping[bytes, frozenset[bytes]] = {
+            family: frozenset(column.qualifier for column in self._read.columns if column.family == family)
+            for family in self._read.families
+        }
 
-def line_columns(selection: Selection, form: RowLayout) -> Mapping[bytes, frozenset[bytes]]:
-    """Returns the columns, by family, that the form or the row filter reads."""
-    columns = {(column.family, column.qualifier) for column in form.columns} | set(required_columns(selection.where))
-    return {
-        family: frozenset(qualifier for of_family, qualifier in columns if of_family == family)
-        for family in {family for family, _ in columns}
-    }
+    @classmethod
+    def of(cls, selection: Selection, form: RowLayout | None) -> LineForm | None:
+        """Returns the form of a scan; None if it can't be answered from lines."""
+        if form is None or selection.columns or not is_whole_time(selection) or selection.cells != EVERY_CELL:
+            return None
+        return cls(selection, form)
 
-
-def answer_lines(
-    window: Sequence[FamilyCells], selection: Selection, form: RowLayout, *, reverse: bool
-) -> tuple[pa.Table, FilterTypeError | None]:
-    """Returns the answered rows in the form's columns, and the error of the row that follows them."""
-    filtered = [FormColumn(*name) for name in sorted(set(required_columns(selection.where)))]
-    read = RowLayout([*form.columns, *(column for column in filtered if column not in form.columns)])
-    rows = zipped([_rows_of(cells, selection, read) for cells in window])
-    error = None
-    if selection.where is not None and len(rows):
-        matching, error = _matching(rows, selection, read, reverse=reverse)
-        rows = rows.filter(matching)
-    return rows.table(form, reverse=reverse), error
+    def answer(self, window: Sequence[FamilyCells], *, reverse: bool) -> tuple[pa.Table, FilterTypeError | None]:
+        """Returns the answered rows in the form's columns, and the error of the row that follows them."""
+        rows = zipped([_rows_of(cells, self._selection, self._read) for cells in window])
+        error = None
+        if self._selection.where is not None and len(rows):
+            matching, error = _matching(rows, self._selection.where, self._read, reverse=reverse)
+            rows = rows.filter(matching)
+        return rows.table(self._form, reverse=reverse), error
 
 
 def _rows_of(cells: FamilyCells, selection: Selection, form: RowLayout) -> FormRows:
@@ -71,7 +75,7 @@ def _rows_of(cells: FamilyCells, selection: Selection, form: RowLayout) -> FormR
 
 
 def _matching(
-    rows: FormRows, selection: Selection, form: RowLayout, *, reverse: bool
+    rows: FormRows, where: RowFilter, form: RowLayout, *, reverse: bool
 ) -> tuple[Mask, FilterTypeError | None]:
     """Returns which rows match, up to the first type mismatch, and the error of that row."""
     places = {column: place for place, column in enumerate(form.columns)}
@@ -79,8 +83,7 @@ def _matching(
     def newest(family: bytes, qualifier: bytes) -> NewestValues:
         return NewestValues(*present_values(rows, places[FormColumn(family, qualifier, FormPart.VALUE)]))
 
-    assert selection.where is not None
-    result = evaluated(selection.where, rows.keys, newest, np.ones(len(rows), np.bool_))
+    result = evaluated(where, rows.keys, newest, np.ones(len(rows), np.bool_))
     if not result.mismatches.any():
         return result.matches, None
     first = first_reached(np.flatnonzero(result.mismatches), reverse)

@@ -20,7 +20,7 @@ from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import ScanPlan, Selection
 from rowlock_regionserver.scan.batches import Batches, ScanAnswer
 from rowlock_regionserver.scan.filters import required_columns
-from rowlock_regionserver.scan.line_answer import line_columns, may_have_lines
+from rowlock_regionserver.scan.line_answer import LineForm
 from rowlock_regionserver.scan.ranges import EVERYTHING, RowRange, clipped, joined, rows_that_may_match
 from rowlock_regionserver.scan.row_answers import row_answers, row_line
 from rowlock_regionserver.scan.row_form import RowLayout
@@ -157,9 +157,7 @@ class Scan(Iterator[ScanAnswer]):
         """
         plan, selection = self._plan, self._plan.selection
         columns_read = _columns_read(selection)
-        of_lines = None
-        if self._form is not None and may_have_lines(selection):
-            of_lines = line_columns(selection, self._form)
+        line_form = LineForm.of(selection, self._form)
         is_short = 0 < plan.row_limit <= FEW_ROWS
         bytes_first = min(self._window_bytes, FIRST_LIMITED_WINDOW_BYTES if is_short else FIRST_WINDOW_BYTES)
         bytes_max = bytes_first
@@ -173,13 +171,13 @@ class Scan(Iterator[ScanAnswer]):
                 reads_values=_reads_values(selection),
                 window_bytes=self._window_bytes,
                 bytes_held_max=self._merge_bytes_max,
-                line_columns=of_lines,
+                line_columns=None if line_form is None else line_form.columns,
             )
             while (window := reader.next(bytes_max)) is not None:
                 if isinstance(window, WideRow):
                     yield from self._wide_row_answers(window)
                     continue
-                answer = answer_window(window.families, selection, self._form, reverse=plan.reverse)
+                answer = answer_window(window.families, selection, self._form, line_form, reverse=plan.reverse)
                 # One window of many small rows with a costly filter can take longer than a time slice.
                 is_slow = self._is_slice_over()
                 yield answer, window.resume_key

@@ -27,7 +27,7 @@ from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import ANSWER_SCHEMA, Family
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
-from rowlock_regionserver.scan.line_answer import answer_lines
+from rowlock_regionserver.scan.line_answer import LineForm
 from rowlock_regionserver.scan.pivot import pivoted
 from rowlock_regionserver.scan.row_form import RowLayout
 from rowlock_regionserver.scan.selection import is_whole_time
@@ -55,14 +55,19 @@ class WindowAnswer:
 
 
 def answer_window(
-    window: Sequence[FamilyCells], selection: Selection, form: RowLayout | None, *, reverse: bool
+    window: Sequence[FamilyCells],
+    selection: Selection,
+    form: RowLayout | None,
+    line_form: LineForm | None,
+    *,
+    reverse: bool,
 ) -> WindowAnswer:
-    """Returns the answer of a window.
+    """Returns the answer of a window, which has lines only with a `line_form`.
 
     `window` has whole rows of the families that are requested or that the filter reads, by name.
     """
-    if form is not None and any(cells.lines is not None for cells in window):
-        table, error = answer_lines(window, selection, form, reverse=reverse)
+    if line_form is not None and any(cells.lines is not None for cells in window):
+        table, error = line_form.answer(window, reverse=reverse)
         return WindowAnswer(table, np.arange(table.num_rows), error)
     if form is not None:
         selected = selected_cells(window, selection, reverse=reverse)

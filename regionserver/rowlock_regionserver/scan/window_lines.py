@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rowlock_regionserver.arrow.columns import (
     ROW,
@@ -24,7 +23,6 @@ from rowlock_regionserver.arrow.columns import (
     Mask,
     distinct_of_sorted,
     integer_array,
-    numbers,
     single_array,
     sorted_distinct,
 )
@@ -32,9 +30,9 @@ from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.arrow.line_merging import concatenated_lines, in_succession
 from rowlock_regionserver.arrow.line_values import bitmap_of, is_present
 from rowlock_regionserver.arrow.lines import Lines, cells_of
-from rowlock_regionserver.arrow.masks import buffer_of, numpy_mask
 from rowlock_regionserver.arrow.sorted_cells import changes
 from rowlock_regionserver.arrow.sorted_run import SortedRun
+from rowlock_regionserver.scan.window_rows import ranked
 from rowlock_regionserver.sources import Chunk
 
 
@@ -81,18 +79,19 @@ def window_lines(
     successive = None if runs else in_succession([part.lines for part in parts])
     if successive is not None and not any(lines.has_versions for lines in successive):
         return WindowLines(concatenated_lines([lines.select(columns) for lines in successive]), [])
-    # The longest comes first: if the others have no rows of their own, _ranked sorts none.
+    # The longest comes first: if the others have no rows of their own, `ranked` sorts none.
     parts.sort(key=lambda part: len(part.lines), reverse=True)
     return _merged(parts, runs, columns)
 
 
 def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[bytes]) -> WindowLines:
     rows_of_lines = [part.lines.rows for part in parts]
-    codes, ranks = _ranked([*rows_of_lines, *(distinct_of_sorted(single_array(run.keys.column(ROW))) for run in runs)])
+    rows_of_runs = [distinct_of_sorted(single_array(run.keys.column(ROW))) for run in runs]
+    distinct, places = ranked(pa.concat_arrays([*rows_of_lines, *rows_of_runs]))
     line_count = sum(map(len, rows_of_lines))
-    is_mixed = np.zeros(len(ranks), np.bool_)
-    is_mixed[codes[line_count:]] = True
-    of_lines = codes[:line_count]
+    is_mixed = np.zeros(len(distinct), np.bool_)
+    is_mixed[places[line_count:]] = True
+    of_lines = places[:line_count]
     mixed = is_mixed[of_lines]
     kept: list[Lines] = []
     present: list[Column] = []
@@ -106,7 +105,7 @@ def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[by
             if part.is_narrow:
                 present.append(among_cells.rows)
         kept.append(part.lines.filter(~of_part).select(columns))
-    lines = _one_a_row(concatenated_lines(kept), ranks[of_lines[~mixed]])
+    lines = _one_a_row(concatenated_lines(kept), of_lines[~mixed])
     certain = sorted_distinct(pa.concat_arrays(present)) if present else None
     return WindowLines(lines, [run for run in runs if len(run)], certain)
 
@@ -123,19 +122,6 @@ def _one_a_row(lines: Lines, place: Integers) -> Lines:
     if (place[1:] > place[:-1]).all():
         return lines
     return lines.take(np.argsort(place, kind="stable"))
-
-
-def _ranked(arrays: Sequence[Column]) -> tuple[Integers, Integers]:
-    """Returns a code for each element, equal for equal ones, and the rank of each code in ascending order."""
-    encoded = pa.concat_arrays(arrays).dictionary_encode()
-    assert isinstance(encoded, pa.DictionaryArray)
-    distinct = encoded.dictionary
-    ranks = np.arange(len(distinct))
-    # The first array ascends. If the others have no rows of their own, so does everything.
-    if not numpy_mask(pc.call_function("greater", [distinct.slice(1), distinct.slice(0, len(distinct) - 1)])).all():
-        order = pc.call_function("array_sort_indices", [distinct])
-        ranks[np.frombuffer(buffer_of(order, 1), np.uint64, len(order))] = np.arange(len(order))
-    return np.frombuffer(numbers(encoded.indices, "i"), np.int32).astype(np.int64), ranks
 
 
 def _newest(lines: Lines, place: Integers) -> Lines:

@@ -23,7 +23,7 @@ from rowlock_regionserver.arrow.columns import (
     run_starts,
     single_array,
 )
-from rowlock_regionserver.arrow.masks import buffer_of
+from rowlock_regionserver.arrow.masks import buffer_of, numpy_mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +52,30 @@ def window_rows(tables: Sequence[pa.Table]) -> WindowRows:
 
 
 def _united(distinct: Sequence[Column], places: Sequence[Integers]) -> WindowRows:
-    encoded = pa.concat_arrays(distinct).dictionary_encode()
-    assert isinstance(encoded, pa.DictionaryArray)
-    order = pc.call_function("array_sort_indices", [encoded.dictionary])
-    ranks = np.empty(len(order), np.int64)
-    ranks[np.frombuffer(buffer_of(order, 1), np.uint64, len(order))] = np.arange(len(order))
-    codes = np.frombuffer(buffer_of(encoded.indices, 1), np.int32, len(encoded))
-    rank_of = ranks[codes]
+    keys, place_of = ranked(pa.concat_arrays(distinct))
     of_cells = []
     start = 0
-    for keys, place in zip(distinct, places, strict=True):
-        of_cells.append(rank_of[start : start + len(keys)][place])
-        start += len(keys)
-    return WindowRows(encoded.dictionary.take(order), tuple(of_cells))
+    for rows, place in zip(distinct, places, strict=True):
+        of_cells.append(place_of[start : start + len(rows)][place])
+        start += len(rows)
+    return WindowRows(keys, tuple(of_cells))
+
+
+def ranked(rows: Column) -> tuple[Column, Integers]:
+    """Returns the distinct rows, ascending, and the place of each row among them.
+
+    Nothing is sorted if each row's first occurrence is greater than those before it.
+    """
+    encoded = rows.dictionary_encode()
+    assert isinstance(encoded, pa.DictionaryArray)
+    distinct = encoded.dictionary
+    places = np.frombuffer(buffer_of(encoded.indices, 1), np.int32, len(encoded)).astype(np.int64)
+    if numpy_mask(pc.call_function("greater", [distinct.slice(1), distinct.slice(0, len(distinct) - 1)])).all():
+        return distinct, places
+    order = pc.call_function("array_sort_indices", [distinct])
+    ranks = np.empty(len(order), np.int64)
+    ranks[np.frombuffer(buffer_of(order, 1), np.uint64, len(order))] = np.arange(len(order))
+    return distinct.take(order), ranks[places]
 
 
 def row_starts(table: pa.Table) -> Integers:

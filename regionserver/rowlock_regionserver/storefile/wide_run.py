@@ -127,9 +127,10 @@ class WideRun:
         byte_count = block_bytes = 0
         is_by_cell = has_versions = False
         for number in reversed(numbers) if reverse else numbers:
+            edge = index.last_rows[number] + b"\x00" if reverse else index.first_rows[number]
             # The next block is assumed to be as large as this one.
             if window.parts and byte_count + block_bytes > bytes_max and not loader.has_read(number):
-                window.frontier = index.last_rows[number] + b"\x00" if reverse else index.first_rows[number]
+                window.frontier = edge
                 break
             block = loader.load(number)
             block_bytes = _byte_count(block, wanted)
@@ -139,10 +140,10 @@ class WideRun:
             is_by_cell, has_versions = is_by_cell or part.is_by_cell, has_versions or bool(index.have_versions[number])
             if wanted is not None and window.parts and is_by_cell and has_versions:
                 # Rows with several lines have one number a line.
-                window.frontier = index.last_rows[number] + b"\x00" if reverse else index.first_rows[number]
+                window.frontier = edge
                 break
             window.numbers.append(number)
-            byte_count += _byte_count(part, wanted)
+            byte_count += block_bytes if part is block else _byte_count(part, wanted)
             if wanted is None and byte_count > bytes_max and not window.parts:
                 fitting = last_slice_of(part, bytes_max) if reverse else next(slices_of(part, bytes_max))
                 if len(fitting) < len(part):
