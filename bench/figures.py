@@ -69,7 +69,7 @@ _TYPED = (
             "put_arrow of 300,000 typed rows, against raw Arrow over the same stream plus write and fsync",
             typed_bulk.put_arrow,
         ),
-        alternative=Alternative(typed_bulk.PUT_RATE, 300_000),
+        alternative=Alternative(bulk.PUT_RATE, 300_000),
     ),
     _at_least(
         "typed-scan-to-arrow",

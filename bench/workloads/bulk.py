@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import rowlock
 
 from bench.bench import Bench
@@ -14,6 +15,7 @@ from bench.targets.rowlock import running_rowlock
 _ROWS = 100_000
 # Bytes of one message of the baseline; rowlock's client chooses its own size.
 _MESSAGE_BYTES = 16 << 20
+PUT_RATE = "rows/s by put_arrow"
 
 
 def mapping() -> rowlock.Mapping:
@@ -24,28 +26,28 @@ def mapping() -> rowlock.Mapping:
 
 def put_arrow(bench: Bench) -> Measurement:
     """Measures put_arrow of wide rows at fsync, against their prepared cells sent raw, written, synced and sorted."""
-    row_count = bench.scaled(_ROWS, at_least=1000)
-    rows = cell_tables.wide_rows(row_count)
-    cells = cell_tables.cells_of(rows)
-    folder = bench.fresh_folder("put-arrow")
+    rows = cell_tables.wide_rows(bench.scaled(_ROWS, at_least=1000))
+    return put_against_raw(bench, "put-arrow", rows, mapping(), cell_tables.cells_of(rows), "Bulk")
+
+
+def put_against_raw(
+    bench: Bench, name: str, rows: pa.Table, mapping: rowlock.Mapping, raw: pa.Table, method: str
+) -> Measurement:
+    """Measures put_arrow of `rows` at fsync, against the table `raw` sent to this method of the echo server."""
+    row_count = len(rows)
+    folder = bench.fresh_folder(name)
     with running_rowlock(folder) as server, running_echo(folder) as echo:
         table = server.store("bulk").table
-        stream = echo.stream("Bulk")
+        stream = echo.stream(method)
 
         def put_rows() -> float:
-            rate = rate_of_one_call(lambda: table.put_arrow(rows, mapping()), row_count)
+            rate = rate_of_one_call(lambda: table.put_arrow(rows, mapping), row_count)
             # The server's remaining work for these rows is done now, not during the baseline's turn.
             server.client.flush("bulk")
             server.client.truncate_table("bulk")
             return rate
 
         def send_raw() -> None:
-            stream.exchange_all(map(cell_tables.to_stream, cell_tables.slices(cells, _MESSAGE_BYTES)))
+            stream.exchange_all(map(cell_tables.to_stream, cell_tables.slices(raw, _MESSAGE_BYTES)))
 
-        return ratio(
-            "rows/s by put_arrow",
-            put_rows,
-            "rows/s raw",
-            lambda: rate_of_one_call(send_raw, row_count),
-            bench.rounds,
-        )
+        return ratio(PUT_RATE, put_rows, "rows/s raw", lambda: rate_of_one_call(send_raw, row_count), bench.rounds)

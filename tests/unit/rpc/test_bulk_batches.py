@@ -12,6 +12,7 @@ from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 from rowlock_regionserver.rpc.messages.bulk_batches import BULK_SCHEMA, bulk_table
 
 from tests.seeds import drawn_seed
+from tests.unit.rpc.arrow_streams import damaged, encoded
 
 BYTES_MAX = 1 << 20
 
@@ -31,14 +32,6 @@ def batch(count: int = 5) -> pa.RecordBatch:
         ],
         schema=BULK_SCHEMA,
     )
-
-
-def encoded(*batches: pa.RecordBatch, compression: Literal["lz4", "zstd"] | None = None) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
-        for each in batches:
-            writer.write_batch(each)
-    return sink.getvalue().to_pybytes()
 
 
 def read(data: bytes, declared: int = BYTES_MAX) -> pa.Table:
@@ -176,17 +169,10 @@ def test_random_damage_is_refused_or_gives_a_sound_table() -> None:
     """Seeded; to replay a failure put the printed seed into `seed`."""
     seed = drawn_seed()
     source = random.Random(seed)
-    whole = encoded(batch(50))
     refused = 0
-    for _ in range(4000):
-        data = bytearray(whole)
-        for _ in range(source.choice((1, 1, 2, 5))):
-            position = source.randrange(len(data)) if source.random() < 0.4 else source.randrange(1000)
-            data[position] ^= 1 << source.randrange(8)
-        if source.random() < 0.1:
-            del data[source.randrange(len(data)) :]
+    for data in damaged(encoded(batch(50)), source, 1000):
         try:
-            table = read(bytes(data))
+            table = read(data)
         except InvalidRequestError:
             refused += 1
         else:
