@@ -106,12 +106,13 @@ class WideRun:
         The flags are those of the blocks that were read.
         """
         window = self._window(start, stop, bytes_max, lines, reverse=reverse)
-        parts = window.parts[::-1] if reverse else window.parts
-        if lines is not None and parts:
-            taken = concatenated_lines(parts)
+        if not window.parts:
+            return self._chunk(window, empty_cells(), None, 0)
+        # Also for cells: making those of a block costs as much as those of thousands of lines.
+        taken = concatenated_lines(window.parts[::-1] if reverse else window.parts)
+        if lines is not None:
             return self._chunk(window, empty_cells(), taken, taken.bytes_held)
-        tables = [cells_of(part) for part in parts]
-        table = pa.concat_tables(tables) if tables else empty_cells()
+        table = cells_of(taken)
         return self._chunk(window, table, None, table.get_total_buffer_size())
 
     def _window(
@@ -138,7 +139,7 @@ class WideRun:
             if not len(part):
                 continue
             is_by_cell, has_versions = is_by_cell or part.is_by_cell, has_versions or bool(index.have_versions[number])
-            if wanted is not None and window.parts and is_by_cell and has_versions:
+            if window.parts and is_by_cell and has_versions:
                 # Rows with several lines have one number a line.
                 window.frontier = edge
                 break
