@@ -67,7 +67,8 @@ def test_a_scan_with_a_limit_touches_few_blocks_and_holds_little(overlapping: li
     (answer,) = answers
     assert answer.table.column("row").to_pylist() == [b"%06d" % (FILES * ROWS - 1 if reverse else 0)]
     assert blocks_read(overlapping) - before <= 3
-    assert answers.bytes_held < 3 * BLOCK_BYTES
+    # Two blocks of one file, each counted in the window and again in what the window has not used.
+    assert answers.bytes_held <= 4 * BLOCK_BYTES
 
 
 def test_a_scan_that_begins_in_the_middle_reads_little_of_each(overlapping: list[Run]) -> None:
