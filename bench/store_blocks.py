@@ -72,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.store_blocks", description=__doc__)
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--compression", choices=[each.name.lower() for each in Compression], default="zstd")
-    parser.add_argument("--block-kib", type=int, nargs="+", default=[64, 128, 256], help="of wide blocks")
+    parser.add_argument("--block-kib", type=int, nargs="+", default=[128, 256, 512], help="of wide blocks")
     options = parser.parse_args()
     process.prepare()
     process.limit_arrow()
@@ -82,7 +82,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         files: dict[str, tuple[Path, StoreFileInfo]] = {}
         for form, kib in forms.items():
-            family = Family(1, b"f", block_bytes=kib * 1024, compression=Compression[options.compression.upper()])
+            # A wide block is twice as large as the family's block_bytes.
+            block_bytes = (kib if form == "cells" else kib // 2) * 1024
+            family = Family(1, b"f", block_bytes=block_bytes, compression=Compression[options.compression.upper()])
             path = Path(folder) / form
             began = time.process_time()
             info = write_store_file(path, tables, family, Files(), number=1, forms_lines=form != "cells")

@@ -86,6 +86,26 @@ def cell_bytes(rows: Column, qualifiers: Sequence[bytes], columns: Sequence[Colu
     return total
 
 
+def cell_bytes_of_all(rows: Column, qualifiers: Sequence[bytes], columns: Sequence[Column]) -> int:
+    """Returns the sum of `cell_bytes`. Does not look at single values of a column without nulls."""
+    with_nulls = [place for place, column in enumerate(columns) if column.null_count]
+    some = cell_bytes(rows, [qualifiers[place] for place in with_nulls], [columns[place] for place in with_nulls])
+    full_count = len(columns) - len(with_nulls)
+    total = int(some.sum()) + full_count * _byte_count(rows)
+    for qualifier, column in zip(qualifiers, columns, strict=True):
+        if not column.null_count:
+            total += _byte_count(column) + len(rows) * (len(qualifier) + CELL_BYTES_BESIDE)
+    return total
+
+
+def _byte_count(column: Column) -> int:
+    """Returns the bytes of all values of a column without nulls."""
+    if pa.types.is_fixed_size_binary(column.type):
+        return len(column) * int(column.type.byte_width)
+    bounds = offsets(column)
+    return int(bounds[-1] - bounds[0])
+
+
 def as_binary(column: Column) -> Column:
     """Returns a column in its variable form."""
     return column if column.type == pa.binary() else column.cast(pa.binary())

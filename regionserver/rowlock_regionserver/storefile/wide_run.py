@@ -15,6 +15,7 @@ from rowlock_regionserver.arrow.cell_columns import first_not_below
 from rowlock_regionserver.arrow.columns import empty_cells
 from rowlock_regionserver.arrow.line_merging import concatenated_lines
 from rowlock_regionserver.arrow.line_slices import last_slice_of, slices_of
+from rowlock_regionserver.arrow.line_values import cell_bytes_of_all
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.cells import TIMESTAMP_MAX
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
@@ -204,7 +205,7 @@ def _byte_count(lines: Lines, wanted: LinesWanted | None) -> int:
     """Returns the bytes of the lines in the form in which the reader takes them."""
     if wanted is not None and wanted.columns is not None:
         return lines.bytes_held
-    cell_bytes = int(lines.cell_bytes().sum())
+    cell_bytes = cell_bytes_of_all(lines.rows, lines.qualifiers, lines.columns)
     return cell_bytes if wanted is None else max(lines.bytes_held, cell_bytes // CELLS_OF_LINES)
 
 

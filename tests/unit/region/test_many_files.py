@@ -44,7 +44,7 @@ def written(folder: Path, number: int, rows: Sequence[int], open_files: OpenFile
     cells = [[(b"q", -1, -1 - number, PUT, VALUE)] for _ in rows]
     table = cells_table([b"%06d" % row for row in rows], cells)
     path = folder / f"{number}.store"
-    family = Family(1, b"f", block_bytes=BLOCK_BYTES)
+    family = Family(1, b"f", block_bytes=BLOCK_BYTES // 2)  # Wide blocks have twice as many.
     files = open_files.files
     info = write_store_file(path, [table], family, files, number=number)
     [run] = StoreFile.open(path, info, BlockCache(0), open_files).runs

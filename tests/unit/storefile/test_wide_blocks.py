@@ -67,7 +67,7 @@ def expected_cells(number: int) -> list[Cell]:
 @pytest.fixture
 def wide(case: Case) -> Case:
     """A folder for a store file whose blocks have some 250 lines."""
-    case.family = replace(case.family, block_bytes=32 * 1024, compression=Compression.ZSTD)
+    case.family = replace(case.family, block_bytes=16 * 1024, compression=Compression.ZSTD)
     return case
 
 
@@ -195,7 +195,7 @@ def test_chunks_are_compressed_as_the_family_says(wide: Case, compression: Compr
 
 def test_random_values_are_stored_as_they_are(case: Case) -> None:
     chance = np.random.default_rng(5)
-    case.family = replace(case.family, block_bytes=64 * 1024, compression=Compression.ZSTD)
+    case.family = replace(case.family, block_bytes=32 * 1024, compression=Compression.ZSTD)
     cells: list[RowCell] = [(b"%05d" % row, (b"q", -1, -1, PUT, chance.bytes(1000))) for row in range(200)]
     as_cells = write_store_file(case.path, [table_of(cells)], case.family, case.files, number=1, forms_lines=False)
     family = replace(case.family, compression=Compression.NONE)
