@@ -28,13 +28,25 @@ CELLS_OF_LINES = 8
 
 @dataclass(frozen=True, slots=True)
 class LinesWanted:
-    """Says that a scan takes rows in wide form, and which columns of them it needs; None: all.
+    """Says that a scan takes rows in wide form, and what it needs of them.
+
+    columns: those whose values it needs; None: all.
+    marks_others: it needs to know which cells there are of other columns, and their numbers. Their values may be empty.
 
     Lines with all columns may have to be merged as cells, of which each repeats its row's key. So as cells they take at
     most CELLS_OF_LINES * `bytes_max`, or are those of one block.
     """
 
     columns: frozenset[bytes] | None = None
+    marks_others: bool = False
+
+    @property
+    def has_every_cell(self) -> bool:
+        """Whether the lines have the cells of all columns, perhaps without their values."""
+        return self.columns is None or self.marks_others
+
+
+EVERY_LINE = LinesWanted()
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,20 @@ OF_LINES = [
         f"{MERGE}::test_narrow_lines_say_that_their_rows_are_there",
     ),
     Mutant(
+        "a cell is there, without its value, where its line has none",
+        "_marks",
+        "    bitmap = None if validity is None else raw_of(validity)\n",
+        "    bitmap = None\n",
+        "unit/region/test_values_not_read.py",
+    ),
+    Mutant(
+        "a row is there whose only cells are hidden, of columns that are not read",
+        "WindowReader._wanted",
+        "                return LinesWanted(columns, marks_others=True)\n",
+        "                return LinesWanted(columns)\n",
+        f"{ANSWER}::test_a_row_whose_cells_are_all_hidden_is_not_there_whatever_columns_are_read",
+    ),
+    Mutant(
         "a row that has cells and lines passes as a line",
         "_merged",
         "    is_mixed[places[line_count:]] = True\n",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 from rowlock_regionserver.arrow.columns import binary_array, cells_table, empty_cells
-from rowlock_regionserver.arrow.line_values import is_present, spread_values
+from rowlock_regionserver.arrow.line_values import fixed_size, is_present, spread_values
 from rowlock_regionserver.arrow.lines import Lines, compact_numbers
 from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, TIMESTAMP_MAX, Cell
 from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell, LongRowError
@@ -158,7 +158,7 @@ class ListSource:
         formed = lines_from(sorted(taken), cells_by_row)
         formed.check()
         if lines.columns is not None:
-            formed = formed.select(lines.columns)
+            formed = marked(formed, lines.columns) if lines.marks_others else formed.select(lines.columns)
         return replace(chunk, table=empty_cells(), lines=formed, away=())
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
@@ -191,6 +191,15 @@ class ListSource:
             wide_row=wide_row,
             bytes_held=table.nbytes,
         )
+
+
+def marked(lines: Lines, columns: frozenset[bytes]) -> Lines:
+    """Returns the lines with empty values in all other columns."""
+    kept = [
+        column if qualifier in columns else fixed_size(0, len(lines), is_present(column), pa.py_buffer(b""))
+        for qualifier, column in zip(lines.qualifiers, lines.columns, strict=True)
+    ]
+    return replace(lines, columns=tuple(kept))
 
 
 def lines_from(rows: Sequence[bytes], cells_by_row: Sequence[Sequence[Cell]]) -> Lines:

@@ -156,7 +156,12 @@ def test_lines_and_cells_of_a_file_answer_as_what_was_written(
     for start, stop in [(b"", b""), *ranges]:
         for run, of_run in zip(store_file.runs, own, strict=True):
             expected = [cell for cell in of_run if start <= cell[0] and (not stop or cell[0] < stop)]
-            for wanted in (None, LinesWanted(), LinesWanted(some_columns)):
+            for wanted in (
+                None,
+                LinesWanted(),
+                LinesWanted(some_columns),
+                LinesWanted(some_columns, marks_others=True),
+            ):
                 for reverse in (False, True):
                     chunks = read(run, start, stop, bytes_max, wanted, reverse=reverse)
                     found = cells_in(chunks)
@@ -164,10 +169,18 @@ def test_lines_and_cells_of_a_file_answer_as_what_was_written(
                         check_flags(chunk)
                     if wanted is None or wanted.columns is None or not isinstance(run, WideRun):
                         assert found == expected
+                    elif wanted.marks_others:
+                        marked = [cell if cell[1][0] in some_columns else _without_value(cell) for cell in expected]
+                        assert found == marked
                     else:
                         assert found == [cell for cell in expected if cell[1][0] in some_columns]
                         rows = [row for chunk in chunks if chunk.lines for row in chunk.lines.rows.to_pylist()]
                         assert set(rows) == {row for row, _ in expected}, "a line without cells is missing"
+
+
+def _without_value(cell: RowCell) -> RowCell:
+    row, (qualifier, timestamp, write_number, kind, _) = cell
+    return row, (qualifier, timestamp, write_number, kind, b"")
 
 
 def table(found: object) -> pa.Table:

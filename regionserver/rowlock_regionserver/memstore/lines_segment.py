@@ -112,7 +112,7 @@ class LinesSegment:
         wanted = self._lines
         if lines is not None:
             cell_bytes_max = CELLS_OF_LINES * bytes_max
-            if lines.columns is not None:
+            if lines.columns is not None and not lines.marks_others:
                 wanted, cell_bytes_max = wanted.select(lines.columns), NO_LIMIT
             bytes_max = min(cell_bytes_max, bytes_max * int(self._ends[-1]) // _line_bytes(wanted))
         first, last = self._places_of(start, stop)

@@ -145,7 +145,7 @@ class SourceChunks:
             reverse=self._reverse,
             lines=wanted,
         )
-        if chunk.lines is not None and wanted is not None and wanted.columns is not None:
+        if chunk.lines is not None and wanted is not None and not wanted.has_every_cell:
             chunk = replace(chunk, is_narrow=True)
         buffer.frontier, buffer.wide_row, buffer.is_read = chunk.frontier, chunk.wide_row, True
         if chunk.frontier is not None:

@@ -87,15 +87,17 @@ class WindowReader:
         view = self._view()
         sources = [source for _, sources in view for source in sources]
         row_bytes_max = max(1, min(self._window_bytes, self._bytes_held_max // (len(sources) or 1)))
-        if self._line_columns is not None:
-            chunks.lines_wanted = {
-                id(source): wanted
-                for family, of_family in view
-                for wanted in [self._wanted(family, of_family, self._line_columns)]
-                for source in of_family
-            }
-        if any(wanted.columns is None for wanted in chunks.lines_wanted.values()):
-            # They may have to be merged as cells.
+        chunks.lines_wanted = {
+            id(source): wanted
+            for family, of_family in view
+            for wanted in [self._wanted(family, of_family)]
+            if wanted is not None
+            for source in of_family
+            if source.line_timestamp_min is not None
+        }
+        takes_cells = self._line_columns is None
+        if any(takes_cells or wanted.marks_others for wanted in chunks.lines_wanted.values()):
+            # Lines become cells, or may have to be merged as cells.
             bytes_max = max(1, bytes_max // CELLS_OF_LINES)
         by_source = chunks.advance(sources, bytes_max, row_bytes_max)
         if isinstance(by_source, bytes):
@@ -123,10 +125,14 @@ class WindowReader:
         ]
         return sorted(view, key=lambda store: store[0].name)
 
-    def _wanted(
-        self, family: Family, sources: Sequence[Source], line_columns: Mapping[bytes, frozenset[bytes]]
-    ) -> LinesWanted:
-        """Returns what the window asks of the sources of a family."""
+    def _wanted(self, family: Family, sources: Sequence[Source]) -> LinesWanted | None:
+        """Returns what the window takes of the lines of a family's sources; None: all their cells."""
+        if self._line_columns is None:
+            if not self._reads_values:
+                return LinesWanted(frozenset(), marks_others=True)
+            read = None if self._columns_read is None else self._columns_read[family.name]
+            return None if read is None else LinesWanted(read)
+        columns = self._line_columns.get(family.name, frozenset())
         for source in sources:
             timestamp_min = source.line_timestamp_min
             is_line_hidden = timestamp_min is not None and not self._are_seen(
@@ -134,8 +140,8 @@ class WindowReader:
             )
             if source.has_tombstones or is_line_hidden:
                 # Any cell of a line may decide whether its row is there.
-                return LinesWanted()
-        return LinesWanted(line_columns.get(family.name, frozenset()))
+                return LinesWanted(columns, marks_others=True)
+        return LinesWanted(columns)
 
     def _visible_cells(self, family: Family, chunks: Sequence[Chunk]) -> FamilyCells:
         """Returns the cells of one family's chunks that the read point sees."""

@@ -17,6 +17,7 @@ from rowlock_regionserver.arrow.lines import cells_of
 from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile import metadata
 from rowlock_regionserver.storefile.block import decoded
@@ -95,7 +96,7 @@ def _columns(path: Path, extent: Extent, payload: pa.Buffer) -> Iterator[pa.Tabl
             yield damage
         else:
             intact.add(qualifier)
-    yield cells_of(decoded_lines(directory, chunks.raw, intact))
+    yield cells_of(decoded_lines(directory, chunks.raw, LinesWanted(frozenset(intact))))
 
 
 def _sealed_values(path: Path, files: Files, descriptor: int) -> Iterator[Extent]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from rowlock_regionserver.arrow.columns import Column
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.sources import EVERY_LINE
 from rowlock_regionserver.storefile.block import decoded
 from rowlock_regionserver.storefile.cell_properties import CellProperties, OutOfOrderError, merged_counts
 from rowlock_regionserver.storefile.common_rows import common_count
@@ -92,7 +93,7 @@ class _Blocks:
             extent = index.extent(number)
             with self._collected():
                 chunks = WideChunks.of_extent(extent, read_payload(*self._place, extent), self._path)
-                lines = decoded_lines(chunks.directory, chunks.raw, None)
+                lines = decoded_lines(chunks.directory, chunks.raw, EVERY_LINE)
                 self._check(index, number, lines.rows)
                 found, expected = facts_of(lines), index.facts(number)
                 if found != expected:

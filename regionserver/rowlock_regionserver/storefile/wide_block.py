@@ -7,7 +7,7 @@ of which slices cost a third of those of a memoryview; scans take the same memor
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import PUT
 from rowlock_regionserver.found_cells import FoundCell, LongRowError
+from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_lines import decoded_lines
 
@@ -159,15 +160,15 @@ class WideBlock:
 
     # ---- scans
 
-    def lines(self, columns: Collection[bytes] | None = None) -> Lines:
-        """Returns the lines with all columns, or with these. What has to be decompressed for that is not kept."""
+    def lines(self, wanted: LinesWanted = EVERY_LINE) -> Lines:
+        """Returns the lines with the columns that are wanted. What has to be decompressed for that is not kept."""
         chunks, kept = self._chunks, self._raw
 
         def raw_of(number: int) -> pa.Buffer:
             raw = kept.get(number)
             return chunks.raw(number) if raw is None else pa.py_buffer(raw)
 
-        return decoded_lines(self._directory, raw_of, columns)
+        return decoded_lines(self._directory, raw_of, wanted)
 
 
 def _range_of(rows: _Values, line_count: int, row: bytes) -> tuple[int, int]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.found_cells import FoundCell
-from rowlock_regionserver.sources import LinesWanted
+from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile import wide_directory
 from rowlock_regionserver.storefile.block_file import BlockFile, ReadAhead
 from rowlock_regionserver.storefile.extents import read_exactly, read_start
@@ -22,7 +22,7 @@ from rowlock_regionserver.storefile.wide_block import WideBlock
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_directory import Directory
 from rowlock_regionserver.storefile.wide_index import WideIndex
-from rowlock_regionserver.storefile.wide_lines import decoded_lines, places_of
+from rowlock_regionserver.storefile.wide_lines import chunks_of, decoded_lines
 
 # In the cache the numbers of wide blocks begin here, those of cell blocks at 0.
 _FIRST_KEY = 1 << 31
@@ -97,8 +97,8 @@ class WideBlocks:
         place = self.file.path, self.index.offsets[number]
         return wide_directory.decode(raw, self.index.payload_bytes[number], self.index.line_counts[number], *place)
 
-    def some_columns(self, number: int, columns: frozenset[bytes]) -> tuple[Lines, int]:
-        """Returns the lines with these columns only, and the bytes that it read, which are little more than these."""
+    def some_columns(self, number: int, wanted: LinesWanted) -> tuple[Lines, int]:
+        """Returns the lines, and the bytes that it read, which are little more than those of what is wanted."""
         file, extent = self.file, self.index.extent(number)
         with file.handle as descriptor:
             start = read_start(file.files, descriptor, file.path, extent, self.index.key_bytes[number])
@@ -106,10 +106,7 @@ class WideBlocks:
             starts = directory.starts
             stored = {key: start.slice(starts[key], starts[key + 1] - starts[key]) for key in directory.form.key_chunks}
             byte_count = start.size
-            chunks = [
-                chunk for place in places_of(directory, columns) for chunk in directory.form.columns[place].numbers()
-            ]
-            for run in _runs(chunks, starts):
+            for run in _runs(chunks_of(directory, wanted), starts):
                 first = starts[run[0]]
                 offset = extent.offset + HEADER_BYTES + first
                 piece = read_exactly(file.files, descriptor, file.path, starts[run[-1] + 1] - first, offset)
@@ -118,7 +115,7 @@ class WideBlocks:
                     stored[chunk] = piece.slice(starts[chunk] - first, starts[chunk + 1] - starts[chunk])
         file.count(1, byte_count)
         some = WideChunks(directory, stored, file.path, extent.offset)
-        return decoded_lines(directory, some.raw, columns), byte_count
+        return decoded_lines(directory, some.raw, wanted), byte_count
 
 
 class WideLoader:
@@ -127,9 +124,9 @@ class WideLoader:
     def __init__(self, blocks: WideBlocks, ahead: ReadAhead, wanted: LinesWanted | None) -> None:
         self._blocks = blocks
         self._ahead = ahead
-        self._columns = None if wanted is None else wanted.columns
+        self._wanted = wanted or EVERY_LINE
         self._last: tuple[int, WideChunks] | None = None  # read, and not cached
-        self._reads_whole = self._columns is None
+        self._reads_whole = self._wanted.columns is None
 
     def has_read(self, number: int) -> bool:
         """Returns whether the block was read with its neighbours, so that it would be wasted to leave it."""
@@ -140,9 +137,9 @@ class WideLoader:
         blocks, self._last = self._blocks, None
         cached = blocks.cached(number)
         if cached is not None:
-            return cached.lines(self._columns)
-        if self._columns is not None and not self._reads_whole:
-            lines, byte_count = blocks.some_columns(number, self._columns)
+            return cached.lines(self._wanted)
+        if not self._reads_whole:
+            lines, byte_count = blocks.some_columns(number, self._wanted)
             self._reads_whole = byte_count > _WHOLE_SHARE_MIN * blocks.index.payload_bytes[number]
             return lines
         payload = self._ahead.payload(number, is_cached=False)
@@ -150,7 +147,7 @@ class WideLoader:
             [payload] = blocks.file.read([blocks.index.extent(number)])
         chunks = blocks.chunks(number, payload)
         self._last = number, chunks
-        return decoded_lines(chunks.directory, chunks.raw, self._columns)
+        return decoded_lines(chunks.directory, chunks.raw, self._wanted)
 
     def keep_last(self) -> None:
         """Caches the last block: the next read begins in it."""

@@ -2,38 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Integers
 from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile.wide_directory import Directory
 
 # Returns a chunk by its number, verified and decompressed.
 RawOf = Callable[[int], pa.Buffer]
 
 
-def decoded_lines(directory: Directory, raw_of: RawOf, columns: Collection[bytes] | None) -> Lines:
-    """Returns all lines of the block, with all columns or with these as far as it has them."""
-    form, places = directory.form, places_of(directory, columns)
+def decoded_lines(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> Lines:
+    """Returns all lines of the block, with the columns that are wanted as far as it has them."""
+    form, places = directory.form, places_of(directory, wanted)
     chosen = [form.columns[place] for place in places]
+    with_values = wanted.columns
     return Lines(
         _rows(directory, raw_of(0)),
         _numbers(raw_of, directory.timestamp, form.timestamps, [each.timestamps for each in chosen]),
         _numbers(raw_of, directory.write_number, form.write_numbers, [each.write_numbers for each in chosen]),
         tuple([form.qualifiers[place] for place in places]),
-        tuple([_array(directory, raw_of, each.values, each.validity) for each in chosen]),
+        tuple(
+            [
+                _array(directory, raw_of, each.values, each.validity)
+                if with_values is None or form.qualifiers[place] in with_values
+                else _marks(directory, raw_of, each.validity)
+                for place, each in zip(places, chosen, strict=True)
+            ]
+        ),
     )
 
 
-def places_of(directory: Directory, columns: Collection[bytes] | None) -> Sequence[int]:
-    """Returns the places of the columns that the block has, ascending; all for None."""
-    if columns is None:
+def places_of(directory: Directory, wanted: LinesWanted) -> Sequence[int]:
+    """Returns the places of the columns that are wanted and that the block has, ascending."""
+    if wanted.columns is None or wanted.marks_others:
         return range(len(directory.form.columns))
     place_of = directory.form.place_of
-    return sorted([place_of[qualifier] for qualifier in columns if qualifier in place_of])
+    return sorted([place_of[qualifier] for qualifier in wanted.columns if qualifier in place_of])
+
+
+def chunks_of(directory: Directory, wanted: LinesWanted) -> list[int]:
+    """Returns the numbers of the chunks that are read for these lines beside the keys, ascending."""
+    form = directory.form
+    return [
+        number
+        for place in places_of(directory, wanted)
+        for number in form.columns[place].numbers()
+        if number != form.columns[place].values or wanted.columns is None or form.qualifiers[place] in wanted.columns
+    ]
 
 
 def _rows(directory: Directory, raw: pa.Buffer) -> Column:
@@ -55,6 +75,13 @@ def _array(directory: Directory, raw_of: RawOf, values: int, validity: int | Non
         return pa.Array.from_buffers(pa.binary(width), count, [bitmap, raw], null_count)
     stop = 4 * (count + 1)
     return pa.Array.from_buffers(pa.binary(), count, [bitmap, raw.slice(0, stop), raw.slice(stop)], null_count)
+
+
+def _marks(directory: Directory, raw_of: RawOf, validity: int | None) -> Column:
+    """Returns a column with empty values, null where a line has no cell."""
+    bitmap = None if validity is None else raw_of(validity)
+    null_count = 0 if validity is None else -1
+    return pa.Array.from_buffers(pa.binary(0), directory.line_count, [bitmap, pa.py_buffer(b"")], null_count)
 
 
 def _numbers(raw_of: RawOf, constant: int, by_line: int | None, by_column: Sequence[int | None]) -> Integers:

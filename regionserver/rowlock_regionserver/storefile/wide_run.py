@@ -160,7 +160,7 @@ class WideRun:
     def _bytes_ahead(self, number: int, bytes_max: int, wanted: LinesWanted | None) -> int:
         """Returns the bytes on disk, from a block on, of what one read takes."""
         as_lines = self._index.bytes_on_disk(number, bytes_max, as_cells=False)
-        if wanted is not None and wanted.columns is not None:
+        if wanted is not None and not wanted.has_every_cell:
             return as_lines
         cell_bytes_max = bytes_max if wanted is None else CELLS_OF_LINES * bytes_max
         return min(as_lines, self._index.bytes_on_disk(number, cell_bytes_max, as_cells=True))
@@ -203,7 +203,7 @@ class WideRun:
 
 def _byte_count(lines: Lines, wanted: LinesWanted | None) -> int:
     """Returns the bytes of the lines in the form in which the reader takes them."""
-    if wanted is not None and wanted.columns is not None:
+    if wanted is not None and not wanted.has_every_cell:
         return lines.bytes_held
     cell_bytes = cell_bytes_of_all(lines.rows, lines.qualifiers, lines.columns)
     return cell_bytes if wanted is None else max(lines.bytes_held, cell_bytes // CELLS_OF_LINES)
