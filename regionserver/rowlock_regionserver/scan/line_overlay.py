@@ -1,0 +1,163 @@
+"""Makes one line of the lines that several parts have of a row: of each column the newest value.
+
+The parts are folded, one after the other: the lines of a part whose rows the first one also has are laid over it. A
+column changes only where the upper part has a newer cell, so the columns that the upper part does not have, and those
+in which it is older, are passed on uncopied. The lines of other rows are folded in the same way, and put between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock_regionserver.arrow.columns import Column, Integers, Mask, integer_array
+from rowlock_regionserver.arrow.line_merging import concatenated_lines
+from rowlock_regionserver.arrow.line_values import as_binary, concatenated_column, is_present, spread_values
+from rowlock_regionserver.arrow.lines import Lines
+
+
+@dataclass(frozen=True, slots=True)
+class RankedLines:
+    """Lines, and the rank of each one's row among all rows that are merged; both ascend."""
+
+    lines: Lines
+    ranks: Integers
+
+    def filter(self, mask: Mask) -> RankedLines:
+        """Returns the lines where `mask` is true; itself if it is true everywhere."""
+        return self if mask.all() else RankedLines(self.lines.filter(mask), self.ranks[mask])
+
+
+def one_line_a_row(parts: Sequence[RankedLines]) -> Lines | None:
+    """Returns one line for each row of the parts, by row, with its newest values; None if there are no lines.
+
+    Its write numbers mean nothing.
+    """
+    remaining = [level for part in parts for level in _levels(part)]
+    folded: list[RankedLines] = []
+    while remaining := [part for part in remaining if len(part.lines)]:
+        # The longest has all rows, mostly.
+        base, *others = sorted(remaining, key=lambda part: len(part.lines), reverse=True)
+        lines = _Folded(base)
+        remaining = [lines.lay(other) for other in others]
+        folded.append(RankedLines(lines.lines(), base.ranks))
+    if len(folded) < 2:
+        return folded[0].lines if folded else None
+    order = np.argsort(np.concatenate([part.ranks for part in folded]), kind="stable")
+    return concatenated_lines([part.lines for part in folded]).take(order)
+
+
+def _levels(part: RankedLines) -> Iterator[RankedLines]:
+    """Yields the newest line of each row, then the second ones, and so on, as far as they can be seen."""
+    if not part.lines.has_versions:
+        yield part
+        return
+    starts = part.lines.starts_row
+    places = np.arange(len(starts))
+    level_of = places - np.maximum.accumulate(np.where(starts, places, 0))
+    for level in range(int(level_of.max()) + 1):
+        of_level = part.filter(level_of == level)
+        yield of_level
+        if not any(column.null_count for column in of_level.lines.columns):
+            # They hide all older ones of their rows, and only these have still older ones.
+            return
+
+
+@dataclass(slots=True)
+class _Newest:
+    """One column of the folded lines, and the numbers of its cells, one a line."""
+
+    column: Column
+    timestamps: Integers
+    write_numbers: Integers
+
+
+class _Folded:
+    """The lines of one part, and what others have been laid over them. Used by one thread."""
+
+    def __init__(self, base: RankedLines) -> None:
+        self._base = base
+        lines = base.lines
+        self._columns = {
+            qualifier: _Newest(
+                column, lines.numbers_of(lines.timestamps, place), lines.numbers_of(lines.write_numbers, place)
+            )
+            for place, (qualifier, column) in enumerate(zip(lines.qualifiers, lines.columns, strict=True))
+        }
+        self._is_changed = False
+
+    def lay(self, upper: RankedLines) -> RankedLines:
+        """Lays the lines over these whose rows are here; returns those of other rows."""
+        base_ranks = self._base.ranks
+        places = np.searchsorted(base_ranks, upper.ranks)
+        is_here = base_ranks[np.minimum(places, len(base_ranks) - 1)] == upper.ranks
+        lines, places = upper.lines.filter(is_here), places[is_here]
+        if len(lines):
+            for place, (qualifier, column) in enumerate(zip(lines.qualifiers, lines.columns, strict=True)):
+                numbers = [lines.numbers_of(each, place) for each in (lines.timestamps, lines.write_numbers)]
+                self._lay_column(qualifier, _Newest(column, *numbers), places)
+        return upper.filter(~is_here)
+
+    def _lay_column(self, qualifier: bytes, upper: _Newest, places: Integers) -> None:
+        count = len(self._base.lines)
+        base = self._columns.get(qualifier)
+        is_newer = is_present(upper.column)
+        if base is not None:
+            is_newer &= _is_above(upper, base, places)
+        wins = np.flatnonzero(is_newer)
+        if not len(wins):
+            return
+        self._is_changed = True
+        if len(wins) == count:
+            self._columns[qualifier] = upper
+            return
+        at = places[wins]
+        if base is None:
+            values = as_binary(upper.column.take(integer_array(wins, pa.int64())))
+            column, zeros = spread_values(values, at, count), np.zeros(count, np.int64)
+            base = _Newest(column, zeros, zeros)
+        else:
+            indices = np.arange(count)
+            indices[at] = count + wins
+            both = concatenated_column([base.column, upper.column], [count, len(upper.column)])
+            column = both.take(integer_array(indices, pa.int64()))
+        self._columns[qualifier] = _Newest(
+            column,
+            _replaced(base.timestamps, at, upper.timestamps[wins]),
+            _replaced(base.write_numbers, at, upper.write_numbers[wins]),
+        )
+
+    def lines(self) -> Lines:
+        """Returns the lines; their write numbers mean nothing."""
+        if not self._is_changed:
+            return self._base.lines
+        columns = sorted(self._columns.items())
+        return Lines(
+            self._base.lines.rows,
+            np.stack([newest.timestamps for _, newest in columns]),
+            _ZERO,
+            tuple([qualifier for qualifier, _ in columns]),
+            tuple([newest.column for _, newest in columns]),
+        )
+
+
+def _is_above(upper: _Newest, base: _Newest, places: Integers) -> Mask:
+    """Returns which cells of `upper` hide those of `base` at these places, if they are there."""
+    timestamps, write_numbers = base.timestamps[places], base.write_numbers[places]
+    above: Mask = (upper.timestamps > timestamps) | (
+        (upper.timestamps == timestamps) & (upper.write_numbers > write_numbers)
+    )
+    return above | ~is_present(base.column)[places] if base.column.null_count else above
+
+
+# Nothing is decided by write numbers after this.
+_ZERO = np.zeros((1, 1), np.int64)
+
+
+def _replaced(numbers: Integers, places: Integers, by: Integers) -> Integers:
+    replaced = numbers.copy()
+    replaced[places] = by
+    return replaced
