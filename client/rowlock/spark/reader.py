@@ -23,6 +23,7 @@ from rowlock.spark.options import ReadOptions
 from rowlock.spark.planning import ScanPartition, split_ranges
 from rowlock.spark.pushdown import Rows
 from rowlock.spark.snapshots import SnapshotRef, open_snapshot
+from rowlock.spark.worker_process import exclude_modules
 from rowlock.table import Table
 
 
@@ -84,6 +85,7 @@ class RowlockReader(DataSourceReader):
             )
         except RowlockError as error:
             raise self._reading.explained(error) from None
+        exclude_modules()
         return [ScanPartition(ranges, self._reading.snapshot.snapshot_id) for ranges in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -94,6 +96,8 @@ class RowlockReader(DataSourceReader):
                 yield from self._batches(partition)
             except RowlockError as error:
                 raise self._reading.explained(error) from None
+            finally:
+                exclude_modules()
 
     def _batches(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
         options, frame = self._reading.options, self._reading.frame

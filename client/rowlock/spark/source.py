@@ -26,6 +26,7 @@ from rowlock.spark.pushdown import rows_of
 from rowlock.spark.reader import Reading, RowlockReader
 from rowlock.spark.snapshots import LATEST_LEASE_MS, SnapshotRef, new_snapshot_ref
 from rowlock.spark.streaming import CHECKPOINT, RefusingStreamReader, no_streaming
+from rowlock.spark.worker_process import exclude_modules
 from rowlock.spark.write_options import write_options
 from rowlock.spark.writer import RowlockWriter
 
@@ -56,6 +57,7 @@ class RowlockSource(DefaultSource):
             # temporary view that is only written needs no inferred mapping.
             with suppress(RowlockError):
                 self._infer(read_options(self.options))
+        exclude_modules()
 
     @property
     def _is_check(self) -> bool:
@@ -82,6 +84,7 @@ class RowlockSource(DefaultSource):
             return CheckReader(self.options[OPTION])
         options = read_options(self.options)
         frame = self._frame(options, options.timeout_s)
+        exclude_modules()
         return RowlockReader(
             Reading(
                 options,

@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from rowlock.errors import InvalidArgumentError
+from rowlock.spark.worker_process import exclude_modules
 from rowlock.spark.write_checks import check_job
 from rowlock.spark.write_options import write_options
 from rowlock.spark.write_plan import write_plan
@@ -52,6 +53,7 @@ class RowlockWriter(DataSourceArrowWriter):
                 "(client.truncate_table, 'rowlock truncate TABLE'), then write with .mode('append') or INSERT INTO"
             )
         self._plan = write_plan(write_options(options), to_arrow_schema(schema, timezone="UTC"))
+        exclude_modules()
 
     # PySpark declares rows for this method in one class and batches in another.
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
@@ -61,7 +63,10 @@ class RowlockWriter(DataSourceArrowWriter):
         if context is not None:
             check_job(context, self._plan.form)
             part = context.partitionId()
-        return PartWritten(part, write_task(self._plan, iterator, f"partition {part}"))
+        try:
+            return PartWritten(part, write_task(self._plan, iterator, f"partition {part}"))
+        finally:
+            exclude_modules()
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Logs the result, on the driver. All rows are durable by then."""
