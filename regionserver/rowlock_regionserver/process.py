@@ -33,7 +33,7 @@ OPEN_STORE_FILES_MIN, OPEN_STORE_FILES_MAX = 16, 16_384
 # clears each of its pages. So the setting is more than a scan's message, which has 4 MiB for Spark: mapping and
 # unmapping these took two fifths of the scan's time.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-ALLOCATOR_SETTINGS = ((_M_ARENA_MAX, 2), (_M_MMAP_THRESHOLD, 8 << 20), (_M_TRIM_THRESHOLD, 16 << 20))
+ALLOCATOR_SETTINGS = ((_M_ARENA_MAX, 2), (_M_MMAP_THRESHOLD, 8 << 20), (_M_TRIM_THRESHOLD, 32 << 20))
 _MADV_DONTNEED = 4
 # A real sleep, and short enough to cost a flush some percent. os.sched_yield releases the interpreter lock too, but
 # takes it back before a thread on another core has woken: 2,000 times in a row at worst, where this took 4.

@@ -17,7 +17,7 @@ from rowlock.table import Table
 
 PART_BYTES_MIN = 4 << 20
 PART_BYTES_MAX = 128 << 20
-_CORES_MIN = 4
+_CORES_MIN = 2
 
 
 @dataclass

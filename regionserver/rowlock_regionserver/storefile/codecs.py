@@ -104,9 +104,10 @@ def _zstd_decompressed(stored: pa.Buffer, raw_bytes: int) -> bytes:
     return _ZSTANDARD.decompressor.decompress(frame)
 
 
-def is_known(how: int, value_bytes: int) -> bool:
-    """Returns whether a chunk with values of this length may be compressed so."""
-    return how in (Compression.NONE, *_SHRINKING) or (value_bytes > 1 and how - TRANSPOSED in _SHRINKING)
+def known_compressions(value_bytes: int) -> frozenset[int]:
+    """Returns how a chunk with values of this length may be compressed."""
+    transposed = [how | TRANSPOSED for how in _SHRINKING] if value_bytes > 1 else []
+    return frozenset([Compression.NONE, *_SHRINKING, *transposed])
 
 
 def _transposed(raw: bytes, row_bytes: int) -> bytes:

@@ -19,6 +19,8 @@ from enum import IntEnum
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from rowlock_regionserver.storefile.codecs import known_compressions
+
 _COUNT = struct.Struct("<I")
 _CHUNK = struct.Struct("<BxHI")
 # A larger form is parsed for each block. All that are kept take less than 30 MiB.
@@ -53,6 +55,25 @@ class ChunkForm(NamedTuple):
         return 8 if self.kind in _NUMBERS else self.width
 
 
+class ChunkSize(NamedTuple):
+    """What the bytes of a chunk must be.
+
+    line_bytes: so many for each line; 0: there are offsets and at least their bytes, or else a bit for each line.
+    compressions: how it may be compressed.
+    """
+
+    line_bytes: int
+    has_offsets: bool
+    compressions: frozenset[int]
+
+    @classmethod
+    def of(cls, chunk: ChunkForm) -> ChunkSize:
+        """Raises ValueError for a width of a chunk that has neither rows nor values."""
+        has_values = chunk.kind in (Kind.ROWS, Kind.VALUES)
+        require(has_values or not chunk.width, f"a width of {chunk}")
+        return cls(chunk.value_bytes, has_values, known_compressions(chunk.value_bytes))
+
+
 class ColumnChunks(NamedTuple):
     """The chunks of one column, by their numbers in the block; None where it has none."""
 
@@ -71,6 +92,7 @@ class Form:
     """A parsed form. Immutable."""
 
     chunks: tuple[ChunkForm, ...]
+    sizes: tuple[ChunkSize, ...]
     qualifiers: tuple[bytes, ...]
     place_of: Mapping[bytes, int]  # by qualifier
     timestamps: int | None  # the chunk of the lines' timestamps
@@ -126,7 +148,7 @@ def _parsed(form: bytes, chunk_count: int) -> Form:
     ):
         require(len(of_columns) <= 1 and not (by_line is not None and True in of_columns), "numbers in two forms")
     place_of = {qualifier: place for place, qualifier in enumerate(qualifiers)}
-    return Form(chunks, qualifiers, place_of, timestamps, write_numbers, columns)
+    return Form(chunks, tuple(map(ChunkSize.of, chunks)), qualifiers, place_of, timestamps, write_numbers, columns)
 
 
 class _Expected:
