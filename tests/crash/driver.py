@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import RegionServerError, RegionTooBusyError
+from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Check, Condition, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
@@ -143,7 +143,8 @@ class Driver:
             region.bulk_put(_rows(step) if step.as_rows else _arrow(step), request, options, done)
         else:
             mutations = [_mutation(step, request)]
-            _mutate(region, mutations, options, done)
+            if not region.mutate(mutations, options, done, may_wait=False):
+                region.mutate(mutations, options, done, may_wait=True)
         if not told.wait(WAIT_SECONDS):
             raise ServerDiedError(f"step {number} was not answered; the server said {self.fatal}")
         (outcome,) = outcomes
@@ -193,21 +194,6 @@ def got(region: Region, rows: Sequence[bytes]) -> Rows:
 def _family(name: bytes) -> Family:
     """Returns the families of a table, some with three versions; blocks are small."""
     return Family(0, name, versions=3 if name == b"stats" else 1, block_bytes=4096)
-
-
-def _mutate(
-    region: Region, mutations: Sequence[RowMutation], options: WriteOptions, done: Callable[[object], None]
-) -> None:
-    """Begins the changes; retries while memstores are full, as a client does, until the deadline of the options."""
-    while True:
-        try:
-            if not region.mutate(mutations, options, done, may_wait=False):
-                region.mutate(mutations, options, done, may_wait=True)
-            return
-        except RegionTooBusyError:
-            if time.monotonic() > options.deadline:
-                raise
-            time.sleep(0.01)
 
 
 def _mutation(step: RowWrite, request: RequestId) -> RowMutation:

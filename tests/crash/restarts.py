@@ -7,16 +7,18 @@ exactly what the first left. Each is a separate process.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.errors import RegionTooBusyError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Put
 
 from tests.crash.children import ChildFailedError, in_child
-from tests.crash.driver import REQUESTS_KEPT, Driver, small_config, tight_config
+from tests.crash.driver import REQUESTS_KEPT, WAIT_SECONDS, Driver, small_config, tight_config
 from tests.crash.life import DONE, Judge, difference
 from tests.crash.simulated_files import UnsyncedFiles
 from tests.crash.steps import (
@@ -26,6 +28,7 @@ from tests.crash.steps import (
     DropTable,
     Flush,
     RowWrite,
+    Step,
     Store,
     TruncateTable,
 )
@@ -100,7 +103,7 @@ def _resent(driver: Driver, judge: Judge, found: Store) -> str | None:
         is_certain = judge.progress[number] == DONE and step.durability >= judge.survives and judge.is_written(number)
         if not is_certain and number != in_flight:
             continue
-        is_repeated = driver.do(number, step)
+        is_repeated = _do(driver, number, step)
         if is_certain and not is_repeated:
             return f"step {number}, {step}, was acknowledged, sent again, and applied again"
         if not is_repeated:
@@ -121,5 +124,17 @@ def _probe(driver: Driver, number: int) -> None:
     """Checks that the server accepts a new table, a write and a flush."""
     if all(table.name != _PROBE_TABLE for table in driver.server.tables()):
         driver.do(number, CreateTable(_PROBE_TABLE, (b"f",)))
-    driver.do(number + 1, RowWrite(_PROBE_TABLE, b"%d" % number, (Put(b"f", b"q", b"v"),), Durability.FSYNC))
+    _do(driver, number + 1, RowWrite(_PROBE_TABLE, b"%d" % number, (Put(b"f", b"q", b"v"),), Durability.FSYNC))
     driver.do(number + 2, Flush(_PROBE_TABLE))
+
+
+def _do(driver: Driver, number: int, step: Step) -> bool:
+    """Does a step, again while memstores are full: with little memory they may be, until the first flush."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            return driver.do(number, step)
+        except RegionTooBusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
