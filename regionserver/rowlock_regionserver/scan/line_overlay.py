@@ -18,6 +18,9 @@ from rowlock_regionserver.arrow.line_merging import concatenated_lines
 from rowlock_regionserver.arrow.line_values import as_binary, concatenated_column, is_present, spread_values
 from rowlock_regionserver.arrow.lines import Lines
 
+# With more parts than this, finding one's rows in another would take longer than sorting all.
+_PARTS_MAX = 8
+
 
 @dataclass(frozen=True, slots=True)
 class RankedLines:
@@ -41,6 +44,8 @@ def one_line_a_row(parts: Sequence[RankedLines]) -> Lines | None:
     while remaining := [part for part in remaining if len(part.lines)]:
         # The longest has all rows, mostly.
         base, *others = sorted(remaining, key=lambda part: len(part.lines), reverse=True)
+        if len(others) > _PARTS_MAX:
+            others = _by_occurrence(others)
         lines = _Folded(base)
         remaining = [lines.lay(other) for other in others]
         folded.append(RankedLines(lines.lines(), base.ranks))
@@ -55,15 +60,34 @@ def _levels(part: RankedLines) -> Iterator[RankedLines]:
     if not part.lines.has_versions:
         yield part
         return
-    starts = part.lines.starts_row
-    places = np.arange(len(starts))
-    level_of = places - np.maximum.accumulate(np.where(starts, places, 0))
+    level_of = _places_within(part.ranks)
     for level in range(int(level_of.max()) + 1):
         of_level = part.filter(level_of == level)
         yield of_level
         if not any(column.null_count for column in of_level.lines.columns):
             # They hide all older ones of their rows, and only these have still older ones.
             return
+
+
+def _by_occurrence(parts: Sequence[RankedLines]) -> list[RankedLines]:
+    """Returns the same lines, of which no part has two of one row, as parts that each have all rows of the next one.
+
+    So there are as many parts as one row has lines at most, however many were given.
+    """
+    ranks = np.concatenate([part.ranks for part in parts])
+    order = np.argsort(ranks, kind="stable")
+    ranks, lines = ranks[order], concatenated_lines([part.lines for part in parts])
+    level_of = _places_within(ranks)
+    levels = [np.flatnonzero(level_of == level) for level in range(int(level_of.max()) + 1)]
+    return [RankedLines(lines.take(order[places]), ranks[places]) for places in levels]
+
+
+def _places_within(ranks: Integers) -> Integers:
+    """Returns for each of the ranks, which ascend, how many equal ones come before it."""
+    places = np.arange(len(ranks))
+    starts = np.append(True, ranks[1:] != ranks[:-1])
+    before: Integers = places - np.maximum.accumulate(np.where(starts, places, 0))
+    return before
 
 
 @dataclass(slots=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
+import pytest
 from rowlock_regionserver.arrow.columns import cells_table, empty_cells
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.cells import DELETE_COLUMN, PUT, Cell
@@ -65,6 +67,30 @@ def test_of_several_lines_each_column_has_its_newest_value() -> None:
     # The timestamp decides before the write number, and for each column.
     newer = chunk_of_lines((b"a", [put(b"p", b"p at 9", 1, timestamp=9), put(b"q", b"q at 1", 3, timestamp=1)]))
     assert contents(merged(old, new, newer).lines)[b"a"] == {b"p": b"p at 9", b"q": b"old q"}
+
+
+@pytest.mark.parametrize("chunk_count", [3, 9, 40])
+def test_many_chunks_of_some_rows_each_become_one_line_a_row(chunk_count: int) -> None:
+    chance = random.Random(chunk_count)
+    newest: dict[bytes, dict[bytes, Cell]] = {}
+    chunks = []
+    for number in range(1, chunk_count + 1):
+        rows = {
+            b"%02d" % row: [
+                put(column, b"%d" % number, chance.randrange(1, 10), timestamp=chance.randrange(100 * number))
+                for column in sorted(chance.sample([b"p", b"q"], chance.randrange(1, 3)))
+            ]
+            for row in sorted(chance.sample(range(60), chance.randrange(1, 20)))
+        }
+        chunks.append(chunk_of_lines(*rows.items()))
+        for row, cells in rows.items():
+            for cell in cells:
+                of_row = newest.setdefault(row, {})
+                # A cell's second and third number are negative, so the newest is the least.
+                of_row[cell[0]] = min(of_row.get(cell[0], cell), cell, key=lambda each: each[1:3])
+    expected = {row: {column: cell[4] for column, cell in of_row.items()} for row, of_row in newest.items()}
+    found = contents(merged(*chunks).lines)
+    assert found == {row: expected[row] for row in sorted(expected)}
 
 
 def test_versions_of_one_chunk_become_one_line() -> None:
