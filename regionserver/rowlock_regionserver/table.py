@@ -1,4 +1,4 @@
-"""The table of a region: its name, families and durability."""
+"""The table of a region: its name, families, durability and properties."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from rowlock_regionserver.errors import InvalidRequestError
 
 @dataclass(frozen=True)
 class Table:
-    """A table as its regions serve it. `families` ascend by name; ids are never reused."""
+    """A table as its regions serve it. `families` and `properties` ascend by name; ids are never reused."""
 
     name: str
     table_id: int
     families: tuple[Family, ...]
     durability: Durability = Durability.FSYNC
+    properties: tuple[tuple[str, str], ...] = ()  # names and values; the parts that use them check them
 
     def __post_init__(self) -> None:
         names = [family.name for family in self.families]
         assert names == sorted(set(names)), names
+        assert list(self.properties) == sorted(dict(self.properties).items()), self.properties
 
     @cached_property
     def by_name(self) -> Mapping[bytes, Family]:

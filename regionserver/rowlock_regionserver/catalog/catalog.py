@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from rowlock_regionserver import generations
 from rowlock_regionserver.catalog.names import (
@@ -35,6 +36,7 @@ from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.record import NOWHERE, Position
 
 NAME = "catalog"
+NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,13 @@ class CatalogState:
                 return entry
         raise TableNotFoundError(f"there is no table {name[:256]!r}; create it, or list the tables", table=name[:256])
 
-    def with_new_table(self, name: str, families: Sequence[Family], durability: Durability) -> CatalogState:
+    def with_new_table(
+        self,
+        name: str,
+        families: Sequence[Family],
+        durability: Durability,
+        properties: Mapping[str, str] = NO_PROPERTIES,
+    ) -> CatalogState:
         """Returns the state with a new table of one region. Numbers the families."""
         check_table_name(name)
         check_families(families, name)
@@ -82,7 +90,7 @@ class CatalogState:
             replace(family, number=number)
             for number, family in enumerate(sorted(families, key=lambda family: family.name), start=1)
         )
-        table = Table(name, self.next_table_id, numbered, durability)
+        table = Table(name, self.next_table_id, numbered, durability, tuple(sorted(properties.items())))
         entry = TableEntry(table, (RegionEntry(self.next_region_id, b"", b""),), len(families) + 1)
         return replace(
             self,
@@ -92,9 +100,15 @@ class CatalogState:
         )
 
     def with_altered_table(
-        self, name: str, set_families: Sequence[Family], drop_families: Sequence[bytes], durability: Durability | None
+        self,
+        name: str,
+        set_families: Sequence[Family],
+        drop_families: Sequence[bytes],
+        durability: Durability | None,
+        set_properties: Mapping[str, str] = NO_PROPERTIES,
+        drop_properties: Sequence[str] = (),
     ) -> CatalogState:
-        """Returns the state with families set and dropped. A changed family keeps its number."""
+        """Returns the state with families and properties set and dropped. A changed family keeps its number."""
         entry = self.entry(name)
         families = dict(entry.table.by_name)
         next_number = entry.next_family_number
@@ -130,6 +144,7 @@ class CatalogState:
             entry.table.table_id,
             tuple(families[family_name] for family_name in sorted(families)),
             entry.table.durability if durability is None else durability,
+            _altered_properties(entry.table, set_properties, drop_properties),
         )
         return self._with(replace(entry, table=altered, next_family_number=next_number))
 
@@ -152,6 +167,26 @@ class CatalogState:
             self,
             tables=tuple(changed if entry.table.name == changed.table.name else entry for entry in self.tables),
         )
+
+
+def _altered_properties(
+    table: Table, set_properties: Mapping[str, str], drop_properties: Sequence[str]
+) -> tuple[tuple[str, str], ...]:
+    """Returns the table's properties with some of them set and others dropped."""
+    both = set_properties.keys() & set(drop_properties)
+    if both:
+        raise InvalidRequestError(
+            f"property {min(both)!r} of table {table.name!r} can't be set and dropped in one call", table=table.name
+        )
+    properties = dict(table.properties)
+    for dropped in drop_properties:
+        if properties.pop(dropped, None) is None:
+            has = ", ".join(map(repr, dict(table.properties))) or "none"
+            raise InvalidRequestError(
+                f"table {table.name!r} has no property {dropped[:64]!r}, so it can't be dropped; it has {has}",
+                table=table.name,
+            )
+    return tuple(sorted({**properties, **set_properties}.items()))
 
 
 def _by_name(entries: Iterable[TableEntry]) -> tuple[TableEntry, ...]:
@@ -193,6 +228,7 @@ def encode(state: CatalogState) -> bytes:
                     "durability": entry.table.durability.name,
                     "next_family_number": entry.next_family_number,
                     "families": [_family_to_json(family) for family in entry.table.families],
+                    **({"properties": dict(entry.table.properties)} if entry.table.properties else {}),
                     "regions": [
                         [region.region_id, _text(region.start), _text(region.stop)] for region in entry.regions
                     ],
@@ -213,6 +249,7 @@ def decode(body: bytes) -> CatalogState:
                 table["table_id"],
                 tuple(_family_from_json(family) for family in table["families"]),
                 Durability[table["durability"]],
+                tuple(sorted(table.get("properties", NO_PROPERTIES).items())),
             ),
             tuple(
                 RegionEntry(region_id, base64.b64decode(start), base64.b64decode(stop))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from rowlock_regionserver.catalog.catalog import CatalogState
+from rowlock_regionserver.catalog.catalog import CatalogState, decode, encode
 from rowlock_regionserver.cells import Durability, Family
-from rowlock_regionserver.errors import LimitExceededError
+from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 
 
 def test_a_family_whose_number_the_log_can_not_hold_is_refused() -> None:
@@ -19,3 +21,36 @@ def test_a_family_whose_number_the_log_can_not_hold_is_refused() -> None:
         state.with_altered_table("t", [Family(0, b"h")], [], None)
     without = state.with_altered_table("t", [Family(0, b"g", versions=2)], [b"f"], None)
     assert [family.number for family in without.entry("t").table.families] == [65535]
+
+
+def test_properties_of_a_table_are_set_replaced_and_dropped() -> None:
+    state = CatalogState().with_new_table("t", [Family(0, b"f")], Durability.OS, {"b": "1", "a": "2"})
+    assert state.entry("t").table.properties == (("a", "2"), ("b", "1"))
+    state = state.with_altered_table("t", [], [], None, {"c": "3", "a": "4"}, ["b"])
+    assert state.entry("t").table.properties == (("a", "4"), ("c", "3"))
+    assert state.entry("t").table.durability is Durability.OS
+    for same in (state.with_truncated_table("t"), state.with_altered_table("t", [Family(0, b"g")], [], None)):
+        assert same.entry("t").table.properties == (("a", "4"), ("c", "3"))
+
+
+@pytest.mark.parametrize(
+    ("set_properties", "drop_properties", "message"),
+    [
+        ({"a": "1"}, ["a"], "property 'a' of table 't' can't be set and dropped in one call"),
+        ({}, ["x"], "table 't' has no property 'x', so it can't be dropped; it has 'a'"),
+    ],
+)
+def test_impossible_changes_of_properties_are_refused(
+    set_properties: Mapping[str, str], drop_properties: Sequence[str], message: str
+) -> None:
+    state = CatalogState().with_new_table("t", [Family(0, b"f")], Durability.OS, {"a": "1"})
+    with pytest.raises(InvalidRequestError, match=re.escape(message)):
+        state.with_altered_table("t", [], [], None, set_properties, drop_properties)
+
+
+def test_a_catalog_without_properties_is_written_as_by_earlier_versions_and_read_from_them() -> None:
+    state = CatalogState().with_new_table("t", [Family(0, b"f")], Durability.OS)
+    assert b"properties" not in encode(state)
+    assert decode(encode(state)) == state
+    state = state.with_altered_table("t", [], [], None, {"a": "1"})
+    assert decode(encode(state)) == state
