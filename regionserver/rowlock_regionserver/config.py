@@ -20,6 +20,7 @@ _MAY_BE_ZERO = frozenset(
         "retry_after_ms",
         "disk_free_bytes_min",
         "open_store_files_max",
+        "compaction_bytes_per_second",
     )
 )
 
@@ -43,6 +44,7 @@ _MAXIMA = {
     "merge_window_bytes_max": GIB,
     "flush_window_bytes": 256 * MIB,
     "flush_merge_window_bytes": 256 * MIB,
+    "compaction_window_bytes": 256 * MIB,
     # Each start may use up a reserved block: in 63 bits that allows two billion starts, and stamps a day ahead at most.
     "write_numbers_per_leap": 1 << 32,
     "stamp_leap_ms": 24 * 3600 * 1000,
@@ -104,6 +106,10 @@ class Config:
 
     # Files.
     open_store_files_max: int = 0  # descriptors that stay open; 0: half of the process's limit
+
+    # Compactions.
+    compaction_window_bytes: int = 4 * MIB  # cells that a compaction merges at once
+    compaction_bytes_per_second: int = 0  # of the input files; 0: as many as there is time for
 
     # Threads, queues and waiting.
     worker_threads: int = 8

@@ -86,6 +86,7 @@ class Flusher:
         self._open_files = shared.open_files
         self._files = shared.files
         self._config = shared.config
+        self._clock = shared.clock
         self._flushed = flushed
         self._lock = threading.Lock()
         # Guarded by self._lock, which is held for a whole flush or alter:
@@ -125,7 +126,7 @@ class Flusher:
         spans = self._mvcc.protected_read_points()
         manifest = self._with_answers(sealed.write_number)
         try:
-            written = self._write_all(sealed, spans, manifest.next_file_number)
+            written = self._write_all(sealed, spans)
         except BaseException:
             self._live_files.discard(manifest, ())
             raise
@@ -184,30 +185,36 @@ class Flusher:
     def _with_answers(self, write_number: int) -> Manifest:
         """4. Prepares the manifest for a flush up to this number, still without the new store files."""
         numbers = {store.family.name: store.family.number for store in self._stores.all()}
-        served = set(numbers.values())
         live = self._live_files.manifest
         manifest = replace(
             live,
-            store_files={number: infos for number, infos in live.store_files.items() if number in served},
             flushed_write_number=write_number,
             stamps_are_own=self._stamps_are_own,
             log_position=max(live.log_position, self._log.durable()),
         )
         bytes_max = self._config.manifest_answers_bytes_max
-        return with_answers(manifest, self._idempotency, write_number, self._files, self._folder, numbers, bytes_max)
+        return with_answers(
+            manifest,
+            self._idempotency,
+            write_number,
+            self._files,
+            self._folder,
+            numbers,
+            bytes_max,
+            self._live_files.new_file_number,
+        )
 
-    def _write_all(
-        self, sealed: _Sealed, spans: ProtectedReadPoints, first_number: int
-    ) -> list[tuple[Family, StoreFile]]:
+    def _write_all(self, sealed: _Sealed, spans: ProtectedReadPoints) -> list[tuple[Family, StoreFile]]:
         """3. Writes and opens a store file for each family that has cells. If one fails, removes them all."""
         written: list[tuple[Family, StoreFile]] = []
         paths: list[Path] = []
         try:
             for family, segments in sealed.segments:
-                number = first_number + len(written)
+                number = self._live_files.new_file_number()
                 paths.append(self._live_files.path_of(family.number, number))
                 info = self._write(family, segments, number, paths[-1], spans)
                 if info is not None:
+                    info = replace(info, made_ms=self._clock.now_ms())
                     # Before the commit: a file that can't be opened changes nothing.
                     written.append((family, StoreFile.open(paths[-1], info, self._cache, self._open_files)))
         except BaseException:

@@ -3,7 +3,7 @@
 A change is one Edit, applied in this order:
 
 1. Commit: the next manifest generation names the live files. It is durable before anything else happens.
-2. Publish: readers see the new files instead of what they replace, in one step (stores.py).
+2. Publish: readers see the new files instead of what they replace, segments or other files, in one step (stores.py).
 3. Remove: files that no manifest names any more are removed, each when its last reader is done.
 
 If there is no space or file descriptor for the manifest, the new files are removed, and nothing has changed. After any
@@ -13,18 +13,29 @@ other failure of 1 they stay, because the manifest that names them may be on the
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rowlock_regionserver.errors import DiskFullError, TooManyOpenFilesError
+from rowlock_regionserver.errors import DiskFullError, FamilyNotFoundError, TooManyOpenFilesError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.region.idempotency.manifest_answers import unnamed_answers
 from rowlock_regionserver.region.manifest import LiveManifest, Manifest
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.region.stores import Store, Stores
+from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Neighbouring files of a store, and the files that take their place, both newest first."""
+
+    inputs: Sequence[StoreFile]
+    # They have the same cells as the inputs for every reader. An input may stay, with the same path.
+    outputs: Sequence[StoreFile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +44,8 @@ class Edit:
 
     # By family number, a new file, whose cells are newer than those of the family's other files.
     added: Mapping[int, StoreFile] = field(default_factory=dict)
+    # By family number.
+    replaced: Mapping[int, Replacement] = field(default_factory=dict)
     # By family number, the memstore segments whose cells are in the added files.
     flushed: Mapping[int, Sequence[Segment]] = field(default_factory=dict)
     # Stores of families that were dropped.
@@ -40,15 +53,18 @@ class Edit:
 
 
 class LiveFiles:
-    """The live files of one region. One thread at a time applies edits; any thread may read."""
+    """The live files of one region. Thread-safe: edits are applied one after the other."""
 
     def __init__(self, live: LiveManifest, stores: Stores, files: Files, committed: Callable[[int], None]) -> None:
         """`committed(generation)` is called when a manifest is durable."""
         self.folder = live.folder
-        self._live = live
         self._stores = stores
         self._files = files
         self._committed = committed
+        self._edit_lock = threading.Lock()  # held for a whole edit
+        self._live = live  # guarded by self._edit_lock for writing; replaced by one assignment
+        self._number_lock = threading.Lock()
+        self._next_file_number = live.manifest.next_file_number  # guarded by self._number_lock
 
     @property
     def manifest(self) -> Manifest:
@@ -64,15 +80,37 @@ class LiveFiles:
         """Returns the path of a store file."""
         return store_file_path(self.folder, family_number, file_number)
 
-    def apply_edit(self, edit: Edit, manifest: Manifest | None = None) -> None:
-        """Makes the edit. `manifest`: the live one with what changes besides its store files.
+    def new_file_number(self) -> int:
+        """Returns a number that no file of the region has or had."""
+        with self._number_lock:
+            number = self._next_file_number
+            self._next_file_number += 1
+        return number
 
-        Raises DiskFullError, TooManyOpenFilesError, UnknownOutcomeError and OSError.
+    def apply_edit(self, edit: Edit, manifest: Manifest | None = None) -> None:
+        """Makes the edit. `manifest`: a live one with what changes besides its store files.
+
+        Only one caller at a time may pass a manifest. Raises FamilyNotFoundError if the family of a replacement was
+        dropped, DiskFullError, TooManyOpenFilesError, UnknownOutcomeError and OSError.
         """
-        self._commit(_edited(self.manifest if manifest is None else manifest, edit))
-        self._publish(edit)
+        with self._edit_lock:
+            self._check_replaced(edit)
+            self._commit(self._edited(self.manifest if manifest is None else manifest, edit))
+            self._publish(edit)
         for store in edit.dropped:
             store.remove_files_when_unused()
+        for replacement in edit.replaced.values():
+            kept = {file.path for file in replacement.outputs}
+            for file in replacement.inputs:
+                if file.path not in kept:
+                    file.remove_when_unused()
+
+    def _check_replaced(self, edit: Edit) -> None:
+        for number, replacement in edit.replaced.items():
+            store = next((store for store in self._stores.all() if store.family.number == number), None)
+            if store is None:
+                raise FamilyNotFoundError(f"family {number} of the region in {self.folder} was dropped meanwhile")
+            _place_of(replacement.inputs, store)
 
     def discard(self, manifest: Manifest, added: Sequence[Path]) -> None:
         """Removes the files that were written for an edit and its manifest, which will not be applied."""
@@ -95,6 +133,17 @@ class LiveFiles:
     def _paths(self, manifest: Manifest) -> set[Path]:
         return {self.path_of(number, info.number) for number, infos in manifest.store_files.items() for info in infos}
 
+    def _edited(self, manifest: Manifest, edit: Edit) -> Manifest:
+        """Returns the manifest with the live store files and this change of them, and without dropped families."""
+        served = {store.family.number for store in self._stores.all()} - {store.family.number for store in edit.dropped}
+        live = self.manifest.store_files
+        store_files = {number: infos for number, infos in live.items() if number in served}
+        for number, replacement in edit.replaced.items():
+            store_files[number] = _replaced_infos(store_files[number], replacement)
+        for number, file in edit.added.items():
+            store_files[number] = (file.info, *store_files.get(number, ()))
+        return replace(manifest, store_files=store_files, next_file_number=self._next_file_number)
+
     def _publish(self, edit: Edit) -> None:
         """2. Replaces segments by files, in one step for all readers."""
 
@@ -102,17 +151,27 @@ class LiveFiles:
             for number, file in edit.added.items():
                 store = self._stores.of(number)
                 store.files = (file, *store.files)
+            for number, replacement in edit.replaced.items():
+                store = self._stores.of(number)
+                place = _place_of(replacement.inputs, store)
+                after = store.files[place + len(replacement.inputs) :]
+                store.files = (*store.files[:place], *replacement.outputs, *after)
             for number, segments in edit.flushed.items():
                 self._stores.of(number).memstore.drop(segments)
 
-        if edit.added or edit.flushed:
+        if edit.added or edit.replaced or edit.flushed:
             self._stores.change(exchange)
 
 
-def _edited(manifest: Manifest, edit: Edit) -> Manifest:
-    """Returns the manifest with the added files, and without those of dropped families."""
-    dropped = {store.family.number for store in edit.dropped}
-    store_files = {number: infos for number, infos in manifest.store_files.items() if number not in dropped}
-    for number, file in edit.added.items():
-        store_files[number] = (file.info, *store_files.get(number, ()))
-    return replace(manifest, store_files=store_files, next_file_number=manifest.next_file_number + len(edit.added))
+def _place_of(files: Sequence[StoreFile], store: Store) -> int:
+    """Returns the place of the first of the files in the store, where they are neighbours."""
+    place = store.files.index(files[0])
+    assert tuple(files) == store.files[place : place + len(files)], f"{files} are not neighbours in {store.files}"
+    return place
+
+
+def _replaced_infos(infos: Sequence[StoreFileInfo], replacement: Replacement) -> tuple[StoreFileInfo, ...]:
+    numbers = [info.number for info in infos]
+    place = numbers.index(replacement.inputs[0].info.number)
+    outputs = [file.info for file in replacement.outputs]
+    return (*infos[:place], *outputs, *infos[place + len(replacement.inputs) :])

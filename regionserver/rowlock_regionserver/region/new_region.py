@@ -20,7 +20,7 @@ def make_region_folder(
     manifest = Manifest(region_id, table.table_id)
     if answers is not None:
         bytes_max = config.manifest_answers_bytes_max
-        manifest = with_answers(manifest, answers, 0, files, folder, table.number_by_name, bytes_max)
+        manifest = with_answers(manifest, answers, 0, files, folder, table.number_by_name, bytes_max, lambda: 1)
     write_manifest(files, folder, 1, manifest)
     files.fsync_folder(folder.parent)
 

@@ -19,6 +19,8 @@ from rowlock_regionserver.cells import NEWEST, ReadPoint
 from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.commit.stamps import stamps_after_restart
+from rowlock_regionserver.compaction.picker import Plan
+from rowlock_regionserver.compaction.progress import CompactionResult, Progress
 from rowlock_regionserver.errors import (
     DiskFullError,
     NotServingRegionError,
@@ -29,6 +31,7 @@ from rowlock_regionserver.errors import (
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
+from rowlock_regionserver.region.compacting import RegionCompactor, StoreFacts
 from rowlock_regionserver.region.flush import Flusher, FlushResult
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, InheritedAnswers
 from rowlock_regionserver.region.live_files import Edit
@@ -59,6 +62,7 @@ class Region:
         self._parts = parts
         self._read_path = ReadPath(parts)
         self._flusher = Flusher(parts, self._flushed)
+        self._compactor = RegionCompactor(parts)
         self._pacing = parts.shared.pacing
         self.replay = Replay(parts)  # until the region serves
         # Made by `serve`.
@@ -237,12 +241,24 @@ class Region:
         self._check_serving()
         return self._flusher.flush()
 
+    def compaction_facts(self) -> list[StoreFacts]:
+        """Returns what there is to compact in each store, by family name."""
+        self._check_serving()
+        return self._compactor.facts()
+
+    def compact(self, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:
+        """Replaces store files of a family by fewer ones; see RegionCompactor.compact. Blocking."""
+        self._check_serving()
+        return self._compactor.compact(family_number, plan, progress)
+
     def alter(self, table: Table) -> None:
         """Switches to the altered table, which the catalog has committed, and drops the cells of dropped families."""
         parts = self._parts
         with self._flusher.no_flush():
             with parts.gate.exclusive():
                 dropped = parts.stores.alter(table)
+            for store in dropped:
+                self._compactor.cancel(store.family.number, "the column family was dropped")
             parts.shared.memory.add(-sum(store.memstore.bytes_held for store in dropped))
             # If the disk is full, the manifest names the files until the next flush; the catalog drops the families.
             with contextlib.suppress(DiskFullError, TooManyOpenFilesError):
@@ -283,6 +299,7 @@ class Region:
         self._state = State.CLOSED
         mvcc = self._parts.mvcc
         self._flusher.close()
+        self._compactor.close("the region was closed")
         self._parts.gate.close()
         with contextlib.suppress(UnknownOutcomeError):
             mvcc.wait_until_published(mvcc.last, log_waits_for_space)

@@ -15,8 +15,12 @@ from rowlock_regionserver.storefile.format import FORMAT_VERSION, WIDE_FORMAT_VE
 _PLACE_FIELDS = frozenset(
     {"file_bytes", "metadata_offset", "metadata_bytes", "metadata_checksum", "container_checksum"}
 )
+# Only the manifest has these, because they change while the file stays as it is.
+_MANIFEST_FIELDS = frozenset({"is_base", "made_ms"})
 # Entries of files that have none lack these, as all entries of earlier versions do.
-_LATER_FIELDS = frozenset({"wide_block_count"})
+_LATER_FIELDS = frozenset({"wide_block_count"}) | _MANIFEST_FIELDS
+
+_FLAGS = frozenset({"has_versions", "is_base"})
 
 Json = dict[str, int | str]
 
@@ -49,6 +53,9 @@ class StoreFileInfo:
 
     wide_block_count: int = 0  # `block_count` are the cell blocks
 
+    is_base: bool = False  # a major compaction wrote it, or kept it
+    made_ms: int = 0  # when the oldest of its cells were flushed, or the base was written; 0: unknown
+
     @property
     def format_version(self) -> int:
         """The format version in the header of the metadata."""
@@ -61,7 +68,7 @@ class StoreFileInfo:
 
     def summary(self) -> Json:
         """Returns the part that the file itself has: the properties of its cells."""
-        return {name: value for name, value in self.to_json().items() if name not in _PLACE_FIELDS}
+        return {name: value for name, value in self.to_json().items() if name not in _PLACE_FIELDS | _MANIFEST_FIELDS}
 
     def agrees_with(self, summary: Mapping[str, object]) -> bool:
         """Returns whether the file's summary has the same values; extra fields, as of another version, are ignored."""
@@ -85,7 +92,7 @@ class StoreFileInfo:
 
 
 def _checked(name: str, value: object) -> int:
-    if name == "has_versions":
+    if name in _FLAGS:
         if not isinstance(value, bool):
             raise ValueError(f"{name} must be true or false, not {value!r}")
         return value

@@ -12,6 +12,8 @@ that are away, hold a reference to the open file.
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from pathlib import Path
 
 from rowlock_regionserver.errors import CorruptionError
@@ -55,6 +57,10 @@ class StoreFile:
         self.path = file.path
         self.info = info
         self._file = file
+        indexes = [index for index in (contents.index, contents.wide_index) if len(index)]
+        # Both inclusive. In an empty file the last one comes before the first.
+        self.first_row = min([index.first_rows[0] for index in indexes], default=b"\x00")
+        self.last_row = max([index.last_rows[-1] for index in indexes], default=b"")
         runs: list[Run] = []
         if len(contents.wide_index):
             rows = RowFilter(contents.bloom_words, contents.wide_index)
@@ -63,6 +69,12 @@ class StoreFile:
             runs.append(CellRun(file, info, contents.index, RowFilter(contents.bloom_words, contents.index)))
         # An empty file has an empty run of cells.
         self.runs: tuple[Run, ...] = tuple(runs)
+
+    def as_base(self) -> StoreFile:
+        """Returns the same open file as a base."""
+        base = copy.copy(self)
+        base.info = replace(self.info, is_base=True)
+        return base
 
     def remove_when_unused(self, *, folder_too: bool = False) -> None:
         """Removes the file after the last reference to it, and with `folder_too` its folder if it is empty then."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import errno
 import gc
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rowlock_regionserver.cells import PUT, Family, from_then_on
-from rowlock_regionserver.errors import DiskFullError, UnknownOutcomeError
+from rowlock_regionserver.errors import DiskFullError, FamilyNotFoundError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.memstore import Segment
-from rowlock_regionserver.region.live_files import Edit, LiveFiles
+from rowlock_regionserver.region.live_files import Edit, LiveFiles, Replacement
 from rowlock_regionserver.region.manifest import Manifest, read_manifest, write_manifest
 from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.storefile.cache import BlockCache
@@ -68,7 +69,7 @@ class Region:
         return sealed
 
     def file(self, family: Family) -> StoreFile:
-        number = self.live.manifest.next_file_number
+        number = self.live.new_file_number()
         path = self.live.path_of(family.number, number)
         info = write_store_file(path, [table_of(simple_cells(3))], family, self.files, number=number)
         return StoreFile.open(path, info, BlockCache(0), self.open_files)
@@ -169,3 +170,76 @@ def test_the_same_manifest_names_the_files_and_the_flushed_write_number(region: 
     region.live.apply_edit(Edit(added={1: file}, flushed={1: segments}), flushed)
     manifest = read_manifest(region.files, region.folder).manifest
     assert (manifest.flushed_write_number, [info.number for info in manifest.store_files[1]]) == (7, [1])
+
+
+def test_files_take_the_place_of_their_neighbours(region: Region) -> None:
+    files = [region.file(F) for _ in range(4)]
+    for file in files:
+        region.live.apply_edit(Edit(added={1: file}))
+    output = region.file(F)
+    region.live.apply_edit(Edit(replaced={1: Replacement([files[2], files[1]], [output])}))
+    assert region.named() == {1: [4, 5, 1]}
+    assert region.stores.of(1).files == (files[3], output, files[0])
+
+
+def test_an_input_may_stay(region: Region) -> None:
+    first, second = region.file(F), region.file(F)
+    for file in (first, second):
+        region.live.apply_edit(Edit(added={1: file}))
+    region.live.apply_edit(Edit(replaced={1: Replacement([second, first], [first.as_base()])}))
+    del first, second, file
+    gc.collect()
+    region.open_files.close_released()
+    assert region.named() == {1: [1]}
+    assert region.stored() == ["1-1.store"]
+    assert read_manifest(region.files, region.folder).manifest.store_files[1][0].is_base
+
+
+def test_a_replaced_file_is_removed_after_its_last_reader(region: Region) -> None:
+    first = region.file(F)
+    region.live.apply_edit(Edit(added={1: first}))
+    reader = region.sources(F)
+    region.live.apply_edit(Edit(replaced={1: Replacement([first], [region.file(F)])}))
+    del first
+    gc.collect()
+    region.open_files.close_released()
+    assert region.stored() == ["1-1.store", "1-2.store"]
+    del reader
+    gc.collect()
+    region.open_files.close_released()
+    assert region.stored() == ["1-2.store"]
+
+
+def test_without_space_for_the_manifest_the_outputs_are_removed_and_the_inputs_stay(region: Region) -> None:
+    first = region.file(F)
+    region.live.apply_edit(Edit(added={1: first}))
+    output = region.file(F)
+    region.files.no_space = True
+    with pytest.raises(DiskFullError):
+        region.live.apply_edit(Edit(replaced={1: Replacement([first], [output])}))
+    assert (region.named(), region.stored()) == ({1: [1]}, ["1-1.store"])
+    assert region.stores.of(1).files == (first,)
+
+
+def test_an_edit_keeps_what_another_one_changed_meanwhile(region: Region) -> None:
+    """A flush prepares its manifest before a compaction commits one."""
+    files = [region.file(F) for _ in range(2)]
+    for file in files:
+        region.live.apply_edit(Edit(added={1: file}))
+    prepared = replace(region.live.manifest, flushed_write_number=9)
+    region.live.apply_edit(Edit(replaced={1: Replacement([files[1], files[0]], [region.file(F)])}))
+    region.live.apply_edit(Edit(added={1: region.file(F)}), prepared)
+    assert region.named() == {1: [4, 3]}
+    assert region.live.manifest.flushed_write_number == 9
+    assert region.live.manifest.next_file_number == 5
+
+
+def test_files_of_a_dropped_family_are_not_replaced(region: Region) -> None:
+    first = region.file(F)
+    region.live.apply_edit(Edit(added={1: first}))
+    output = region.file(F)
+    dropped = region.stores.alter(Table("t", 1, (G,)))
+    region.live.apply_edit(Edit(dropped=dropped))
+    with pytest.raises(FamilyNotFoundError):
+        region.live.apply_edit(Edit(replaced={1: Replacement([first], [output])}))
+    assert region.named() == {}

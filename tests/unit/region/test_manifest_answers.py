@@ -73,7 +73,14 @@ class Region:
 
     def flush(self) -> None:
         self.manifest = with_answers(
-            self.manifest, self.requests, self.write_number, self.files, self.folder, FAMILIES, self.listed_bytes_max
+            self.manifest,
+            self.requests,
+            self.write_number,
+            self.files,
+            self.folder,
+            FAMILIES,
+            self.listed_bytes_max,
+            lambda: self.manifest.next_file_number,
         )
 
     def restart(self) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -70,10 +70,11 @@ def with_answers(
     folder: Path,
     family_numbers: Mapping[bytes, int],
     listed_bytes_max: int,
+    new_number: Callable[[], int],
 ) -> Manifest:
     """Returns the manifest with the answers of the writes up to `through`. A new answers file is durable by then.
 
-    Raises OSError; then no new file remains.
+    `new_number` returns the number of a new file. Raises OSError; then no new file remains.
     """
     live, unsaved = _count(manifest.answers_files, source, through)
     place = _first_to_write(live, unsaved, listed_bytes_max)
@@ -83,9 +84,10 @@ def with_answers(
     manifest = replace(manifest, answers=(), answers_files=unchanged, forgotten_ms_ago=source.forgotten_ms_ago())
     if unsaved.byte_count + sum(each.byte_count for each in live[place:]) <= listed_bytes_max:
         return replace(manifest, answers=tuple(itertools.chain.from_iterable(answers)))
-    number = manifest.next_file_number
+    number = new_number()
     written = write_answers(files, folder, number, through, answers, family_numbers)
-    return replace(manifest, answers_files=(*unchanged, written), next_file_number=number + 1)
+    next_number = max(manifest.next_file_number, number + 1)
+    return replace(manifest, answers_files=(*unchanged, written), next_file_number=next_number)
 
 
 def _count(

@@ -1,0 +1,124 @@
+"""Rewrites some store files of one family as one, without the cells that no reader can see any more.
+
+The inputs are merged window by window by the loop that flushes use (scan/retained_tables.py), so the memory is that of
+some windows, however large the files are. Nothing is changed until the output is durable under its own name: then the
+region exchanges the files in one edit (region/live_files.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from rowlock_regionserver.arrow.columns import Mask
+from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.arrow.sorted_cells import SortedCells
+from rowlock_regionserver.cells import Family
+from rowlock_regionserver.compaction.progress import Progress
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.region.background_pacing import BackgroundPacing, Permit
+from rowlock_regionserver.scan.retained_tables import RetentionRule, retained_tables
+from rowlock_regionserver.storefile.info import StoreFileInfo
+from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.storefile.writer import write_store_file
+
+# How often a throttled compaction looks whether it was cancelled.
+_CHECK_AGAIN_S = 0.1
+
+
+def compact_files(
+    inputs: Sequence[StoreFile],
+    family: Family,
+    retain: RetentionRule,
+    path: Path,
+    number: int,
+    files: Files,
+    *,
+    window_bytes: int,
+    bytes_per_second: int,
+    progress: Progress,
+    pacing: BackgroundPacing,
+) -> StoreFileInfo | None:
+    """Writes one durable file of the cells of `inputs` that `retain` selects; returns None if there are none.
+
+    A window has about `window_bytes` of cells. `bytes_per_second` of the inputs are read at most; 0: as many as
+    there is time for. Blocks on the disk. Raises CompactionCancelledError, CorruptionError if an input is damaged,
+    DiskFullError and OSError; then nothing is left.
+    """
+    merge = _Merge(inputs, retain, window_bytes, bytes_per_second, progress, pacing)
+    with contextlib.closing(merge.pieces()) as pieces:
+        first = next(pieces, None)
+        if first is None:
+            return None
+        info = write_store_file(path, itertools.chain([first], pieces), family, files, number=number)
+    progress.bytes_written += info.file_bytes
+    return info
+
+
+class _Merge:
+    """One run through the inputs: it counts, stops when it is cancelled, and keeps to the pace. Used by one thread."""
+
+    def __init__(
+        self,
+        inputs: Sequence[StoreFile],
+        retain: RetentionRule,
+        window_bytes: int,
+        bytes_per_second: int,
+        progress: Progress,
+        pacing: BackgroundPacing,
+    ) -> None:
+        self._sources = [run for file in inputs for run in file.runs]
+        self._retain = retain
+        self._window_bytes = window_bytes
+        self._bytes_per_second = bytes_per_second
+        self._progress = progress
+        self._pacing = pacing
+        self._cell_count = sum(file.info.cell_count for file in inputs)
+        self._byte_count = sum(file.info.file_bytes for file in inputs)
+        self._cells_seen = 0
+        self._bytes_read_before = progress.bytes_read
+        self._begun = pacing.clock.monotonic()
+
+    def pieces(self) -> Generator[pa.Table | Lines, None, None]:
+        """Yields what remains, paced until the last piece is written, but not during the sync."""
+        with self._pacing.permit() as permit:
+
+            def between() -> None:
+                self._count()
+                permit.yield_now()
+                self._wait_for_throttle(permit)
+
+            windows = retained_tables(
+                self._sources, self._retained, self._window_bytes, self._window_bytes, between=between
+            )
+            for piece in windows:
+                if isinstance(piece, Lines):  # No cell of it was seen by the rule.
+                    self._cells_seen += piece.cell_count
+                yield piece
+        self._cells_seen = self._cell_count
+        self._count()
+
+    def _retained(self, cells: SortedCells, family_tombstone: int) -> Mask:
+        self._cells_seen += len(cells)
+        self._progress.check()
+        return self._retain(cells, family_tombstone)
+
+    def _count(self) -> None:
+        """Estimates the bytes that were read by the cells that were seen."""
+        seen = min(self._cells_seen, self._cell_count)
+        self._progress.bytes_read = self._bytes_read_before + self._byte_count * seen // max(1, self._cell_count)
+        self._progress.check()
+
+    def _wait_for_throttle(self, permit: Permit) -> None:
+        if not self._bytes_per_second:
+            return
+        bytes_read = self._progress.bytes_read - self._bytes_read_before
+        due = self._begun + bytes_read / self._bytes_per_second
+        while (ahead := due - self._pacing.clock.monotonic()) > 0:
+            with permit.released():
+                self._pacing.sleep(min(ahead, _CHECK_AGAIN_S))
+            self._progress.check()
