@@ -21,6 +21,10 @@ _MAY_BE_ZERO = frozenset(
         "disk_free_bytes_min",
         "open_store_files_max",
         "compaction_bytes_per_second",
+        "compaction_threads",
+        "compaction_history_succeeded_max",
+        "compaction_history_failed_max",
+        "compaction_history_attempted_max",
     )
 )
 
@@ -108,6 +112,13 @@ class Config:
     open_store_files_max: int = 0  # descriptors that stay open; 0: half of the process's limit
 
     # Compactions.
+    compaction_threads: int = 1  # compactions that run at once; 0: none ever runs
+    compaction_check_ms: int = 1000  # how often all stores are looked at, also without a flush
+    compaction_failures_max: int = 2  # in a row; then automatic compaction of the store stops
+    compaction_pause_ms: int = 60_000  # of automatic compaction of a store, after one that did not succeed
+    compaction_history_succeeded_max: int = 3  # ended compactions that are shown, of each store
+    compaction_history_failed_max: int = 3
+    compaction_history_attempted_max: int = 2
     compaction_window_bytes: int = 4 * MIB  # cells that a compaction merges at once
     compaction_bytes_per_second: int = 0  # of the input files; 0: as many as there is time for
 

@@ -45,8 +45,8 @@ class StoreHistory:
     def with_ended(self, job: CompactionJob, limits: HistoryLimits) -> StoreHistory:
         """Returns the history with one more job. A success ends the count of failures."""
         assert job.state.is_over, job
-        same = [old for old in self.jobs if old.state is job.state]
-        surplus = set(same[: max(0, len(same) + 1 - limits.of(job.state))])
+        same = [old for old in (*self.jobs, job) if old.state is job.state]
+        surplus = set(same[: max(0, len(same) - limits.of(job.state))])
         jobs = tuple(old for old in (*self.jobs, job) if old not in surplus)
         if job.state is State.SUCCEEDED:
             return StoreHistory(jobs)

@@ -1,0 +1,133 @@
+"""One run of a compaction job: asks the picker, has the region compact, and records how the job ended.
+
+it is done, or there is nothing to do               SUCCEEDED
+the disk has too little space for the output        ATTEMPTED; FAILED if it was found full later; tried again
+it was cancelled, or its store is gone              FAILED
+a file is damaged                                   FAILED; automatic compaction of the store stops at once
+any other error of its own                          FAILED; counts towards a stop
+the outcome on the disk is not known                no record: the server ends, as for a flush
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.compaction import settings as compaction_settings
+from rowlock_regionserver.compaction.job import Entry
+from rowlock_regionserver.compaction.picker import Kind, Plan, pick, pick_requested
+from rowlock_regionserver.compaction.progress import CompactionCancelledError, CompactionResult, Progress
+from rowlock_regionserver.compaction.queue import CompactionQueue
+from rowlock_regionserver.compaction.settings import CompactionSettings
+from rowlock_regionserver.errors import (
+    CorruptionError,
+    DiskFullError,
+    NotServingRegionError,
+    StoppingError,
+    TooManyOpenFilesError,
+    UnknownOutcomeError,
+)
+from rowlock_regionserver.region.compacting import StoreFacts
+from rowlock_regionserver.table import Table
+
+logger = logging.getLogger(__name__)
+
+
+class CompactedRegion(Protocol):
+    """A region as the compaction threads see it. Thread-safe."""
+
+    @property
+    def region_id(self) -> int: ...
+    @property
+    def table(self) -> Table: ...
+    def compaction_facts(self) -> Sequence[StoreFacts]:
+        """Raises NotServingRegionError."""
+
+
+# Has the region carry out a plan for the family of this number; see RegionCompactor.compact. Blocks.
+Compact = Callable[[int, int, Plan, Progress], CompactionResult]
+
+
+class JobRunner:
+    """Runs jobs, several at once in threads of the caller. Blocks on the disk, for any time."""
+
+    def __init__(
+        self,
+        regions: Mapping[int, CompactedRegion],
+        compact: Compact,
+        queue: CompactionQueue,
+        lock: threading.Condition,
+        clock: Clock,
+    ) -> None:
+        """`regions`: those that are served, by id. `compact` takes a region's id. `lock` guards the queue."""
+        self._regions = regions
+        self._compact = compact
+        self._queue = queue
+        self._lock = lock
+        self._clock = clock
+
+    def run(self, entry: Entry) -> None:
+        """Runs a working job to its end, and records it. Raises errors that end the server."""
+        try:
+            self._carry_out(entry)
+        except (UnknownOutcomeError, StoppingError, OSError):
+            raise
+        except Exception as error:
+            with self._lock:
+                self._record_failure(entry, error)
+        else:
+            with self._lock:
+                self._queue.succeeded(entry, self._clock.now_ms())
+
+    def _record_failure(self, entry: Entry, error: Exception) -> None:
+        now_ms, monotonic = self._clock.now_ms(), self._clock.monotonic()
+        text = str(error) or type(error).__name__
+        match error:
+            case DiskFullError() | TooManyOpenFilesError() if not entry.shown().work.bytes_read:
+                self._queue.refused(entry, text, now_ms, monotonic)
+            case DiskFullError() | TooManyOpenFilesError():
+                self._queue.failed(entry, text, now_ms, monotonic, counts=False)
+            case CompactionCancelledError() | NotServingRegionError():
+                self._queue.failed(entry, entry.cancelled or text, now_ms, monotonic, counts=False)
+            case CorruptionError():
+                self._queue.failed(entry, text, now_ms, monotonic, counts=True, damage=True)
+            case _:
+                logger.error("compaction %d of table %r failed", entry.job.job_id, entry.job.table, exc_info=error)
+                self._queue.failed(entry, text, now_ms, monotonic, counts=True)
+
+    def _carry_out(self, entry: Entry) -> None:
+        """Compacts the store, for a request by hand in several steps if one compaction can't take all files."""
+        region_id, number = entry.job.store.region_id, entry.job.store.family_number
+        is_major = entry.job.kind is Kind.MAJOR
+        is_continued = True
+        while is_continued:
+            plan = self._plan_of(entry, is_major=is_major)
+            with self._lock:
+                progress = entry.begin_plan(plan)
+            if plan is None:
+                return
+            progress.check()
+            result = self._compact(region_id, number, plan, progress)
+            with self._lock:
+                entry.end_plan(result)
+            is_continued = plan.is_continued and entry.job.is_by_hand
+
+    def _plan_of(self, entry: Entry, *, is_major: bool) -> Plan | None:
+        region = self._regions.get(entry.job.store.region_id)
+        if region is None:
+            raise NotServingRegionError(f"region {entry.job.store.region_id} is not served any more")
+        settings = entry.settings or settings_of(region.table)
+        for facts in region.compaction_facts():
+            if facts.family.number == entry.job.store.family_number:
+                if entry.job.is_by_hand:
+                    return pick_requested(facts.files, settings, major=is_major)
+                return pick(facts.files, settings) if settings.automatic else None
+        raise CompactionCancelledError("its column family was dropped")
+
+
+def settings_of(table: Table) -> CompactionSettings:
+    """Returns the settings that the table's properties set. Raises InvalidRequestError."""
+    return compaction_settings.parse(dict(table.properties))
