@@ -197,7 +197,7 @@ DURABILITY = [
     ),
     Mutant(
         "a stop without space ends as a failed sync does",
-        "RegionServer._fail_and_end",
+        "DiskFailures.end",
         "        if isinstance(error, NoSpaceToStopError):\n",
         "        if False:\n",
         f"{STOPPING}::test_a_stop_does_not_wait_for_a_log_segment",

@@ -70,14 +70,14 @@ FOLDERS = [
     ),
     Mutant(
         "a failed sync of the catalog does not end the server",
-        "RegionServer._disk_failures_are_final",
-        "            self._fail_and_end(error)\n            raise\n",
+        "DiskFailures.are_final",
+        "            self.end(error)\n            raise\n",
         "            raise\n",
         f"{DISK}::test_a_failed_sync_of_the_catalog_ends_the_server",
     ),
     Mutant(
         "a failed sync does not end the process",
-        "RegionServer._fail_and_end",
+        "DiskFailures.end",
         "        self._on_fatal(error)\n",
         "        pass\n",
         f"{DISK}::test_a_failed_sync_of_the_catalog_ends_the_server",

@@ -298,7 +298,7 @@ READING = [
     Mutant(
         "a failed sync of a flush does not end the server",
         "RegionServer.flush_region",
-        "        with self._disk_failures_are_final():\n            result = region.flush()\n",
+        "        with self._failures.are_final():\n            result = region.flush()\n",
         "        result = region.flush()\n",
         f"{DISK}::test_a_failed_sync_of_a_flush_ends_the_server",
     ),

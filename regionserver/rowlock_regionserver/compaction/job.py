@@ -76,6 +76,17 @@ class CompactionJob:
     error: str = ""  # why it failed or did not start
 
 
+@dataclass(frozen=True, slots=True)
+class RequestedStore:
+    """A store that a client wants to have compacted. `settings` None: the table's."""
+
+    store: StoreId
+    table: str
+    family: bytes
+    kind: Kind
+    settings: CompactionSettings | None = None
+
+
 @dataclass(slots=True)
 class Entry:
     """A job that has not ended, with what its worker needs. Guarded by the lock of the queue."""
@@ -86,12 +97,12 @@ class Entry:
     cancelled: str = ""  # why
     is_gone: bool = False  # its store is gone, so no history records it
 
-    def join(self, kind: Kind, settings: CompactionSettings | None) -> None:
+    def join(self, requested: RequestedStore) -> None:
         """Makes the queued job one by hand; major if either is, with the newest settings that a request named."""
         why = self.job.why if self.job.is_by_hand else f"requested by hand; {self.job.why}"
-        kind = Kind.MAJOR if Kind.MAJOR in (kind, self.job.kind) else kind
+        kind = Kind.MAJOR if Kind.MAJOR in (requested.kind, self.job.kind) else requested.kind
         self.job = replace(self.job, kind=kind, why=why, is_by_hand=True)
-        self.settings = settings or self.settings
+        self.settings = requested.settings or self.settings
 
     def start(self, worker: str, now_ms: int) -> None:
         self.job = replace(self.job, state=State.WORKING, worker=worker, started_ms=now_ms)

@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 
 from rowlock_regionserver.compaction.attempts import AttemptRules, StoreAttempts
 from rowlock_regionserver.compaction.history import StoreHistory
-from rowlock_regionserver.compaction.job import CompactionJob, Entry, State, StoreId
+from rowlock_regionserver.compaction.job import CompactionJob, Entry, RequestedStore, State, StoreId
 from rowlock_regionserver.compaction.picker import Kind, Plan
-from rowlock_regionserver.compaction.settings import CompactionSettings
 
 # Ended jobs that clients may still wait for, whatever the histories keep.
 _ENDED_MAX = 1000
@@ -87,17 +86,17 @@ class CompactionQueue:
         )
         return self._record(job, State.ATTEMPTED, now_ms, error)
 
-    def request(
-        self, store: StoreId, table: str, family: bytes, kind: Kind, settings: CompactionSettings | None, now_ms: int
-    ) -> CompactionJob:
-        """Queues a job by hand, or joins the store's queued job; returns it. `settings` None: the table's."""
+    def request(self, requested: RequestedStore, now_ms: int) -> CompactionJob:
+        """Queues a job by hand, or joins the store's queued job; returns it."""
+        store, kind = requested.store, requested.kind
         queued = self._queued.get(store)
-        if queued is None:
-            job = self._new_job(store, table, family, kind, "requested by hand", is_by_hand=True, now_ms=now_ms)
-            self._queued[store] = Entry(job, settings)
-            return job
-        queued.join(kind, settings)
-        return queued.job
+        if queued is not None:
+            queued.join(requested)
+            return queued.job
+        why = "requested by hand"
+        job = self._new_job(store, requested.table, requested.family, kind, why, is_by_hand=True, now_ms=now_ms)
+        self._queued[store] = Entry(job, requested.settings)
+        return job
 
     def start_next(self, worker: str, now_ms: int) -> Entry | None:
         """Starts the next job whose store has none at work; None if there is none."""
@@ -159,7 +158,9 @@ class CompactionQueue:
             entry.cancel(reason)
         queued, self._queued = self._queued, {}
         return [
-            self._ended(entry.job, State.ATTEMPTED, now_ms, reason) for entry in queued.values() if entry.job.is_by_hand
+            self._record(entry.job, State.ATTEMPTED, now_ms, reason)
+            for entry in queued.values()
+            if entry.job.is_by_hand
         ]
 
     def forget(self, region_id: int, families_left: Iterable[int], reason: str, now_ms: int) -> None:

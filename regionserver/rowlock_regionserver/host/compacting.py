@@ -14,27 +14,20 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.compaction import settings as compaction_settings
 from rowlock_regionserver.compaction.attempts import AttemptRules
 from rowlock_regionserver.compaction.history import HistoryLimits, StoreHistory
-from rowlock_regionserver.compaction.job import CompactionJob, Entry, StoreId
-from rowlock_regionserver.compaction.picker import Kind, pick
+from rowlock_regionserver.compaction.job import CompactionJob, Entry, RequestedStore, StoreId
+from rowlock_regionserver.compaction.picker import pick
 from rowlock_regionserver.compaction.queue import CompactionQueue, QueueStatistics
-from rowlock_regionserver.compaction.settings import CompactionSettings
-from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
-    FamilyNotFoundError,
     InvalidRequestError,
     NotServingRegionError,
     StoppingError,
     UnknownOutcomeError,
-    listed,
 )
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.compaction_history import HistoryFiles
 from rowlock_regionserver.host.compaction_runs import Compact, CompactedRegion, JobRunner, settings_of
-from rowlock_regionserver.table import Table
+from rowlock_regionserver.region.shared_parts import SharedParts
 
 # After a restart ids continue at the next multiple: those of jobs that had not ended are not on the disk.
 _IDS_PER_START = 1000
@@ -49,20 +42,18 @@ class CompactionThreads:
         regions: Mapping[int, CompactedRegion],
         compact: Compact,
         folder_of: Callable[[int], Path],
-        config: Config,
-        clock: Clock,
-        files: Files,
-        on_failure: Callable[[BaseException], None],
+        shared: SharedParts,
     ) -> None:
         """`regions`: those that are served, by id, at any moment. `compact` makes a failed commit end the server.
 
-        `on_failure` is called when these threads end by an error of the disk or of their own.
+        `shared.on_fatal` is called when these threads end by an error of the disk or of their own.
         """
+        config = shared.config
         self._regions = regions
         self._config = config
-        self._clock = clock
-        self._on_failure = on_failure
-        self._histories = HistoryFiles(files, folder_of)
+        self._clock = shared.clock
+        self._on_failure = shared.on_fatal
+        self._histories = HistoryFiles(shared.files, folder_of)
         self._wake = threading.Event()
         limits = HistoryLimits(
             config.compaction_history_succeeded_max,
@@ -73,7 +64,7 @@ class CompactionThreads:
         self._changed = threading.Condition()
         # Guarded by self._changed:
         self._queue = CompactionQueue(rules)
-        self._runner = JobRunner(regions, compact, self._queue, self._changed, clock)
+        self._runner = JobRunner(regions, compact, self._queue, self._changed, shared.clock)
         self._is_stopping = False
         self._broken_until: dict[int, float] = {}  # by region id; used by the initiator only
         self.initiator = threading.Thread(target=self._run_initiator, name="compaction-initiator", daemon=True)
@@ -114,32 +105,15 @@ class CompactionThreads:
 
     # Requests.
 
-    def request(
-        self,
-        regions: Sequence[CompactedRegion],
-        families: Sequence[bytes],
-        *,
-        is_major: bool,
-        properties: Mapping[str, str],
-    ) -> list[int]:
-        """Queues these regions' stores of these families, or of all if there are none. Returns the ids of the jobs.
-
-        `properties` override the table's settings. Raises InvalidRequestError and FamilyNotFoundError.
-        """
+    def request(self, stores: Sequence[RequestedStore]) -> list[int]:
+        """Queues these stores, or joins their queued jobs. Returns the ids of the jobs, in this order."""
         if not self.workers:
             raise InvalidRequestError("this server runs no compactions: its setting compaction_threads is 0")
-        kind = Kind.MAJOR if is_major else Kind.MINOR
-        wanted = [(region, *_requested(region.table, families, properties)) for region in regions]
         with self._changed:
             if self._is_stopping:
                 raise StoppingError("the server is stopping; nothing was queued")
-            ids = [
-                self._queue.request(
-                    StoreId(region.region_id, number), region.table.name, name, kind, settings, self._clock.now_ms()
-                ).job_id
-                for region, settings, chosen in wanted
-                for name, number in chosen
-            ]
+            now_ms = self._clock.now_ms()
+            ids = [self._queue.request(store, now_ms).job_id for store in stores]
             self._changed.notify_all()
         return ids
 
@@ -277,19 +251,3 @@ class CompactionThreads:
             except UnknownOutcomeError as error:
                 self._on_failure(error)
                 raise
-
-
-def _requested(
-    table: Table, families: Sequence[bytes], properties: Mapping[str, str]
-) -> tuple[CompactionSettings | None, list[tuple[bytes, int]]]:
-    """Returns the settings of a request, None for the table's, and the names and numbers of its families."""
-    settings = compaction_settings.parse(properties, settings_of(table)) if properties else None
-    unknown = [name for name in families if name not in table.by_name]
-    if unknown:
-        raise FamilyNotFoundError(
-            f"table {table.name!r} has no column family {unknown[0][:128]!r}; it has {listed(table.by_name)}",
-            table=table.name,
-            family=unknown[0][:128],
-        )
-    chosen = dict.fromkeys(families or table.by_name)
-    return settings, [(name, table.number_by_name[name]) for name in chosen]

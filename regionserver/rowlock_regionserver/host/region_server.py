@@ -18,23 +18,25 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
+from rowlock_regionserver.catalog.catalog import NO_PROPERTIES, CatalogState, TableEntry
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.compaction.picker import Plan
+from rowlock_regionserver.compaction.progress import CompactionResult, Progress
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
-    DiskFullError,
     NotServingRegionError,
     RegionServerError,
-    StoppingError,
     TooManyOpenFilesError,
-    UnknownOutcomeError,
 )
-from rowlock_regionserver.files import NO_SPACE, Files
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.compacting import CompactionThreads
+from rowlock_regionserver.host.compaction_runs import settings_of
+from rowlock_regionserver.host.disk_failures import DiskFailures, OnFatal
 from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads
 from rowlock_regionserver.host.opening import Opened, Opening, open_region
@@ -55,9 +57,6 @@ from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
-from rowlock_regionserver.wal.preallocated import NoSpaceToStopError
-
-OnFatal = Callable[[BaseException], None]
 
 
 class RegionServer:
@@ -68,16 +67,17 @@ class RegionServer:
     ) -> None:
         self._folder = folder
         self._files = files
-        self._on_fatal = on_fatal
+        self._failures = DiskFailures(folder, lambda: list(self._regions.values()), on_fatal)
         self.incarnation_id = secrets.token_hex(8)
         self._started_at = clock.monotonic()
         self.ledger = ledger or Ledger(config)
         self._memory = MemoryGauge(self.ledger.memstores, config, clock, self._wake_flusher)
-        self._shared = SharedParts.of(folder / "bulk", config, clock, files, self._memory, self._fail_and_end)
+        self._shared = SharedParts.of(folder / "bulk", config, clock, files, self._memory, self._failures.end)
         self._shared.count_in(self.ledger)
         self.snapshots = Snapshots(config, clock)
         self._log: Log
         self._flusher: FlushThreads | None = None
+        self.compactions: CompactionThreads
         self._bulk_numbers: BulkNumbers
         # Guarded by self._catalog_lock, which a table operation holds from beginning to end; read without it.
         self._catalog_lock = threading.Lock()
@@ -87,10 +87,6 @@ class RegionServer:
         self._made: set[int] = set()  # regions for which this server has made folders
         self.set_aside: tuple[SetAside, ...] = ()  # when it was opened
         self._timestamps = Timestamps(clock, config.stamp_leap_ms)
-        self._failing_lock = threading.Lock()
-        # Guarded by self._failing_lock:
-        self._has_failed = False
-        self._given_up: UnknownOutcomeError | None = None  # set once, by the log thread
 
     # Opening and stopping.
 
@@ -121,9 +117,16 @@ class RegionServer:
             self._log,
             self._shared.config,
             self._shared.clock,
-            self._fail_and_end,
+            self._failures.end,
         )
         self._flusher.thread.start()
+        self.compactions = CompactionThreads(
+            self._regions,
+            self._compact_region,
+            lambda region_id: region_folder(self._folder, region_id),
+            self._shared,
+        )
+        self.compactions.begin()
 
     def _regions_to_flush(self) -> list[Region]:
         """Returns the regions for the flush threads, every second or so; removes store files without readers."""
@@ -135,13 +138,14 @@ class RegionServer:
         self._log.stop_waiting_for_space()
 
     def stop(self) -> list[Unflushed]:
-        """Ends the snapshots, flushes every region, syncs and closes the log. Blocks, but not for disk space.
+        """Ends snapshots and compactions, flushes every region, syncs and closes the log. Blocks, not for disk space.
 
         The caller admits no new call. Returns the regions that could not be flushed for lack of space: their writes are
         in the log, so none is lost.
         """
         self.stop_waiting_for_space()
         self.snapshots.stop()
+        self.compactions.stop()
         if self._flusher is not None:
             self._flusher.stop()
         regions = list(self._regions.values())
@@ -153,30 +157,6 @@ class RegionServer:
         self._shared.open_files.close_idle()
         return unflushed
 
-    def _fail_and_end(self, error: BaseException) -> None:
-        """Handles a failed sync, which is final: fails all waiting callers, and ends the process.
-
-        A server that is stopping, and whose log lacks only disk space, stops in order instead.
-        """
-        if isinstance(error, NoSpaceToStopError):
-            self._given_up = UnknownOutcomeError(
-                f"{error}; the change is not durable, and may or may not be found after a restart"
-            )
-            for region in list(self._regions.values()):
-                region.fail_waiting(self._given_up)
-            return
-        with self._failing_lock:
-            if self._has_failed:
-                return
-            self._has_failed = True
-        failure = UnknownOutcomeError(
-            f"the server could not make its writes durable and is ending ({error}); "
-            "the change may or may not have happened"
-        )
-        for region in list(self._regions.values()):
-            region.fail(failure)
-        self._on_fatal(error)
-
     # Tables.
 
     def tables(self) -> list[Table]:
@@ -187,11 +167,18 @@ class RegionServer:
         """The table of this name. Raises TableNotFoundError."""
         return self._catalog.state.entry(name).table
 
-    def create_table(self, name: str, families: Sequence[Family], durability: Durability = Durability.FSYNC) -> Table:
+    def create_table(
+        self,
+        name: str,
+        families: Sequence[Family],
+        durability: Durability = Durability.FSYNC,
+        properties: Mapping[str, str] = NO_PROPERTIES,
+    ) -> Table:
         """Creates an empty table of one region. Assigns the numbers of the families."""
-        with self._catalog_lock, self._disk_failures_are_final():
-            state = self._catalog.state.with_new_table(name, families, durability)
+        with self._catalog_lock, self._failures.are_final():
+            state = self._catalog.state.with_new_table(name, families, durability, properties)
             entry = state.entry(name)
+            settings_of(entry.table)  # Refuses unknown properties and impossible values.
             with self._new_regions(entry, state, {}, f"table {name!r} was created"):
                 return entry.table
 
@@ -201,20 +188,27 @@ class RegionServer:
         set_families: Sequence[Family] = (),
         drop_families: Sequence[bytes] = (),
         durability: Durability | None = None,
+        set_properties: Mapping[str, str] = NO_PROPERTIES,
+        drop_properties: Sequence[str] = (),
     ) -> Table:
-        """Adds, replaces and drops families, or changes the durability: one atomic change."""
-        with self._catalog_lock, self._disk_failures_are_final():
-            state = self._catalog.state.with_altered_table(name, set_families, drop_families, durability)
+        """Adds, replaces and drops families and properties, or changes the durability: one atomic change."""
+        with self._catalog_lock, self._failures.are_final():
+            state = self._catalog.state.with_altered_table(
+                name, set_families, drop_families, durability, set_properties, drop_properties
+            )
             entry = state.entry(name)
+            settings_of(entry.table)  # Refuses unknown properties and impossible values.
             with self._catalog.committed(state, f"table {name!r} was altered"):
                 for region in entry.regions:
                     if region.region_id in self._regions:
                         self._regions[region.region_id].alter(entry.table)
+                for region in entry.regions if drop_families else ():
+                    self.compactions.forget(region.region_id, entry.table.name_by_number, "its family was dropped")
             return entry.table
 
     def truncate_table(self, name: str) -> Table:
         """Removes every cell: new regions replace the old ones."""
-        with self._catalog_lock, self._disk_failures_are_final():
+        with self._catalog_lock, self._failures.are_final():
             old = self._catalog.state.entry(name)
             state = self._catalog.state.with_truncated_table(name)
             entry = state.entry(name)
@@ -230,7 +224,7 @@ class RegionServer:
 
     def drop_table(self, name: str) -> None:
         """Removes the table and all its cells."""
-        with self._catalog_lock, self._disk_failures_are_final():
+        with self._catalog_lock, self._failures.are_final():
             entry = self._catalog.state.entry(name)
             state = self._catalog.state.without_table(name)
             with self._catalog.committed(state, f"table {name!r} was dropped"):
@@ -272,32 +266,16 @@ class RegionServer:
             read_by_scans: set[Path] = set()
             if region is not None:
                 # It stays registered until it is closed: if the log fails, its waiting callers must be notified.
+                self.compactions.forget(region.region_id, (), reason)
                 region.close_for_removal()
                 self.snapshots.end_those_of((region.region_id,), reason)
                 del self._regions[entry_region.region_id]
+                self.compactions.forget(region.region_id, (), reason)
                 read_by_scans = region.discard()
             self._log.forget(entry_region.region_id)
             # The table is dropped already: the next start removes files that can't be removed now.
             with contextlib.suppress(TooManyOpenFilesError):
                 remove_region_folder(self._files, region_folder(self._folder, entry_region.region_id), read_by_scans)
-
-    @contextlib.contextmanager
-    def _disk_failures_are_final(self) -> Iterator[None]:
-        """Raises DiskFullError, with nothing changed, for a full disk; any other failure of a disk ends the server.
-
-        Raises StoppingError after such a failure: no operation begins until the process has ended.
-        """
-        if self._has_failed:
-            raise StoppingError("the server could not make its writes durable and is ending; nothing was changed")
-        try:
-            yield
-        except (UnknownOutcomeError, OSError) as error:
-            if isinstance(error, OSError) and error.errno in NO_SPACE:
-                raise DiskFullError(f"no space in {self._folder}; nothing was changed, free some disk space") from error
-            if self._given_up is not None and isinstance(error, UnknownOutcomeError):
-                raise  # The server stops, and the log lacked only disk space.
-            self._fail_and_end(error)
-            raise
 
     # Regions.
 
@@ -368,10 +346,16 @@ class RegionServer:
 
     def flush_region(self, region: Region) -> FlushResult:
         """Flushes one region; a failed sync is final. Blocks. Raises DiskFullError, which changes nothing."""
-        with self._disk_failures_are_final():
+        with self._failures.are_final():
             result = region.flush()
         self._shared.open_files.close_released()  # If its table was dropped in the meantime.
+        self.compactions.wake()
         return result
+
+    def _compact_region(self, region_id: int, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:
+        """Compacts a store; a commit of unknown outcome is final. Blocks; see Region.compact."""
+        with self._failures.are_final():
+            return self.region(region_id).compact(family_number, plan, progress)
 
     def statistics(self) -> RegionServerStatistics:
         return RegionServerStatistics(

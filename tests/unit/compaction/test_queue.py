@@ -1,4 +1,4 @@
-"""Which compaction starts next, when automatic ones stop, and what is shown. No threads, and times of the test's own."""
+"""Which compaction starts next, when automatic ones stop, and what is shown: no threads, a clock of the test's own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from rowlock_regionserver.compaction.attempts import AttemptRules
 from rowlock_regionserver.compaction.history import HistoryLimits
-from rowlock_regionserver.compaction.job import CompactionJob, Entry, State, StoreId
+from rowlock_regionserver.compaction.job import CompactionJob, Entry, RequestedStore, State, StoreId
 from rowlock_regionserver.compaction.picker import Kind, Plan
 from rowlock_regionserver.compaction.progress import CompactionCancelledError, CompactionResult
 from rowlock_regionserver.compaction.queue import CompactionQueue
@@ -44,7 +44,7 @@ class Case:
     def request(
         self, store: StoreId = F, kind: Kind = Kind.MINOR, settings: CompactionSettings | None = None
     ) -> CompactionJob:
-        return self.queue.request(store, f"t{store.region_id}", b"f", kind, settings, self.tick())
+        return self.queue.request(RequestedStore(store, f"t{store.region_id}", b"f", kind, settings), self.tick())
 
     def start(self) -> Entry:
         entry = self.queue.start_next("compaction-1", self.tick())
