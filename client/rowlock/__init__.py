@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rowlock.changes import Append, Delete, Increment, Put
     from rowlock.checks import Check, CheckResult
     from rowlock.client import Client
+    from rowlock.compactions import Compaction
     from rowlock.connecting import connect, open
     from rowlock.counters import counter_value
     from rowlock.filters import Filter, column, row_key
@@ -54,6 +55,7 @@ _MODULES = {
     "rowlock.changes": ("Append", "Delete", "Increment", "Put"),
     "rowlock.checks": ("Check", "CheckResult"),
     "rowlock.client": ("Client",),
+    "rowlock.compactions": ("Compaction",),
     # Not named after its functions: importing a module sets its name on the package, which would hide the function.
     "rowlock.connecting": ("connect", "open"),
     "rowlock.counters": ("counter_value",),
@@ -88,6 +90,7 @@ __all__ = [
     "Check",
     "CheckResult",
     "Client",
+    "Compaction",
     "Delete",
     "Durability",
     "Family",

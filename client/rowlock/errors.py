@@ -25,6 +25,7 @@ RowlockError
 ├── SnapshotEndedError         The snapshot has ended; make a new one
 ├── BatchError                 Some rows of a batch were not changed, or may not have been
 ├── BulkError                  Some rows of a put_arrow were not written, or may not have been
+├── CompactionError            A compaction that was waited for failed, or did not start
 ├── EmbeddedServerError        The private server of `rowlock.open` could not be started or reached
 └── ClosedError                The client is closed
 
@@ -96,6 +97,7 @@ __all__ = [
     "BatchError",
     "BulkError",
     "ClosedError",
+    "CompactionError",
     "CorruptionError",
     "CounterOverflowError",
     "DeadlineError",
@@ -296,6 +298,17 @@ class BatchError(RowlockError):
         self.applied = list(applied)
         self.failed = list(failed)
         self.unknown = list(unknown)
+
+
+class CompactionError(RowlockError):
+    """A compaction that was waited for failed, or did not start.
+
+    The table is intact. ids: of the compactions that did not succeed; the message has the error of the first one.
+    """
+
+    def __init__(self, message: str, *, ids: Sequence[int] = (), table: str = "") -> None:
+        super().__init__(message, table=table)
+        self.ids = list(ids)
 
 
 class BulkError(RowlockError):

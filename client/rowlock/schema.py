@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rowlock_proto.v1 import catalog_pb2, types_pb2
@@ -133,6 +133,7 @@ class TableDescription:
     table_id: unique forever, even if a table of the same name is created again. families: settings by name.
     durability: what an acknowledged write survives, unless the writer requests more; see docs/client.md.
     regions: in row order; empty if not requested.
+    properties: settings of the whole table, as text; those that are not set have their defaults (docs/compaction.md).
     """
 
     name: str
@@ -140,6 +141,7 @@ class TableDescription:
     families: Mapping[str, Family]
     durability: Durability
     regions: tuple[RegionStatistics, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +264,7 @@ def description_from(
             )
             for region in regions
         ),
+        properties=dict(sorted(message.properties.items())),
     )
 
 

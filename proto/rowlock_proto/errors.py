@@ -235,6 +235,10 @@ ERRORS: Sequence[ErrorRow] = (
         client=ErrorClass("BulkError", "RowlockError"),
     ),
     ErrorRow(
+        "A compaction that was waited for failed, or did not start.",
+        client=ErrorClass("CompactionError", "RowlockError"),
+    ),
+    ErrorRow(
         "The private server of `rowlock.open` could not be started or reached.",
         client=ErrorClass(
             "EmbeddedServerError", "RowlockError", details="If it did not start, the message ends with its last output."

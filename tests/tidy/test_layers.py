@@ -49,7 +49,20 @@ _SERVER = "rowlock_regionserver"
 _CLIENT_LAYERS: Sequence[frozenset[str]] = (
     frozenset({"errors"}),
     # Values, and their encodings.
-    frozenset({"_codec", "bulk_outcome", "changes", "checks", "counters", "filters", "mapping", "schema", "selection"}),
+    frozenset(
+        {
+            "_codec",
+            "bulk_outcome",
+            "changes",
+            "checks",
+            "compactions",
+            "counters",
+            "filters",
+            "mapping",
+            "schema",
+            "selection",
+        }
+    ),
     frozenset({"_core"}),
     frozenset({"rows", "split_plan"}),
     frozenset({"_transport"}),

@@ -34,8 +34,36 @@ def flush_continues(table: str, address: str, seconds: float, error: DeadlineErr
     )
 
 
+def property_texts(properties: Mapping[str, object] | None) -> dict[str, str]:
+    """Returns properties as text: True is "true", 5 is "5". Raises TypeError. The server knows the names and values."""
+    if properties is not None and not isinstance(properties, Mapping):
+        raise TypeError(
+            f"properties must be a mapping of names to values, as in {{'compaction.automatic': False}}, "
+            f"not {properties!r:.100}"
+        )
+    return {_property_name(name): _property_text(name, value) for name, value in (properties or {}).items()}
+
+
+def _property_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a property must be str, not {type(name).__name__}")
+    return name
+
+
+def _property_text(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str | int | float):
+        raise TypeError(f"the value of property {name!r} must be str, bool, int or float, not {type(value).__name__}")
+    return str(value)
+
+
 def create_request(
-    name: str, families: Mapping[str, Family] | Iterable[str], durability: str, splits: Iterable[Name]
+    name: str,
+    families: Mapping[str, Family] | Iterable[str],
+    durability: str,
+    splits: Iterable[Name],
+    properties: Mapping[str, object] | None = None,
 ) -> catalog_pb2.CreateTableRequest:
     check_table_name(name)
     if isinstance(families, str | bytes) or not isinstance(families, Iterable):
@@ -52,26 +80,39 @@ def create_request(
             name=name,
             families=[family_message(family, settings) for family, settings in named.items()],
             durability=durability_message(durability),
+            properties=property_texts(properties),
         ),
         splits=[encoded_row(split) for split in listed("splits", "rows", splits)],
     )
 
 
 def alter_request(
-    name: str, set_families: Mapping[str, Family] | None, drop_families: Iterable[str], durability: str | None
+    name: str,
+    set_families: Mapping[str, Family] | None,
+    drop_families: Iterable[str],
+    durability: str | None,
+    properties: Mapping[str, object] | None = None,
 ) -> catalog_pb2.AlterTableRequest:
+    """Properties that are None are dropped."""
     check_table_name(name)
+    if properties is not None and not isinstance(properties, Mapping):
+        property_texts(properties)  # Raises its TypeError.
+    changed = {key: value for key, value in (properties or {}).items() if value is not None}
     if set_families is not None and not isinstance(set_families, Mapping):
         raise TypeError(
             "set_families must be a mapping of names to all settings of these families, as in {'f': rowlock.Family()}, "
             f"not {set_families!r:.100}"
         )
     dropped = [encoded_family(family) for family in listed("drop_families", "names", drop_families)]
-    if not set_families and not dropped and durability is None:
-        raise InvalidArgumentError("no alteration is given: pass families to set, families to drop, or a durability")
+    if not set_families and not dropped and durability is None and not properties:
+        raise InvalidArgumentError(
+            "no alteration is given: pass families to set, families to drop, a durability, or properties"
+        )
     return catalog_pb2.AlterTableRequest(
         name=name,
         set_families=[family_message(family, settings) for family, settings in (set_families or {}).items()],
         drop_families=dropped,
         durability=durability_message(durability),
+        set_properties=property_texts(changed),
+        drop_properties=[_property_name(name) for name, value in (properties or {}).items() if value is None],
     )

@@ -67,6 +67,17 @@ RENEW_SNAPSHOT = Method(
 END_SNAPSHOT = Method(
     _CATALOG + "EndSnapshot", catalog.EndSnapshotRequest.SerializeToString, catalog.EndSnapshotResponse.FromString
 )
+COMPACT = Method(_CATALOG + "Compact", catalog.CompactRequest.SerializeToString, catalog.CompactResponse.FromString)
+LIST_COMPACTIONS = Method(
+    _CATALOG + "ListCompactions",
+    catalog.ListCompactionsRequest.SerializeToString,
+    catalog.ListCompactionsResponse.FromString,
+)
+CANCEL_COMPACTIONS = Method(
+    _CATALOG + "CancelCompactions",
+    catalog.CancelCompactionsRequest.SerializeToString,
+    catalog.CancelCompactionsResponse.FromString,
+)
 SERVER_INFO = Method(
     _CATALOG + "ServerInfo", catalog.ServerInfoRequest.SerializeToString, catalog.ServerInfoResponse.FromString
 )

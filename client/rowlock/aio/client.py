@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import overload
@@ -15,6 +17,7 @@ from rowlock._core.catalog import (
     create_request,
     flush_continues,
 )
+from rowlock._core.compactions import CompactionWait, compact_request, compaction_ids
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.search import PROTOCOL
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of
@@ -24,6 +27,7 @@ from rowlock.aio._transport.servers import Servers
 from rowlock.aio._unfinished import MakingSnapshot
 from rowlock.aio.snapshot import new_snapshot
 from rowlock.aio.table import Table
+from rowlock.compactions import Compaction, compaction_from
 from rowlock.errors import DeadlineError, TableExistsError, TableNotFoundError
 from rowlock.schema import (
     Durability,
@@ -115,14 +119,16 @@ class Client:
         if_not_exists: bool = False,
         durability: Durability = "fsync",
         splits: Iterable[Name] = (),
+        properties: Mapping[str, object] | None = None,
     ) -> Table[bytes]:
         """Creates a table and returns it.
 
         families: {name: rowlock.Family(...)}, or names alone for default settings. durability: what an acknowledged
         write survives. splits: the first rows of its regions, except of the first region; servers accept none yet.
-        Raises TableExistsError if the table exists; with if_not_exists it returns the existing table, unchanged.
+        properties: of docs/compaction.md, as in {"compaction.automatic": False}. Raises TableExistsError if the table
+        exists; with if_not_exists it returns the existing table, unchanged.
         """
-        request = create_request(name, families, durability, splits)
+        request = create_request(name, families, durability, splits, properties)
         try:
             # A repetition is harmless if the table may exist already.
             kind = Kind.READ if if_not_exists else Kind.PLAIN_CHANGE
@@ -139,14 +145,15 @@ class Client:
         set_families: Mapping[str, Family] | None = None,
         drop_families: Iterable[str] = (),
         durability: Durability | None = None,
+        properties: Mapping[str, object] | None = None,
     ) -> TableDescription:
-        """Adds, replaces and drops families and changes the durability, in one atomic step.
+        """Adds, replaces and drops families and changes durability and properties, in one atomic step.
 
         set_families: {name: rowlock.Family(...)}; an existing family keeps its cells. drop_families: names; their
-        cells are deleted. durability: None: unchanged. Returns the new description, without region statistics. Raises
-        TableNotFoundError.
+        cells are deleted. durability: None: unchanged. properties: those to change; a value of None drops one. Returns
+        the new description, without region statistics. Raises TableNotFoundError.
         """
-        request = alter_request(name, set_families, drop_families, durability)
+        request = alter_request(name, set_families, drop_families, durability, properties)
         answer = await self._servers.call(
             methods.ALTER_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE, work_s=TABLE_OPERATION_S
         )
@@ -190,6 +197,61 @@ class Client:
             store_file_count += answer.store_file_count
             cell_count += answer.cell_count
         return FlushResult(store_file_count, cell_count)
+
+    async def compact(
+        self,
+        name: str,
+        *,
+        major: bool = False,
+        families: Iterable[str] | None = None,
+        properties: Mapping[str, object] | None = None,
+        wait: bool = False,
+        timeout: float | None = None,
+    ) -> list[Compaction]:
+        """Requests compactions of a table's stores, which are its families in each region; returns one for each.
+
+        major: rewrites all files, and removes what is deleted or expired; otherwise the newer files become one.
+        families: names; None: all. properties: override the table's for these compactions. wait: returns when all have
+        succeeded. timeout: seconds that this may take; None: any time. A store that is in the queue already is not
+        queued again.
+
+        Raises TableNotFoundError and FamilyNotFoundError; with wait also CompactionError if one fails or does not
+        start, and DeadlineError when the time is over; then the compactions continue on the server.
+        """
+        request = compact_request(name, families, properties, major=major)
+        timeout_s = None if timeout is None else checked_timeout(timeout)
+        answer = await self._servers.call(methods.COMPACT, request, self._timeout_s)
+        waiting = CompactionWait(name, answer.ids, time.monotonic(), timeout_s)
+        while True:
+            found = await self.compactions(ids=answer.ids)
+            pause_s = waiting.pause_s(found, time.monotonic()) if wait else None
+            if pause_s is None:
+                return found
+            await asyncio.sleep(pause_s)
+
+    async def compactions(self, table: str | None = None, *, ids: Iterable[int] | None = None) -> list[Compaction]:
+        """Returns the compactions of a table, or of all, in the order of their ids.
+
+        Those that wait and run, and of each store the last few that ended, also before a restart. ids: only these,
+        whatever ended since; the server remembers the last thousand. Raises TableNotFoundError.
+        """
+        if table is not None:
+            check_table_name(table)
+        wanted = None if ids is None else compaction_ids(ids)
+        if wanted == []:
+            return []
+        request = catalog_pb2.ListCompactionsRequest(table=table or "", ids=wanted or ())
+        answer = await self._servers.call(methods.LIST_COMPACTIONS, request, self._timeout_s)
+        return [compaction_from(each) for each in answer.compactions]
+
+    async def cancel_compactions(self, ids: Iterable[int]) -> list[Compaction]:
+        """Cancels compactions; returns those of the ids that the server knows, as they are now.
+
+        One that waits never starts. One that runs stops soon and leaves its store as it was, unless it is done before.
+        """
+        request = catalog_pb2.CancelCompactionsRequest(ids=compaction_ids(ids))
+        answer = await self._servers.call(methods.CANCEL_COMPACTIONS, request, self._timeout_s)
+        return [compaction_from(each) for each in answer.compactions]
 
     async def regions(self, name: str, *, start: Name | None = None, stop: Name | None = None) -> list[Region]:
         """Returns the regions of a table that overlap [start, stop), in row order, as the catalog has them now."""

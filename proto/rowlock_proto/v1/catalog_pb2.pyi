@@ -1,5 +1,6 @@
 from rowlock_proto.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -22,16 +23,27 @@ class CreateTableResponse(_message.Message):
     def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ...) -> None: ...
 
 class AlterTableRequest(_message.Message):
-    __slots__ = ("name", "set_families", "drop_families", "durability")
+    __slots__ = ("name", "set_families", "drop_families", "durability", "set_properties", "drop_properties")
+    class SetPropertiesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     SET_FAMILIES_FIELD_NUMBER: _ClassVar[int]
     DROP_FAMILIES_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    SET_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    DROP_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     name: str
     set_families: _containers.RepeatedCompositeFieldContainer[_types_pb2.Family]
     drop_families: _containers.RepeatedScalarFieldContainer[bytes]
     durability: _types_pb2.Durability
-    def __init__(self, name: _Optional[str] = ..., set_families: _Optional[_Iterable[_Union[_types_pb2.Family, _Mapping]]] = ..., drop_families: _Optional[_Iterable[bytes]] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ...) -> None: ...
+    set_properties: _containers.ScalarMap[str, str]
+    drop_properties: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., set_families: _Optional[_Iterable[_Union[_types_pb2.Family, _Mapping]]] = ..., drop_families: _Optional[_Iterable[bytes]] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., set_properties: _Optional[_Mapping[str, str]] = ..., drop_properties: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AlterTableResponse(_message.Message):
     __slots__ = ("table",)
@@ -183,6 +195,125 @@ class EndSnapshotRequest(_message.Message):
 class EndSnapshotResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class CompactRequest(_message.Message):
+    __slots__ = ("table", "families", "region_ids", "major", "properties")
+    class PropertiesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    FAMILIES_FIELD_NUMBER: _ClassVar[int]
+    REGION_IDS_FIELD_NUMBER: _ClassVar[int]
+    MAJOR_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    families: _containers.RepeatedScalarFieldContainer[bytes]
+    region_ids: _containers.RepeatedScalarFieldContainer[int]
+    major: bool
+    properties: _containers.ScalarMap[str, str]
+    def __init__(self, table: _Optional[str] = ..., families: _Optional[_Iterable[bytes]] = ..., region_ids: _Optional[_Iterable[int]] = ..., major: bool = ..., properties: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class CompactResponse(_message.Message):
+    __slots__ = ("ids",)
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Compaction(_message.Message):
+    __slots__ = ("id", "table", "family", "region_id", "kind", "state", "requested_by_hand", "why", "worker", "queued_ms", "started_ms", "ended_ms", "bytes_total", "bytes_read", "bytes_written", "files_in", "files_out", "cells_in", "cells_out", "error")
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        KIND_UNSPECIFIED: _ClassVar[Compaction.Kind]
+        KIND_MINOR: _ClassVar[Compaction.Kind]
+        KIND_MAJOR: _ClassVar[Compaction.Kind]
+    KIND_UNSPECIFIED: Compaction.Kind
+    KIND_MINOR: Compaction.Kind
+    KIND_MAJOR: Compaction.Kind
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        STATE_UNSPECIFIED: _ClassVar[Compaction.State]
+        STATE_QUEUED: _ClassVar[Compaction.State]
+        STATE_WORKING: _ClassVar[Compaction.State]
+        STATE_SUCCEEDED: _ClassVar[Compaction.State]
+        STATE_FAILED: _ClassVar[Compaction.State]
+        STATE_ATTEMPTED: _ClassVar[Compaction.State]
+    STATE_UNSPECIFIED: Compaction.State
+    STATE_QUEUED: Compaction.State
+    STATE_WORKING: Compaction.State
+    STATE_SUCCEEDED: Compaction.State
+    STATE_FAILED: Compaction.State
+    STATE_ATTEMPTED: Compaction.State
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REQUESTED_BY_HAND_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_MS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_MS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    BYTES_READ_FIELD_NUMBER: _ClassVar[int]
+    BYTES_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    FILES_IN_FIELD_NUMBER: _ClassVar[int]
+    FILES_OUT_FIELD_NUMBER: _ClassVar[int]
+    CELLS_IN_FIELD_NUMBER: _ClassVar[int]
+    CELLS_OUT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    table: str
+    family: bytes
+    region_id: int
+    kind: Compaction.Kind
+    state: Compaction.State
+    requested_by_hand: bool
+    why: str
+    worker: str
+    queued_ms: int
+    started_ms: int
+    ended_ms: int
+    bytes_total: int
+    bytes_read: int
+    bytes_written: int
+    files_in: int
+    files_out: int
+    cells_in: int
+    cells_out: int
+    error: str
+    def __init__(self, id: _Optional[int] = ..., table: _Optional[str] = ..., family: _Optional[bytes] = ..., region_id: _Optional[int] = ..., kind: _Optional[_Union[Compaction.Kind, str]] = ..., state: _Optional[_Union[Compaction.State, str]] = ..., requested_by_hand: bool = ..., why: _Optional[str] = ..., worker: _Optional[str] = ..., queued_ms: _Optional[int] = ..., started_ms: _Optional[int] = ..., ended_ms: _Optional[int] = ..., bytes_total: _Optional[int] = ..., bytes_read: _Optional[int] = ..., bytes_written: _Optional[int] = ..., files_in: _Optional[int] = ..., files_out: _Optional[int] = ..., cells_in: _Optional[int] = ..., cells_out: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+
+class ListCompactionsRequest(_message.Message):
+    __slots__ = ("table", "ids")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, table: _Optional[str] = ..., ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ListCompactionsResponse(_message.Message):
+    __slots__ = ("compactions",)
+    COMPACTIONS_FIELD_NUMBER: _ClassVar[int]
+    compactions: _containers.RepeatedCompositeFieldContainer[Compaction]
+    def __init__(self, compactions: _Optional[_Iterable[_Union[Compaction, _Mapping]]] = ...) -> None: ...
+
+class CancelCompactionsRequest(_message.Message):
+    __slots__ = ("ids",)
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CancelCompactionsResponse(_message.Message):
+    __slots__ = ("compactions",)
+    COMPACTIONS_FIELD_NUMBER: _ClassVar[int]
+    compactions: _containers.RepeatedCompositeFieldContainer[Compaction]
+    def __init__(self, compactions: _Optional[_Iterable[_Union[Compaction, _Mapping]]] = ...) -> None: ...
 
 class ServerInfoRequest(_message.Message):
     __slots__ = ("reserve_ms", "table", "protocol")

@@ -84,6 +84,21 @@ class CatalogStub(object):
                 request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotRequest.SerializeToString,
                 response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotResponse.FromString,
                 _registered_method=True)
+        self.Compact = channel.unary_unary(
+                '/rowlock.v1.Catalog/Compact',
+                request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.CompactRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.CompactResponse.FromString,
+                _registered_method=True)
+        self.ListCompactions = channel.unary_unary(
+                '/rowlock.v1.Catalog/ListCompactions',
+                request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.ListCompactionsRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.ListCompactionsResponse.FromString,
+                _registered_method=True)
+        self.CancelCompactions = channel.unary_unary(
+                '/rowlock.v1.Catalog/CancelCompactions',
+                request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.CancelCompactionsRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.CancelCompactionsResponse.FromString,
+                _registered_method=True)
         self.ServerInfo = channel.unary_unary(
                 '/rowlock.v1.Catalog/ServerInfo',
                 request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.ServerInfoRequest.SerializeToString,
@@ -102,7 +117,7 @@ class CatalogServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AlterTable(self, request, context):
-        """Adds, changes and removes families, or changes the table's durability, in one atomic step.
+        """Adds, changes and removes families and properties, or changes the table's durability, in one atomic step.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -167,6 +182,32 @@ class CatalogServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Compact(self, request, context):
+        """Queues compactions of a table's stores, each a family of a region, and returns before they start. A store that is
+        in the queue already is not queued again: the answer has the id of that compaction, which becomes major if this
+        call is. So a repeated call is harmless. TABLE_NOT_FOUND, FAMILY_NOT_FOUND, and INVALID_ARGUMENT for a region that
+        is not the table's and for impossible properties. CORRUPTION if a region is closed because of damage.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListCompactions(self, request, context):
+        """Returns compactions, by id: those that wait and run, and the last few of each store that ended, also from before a
+        restart. TABLE_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelCompactions(self, request, context):
+        """Cancels compactions. One that waits never starts; one that runs stops soon and leaves its store as it was, unless
+        it is done before. Ids of compactions that have ended have no effect, and unknown ids neither.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ServerInfo(self, request, context):
         """Returns the server's version, protocol, clock, limits and ids.
         """
@@ -226,6 +267,21 @@ def add_CatalogServicer_to_server(servicer, server):
                     servicer.EndSnapshot,
                     request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotRequest.FromString,
                     response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotResponse.SerializeToString,
+            ),
+            'Compact': grpc.unary_unary_rpc_method_handler(
+                    servicer.Compact,
+                    request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.CompactRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.CompactResponse.SerializeToString,
+            ),
+            'ListCompactions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCompactions,
+                    request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.ListCompactionsRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.ListCompactionsResponse.SerializeToString,
+            ),
+            'CancelCompactions': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelCompactions,
+                    request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.CancelCompactionsRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.CancelCompactionsResponse.SerializeToString,
             ),
             'ServerInfo': grpc.unary_unary_rpc_method_handler(
                     servicer.ServerInfo,
@@ -503,6 +559,87 @@ class Catalog(object):
             '/rowlock.v1.Catalog/EndSnapshot',
             rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotRequest.SerializeToString,
             rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Compact(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Catalog/Compact',
+            rowlock__proto_dot_v1_dot_catalog__pb2.CompactRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_catalog__pb2.CompactResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCompactions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Catalog/ListCompactions',
+            rowlock__proto_dot_v1_dot_catalog__pb2.ListCompactionsRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_catalog__pb2.ListCompactionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelCompactions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Catalog/CancelCompactions',
+            rowlock__proto_dot_v1_dot_catalog__pb2.CancelCompactionsRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_catalog__pb2.CancelCompactionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -95,16 +95,25 @@ class Family(_message.Message):
     def __init__(self, name: _Optional[bytes] = ..., versions: _Optional[int] = ..., min_versions: _Optional[int] = ..., time_to_live_ms: _Optional[int] = ..., block_bytes: _Optional[int] = ..., compression: _Optional[_Union[Compression, str]] = ..., bloom_filter: _Optional[_Union[BloomFilter, str]] = ...) -> None: ...
 
 class TableDescriptor(_message.Message):
-    __slots__ = ("name", "families", "durability", "table_id")
+    __slots__ = ("name", "families", "durability", "table_id", "properties")
+    class PropertiesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     FAMILIES_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     name: str
     families: _containers.RepeatedCompositeFieldContainer[Family]
     durability: Durability
     table_id: int
-    def __init__(self, name: _Optional[str] = ..., families: _Optional[_Iterable[_Union[Family, _Mapping]]] = ..., durability: _Optional[_Union[Durability, str]] = ..., table_id: _Optional[int] = ...) -> None: ...
+    properties: _containers.ScalarMap[str, str]
+    def __init__(self, name: _Optional[str] = ..., families: _Optional[_Iterable[_Union[Family, _Mapping]]] = ..., durability: _Optional[_Union[Durability, str]] = ..., table_id: _Optional[int] = ..., properties: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RegionDescriptor(_message.Message):
     __slots__ = ("region_id", "table", "table_id", "start", "stop", "server", "descriptor", "data_folder_id")

@@ -53,6 +53,7 @@ def table_message(table: Table) -> types_pb2.TableDescriptor:
         families=[_family_message(family) for family in table.families],
         durability=types_pb2.Durability.Name(table.durability),
         table_id=table.table_id,
+        properties=dict(table.properties),
     )
 
 

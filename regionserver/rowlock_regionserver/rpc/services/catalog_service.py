@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib.metadata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Protocol
 
@@ -16,10 +16,13 @@ from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.host.compacting import CompactionThreads
+from rowlock_regionserver.host.compaction_requests import compaction_jobs, request_compactions
 from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
 from rowlock_regionserver.host.timestamps import TimestampRange
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.rpc.grpc.calls import Context, Method
+from rowlock_regionserver.rpc.messages.compactions import compaction_messages
 from rowlock_regionserver.rpc.messages.enums import durability
 from rowlock_regionserver.rpc.messages.failures import parsed
 from rowlock_regionserver.rpc.messages.tables import (
@@ -31,7 +34,7 @@ from rowlock_regionserver.rpc.messages.tables import (
 )
 from rowlock_regionserver.table import Table
 
-PROTOCOL = 2
+PROTOCOL = 3
 
 
 class CatalogHost(Protocol):
@@ -41,12 +44,22 @@ class CatalogHost(Protocol):
     def incarnation_id(self) -> str: ...
     @property
     def snapshots(self) -> Snapshots: ...
+    @property
+    def compactions(self) -> CompactionThreads: ...
     def make_snapshot(self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str) -> Snapshot: ...
     def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange: ...
     def uptime_ms(self) -> int: ...
-    def create_table(self, name: str, families: Sequence[Family], durability: Durability) -> Table: ...
+    def create_table(
+        self, name: str, families: Sequence[Family], durability: Durability, properties: Mapping[str, str]
+    ) -> Table: ...
     def alter_table(
-        self, name: str, set_families: Sequence[Family], drop_families: Sequence[bytes], durability: Durability | None
+        self,
+        name: str,
+        set_families: Sequence[Family],
+        drop_families: Sequence[bytes],
+        durability: Durability | None,
+        set_properties: Mapping[str, str],
+        drop_properties: Sequence[str],
     ) -> Table: ...
     def drop_table(self, name: str) -> None: ...
     def truncate_table(self, name: str) -> Table: ...
@@ -80,6 +93,7 @@ class CatalogService:
             "DropTable": self._drop_table,
             "TruncateTable": self._truncate_table,
             "MakeSnapshot": self._make_snapshot,
+            "CancelCompactions": self._cancel_compactions,
         }
         quick: dict[str, Callable[[bytes], Message]] = {
             "DescribeTable": self._describe_table,
@@ -87,6 +101,8 @@ class CatalogService:
             "LocateRegions": self._locate_regions,
             "RenewSnapshot": self._renew_snapshot,
             "EndSnapshot": self._end_snapshot,
+            "Compact": self._compact,
+            "ListCompactions": self._list_compactions,
             "ServerInfo": self._server_info,
         }
         return {
@@ -106,13 +122,19 @@ class CatalogService:
             message.table.name,
             families(message.table.families),
             durability(message.table.durability) or Durability.FSYNC,
+            dict(message.table.properties),
         )
         return catalog_pb2.CreateTableResponse(table=table_message(table))
 
     def _alter_table(self, data: bytes) -> catalog_pb2.AlterTableResponse:
         message = parsed(catalog_pb2.AlterTableRequest, data)
         table = self._host.alter_table(
-            message.name, families(message.set_families), tuple(message.drop_families), durability(message.durability)
+            message.name,
+            families(message.set_families),
+            tuple(message.drop_families),
+            durability(message.durability),
+            dict(message.set_properties),
+            tuple(message.drop_properties),
         )
         return catalog_pb2.AlterTableResponse(table=table_message(table))
 
@@ -160,6 +182,27 @@ class CatalogService:
     def _end_snapshot(self, data: bytes) -> catalog_pb2.EndSnapshotResponse:
         self._host.snapshots.end(parsed(catalog_pb2.EndSnapshotRequest, data).snapshot_id)
         return catalog_pb2.EndSnapshotResponse()
+
+    def _compact(self, data: bytes) -> catalog_pb2.CompactResponse:
+        message = parsed(catalog_pb2.CompactRequest, data)
+        ids = request_compactions(
+            self._host,
+            message.table,
+            tuple(message.families),
+            tuple(message.region_ids),
+            is_major=message.major,
+            properties=dict(message.properties),
+        )
+        return catalog_pb2.CompactResponse(ids=ids)
+
+    def _list_compactions(self, data: bytes) -> catalog_pb2.ListCompactionsResponse:
+        message = parsed(catalog_pb2.ListCompactionsRequest, data)
+        jobs = compaction_jobs(self._host, message.table, tuple(message.ids))
+        return catalog_pb2.ListCompactionsResponse(compactions=compaction_messages(jobs))
+
+    def _cancel_compactions(self, data: bytes) -> catalog_pb2.CancelCompactionsResponse:
+        jobs = self._host.compactions.cancel(parsed(catalog_pb2.CancelCompactionsRequest, data).ids)
+        return catalog_pb2.CancelCompactionsResponse(compactions=compaction_messages(jobs))
 
     def _server_info(self, data: bytes) -> catalog_pb2.ServerInfoResponse:
         message = parsed(catalog_pb2.ServerInfoRequest, data)
