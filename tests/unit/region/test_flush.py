@@ -21,8 +21,9 @@ from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, ScanPlan, Selection
 from rowlock_regionserver.region import flush
 from rowlock_regionserver.region.background_pacing import Permit
-from rowlock_regionserver.scan.retained_tables import RetentionRule, retained_tables
+from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.sources import Source
+from rowlock_regionserver.versions.retention import Retention
 
 from .conftest import WAIT_S, Engine, bulk_batch
 from .lone_region import REGION_ID, LoneRegion, Step
@@ -305,14 +306,15 @@ def test_a_flush_reads_windows_of_the_configured_size_and_yields(
 
     def recorded(
         sources: Sequence[Source],
-        judge: RetentionRule,
+        retention: Retention,
+        versions: int,
         bytes_max: int,
         merge_bytes_max: int,
         *,
         between: Callable[[], None],
     ) -> Iterator[pa.Table | Lines]:
         asked.append((bytes_max, merge_bytes_max))
-        return retained_tables(sources, judge, bytes_max, merge_bytes_max, between=between)
+        return retained_tables(sources, retention, versions, bytes_max, merge_bytes_max, between=between)
 
     monkeypatch.setattr(flush, "retained_tables", recorded)
     config = Config(flush_window_bytes=4000, flush_merge_window_bytes=10_000, bulk_file_bytes_min=0)

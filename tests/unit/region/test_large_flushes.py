@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import Put, ScanPlan
 from rowlock_regionserver.scan.retained_tables import retained_tables
-from rowlock_regionserver.versions.visibility_columns import retained
+from rowlock_regionserver.versions.retention import Retention
 
 from .lone_region import LoneRegion
 
@@ -41,8 +40,13 @@ def sealed(row: bytes, cells: Sequence[Cell]) -> RowSegment:
 def flushed(segments: Sequence[RowSegment], family: Family = FAMILY) -> Iterator[pa.Table]:
     """Returns what a flush with default settings writes of the segments, without readers at older read points."""
     config = Config()
-    retain = partial(retained, protected=from_then_on(NEWEST), family=family)
-    for table in retained_tables(segments, retain, config.flush_window_bytes, config.flush_merge_window_bytes):
+    for table in retained_tables(
+        segments,
+        Retention(from_then_on(NEWEST)),
+        family.versions,
+        config.flush_window_bytes,
+        config.flush_merge_window_bytes,
+    ):
         assert isinstance(table, pa.Table)
         # No more than a window, or a cell, and what comes with its last cell.
         assert table.num_rows == 1 or table.get_total_buffer_size() < 4 * config.flush_merge_window_bytes
