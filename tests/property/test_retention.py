@@ -45,7 +45,7 @@ from tests.unit.versions.masked_tables import retained
 
 TABLES = 100
 ROWS_PER_TABLE = 120
-HISTORIES = 150
+HISTORIES = 75
 EVENTS = 80
 ROW_COUNT = 2
 
