@@ -21,7 +21,7 @@ A major compaction costs the whole base, so the deltas must be a share of it: th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import groupby
 
@@ -85,7 +85,7 @@ class Plan:
     groups: tuple[tuple[int, ...], ...] = ()  # each becomes one file; newest first; of a major plan, in row order
     moved: tuple[int, ...] = ()  # become bases, or stay bases, unread
     dropped: tuple[int, ...] = ()  # all cells have expired: removed unread
-    is_continued: bool = False  # the request is not done with it: pick again
+    is_continued: bool = False  # a request is not done with this plan: call pick_requested again
 
 
 def pick(files: Sequence[FileFacts], settings: CompactionSettings) -> Plan | None:
@@ -95,13 +95,15 @@ def pick(files: Sequence[FileFacts], settings: CompactionSettings) -> Plan | Non
     plan = _dropping(files, settings)
     if plan is None and (why := _why_major(files, settings)):
         plan = _major(files, settings, why)
-    return plan or _minor(files, settings)
+    plan = plan or _minor(files, settings)
+    return plan and replace(plan, is_continued=False)
 
 
 def pick_requested(files: Sequence[FileFacts], settings: CompactionSettings, *, major: bool) -> Plan | None:
     """Returns the compaction that does the most, due or not, or None if it would change nothing.
 
-    While the plan `is_continued`, the request is done only after the next one, if there is one.
+    If the plan `is_continued`, the request is done after those that this function returns then, until one is not
+    continued or there is none.
     """
     if major:
         return _major(files, settings, "requested")

@@ -1,7 +1,7 @@
 """Which files of a major compaction become one file each.
 
-Files whose rows overlap, directly or through others, stand in one group. A file that overlaps no other is a group of its
-own, and need not even be read if there is nothing to drop from it. So rows that are loaded in ascending order are not
+Files whose rows overlap, directly or through others, are in one group. A file that overlaps no other is a group of its
+own, and is not even read if there is nothing to drop from it. So rows that are loaded in ascending order are not
 written again and again.
 
 Small groups that are neighbours in row order are combined, or a store would gather small bases without end. Of two

@@ -12,24 +12,23 @@ from collections.abc import Sequence
 def similar_run(byte_counts: Sequence[int], files_min: int, size_ratio: float, files_max: int) -> range | None:
     """Returns the longest run in which each older file is at most `size_ratio` times the newer ones together.
 
-    Of several, the one with the fewest bytes. O(n * files_max).
+    Of several, the newest, which is also the smallest. O(n): a run that starts inside another ends no later.
     """
-    best, best_bytes = range(0), 0
-    for start in range(len(byte_counts) - files_min + 1):
+    best = range(files_min - 1)
+    start = 0
+    while start < len(byte_counts):
         total = byte_counts[start]
         stop = start + 1
         while stop < min(len(byte_counts), start + files_max) and byte_counts[stop] <= size_ratio * total:
             total += byte_counts[stop]
             stop += 1
-        if (stop - start, -total) > (max(files_min - 1, len(best)), -best_bytes):
-            best, best_bytes = range(start, stop), total
-        if len(best) == files_max:  # None is longer.
-            break
-    return best or None
+        best = max(best, range(start, stop), key=len)
+        start = stop
+    return best if len(best) >= files_min else None
 
 
 def cheapest_run(byte_counts: Sequence[int], files_max: int) -> range | None:
-    """Returns the run of two files or more that costs the fewest bytes for each file that it saves. O(n * files_max)."""
+    """Returns the run of two files or more that costs the fewest bytes for each file less. O(n * files_max)."""
     best, best_cost = range(0), float("inf")
     for start in range(len(byte_counts) - 1):
         total = byte_counts[start]
