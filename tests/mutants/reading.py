@@ -1,4 +1,4 @@
-"""Broken builds of reading: read points, visibility, and the versions that pruning and flush may drop."""
+"""Broken builds of reading: read points, visibility, and flushes under readers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READING = [
     Mutant(
         "a reader does not register",
         "Mvcc.protected_read_points",
-        "            registered = sorted(self._readers) if self._readers else []\n",
+        "            registered = sorted({number for number, _ in self._readers}) if self._readers else []\n",
         "            registered: list[int] = []\n",
         f"{MVCC}::test_a_registered_read_point_is_protected",
     ),
@@ -36,8 +36,8 @@ READING = [
     Mutant(
         "a read sees unpublished writes",
         "Mvcc.open_read_point",
-        "        return ReadPoint(number, now_ms)\n",
-        "        return ReadPoint(self._last, now_ms)\n",
+        "            read_point = ReadPoint(self._read_point, self._clock.now_ms())\n",
+        "            read_point = ReadPoint(self._last, self._clock.now_ms())\n",
         f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
     ),
     Mutant(
@@ -169,56 +169,6 @@ READING = [
         "    return np.array_equal(data[start + period_bytes : stop], data[start : stop - period_bytes])\n",
         "    return True\n",
         "unit/arrow/test_by_qualifier.py::test_others_are_looked_at_each",
-    ),
-    # ---- versions that pruning and flush drop
-    Mutant(
-        "pruning drops what a registered reader sees",
-        "_retained_puts",
-        "                if -cell[2] <= first:\n",
-        "                if True:\n",
-        f"{SEGMENT}::test_what_a_registered_read_point_needs_is_not_pruned",
-    ),
-    Mutant(
-        "pruning counts puts before a tombstone",
-        "retained_cells",
-        "        newer = [cell for cell in column_cells if -cell[2] > newest_tombstone]\n",
-        "        newer = [cell for cell in column_cells if cell[3] == PUT]\n",
-        f"{SEGMENT}::test_what_came_before_a_tombstone_is_not_pruned",
-    ),
-    Mutant(
-        "flush drops what a registered reader sees",
-        "_needed",
-        "        read_by_all = puts.write_number <= first\n",
-        "        read_by_all = puts.write_number >= 0\n",
-        f"{FLUSH}::test_an_open_scan_continues_at_its_read_point_during_a_flush",
-    ),
-    Mutant(
-        "flush protects only the current read point",
-        "Flusher._flush",
-        "        spans = self._mvcc.protected_read_points()\n",
-        "        spans = self._mvcc.protected_read_points()[-1:]\n",
-        f"{FLUSH}::test_an_open_scan_continues_at_its_read_point_during_a_flush",
-    ),
-    Mutant(
-        "flush keeps versions between two read points",
-        "_needed",
-        "        needed |= ~outlived & (puts.write_number <= last)\n",
-        "        needed |= ~outlived\n",
-        "unit/host/test_snapshots.py::test_a_counter_stays_short_while_a_snapshot_is_held",
-    ),
-    Mutant(
-        "flush counts puts before a tombstone",
-        "retained",
-        "    newer = np.flatnonzero(cells.write_number > np.maximum(_newest_tombstone(cells), family_tombstone))\n",
-        "    newer = np.flatnonzero(cells.kind == PUT)\n",
-        f"{VISIBILITY}::test_the_answer_does_not_depend_on_what_was_flushed",
-    ),
-    Mutant(
-        "flush drops tombstones",
-        "_retained_of_rows",
-        "    return (run.filter(retain(SortedCells.of(run.keys), 0)),)\n",
-        "    cells = SortedCells.of(run.keys)\n    return (run.filter(retain(cells, 0) & (cells.kind == 0)),)\n",
-        f"{FLUSH}::test_answers_never_depend_on_what_has_been_flushed",
     ),
     # ---- flush
     Mutant(

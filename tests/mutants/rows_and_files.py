@@ -40,9 +40,9 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "a family tombstone hides only cells of its part",
-        "RowReading._visible_cells",
-        "        tombstones = _as_sorted_cells(family_tombstones(sources, self.row))\n",
-        "        tombstones = _as_sorted_cells([])\n",
+        "judged_with_family_tombstones",
+        "    tombstones = _of_row(family_tombstones(sources, row))\n",
+        "    tombstones = _of_row([])\n",
         f"{WIDE}::test_tombstones_of_the_family_reach_every_part",
     ),
     Mutant(
@@ -76,8 +76,8 @@ ROWS_AND_FILES = [
     Mutant(
         "flush prunes the parts of a row without its tombstones",
         "_retained_of_row",
-        "retain(cells, family_tombstone)",
-        "retain(cells, 0)",
+        "judged_with_family_tombstones(sources, row, rule)",
+        "rule",
         f"{FLUSHES}::test_family_tombstones_count_in_every_part_of_a_row",
     ),
     Mutant(

@@ -9,9 +9,8 @@ TIMESTAMPS = "unit/host/test_timestamps.py"
 MANY_SNAPSHOTS = "property/test_snapshots.py"
 SPLIT_POINTS = "property/test_split_points.py"
 
-_READ_POINTS = (
-    "        read_points = [ReadPoint(region.open_read_point().write_number, made_ms) for region in regions]\n"
-)
+_READ_POINTS = "        read_points = [region.open_read_point() for region in regions]\n"
+_YIELD = "            yield region, ReadPoint(read_point.write_number, opened.snapshot.made_ms), opened.table\n"
 _UNREGISTERED = (
     _READ_POINTS
     + "        for region, at in zip(regions, read_points, strict=True):\n"
@@ -95,10 +94,9 @@ SNAPSHOT_MUTANTS = [
         "a scan of a snapshot does not hold its read point",
         "Snapshots.reading",
         "            region.reopen_read_point(read_point)\n            opened.scan_count += 1\n        try:\n"
-        "            yield region, read_point, opened.table\n        finally:\n"
-        "            region.close_read_point(read_point)\n",
-        "            opened.scan_count += 1\n        try:\n            yield region, read_point, opened.table\n"
-        "        finally:\n",
+        + _YIELD
+        + "        finally:\n            region.close_read_point(read_point)\n",
+        "            opened.scan_count += 1\n        try:\n" + _YIELD + "        finally:\n",
         f"{SNAPSHOTS}::test_a_scan_that_has_begun_goes_on_when_it_ends",
     ),
     Mutant(

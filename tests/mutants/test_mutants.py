@@ -21,6 +21,7 @@ from .locks import LOCK_MUTANTS
 from .memory import MEMORY
 from .reading import READING
 from .recovery import RECOVERY
+from .retention import RETENTION_MUTANTS
 from .rows_and_files import ROWS_AND_FILES
 from .snapshots import SNAPSHOT_MUTANTS
 from .stamps_and_answers import STAMPS_AND_ANSWERS
@@ -40,6 +41,7 @@ MUTANTS = [
     *FOLDERS,
     *MEMORY,
     *RECOVERY,
+    *RETENTION_MUTANTS,
     *SNAPSHOT_MUTANTS,
     *STAMPS_AND_ANSWERS,
 ]

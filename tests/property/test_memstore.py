@@ -15,6 +15,7 @@ from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.memstore import Memstore
 from rowlock_regionserver.memstore.row_segment import RowSegment
+from rowlock_regionserver.versions.retention import Retention
 from rowlock_regionserver.versions.visibility import visible_cells
 
 from tests.invariants import check
@@ -81,7 +82,8 @@ class _History:
                 cells[row] += columns.row_cells(row)
         rows = sorted(row for row in cells if cells[row])
         table = cells_table(rows, [sorted(cells[row]) for row in rows])
-        self.files.append(ArrowSegment(retained(table, self.protected_read_points(), self.family)))
+        retention = Retention(self.protected_read_points(), is_complete=not self.files)
+        self.files.append(ArrowSegment(retained(table, retention, self.family.versions)))
         self.memstore.drop(sealed)
 
     def check_reads(self) -> None:

@@ -35,7 +35,7 @@ from rowlock_regionserver.arrow.columns import (
     integer_array,
 )
 from rowlock_regionserver.arrow.line_values import as_binary, cell_bytes, is_present
-from rowlock_regionserver.cells import CELL_SCHEMA, PUT
+from rowlock_regionserver.cells import CELL_SCHEMA, PUT, TIMESTAMP_MAX
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,17 @@ class Lines:
                 return np.ones(len(self), np.bool_)
             some |= is_present(column)
         return some
+
+    def later_than(self, timestamp: int) -> Lines:
+        """Returns the lines that have a cell with a greater timestamp, with all their cells; itself if all have one."""
+        if self.timestamps.min(initial=TIMESTAMP_MAX) > timestamp:
+            return self
+        if len(self.timestamps) == 1:
+            return self.filter(self.numbers_of(self.timestamps, 0) > timestamp)
+        mask = np.zeros(len(self), np.bool_)
+        for place, column in enumerate(self.columns):
+            mask |= is_present(column) & (self.timestamps[place] > timestamp)
+        return self.filter(mask)
 
     @cached_property
     def starts_row(self) -> Mask:

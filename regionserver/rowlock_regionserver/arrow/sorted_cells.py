@@ -78,7 +78,7 @@ class SortedCells:
 
     @property
     def has_versions(self) -> bool:
-        """Whether some column has more than one cell."""
+        """Whether some column has more than one cell; only for cells whose columns are numbered without a gap."""
         return len(self) > 0 and int(self.column[-1] - self.column[0]) + 1 < len(self)
 
     def starts_column(self) -> Mask:

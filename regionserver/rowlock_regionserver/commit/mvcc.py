@@ -5,8 +5,8 @@ Invariants
 2. The read point is the highest number r such that every write up to r has completed. It never goes back, and it
    never passes an incomplete write: a completed write behind an incomplete one waits.
 3. A reader registers its read point before it looks at any cell, and code that drops cells first calls
-   `protected_read_points()`. A cell stays while it may be visible at a registered read point, the current one or a
-   later one.
+   `protected_read_points()`, and `oldest_now_ms()` if it drops expired cells. A cell stays while it may be visible at
+   a registered read point, the current one or a later one, at the time of the reader.
 4. A caller that waits for a number is notified after the read point has reached it, in the order of the numbers.
 
 Example: three writers begin 5, 6 and 7; 6 completes first.
@@ -67,7 +67,7 @@ class Mvcc:
         self._read_point = last_write_number
         self._completed: set[int] = set()  # beyond the read point
         self._waiters: dict[int, list[Waiter]] = {}
-        self._readers: dict[int, int] = {}
+        self._readers: dict[ReadPoint, int] = {}
         self._failure: UnknownOutcomeError | None = None
 
     @property
@@ -175,37 +175,42 @@ class Mvcc:
         """
         with self._lock:
             current = self._read_point
-            registered = sorted(self._readers) if self._readers else []
+            registered = sorted({number for number, _ in self._readers}) if self._readers else []
         if registered and registered[-1] == current:
             registered.pop()
         per_span = -(-len(registered) // (PROTECTED_SPANS_MAX - 1))
         groups = [registered[first : first + per_span] for first in range(0, len(registered), per_span or 1)]
         return (*((group[0], group[-1]) for group in groups), *from_then_on(current))
 
+    def oldest_now_ms(self) -> int:
+        """The least time at which a reader, a registered or a later one, judges which cells have expired.
+
+        A later reader has an earlier time only if the system clock is set back.
+        """
+        with self._lock:
+            return min([self._clock.now_ms(), *(now_ms for _, now_ms in self._readers)])
+
     def open_read_point(self) -> ReadPoint:
         """Takes and registers the current read point, in one step; `close_read_point` must follow."""
-        now_ms = self._clock.now_ms()
         with self._lock:
-            number = self._read_point
-            self._readers[number] = self._readers.get(number, 0) + 1
-        return ReadPoint(number, now_ms)
+            read_point = ReadPoint(self._read_point, self._clock.now_ms())
+            self._readers[read_point] = self._readers.get(read_point, 0) + 1
+        return read_point
 
     def reopen_read_point(self, read_point: ReadPoint) -> None:
         """Registers a registered read point again, so it still sees all its cells; `close_read_point` must follow."""
-        number = read_point.write_number
         with self._lock:
-            assert number in self._readers, f"read point {number} is not registered, so its cells may have been dropped"
-            self._readers[number] += 1
+            assert read_point in self._readers, f"{read_point} is not registered, so its cells may have been dropped"
+            self._readers[read_point] += 1
 
     def close_read_point(self, read_point: ReadPoint) -> None:
         """Ends one registration by `open_read_point` or `reopen_read_point`."""
-        number = read_point.write_number
         with self._lock:
-            count = self._readers[number] - 1
+            count = self._readers[read_point] - 1
             if count:
-                self._readers[number] = count
+                self._readers[read_point] = count
             else:
-                del self._readers[number]
+                del self._readers[read_point]
 
     def statistics(self) -> MvccStatistics:
         with self._lock:
@@ -215,7 +220,7 @@ class Mvcc:
                 open_writes=self._last - self._read_point,
                 waiters=sum(len(waiters) for waiters in self._waiters.values()),
                 registered_readers=sum(self._readers.values()),
-                oldest_read_point=min(self._readers, default=self._read_point),
+                oldest_read_point=min([number for number, _ in self._readers], default=self._read_point),
             )
 
     def _check(self) -> None:
@@ -224,7 +229,7 @@ class Mvcc:
             assert self._read_point <= self._last
             assert all(self._read_point + 1 < number <= self._last for number in self._completed)
             assert all(self._read_point < number <= self._last for number in self._waiters)
-            assert all(number <= self._read_point and count > 0 for number, count in self._readers.items())
+            assert all(at.write_number <= self._read_point and count > 0 for at, count in self._readers.items())
 
 
 def _notify(waiters: Sequence[Waiter], failure: UnknownOutcomeError | None) -> None:

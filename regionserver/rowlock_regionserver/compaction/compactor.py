@@ -14,18 +14,19 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.columns import Mask
 from rowlock_regionserver.arrow.lines import Lines
-from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.compaction.progress import Progress
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.background_pacing import BackgroundPacing, Permit
-from rowlock_regionserver.scan.retained_tables import RetentionRule, retained_tables
+from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
+from rowlock_regionserver.versions.retention import Retention
 
+# Of what was read of the inputs, this many windows are held at most, beside the present one.
+_WINDOWS_HELD = 8
 # How often a throttled compaction looks whether it was cancelled.
 _CHECK_AGAIN_S = 0.1
 
@@ -33,7 +34,7 @@ _CHECK_AGAIN_S = 0.1
 def compact_files(
     inputs: Sequence[StoreFile],
     family: Family,
-    retain: RetentionRule,
+    retention: Retention,
     path: Path,
     number: int,
     files: Files,
@@ -43,13 +44,13 @@ def compact_files(
     progress: Progress,
     pacing: BackgroundPacing,
 ) -> StoreFileInfo | None:
-    """Writes one durable file of the cells of `inputs` that `retain` selects; returns None if there are none.
+    """Writes one durable file of the cells of `inputs` to retain; returns None if there are none.
 
     A window has about `window_bytes` of cells. `bytes_per_second` of the inputs are read at most; 0: as many as
     there is time for. Blocks on the disk. Raises CompactionCancelledError, CorruptionError if an input is damaged,
     DiskFullError and OSError; then nothing is left.
     """
-    merge = _Merge(inputs, retain, window_bytes, bytes_per_second, progress, pacing)
+    merge = _Merge(inputs, retention, family.versions, window_bytes, bytes_per_second, progress, pacing)
     with contextlib.closing(merge.pieces()) as pieces:
         first = next(pieces, None)
         if first is None:
@@ -65,21 +66,23 @@ class _Merge:
     def __init__(
         self,
         inputs: Sequence[StoreFile],
-        retain: RetentionRule,
+        retention: Retention,
+        versions: int,
         window_bytes: int,
         bytes_per_second: int,
         progress: Progress,
         pacing: BackgroundPacing,
     ) -> None:
         self._sources = [run for file in inputs for run in file.runs]
-        self._retain = retain
+        self._retention = retention
+        self._versions = versions
         self._window_bytes = window_bytes
         self._bytes_per_second = bytes_per_second
         self._progress = progress
         self._pacing = pacing
         self._cell_count = sum(file.info.cell_count for file in inputs)
         self._byte_count = sum(file.info.file_bytes for file in inputs)
-        self._cells_seen = 0
+        self._cells_read = 0
         self._bytes_read_before = progress.bytes_read
         self._begun = pacing.clock.monotonic()
 
@@ -88,29 +91,26 @@ class _Merge:
         with self._pacing.permit() as permit:
 
             def between() -> None:
-                self._count()
                 permit.yield_now()
                 self._wait_for_throttle(permit)
 
-            windows = retained_tables(
-                self._sources, self._retained, self._window_bytes, self._window_bytes, between=between
+            yield from retained_tables(
+                self._sources,
+                self._retention,
+                self._versions,
+                self._window_bytes,
+                self._window_bytes,
+                bytes_held_max=_WINDOWS_HELD * self._window_bytes,
+                merging=self._count,
+                between=between,
             )
-            for piece in windows:
-                if isinstance(piece, Lines):  # No cell of it was seen by the rule.
-                    self._cells_seen += piece.cell_count
-                yield piece
-        self._cells_seen = self._cell_count
-        self._count()
+        self._count(self._cell_count)
 
-    def _retained(self, cells: SortedCells, family_tombstone: int) -> Mask:
-        self._cells_seen += len(cells)
-        self._progress.check()
-        return self._retain(cells, family_tombstone)
-
-    def _count(self) -> None:
-        """Estimates the bytes that were read by the cells that were seen."""
-        seen = min(self._cells_seen, self._cell_count)
-        self._progress.bytes_read = self._bytes_read_before + self._byte_count * seen // max(1, self._cell_count)
+    def _count(self, cell_count: int) -> None:
+        """Counts cells that were read, from which the bytes are estimated."""
+        self._cells_read = min(self._cells_read + cell_count, self._cell_count)
+        read = self._byte_count * self._cells_read // max(1, self._cell_count)
+        self._progress.bytes_read = self._bytes_read_before + read
         self._progress.check()
 
     def _wait_for_throttle(self, permit: Permit) -> None:

@@ -40,7 +40,7 @@ class CompactionSettings:
 
     automatic: bool = True
     minor_files_min: int = 4
-    minor_size_ratio: float = 1.2  # an older file joins a minor compaction up to this many times the newer ones' bytes
+    minor_size_ratio: float = 1.5  # an older file joins a minor compaction up to this many times the newer ones' bytes
     major_deltas: int = 10  # 0: never because of their number
     major_delta_share: float = 0.1  # of the bases' bytes; 0: never because of the deltas' bytes
     major_dropped_share: float = 0.2  # of all cells; 0: never because of deleted and expired cells

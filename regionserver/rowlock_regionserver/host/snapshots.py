@@ -166,8 +166,9 @@ class Snapshots:
             raise StoppingError("the server is stopping, and its snapshots have ended")
         self._check_not_ended(snapshot_id)  # It may have been ended in the meantime.
         table = regions[0].table
-        made_ms = self._clock.now_ms()
-        read_points = [ReadPoint(region.open_read_point().write_number, made_ms) for region in regions]
+        read_points = [region.open_read_point() for region in regions]
+        # Not before any of them was registered: until then, cells that have just expired may be dropped.
+        made_ms = max(at.now_ms for at in read_points)
         snapshot = Snapshot(
             snapshot_id,
             table.name,
@@ -232,7 +233,7 @@ class Snapshots:
             region.reopen_read_point(read_point)
             opened.scan_count += 1
         try:
-            yield region, read_point, opened.table
+            yield region, ReadPoint(read_point.write_number, opened.snapshot.made_ms), opened.table
         finally:
             region.close_read_point(read_point)
             with self._changed:

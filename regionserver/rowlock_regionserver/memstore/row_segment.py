@@ -6,7 +6,7 @@ in the order of write numbers. Readers copy up to `slice_rows` rows while they h
 iterate the live map (measured: a concurrent writer makes rows disappear or appear twice). The copies may hold writes
 past the reader's read point; visibility removes those.
 
-A row that is written often is pruned by the rule of flush (`visibility.retained_cells`), so a counter stays a few cells
+A row that is written often is pruned by the rules of flush (`retention.retained_cells`), so a counter stays a few cells
 long however often it is incremented. Pruning takes time in proportion to the row, so a row is pruned only when it is
 longer than `prune_cells_min` and has doubled since it was last pruned: amortized O(1) for each cell.
 """
@@ -27,7 +27,7 @@ from rowlock_regionserver.cells import NEWEST, Cell, ProtectedReadPoints
 from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
 from rowlock_regionserver.memstore.row_reading import ARROW_CELL_BYTES, chunk_of, columns_of, parts_of
 from rowlock_regionserver.sources import Chunk, LinesWanted
-from rowlock_regionserver.versions.visibility import retained_cells
+from rowlock_regionserver.versions.retention import Retention, retained_cells
 
 # Memory in CPython. A cell: the tuple, its slot in the row's list (lists grow by an eighth), two bytes objects (+ 8:
 # the allocator rounds up to 16), and two ints of the size of a timestamp and a write number.
@@ -136,7 +136,7 @@ class RowSegment:
         with self._lock:
             if self._is_recovering:
                 held.sort()
-            retained = retained_cells(held, spans, self._versions)
+            retained = retained_cells(held, Retention(spans), self._versions)
             count = len(held) - len(retained)
             grown = _bytes_of(retained) - _bytes_of(held) if count else 0
             held[:] = retained

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.compaction.compactor import compact_files
@@ -26,7 +25,7 @@ from rowlock_regionserver.region.live_files import Edit, Replacement
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.stores import Store
 from rowlock_regionserver.storefile.reader import StoreFile
-from rowlock_regionserver.versions.visibility_columns import retained
+from rowlock_regionserver.versions.retention import Retention, expired_through
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,38 +58,13 @@ class RegionCompactor:
 
     def facts(self) -> list[StoreFacts]:
         """Returns the facts of each store, by family name."""
-        now_ms = self._clock.now_ms()
+        now_ms, oldest_now_ms = self._clock.now_ms(), self._mvcc.oldest_now_ms()
         return [
-            StoreFacts(store.family, tuple(self._facts_of(file, store.family, now_ms) for file in store.files))
+            StoreFacts(
+                store.family, tuple(_facts_of(file, store.family, now_ms, oldest_now_ms) for file in store.files)
+            )
             for store in self._stores.all()
         ]
-
-    def _facts_of(self, file: StoreFile, family: Family, now_ms: int) -> FileFacts:
-        info = file.info
-        expired_through = self._expired_through(family)
-        span = info.timestamp_max - info.timestamp_min + 1
-        expired = min(span, max(0, expired_through - info.timestamp_min + 1))
-        return FileFacts(
-            number=info.number,
-            byte_count=info.file_bytes,
-            cell_count=info.cell_count,
-            tombstone_count=info.tombstone_count,
-            expired_count=info.cell_count * expired // span if info.cell_count else 0,
-            is_all_expired=info.cell_count > 0 and info.timestamp_max <= expired_through,
-            is_base=info.is_base,
-            age_ms=max(0, now_ms - info.made_ms) if info.made_ms else 0,
-            first_row=file.first_row,
-            last_row=file.last_row,
-            row_count=info.row_count,
-            family_tombstone_count=info.delete_family_count,
-            has_surplus_versions=info.has_versions and family.versions == 1,
-        )
-
-    def _expired_through(self, family: Family) -> int:
-        """Returns the timestamp up to which no reader sees a cell, because it has expired for all; -1 if none has."""
-        if not family.time_to_live_ms or family.min_versions:
-            return -1
-        return self._clock.now_ms() - family.time_to_live_ms
 
     def compact(self, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:
         """Makes the plan come true; returns when the new files are live. Blocks for as long as the disk takes.
@@ -170,14 +144,17 @@ class RegionCompactor:
         self, family: Family, files: Sequence[StoreFile], older: Sequence[StoreFile], plan: Plan, progress: Progress
     ) -> list[StoreFile]:
         """Writes the cells of the files as one, and opens it; returns no file if no cell remains."""
-        protected = self._mvcc.protected_read_points()
-        rule = partial(retained, protected=protected, family=family)
+        retention = Retention(
+            self._mvcc.protected_read_points(),
+            not any(_overlap(file, other) for file in files for other in older),
+            expired_through(family, self._mvcc.oldest_now_ms()),
+        )
         number = self._live_files.new_file_number()
         path = self._live_files.path_of(family.number, number)
         info = compact_files(
             files,
             family,
-            rule,
+            retention,
             path,
             number,
             self._files,
@@ -225,3 +202,25 @@ def _inputs_and_older(store: Store, numbers: Sequence[int]) -> tuple[Sequence[St
 
 def _overlap(one: StoreFile, other: StoreFile) -> bool:
     return one.first_row <= other.last_row and other.first_row <= one.last_row
+
+
+def _facts_of(file: StoreFile, family: Family, now_ms: int, oldest_now_ms: int) -> FileFacts:
+    info = file.info
+    through = expired_through(family, oldest_now_ms)
+    span = info.timestamp_max - info.timestamp_min + 1
+    expired = min(span, max(0, through - info.timestamp_min + 1))
+    return FileFacts(
+        number=info.number,
+        byte_count=info.file_bytes,
+        cell_count=info.cell_count,
+        tombstone_count=info.tombstone_count,
+        expired_count=info.cell_count * expired // span if info.cell_count else 0,
+        is_all_expired=info.cell_count > 0 and info.timestamp_max <= through,
+        is_base=info.is_base,
+        age_ms=max(0, now_ms - info.made_ms) if info.made_ms else 0,
+        first_row=file.first_row,
+        last_row=file.last_row,
+        row_count=info.row_count,
+        family_tombstone_count=info.delete_family_count,
+        has_surplus_versions=info.has_versions and family.versions == 1,
+    )

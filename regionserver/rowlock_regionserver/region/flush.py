@@ -5,7 +5,8 @@
 2. Wait until the read point has passed the switch. Only durable, published cells may be in a store file, because the
    log's records may be removed after the manifest names the file. If the log waits for disk space, the flush fails.
 3. Write: merges each family's sealed segments window by window, drops the cells that no reader can see any more
-   (scan/retained_tables.py), and writes one store file, which is synced, renamed, and opened.
+   (scan/retained_tables.py), and writes one store file, which is synced, renamed, and opened. If the store has no file
+   yet, no older cell exists, so tombstones go too (versions/retention.py).
 4. Commit and publish: one edit of the live files (live_files.py). The next manifest generation names the new files and
    the flushed write number, and saves the answers that the log would forget (manifest_answers.py). Readers then see the
    files instead of the segments, in one step.
@@ -24,7 +25,6 @@ import itertools
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,12 +39,12 @@ from rowlock_regionserver.region.idempotency.manifest_answers import with_answer
 from rowlock_regionserver.region.live_files import Edit
 from rowlock_regionserver.region.manifest import Manifest
 from rowlock_regionserver.region.region_parts import RegionParts
-from rowlock_regionserver.scan.retained_tables import RetentionRule, retained_tables
+from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
-from rowlock_regionserver.versions.visibility_columns import retained
+from rowlock_regionserver.versions.retention import Retention, expired_through
 
 # Rows and their keys that are freed before yielding: some 0.1 ms for rows of ten cells.
 FREED_AT_ONCE = 128
@@ -124,9 +124,10 @@ class Flusher:
         """Takes steps 2 to 5."""
         self._mvcc.wait_until_published(sealed.write_number, self._log.waits_for_space)
         spans = self._mvcc.protected_read_points()
+        oldest_now_ms = self._mvcc.oldest_now_ms()
         manifest = self._with_answers(sealed.write_number)
         try:
-            written = self._write_all(sealed, spans)
+            written = self._write_all(sealed, spans, oldest_now_ms)
         except BaseException:
             self._live_files.discard(manifest, ())
             raise
@@ -204,7 +205,9 @@ class Flusher:
             self._live_files.new_file_number,
         )
 
-    def _write_all(self, sealed: _Sealed, spans: ProtectedReadPoints) -> list[tuple[Family, StoreFile]]:
+    def _write_all(
+        self, sealed: _Sealed, spans: ProtectedReadPoints, oldest_now_ms: int
+    ) -> list[tuple[Family, StoreFile]]:
         """3. Writes and opens a store file for each family that has cells. If one fails, removes them all."""
         written: list[tuple[Family, StoreFile]] = []
         paths: list[Path] = []
@@ -212,7 +215,9 @@ class Flusher:
             for family, segments in sealed.segments:
                 number = self._live_files.new_file_number()
                 paths.append(self._live_files.path_of(family.number, number))
-                info = self._write(family, segments, number, paths[-1], spans)
+                is_complete = not self._stores.of(family.number).files
+                retention = Retention(spans, is_complete, expired_through(family, oldest_now_ms))
+                info = self._write(family, segments, number, paths[-1], retention)
                 if info is not None:
                     info = replace(info, made_ms=self._clock.now_ms())
                     # Before the commit: a file that can't be opened changes nothing.
@@ -224,21 +229,24 @@ class Flusher:
         return written
 
     def _write(
-        self, family: Family, segments: Sequence[Source], number: int, path: Path, spans: ProtectedReadPoints
+        self, family: Family, segments: Sequence[Source], number: int, path: Path, retention: Retention
     ) -> StoreFileInfo | None:
         """3. Writes one store file of the family's segments. Returns None if no cell remains."""
-        rule = partial(retained, protected=spans, family=family)
-        with contextlib.closing(self._retained(segments, rule)) as pieces:
+        with contextlib.closing(self._retained(segments, retention, family.versions)) as pieces:
             first = next(pieces, None)
             if first is None:
                 return None
             return write_store_file(path, itertools.chain([first], pieces), family, self._files, number=number)
 
-    def _retained(self, segments: Sequence[Source], rule: RetentionRule) -> Generator[pa.Table | Lines, None, None]:
+    def _retained(
+        self, segments: Sequence[Source], retention: Retention, versions: int
+    ) -> Generator[pa.Table | Lines, None, None]:
         """Yields what remains, paced until the last piece is written, but not during the sync."""
         window_bytes, merge_bytes = self._config.flush_window_bytes, self._config.flush_merge_window_bytes
         with self._pacing.permit(frees_memory=True) as permit:
-            yield from retained_tables(segments, rule, window_bytes, merge_bytes, between=permit.yield_now)
+            yield from retained_tables(
+                segments, retention, versions, window_bytes, merge_bytes, between=permit.yield_now
+            )
 
     def close(self) -> None:
         """Waits for a running flush, and lets no other begin, so that the folder may be removed."""

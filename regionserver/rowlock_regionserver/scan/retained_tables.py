@@ -1,12 +1,12 @@
 """Merges one family's sources into sorted tables and lines of the cells to retain: the contents of a new store file.
 
-The sources are merged window by window (source_chunks.py), and a retention rule drops cells: for a flush, those that no
-reader can see any more (versions/visibility_columns.py, `retained`). The rule looks at keys only, and only the values
-of retained cells are copied, into tables of bounded size: a source may hold more than an Arrow column can, in one row
-or even in one column of a row. A row that is larger than a window is written in parts (row_parts.py).
+The sources are merged window by window (source_chunks.py), and cells that no reader can see any more are dropped
+(versions/retention_columns.py). The rules look at keys only, and only the values of retained cells are copied, into
+tables of bounded size: a source may hold more than an Arrow column can, in one row or even in one column of a row. A
+row that is larger than a window is written in parts (row_parts.py).
 
-If a window has only lines, and each row has one, there is nothing to resolve and nothing to drop, because a column has
-only one version: the lines pass as they are. All other windows are merged as cells.
+If a window has only lines, and each row has one, there is nothing to resolve, because a column has only one version:
+the lines pass as they are, except those of which every cell has expired. All other windows are merged as cells.
 
 Scans have a loop of their own over the same steps and parts: see docs/decisions/windows_of_scans_and_flushes.md.
 """
@@ -14,6 +14,7 @@ Scans have a loop of their own over the same steps and parts: see docs/decisions
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -24,44 +25,65 @@ from rowlock_regionserver.arrow.merge import merged
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.found_cells import NO_LIMIT
-from rowlock_regionserver.scan.row_parts import family_tombstones, filtered_row_parts
+from rowlock_regionserver.scan.row_parts import filtered_row_parts, judged_with_family_tombstones
 from rowlock_regionserver.scan.source_chunks import SourceChunks
 from rowlock_regionserver.sources import Chunk, LinesWanted, Source
+from rowlock_regionserver.versions.retention import Retention
+from rowlock_regionserver.versions.retention_columns import retained
 
-# retain(cells, family_tombstone) returns which cells to retain. `family_tombstone` is the write number of the row's
-# newest family tombstone if the cells are a part of a row, else 0.
-RetentionRule = Callable[[SortedCells, int], Mask]
+# Returns which cells to retain. The cells are whole rows, or columns of one row after all its family tombstones.
+_Rule = Callable[[SortedCells], Mask]
 
 
 def _do_nothing() -> None: ...
 
 
+def _count_nothing(cell_count: int) -> None: ...
+
+
 def retained_tables(
     sources: Sequence[Source],
-    retain: RetentionRule,
+    retention: Retention,
+    versions: int,
     bytes_max: int,
     merge_bytes_max: int = NO_LIMIT,
     *,
+    bytes_held_max: int = NO_LIMIT,
+    merging: Callable[[int], None] = _count_nothing,
     between: Callable[[], None] = _do_nothing,
 ) -> Iterator[pa.Table | Lines]:
-    """Yields tables of CELL_SCHEMA, or lines, in store order, and calls `between` after each.
+    """Yields tables of CELL_SCHEMA, or lines, in store order.
 
+    Calls `merging` for each window, with the number of its cells (0 if it is a row that is merged in parts), and
+    `between` after each piece, or after a window of which nothing remains.
+
+    `versions` is the family's limit. The sources must not change meanwhile. `bytes_held_max` bounds what is held of
+    sources for later windows; what is not held is read again.
     One read of a source takes `bytes_max`, or less if the sources with rows in the last window would exceed
     `merge_bytes_max` in total. A table of several cells has about `merge_bytes_max` at most. Blocks on disks.
     """
     window_bytes = merge_bytes_max if merge_bytes_max < NO_LIMIT else bytes_max * max(1, len(sources))
-    chunks = SourceChunks((b"", b""), reverse=False, bytes_held_max=NO_LIMIT, source_bytes_max=bytes_max)
+    chunks = SourceChunks((b"", b""), reverse=False, bytes_held_max=bytes_held_max, source_bytes_max=bytes_max)
     chunks.lines_wanted = {id(source): LinesWanted() for source in sources}
+    rule = partial(retained, retention=retention, versions=versions)
     while not chunks.is_exhausted:
         step = chunks.advance(sources, window_bytes, window_bytes)
-        pieces: Iterable[pa.Table | Lines]
+        pieces: Iterable[pa.Table | Lines] | None
         if isinstance(step, bytes):
-            pieces = _tables(_retained_of_row(sources, step, retain, window_bytes), window_bytes)
+            merging(0)
+            pieces = _tables(_retained_of_row(sources, step, rule, window_bytes), window_bytes)
         else:
             of_step = [chunk for of_source in step.values() for chunk in of_source]
-            pieces = _lines_of(of_step) or _tables(_retained_of_rows(of_step, retain), window_bytes)
+            merging(sum([chunk.table.num_rows if chunk.lines is None else chunk.lines.cell_count for chunk in of_step]))
+            pieces = _lines_of(of_step, retention.expired_through)
+            if pieces is None:
+                pieces = _tables(_retained_of_rows(of_step, rule), window_bytes)
+        is_empty = True
         for piece in pieces:
+            is_empty = False
             yield piece
+            between()
+        if is_empty:
             between()
 
 
@@ -70,26 +92,24 @@ def _tables(runs: Iterable[SortedRun], bytes_max: int) -> Iterator[pa.Table]:
         yield from run.tables(bytes_max)
 
 
-def _lines_of(chunks: Sequence[Chunk]) -> Sequence[Lines]:
-    """Returns the rows as lines, all of which are retained; empty unless all are lines, and each row is one."""
+def _lines_of(chunks: Sequence[Chunk], expired_through: int) -> Sequence[Lines] | None:
+    """Returns the retained rows as lines; None unless all rows are lines, and each row is one."""
     lines = [chunk.lines for chunk in chunks if chunk.lines is not None]
-    if not lines or len(lines) < len(chunks):
-        return ()
-    return merged_lines(lines) or ()
+    merged_ones = merged_lines(lines) if len(lines) == len(chunks) else None
+    if merged_ones is None:
+        return None
+    return [rest for rest in (each.later_than(expired_through) for each in merged_ones) if len(rest)]
 
 
-def _retained_of_row(
-    sources: Sequence[Source], row: bytes, retain: RetentionRule, bytes_max: int
-) -> Iterable[SortedRun]:
+def _retained_of_row(sources: Sequence[Source], row: bytes, rule: _Rule, bytes_max: int) -> Iterable[SortedRun]:
     """Returns the retained cells of one row, in parts."""
-    family_tombstone = max([-cell[2] for cell in family_tombstones(sources, row)], default=0)
-    return filtered_row_parts(sources, row, bytes_max, lambda cells: retain(cells, family_tombstone))
+    return filtered_row_parts(sources, row, bytes_max, judged_with_family_tombstones(sources, row, rule))
 
 
-def _retained_of_rows(chunks: Sequence[Chunk], retain: RetentionRule) -> Iterable[SortedRun]:
+def _retained_of_rows(chunks: Sequence[Chunk], rule: _Rule) -> Iterable[SortedRun]:
     """Returns the retained cells of whole rows, without keeping the dropped ones in memory."""
     run = merged([chunk.run() for chunk in chunks])
     if not len(run):
         return ()
     run = SortedRun(single_chunk(run.keys), run.values)
-    return (run.filter(retain(SortedCells.of(run.keys), 0)),)
+    return (run.filter(rule(SortedCells.of(run.keys))),)

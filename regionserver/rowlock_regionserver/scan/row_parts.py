@@ -32,6 +32,7 @@ from rowlock_regionserver.arrow.columns import (
 from rowlock_regionserver.arrow.merge import merged_in_row
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.arrow.sorted_run import SortedRun, concatenated
+from rowlock_regionserver.cells import DELETE_FAMILY
 from rowlock_regionserver.found_cells import FoundCell
 from rowlock_regionserver.sources import Chunk, Source
 
@@ -91,6 +92,37 @@ def _long_column_runs(
         found = run.filter(numbers.among(run))
         if len(found):
             yield found
+
+
+def judged_with_family_tombstones(
+    sources: Sequence[Source], row: bytes, rule: Callable[[SortedCells], Mask]
+) -> Callable[[SortedCells], Mask]:
+    """Returns the rule for parts of the row: for its family tombstones, or for other cells after all of them."""
+    tombstones = _of_row(family_tombstones(sources, row))
+    if not len(tombstones):
+        return rule
+
+    def judged(cells: SortedCells) -> Mask:
+        of_family = cells.kind == DELETE_FAMILY
+        mask = np.zeros(len(cells), np.bool_)
+        mask[~of_family] = rule(cells.at(~of_family).after(tombstones))[len(tombstones) :]
+        if of_family.any():
+            mask[of_family] = rule(cells.at(of_family))
+        return mask
+
+    return judged
+
+
+def _of_row(cells: Sequence[FoundCell]) -> SortedCells:
+    """Returns family tombstones. The row has number 1, as in SortedCells.of, and they precede all columns."""
+    count = len(cells)
+    return SortedCells(
+        row=np.ones(count, np.int64),
+        column=np.zeros(count, np.int64),
+        timestamp=np.array([-cell[1] for cell in cells], np.int64),
+        write_number=np.array([-cell[2] for cell in cells], np.int64),
+        kind=np.array([cell[3] for cell in cells], np.int8),
+    )
 
 
 def family_tombstones(sources: Sequence[Source], row: bytes) -> list[FoundCell]:

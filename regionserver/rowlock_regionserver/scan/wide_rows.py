@@ -20,13 +20,13 @@ import numpy as np
 from rowlock_regionserver.arrow.columns import QUALIFIER, Mask, cells_table, column
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.arrow.sorted_run import SortedRun, slices_within
-from rowlock_regionserver.cells import DELETE_FAMILY, Family, ReadPoint
+from rowlock_regionserver.cells import Family, ReadPoint
 from rowlock_regionserver.found_cells import AwayValue, FoundCell, LongRowError, loaded
 from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
 from rowlock_regionserver.scan.filters import ColumnName, matches_row, mismatch_error, required_columns
 from rowlock_regionserver.scan.point import visible_row
 from rowlock_regionserver.scan.ranges import clipped, prefix_stop
-from rowlock_regionserver.scan.row_parts import family_tombstones, filtered_row_parts
+from rowlock_regionserver.scan.row_parts import filtered_row_parts, judged_with_family_tombstones
 from rowlock_regionserver.scan.selection import is_whole_time, requested_qualifiers, selected_versions
 from rowlock_regionserver.scan.selection_columns import places_in_runs, qualifiers_pass, values_pass
 from rowlock_regionserver.sources import Source
@@ -108,20 +108,16 @@ class RowReading:
         """Yields the visible cells of the requested times and versions with qualifiers of [start, stop)."""
         if stop and start >= stop:
             return
-        tombstones = _as_sorted_cells(family_tombstones(sources, self.row))
+        is_visible = judged_with_family_tombstones(
+            sources, self.row, lambda cells: visible_of(cells, self.read_point, family)
+        )
 
         def is_selected(cells: SortedCells) -> Mask:
-            mask = self._visible(cells, tombstones, family)
+            mask = is_visible(cells)
             mask[mask] = self._selected(cells.at(mask), family)
             return mask
 
         yield from filtered_row_parts(sources, self.row, self.bytes_max, is_selected, start, stop)
-
-    def _visible(self, cells: SortedCells, tombstones: SortedCells, family: Family) -> Mask:
-        own = np.flatnonzero(cells.kind != DELETE_FAMILY)
-        mask = np.zeros(len(cells), np.bool_)
-        mask[own] = visible_of(cells.at(own).after(tombstones), self.read_point, family)[len(tombstones) :]
-        return mask
 
     def _selected(self, puts: SortedCells, family: Family) -> Mask:
         """Returns which visible cells have the requested times and versions, as selection_columns.selection_mask."""
@@ -214,18 +210,6 @@ class _Page:
         if cells.first_key_only:
             return self.count >= 1
         return cells.cell_limit > 0 and self.count >= cells.cell_offset + cells.cell_limit
-
-
-def _as_sorted_cells(tombstones: Sequence[FoundCell]) -> SortedCells:
-    """Returns the row's family tombstones. The row has number 1, as in SortedCells.of, and they precede all columns."""
-    count = len(tombstones)
-    return SortedCells(
-        row=np.ones(count, np.int64),
-        column=np.zeros(count, np.int64),
-        timestamp=np.array([-cell[1] for cell in tombstones], np.int64),
-        write_number=np.array([-cell[2] for cell in tombstones], np.int64),
-        kind=np.array([cell[3] for cell in tombstones], np.int8),
-    )
 
 
 def _run_of(row: bytes, cells: Sequence[FoundCell]) -> SortedRun:

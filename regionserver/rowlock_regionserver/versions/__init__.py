@@ -1,1 +1,1 @@
-"""Which cells a reader sees: the rule for one row, and its vector twin for columns."""
+"""Which cells a reader sees and which files must keep: the rules for one row, and their vector twins for columns."""

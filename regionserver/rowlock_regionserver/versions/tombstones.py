@@ -39,6 +39,19 @@ def live_puts(cells: SortedCells, versions: int) -> Mask:
     return live
 
 
+def covered(cells: SortedCells) -> Mask:
+    """Returns which of `cells`, in whole rows, a later DELETE_COLUMN or DELETE_FAMILY of `cells` makes irrelevant.
+
+    They are the puts that it hides, and the tombstones that hide no more than it does.
+    """
+    of_family = cells.kind == DELETE_FAMILY
+    mask: Mask = ~of_family & (cells.write_number < _newest_column_tombstone(cells))
+    family_tombstones = cells.at(of_family)
+    if len(family_tombstones):
+        mask |= cells.write_number < _newest_family_tombstone(cells, family_tombstones)
+    return mask
+
+
 def _newest_column_tombstone(cells: SortedCells) -> Integers:
     """Returns for each cell the greatest write number of a DELETE_COLUMN that reaches its timestamp; -1 without one."""
     marks = cells.kind == DELETE_COLUMN

@@ -1,4 +1,4 @@
-"""Which cells of one row a read sees, and which a flush retains: the rules, cell by cell, in plain Python.
+"""Which cells of one row a read sees: the rules, cell by cell, in plain Python.
 
 A column is a state machine that takes its writes in the order of their write numbers. A read may see the versions that
 are live after all writes up to its read point:
@@ -28,7 +28,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar
 
-from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, PUT, Cell, Family, ProtectedReadPoints, ReadPoint
+from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, PUT, Family, ReadPoint
 from rowlock_regionserver.found_cells import AnyCell
 
 T = TypeVar("T")
@@ -125,53 +125,3 @@ def live_versions(events: Iterable[Event[T]], versions: int) -> list[T]:
                 del live[removed]
             del newest_first[first:]
     return [live[at] for at in newest_first]
-
-
-def retained_cells(cells: Sequence[Cell], protected: ProtectedReadPoints, versions: int) -> list[Cell]:
-    """Returns the cells of one row and family without which some read at a protected read point would answer otherwise.
-
-    A put is dropped when it is newer than every tombstone of `cells` that touches its column and no range of protected
-    read points needs it. A range does not need a put that is newer than its last read point. It does not need a put
-    either if writes up to its first read point include a newer put of the same timestamp, or puts of `versions` higher
-    timestamps, which are newer than those tombstones too. Those puts are needed themselves, so they are retained.
-
-    Tombstones are retained, because older files may hold cells that they hide, and so are the puts before the newest
-    tombstone that touches their column. Every other tombstone, in these cells or elsewhere, is older than all puts
-    after that, or newer than all: tombstones in older files have smaller write numbers, later ones have greater
-    numbers. So whenever a read may see which of these puts are live, the state machine has taken them without a
-    tombstone in between, whatever other puts there were. Then the highest timestamps are live, and versions that were
-    pushed out before make no difference later. No cell is dropped because of its time to live.
-    """
-    newest_of_family = max([-cell[2] for cell in cells if cell[3] == DELETE_FAMILY], default=0)
-    retained: list[Cell] = []
-    for _, column in groupby(cells, _qualifier_of):
-        column_cells = list(column)
-        if len(column_cells) == 1:
-            retained += column_cells
-            continue
-        newest_tombstone = max([newest_of_family, *[-cell[2] for cell in column_cells if cell[3] != PUT]])
-        newer = [cell for cell in column_cells if -cell[2] > newest_tombstone]
-        column_retained = _retained_puts(newer, protected, versions)
-        if len(newer) < len(column_cells):
-            older = [cell for cell in column_cells if -cell[2] <= newest_tombstone]
-            column_retained = sorted([*column_retained, *older])
-        retained += column_retained
-    return retained
-
-
-def _retained_puts(puts: list[Cell], protected: ProtectedReadPoints, versions: int) -> list[Cell]:
-    """Returns the puts of one column to retain; there are no tombstones between them."""
-    needed: set[int] = set()  # places in `puts`
-    for first, last in protected:
-        higher = 0  # timestamps >= the current one that every read of the range sees
-        seen_by_all: int | None = None  # the last of them
-        for place, cell in enumerate(puts):
-            if cell[1] != seen_by_all:
-                if higher >= versions:
-                    break  # all following timestamps are lower still
-                if -cell[2] <= last:
-                    needed.add(place)
-                if -cell[2] <= first:
-                    seen_by_all = cell[1]
-                    higher += 1
-    return [puts[place] for place in sorted(needed)]

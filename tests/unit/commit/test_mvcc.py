@@ -136,6 +136,23 @@ def test_a_read_point_carries_the_time_it_was_opened_at() -> None:
         assert read_point.now_ms == 123
 
 
+def test_the_oldest_time_is_that_of_the_first_reader_that_is_still_there() -> None:
+    clock = ManualClock(now_ms=100)
+    mvcc = Mvcc(5, clock)
+    first = mvcc.open_read_point()
+    clock.advance(10)
+    second = mvcc.open_read_point()  # at the same write number
+    mvcc.reopen_read_point(first)
+    clock.advance(10)
+    assert mvcc.oldest_now_ms() == 100
+    mvcc.close_read_point(first)
+    assert mvcc.oldest_now_ms() == 100
+    mvcc.close_read_point(first)
+    assert mvcc.oldest_now_ms() == 110
+    mvcc.close_read_point(second)
+    assert mvcc.oldest_now_ms() == 120
+
+
 def test_the_read_point_only_ever_goes_forward_under_random_completion() -> None:
     seed = drawn_seed()
     choice = random.Random(seed)

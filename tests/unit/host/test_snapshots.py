@@ -204,6 +204,26 @@ def test_no_write_begins_between_the_read_points_of_two_regions(tmp_path: Path) 
         each.stop()
 
 
+def test_no_region_drops_what_expires_after_the_moment_of_the_snapshot(tmp_path: Path) -> None:
+    """Time passes while the regions are registered one after the other."""
+    clock = ManualClock()
+    regions = []
+    for region_id in (7, 8):
+        (tmp_path / str(region_id)).mkdir()
+        regions.append(LoneRegion(tmp_path / str(region_id), clock=clock, region_id=region_id))
+        regions[-1].steps.at_each(Step.READ_POINT, lambda: clock.advance(10))
+    snapshots = Snapshots(CONFIG, clock)
+    snapshot = snapshots.make(ID, lambda: [each.region for each in regions])
+    clock.advance(10)
+    for each in regions:
+        assert each.parts.mvcc.oldest_now_ms() <= snapshot.made_ms
+        with snapshots.reading(ID, each.region.region_id) as (_, read_point, _):
+            assert read_point.now_ms == snapshot.made_ms
+    snapshots.stop()
+    for each in regions:
+        each.stop()
+
+
 def test_a_gate_that_is_not_left_in_time_changes_nothing(lone: LoneRegion) -> None:
     snapshots = Snapshots(Config(row_lock_wait_ms=0), lone.clock)
     assert lone.parts.gate.try_enter()

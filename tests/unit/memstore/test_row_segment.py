@@ -280,14 +280,34 @@ def test_a_column_that_a_tombstone_touches_is_pruned_of_what_came_after_it(kind:
 
 
 @pytest.mark.parametrize("kind", [DELETE_VERSION, DELETE_COLUMN, DELETE_FAMILY])
-def test_what_came_before_a_tombstone_is_not_pruned(kind: int) -> None:
+def test_of_what_came_before_a_tombstone_only_what_it_hides_with_all_below_is_pruned(kind: int) -> None:
     tombstone: Cell = (b"" if kind == DELETE_FAMILY else b"q", -1, -9, kind, b"")
     segment = RowSegment(1, prune_cells_min=4)
     cells = [*[_put(b"q", number, number) for number in (4, 3, 2, 1)], tombstone]
     for cell in sorted(cells, key=lambda cell: -cell[2]):
         segment.apply(b"r", [cell], _everything_published)
-    assert segment.row_cells(b"r") == sorted(cells)
+    hidden = [] if kind == DELETE_VERSION else [_put(b"q", 1, 1)]
+    assert segment.row_cells(b"r") == sorted(cell for cell in cells if cell not in hidden)
     check_rows(segment)
+
+
+@pytest.mark.parametrize("kind", [DELETE_COLUMN, DELETE_FAMILY])
+def test_what_a_tombstone_hides_is_pruned_when_no_reader_of_before_is_left(kind: int) -> None:
+    qualifier = b"" if kind == DELETE_FAMILY else b"q"
+    cells: list[Cell] = []
+    for number in range(1, 9, 2):
+        cells += [_put(b"q", number, number), (qualifier, -number, -number - 1, kind, b"")]
+    for spans, retained in [
+        (from_then_on(8), cells[7:]),
+        (((5, 5), *from_then_on(8)), [cells[3], cells[4], cells[7]]),
+        (((2, 5), *from_then_on(8)), [cells[1], *cells[2:5], cells[7]]),
+        (from_then_on(5), [cells[3], *cells[4:]]),
+    ]:
+        segment = RowSegment(1, prune_cells_min=len(cells) - 1)
+        for cell in cells:
+            segment.apply(b"r", [cell], lambda spans=spans: spans)  # type: ignore[misc]
+        assert segment.row_cells(b"r") == sorted(retained)
+        check_rows(segment)
 
 
 # ---- memory

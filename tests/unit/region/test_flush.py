@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import Durability, Family
-from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
@@ -21,8 +21,9 @@ from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, ScanPlan, Selection
 from rowlock_regionserver.region import flush
 from rowlock_regionserver.region.background_pacing import Permit
-from rowlock_regionserver.scan.retained_tables import RetentionRule, retained_tables
+from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.sources import Source
+from rowlock_regionserver.versions.retention import Retention
 
 from .conftest import WAIT_S, Engine, bulk_batch
 from .lone_region import REGION_ID, LoneRegion, Step
@@ -54,8 +55,47 @@ def test_a_counter_whose_row_was_deleted_once_stays_short_in_memory_and_in_files
     store = lone.parts.stores.of(lone.table.by_name[b"f"].number)
     assert store.memstore.active.cell_count <= 2 * PRUNE_CELLS_MIN
     lone.flush()
-    assert lone.region.statistics().store_file_cells == 3, "more than a tombstone in each family and the counter"
+    assert lone.region.statistics().store_file_cells == 1, "more than the counter"
     assert lone.values(b"r") == {b"f:n": (5 * PRUNE_CELLS_MIN).to_bytes(8, "big")}
+
+
+def test_a_flush_keeps_tombstones_only_if_older_files_may_have_what_they_hide(lone: LoneRegion) -> None:
+    lone.change(b"r", Put(b"f", b"q", b"1"), Put(b"g", b"q", b"1"))
+    lone.change(b"r", Delete(DeleteKind.FAMILY, b"f"))
+    assert lone.flush().cell_count == 1, "more than the put in g"
+    lone.change(b"r", Delete(DeleteKind.ROW))
+    assert lone.flush().cell_count == 1, "other than the tombstone in g"
+    assert lone.scan() == []
+
+
+def test_a_flush_keeps_tombstones_after_a_registered_read_point(lone: LoneRegion) -> None:
+    lone.change(b"r", Put(b"f", b"q", b"1"))
+    read_point = lone.region.open_read_point()
+    before = lone.scan()
+    lone.change(b"r", Delete(DeleteKind.FAMILY, b"f"))
+    assert lone.flush().cell_count == 2
+    assert lone.scan() == []
+    with lone.region.scan(ScanPlan(), read_point) as (_, answers):
+        assert [tuple(cell.values()) for answer in answers for cell in answer.table.to_pylist()] == before
+    lone.region.close_read_point(read_point)
+
+
+@pytest.mark.parametrize("min_versions", [0, 1])
+def test_a_flush_drops_cells_that_have_expired_for_every_reader(tmp_path: Path, min_versions: int) -> None:
+    clock = ManualClock()
+    lone = LoneRegion(tmp_path, clock=clock)
+    lone.alter([Family(0, b"f", versions=2, min_versions=min_versions, time_to_live_ms=1000)])
+    lone.change(b"r", Put(b"f", b"q", b"1"))
+    read_point = lone.region.open_read_point()
+    clock.advance(1000)
+    assert lone.flush().cell_count == 1, "the reader sees it"
+    lone.region.close_read_point(read_point)
+    lone.change(b"s", Put(b"f", b"q", b"2"))
+    clock.advance(999)
+    lone.change(b"s", Put(b"f", b"p", b"3"))
+    clock.advance(1)
+    assert lone.flush().cell_count == (2 if min_versions else 1)
+    lone.stop()
 
 
 def test_a_second_flush_of_nothing_makes_no_file(engine: Engine) -> None:
@@ -305,14 +345,15 @@ def test_a_flush_reads_windows_of_the_configured_size_and_yields(
 
     def recorded(
         sources: Sequence[Source],
-        judge: RetentionRule,
+        retention: Retention,
+        versions: int,
         bytes_max: int,
         merge_bytes_max: int,
         *,
         between: Callable[[], None],
     ) -> Iterator[pa.Table | Lines]:
         asked.append((bytes_max, merge_bytes_max))
-        return retained_tables(sources, judge, bytes_max, merge_bytes_max, between=between)
+        return retained_tables(sources, retention, versions, bytes_max, merge_bytes_max, between=between)
 
     monkeypatch.setattr(flush, "retained_tables", recorded)
     config = Config(flush_window_bytes=4000, flush_merge_window_bytes=10_000, bulk_file_bytes_min=0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import Put, ScanPlan
 from rowlock_regionserver.scan.retained_tables import retained_tables
-from rowlock_regionserver.versions.visibility_columns import retained
+from rowlock_regionserver.versions.retention import Retention
 
 from .lone_region import LoneRegion
 
@@ -41,8 +40,13 @@ def sealed(row: bytes, cells: Sequence[Cell]) -> RowSegment:
 def flushed(segments: Sequence[RowSegment], family: Family = FAMILY) -> Iterator[pa.Table]:
     """Returns what a flush with default settings writes of the segments, without readers at older read points."""
     config = Config()
-    retain = partial(retained, protected=from_then_on(NEWEST), family=family)
-    for table in retained_tables(segments, retain, config.flush_window_bytes, config.flush_merge_window_bytes):
+    for table in retained_tables(
+        segments,
+        Retention(from_then_on(NEWEST)),
+        family.versions,
+        config.flush_window_bytes,
+        config.flush_merge_window_bytes,
+    ):
         assert isinstance(table, pa.Table)
         # No more than a window, or a cell, and what comes with its last cell.
         assert table.num_rows == 1 or table.get_total_buffer_size() < 4 * config.flush_merge_window_bytes
@@ -95,13 +99,13 @@ def test_a_large_cell_that_was_replaced_again_and_again() -> None:
 
 
 def test_family_tombstones_count_in_every_part_of_a_row() -> None:
-    """Puts before a tombstone remain; of the puts after it, those beyond the version limit are dropped."""
+    """Of the puts before the tombstones, those that one of them hides are dropped, of later ones the surplus."""
     old = [(b"%08d" % number, -at, -at, PUT, b"v" * 1000) for number in range(5000) for at in (1, 2)]
-    tombstone = (b"", -1, -3, DELETE_FAMILY, b"")
-    new = [(b"%08d" % number, -at, -at, PUT, b"v" * 1000) for number in range(5000) for at in (4, 5)]
-    written = pa.concat_tables(flushed([sealed(b"r", [*old, tombstone, *new])]))
+    tombstones = [(b"", -1, -3, DELETE_FAMILY, b""), (b"", 0, -4, DELETE_FAMILY, b"")]
+    new = [(b"%08d" % number, -at, -at, PUT, b"v" * 1000) for number in range(5000) for at in (5, 6)]
+    written = pa.concat_tables(flushed([sealed(b"r", [*old, *tombstones, *new])]))
     counts = np.unique(written.column("write_number").to_numpy(), return_counts=True)
-    assert dict(zip(*(each.tolist() for each in counts), strict=True)) == {1: 5000, 2: 5000, 3: 1, 5: 5000}
+    assert dict(zip(*(each.tolist() for each in counts), strict=True)) == {2: 5000, 3: 1, 4: 1, 6: 5000}
 
 
 @pytest.mark.parametrize("kind", ["large cells", "many cells", "versions"])

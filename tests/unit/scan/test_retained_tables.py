@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from rowlock_regionserver.arrow.columns import Mask, cells_table
+from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.arrow.lines import Lines, cells_of
-from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.cells import Cell, from_then_on
 from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
@@ -17,14 +15,14 @@ from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.scan import source_chunks
 from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.sources import Chunk, LinesWanted, Source
+from rowlock_regionserver.versions.retention import Retention
 
 
 def cell(write_number: int) -> Cell:
     return (b"q", -1, -write_number, 0, b"v" * 100)
 
 
-def everything(cells: SortedCells, _: int) -> Mask:
-    return np.ones(len(cells), np.bool_)
+EVERYTHING = Retention(from_then_on(0))  # every number is protected
 
 
 def rows_of(table: pa.Table | Lines) -> list[bytes]:
@@ -40,7 +38,7 @@ def test_a_pause_stands_between_windows_of_all_cells_in_order() -> None:
     written.seal()
     bulk = [ArrowSegment(cells_table(rows[first::3], [[cell(first + 1)]] * 30)) for first in (1, 2)]
     events: list[object] = []
-    windows = retained_tables([written, *bulk], everything, 500, 500, between=lambda: events.append("pause"))
+    windows = retained_tables([written, *bulk], EVERYTHING, 1, 500, 500, between=lambda: events.append("pause"))
     for window in windows:
         events.append(window)
     tables = [event for event in events if isinstance(event, pa.Table)]
@@ -76,13 +74,42 @@ def test_sources_that_are_merged_are_read_in_smaller_pieces_and_later_ones_only_
 
     alone = segment(0, 40, 1)
     three = [segment(40, 80, number) for number in (2, 3, 4)]
-    tables = list(retained_tables([*three, alone], everything, 1200, 1500))
+    tables = list(retained_tables([*three, alone], EVERYTHING, 1, 1200, 1500))
     assert [row for table in tables for row in rows_of(table)] == sorted(
         [*(b"%03d" % number for number in range(40)), *3 * [b"%03d" % number for number in range(40, 80)]]
     )
     assert max(asked[id(alone)]) == 1200
     for merged in three:
         assert asked[id(merged)][:2] == [100, 500], "what comes in is read a little, and then its share"
+
+
+@pytest.mark.parametrize("timestamps", ["one for all", "one a line", "one a cell"])
+def test_lines_of_which_every_cell_has_expired_are_dropped(timestamps: str) -> None:
+    def cells_of_row(row: int) -> list[Cell]:
+        first = 5 if timestamps == "one for all" else row
+        second = 9 if timestamps == "one a cell" and row == 3 else first
+        # Rows without the second cell have no number there.
+        return [(b"a", -first, -1, 0, b"v"), *([(b"b", -second, -1, 0, b"v")] if row % 2 else [])]
+
+    rows = [b"%d" % row for row in range(10)]
+    lines, _ = lines_of(cells_table(rows, [cells_of_row(row) for row in range(10)]))
+    assert lines is not None
+    assert len(lines.timestamps) == (2 if timestamps == "one a cell" else 1)
+
+    def retained_through(expired: int) -> list[bytes]:
+        found: list[bytes] = []
+        for piece in retained_tables([LinesSegment(lines)], Retention(from_then_on(1), True, expired), 1, 1000):
+            assert isinstance(piece, Lines)
+            found += [piece.row(line) for line in range(len(piece))]
+        return found
+
+    assert retained_through(-1) == rows
+    if timestamps == "one for all":
+        assert retained_through(4) == rows
+        assert retained_through(5) == []
+    else:
+        assert retained_through(5) == [*([b"3"] if timestamps == "one a cell" else []), *rows[6:]]
+        assert retained_through(9) == []
 
 
 def test_lines_pass_as_they_are_where_no_row_is_in_two_sources() -> None:
@@ -93,7 +120,7 @@ def test_lines_pass_as_they_are_where_no_row_is_in_two_sources() -> None:
         return LinesSegment(lines)
 
     def kinds_of(sources: list[Source]) -> set[type]:
-        pieces = list(retained_tables(sources, everything, 300, 900))
+        pieces = list(retained_tables(sources, EVERYTHING, 1, 300, 900))
         tables = [piece if isinstance(piece, pa.Table) else cells_of(piece) for piece in pieces]
         rows = [row for table in tables for row in rows_of(table)]
         assert rows == sorted(row for source in sources for row in rows_of(source.read_rows(b"", b"", 1 << 20).table))

@@ -1,19 +1,20 @@
-"""Applies the masks of the visibility rules to tables."""
+"""Applies the masks of the rules of visibility and retention to tables."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 from rowlock_regionserver.arrow.columns import keep
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
-from rowlock_regionserver.cells import Family, ProtectedReadPoints, ReadPoint
-from rowlock_regionserver.versions import visibility_columns as visibility
+from rowlock_regionserver.cells import Family, ReadPoint
+from rowlock_regionserver.versions import retention_columns, visibility_columns
+from rowlock_regionserver.versions.retention import Retention
 
 
 def visible(table: pa.Table, read_point: ReadPoint, family: Family) -> pa.Table:
     """Returns the cells that a read sees; the table itself when that is all."""
-    return keep(table, visibility.visible(table, read_point, family))
+    return keep(table, visibility_columns.visible(table, read_point, family))
 
 
-def retained(table: pa.Table, protected: ProtectedReadPoints, family: Family) -> pa.Table:
-    """Returns the cells that a flush retains; the table itself when that is all."""
-    return keep(table, visibility.retained(SortedCells.of(table), 0, protected=protected, family=family))
+def retained(table: pa.Table, retention: Retention, versions: int) -> pa.Table:
+    """Returns the cells to retain; the table itself when that is all."""
+    return keep(table, retention_columns.retained(SortedCells.of(table), retention, versions))

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 from rowlock_regionserver.arrow.columns import cells_table, empty_cells
 from rowlock_regionserver.cells import NEWEST, Cell, Family, ReadPoint, from_then_on
-from rowlock_regionserver.versions.visibility import retained_cells, visible_cells
+from rowlock_regionserver.versions.retention import Retention, expired_through, retained_cells
+from rowlock_regionserver.versions.visibility import visible_cells
 
 from tests.property.visibility_model import cells_by_row, literal_visible_cells, table_of
 from tests.unit.versions.masked_tables import retained, visible
@@ -40,10 +41,13 @@ def test_the_answer_does_not_depend_on_what_was_flushed(case: Case) -> None:
         oldest_read_point = min(flushed_up_to, case.read_point)
         flushed = [cell for cell in cells if -cell[2] <= flushed_up_to]
         later = [cell for cell in cells if -cell[2] > flushed_up_to]
-        kept = retained_cells(flushed, from_then_on(oldest_read_point), case.family.versions)
-        assert answer_of(visible_cells(sorted(kept + later), case.moment, case.family)) == case.answer
-        by_vectors = cells_by_row(retained(table_of([flushed]), from_then_on(oldest_read_point), case.family), 1)[0]
-        assert by_vectors == kept
+        for is_complete in (False, True):
+            retention = Retention(
+                from_then_on(oldest_read_point), is_complete, expired_through(case.family, case.moment.now_ms)
+            )
+            kept = retained_cells(flushed, retention, case.family.versions)
+            assert answer_of(visible_cells(sorted(kept + later), case.moment, case.family)) == case.answer
+            assert cells_by_row(retained(table_of([flushed]), retention, case.family.versions), 1)[0] == kept
 
 
 def test_the_names_of_the_cases_are_unique() -> None:
@@ -69,8 +73,8 @@ def test_a_table_in_which_everything_is_visible_is_not_copied() -> None:
 
 def test_a_table_of_which_flush_retains_everything_is_not_copied() -> None:
     table = table_of(PLAIN)
-    assert retained(table, from_then_on(NEWEST), FAMILY) is table
-    assert retained(empty_cells(), from_then_on(NEWEST), FAMILY).num_rows == 0
+    assert retained(table, Retention(from_then_on(NEWEST), is_complete=True), 1) is table
+    assert retained(empty_cells(), Retention(from_then_on(NEWEST), is_complete=True), 1).num_rows == 0
 
 
 def test_a_write_past_the_read_point_is_left_out_of_a_plain_table() -> None:
@@ -91,12 +95,11 @@ def test_chunked_tables_and_slices_answer_like_one_table() -> None:
     assert visible(whole.slice(first), read_point, family).equals(
         visible(table_of([[], *rows[1:]]), read_point, family)
     )
-    assert retained(pa.concat_tables(pieces), from_then_on(NEWEST), family).equals(
-        retained(whole, from_then_on(NEWEST), family)
-    )
+    for retention in (Retention(from_then_on(NEWEST)), Retention(from_then_on(NEWEST), is_complete=True)):
+        assert retained(pa.concat_tables(pieces), retention, 3).equals(retained(whole, retention, 3))
 
 
 def test_equal_qualifiers_of_neighbouring_rows_are_two_columns() -> None:
     rows = [[_put(b"q", 5, 1)], [_put(b"q", 5, 2)], [(b"q", -4, -4, 2, b""), _put(b"q", 4, 3)], [_put(b"q", 3, 3)]]
     assert cells_by_row(visible(table_of(rows), ReadPoint(9, 0), FAMILY), 4) == [rows[0], rows[1], [], rows[3]]
-    assert retained(table_of(rows[:2]), from_then_on(9), FAMILY).num_rows == 2
+    assert retained(table_of(rows[:2]), Retention(from_then_on(9)), 1).num_rows == 2

@@ -1,0 +1,154 @@
+"""Which cells a flush, a compaction or pruning retains: the rules for one row, cell by cell, in plain Python.
+
+What is dropped may change no answer: not at a protected read point, whatever the other files of the store have, and
+whatever is written later. The rules are applied one after the other, each to what the one before has left. The numbers
+of the rules are those of docs/compaction.md, "What a compaction drops".
+
+1. Expired: cells with a timestamp that has expired for every reader, now or later. The state machine of visibility.py
+   compares timestamps only: what it does above a timestamp does not depend on cells at or below it.
+2. Settled, only if the cells are complete: the cells that every protected read point sees become the puts that are live
+   at the first one. The machine starts from these puts as it would from all of those cells, since they fit the limit.
+3. Hidden: a cell that a later DELETE_COLUMN or DELETE_FAMILY reaches, unless a protected read point lies between them.
+   The tombstone empties the column up to its timestamp, so what was there before it makes no difference afterwards.
+4. Surplus: puts that newer ones of the same timestamp replace, or that `versions` higher timestamps push out, at every
+   protected read point, if no tombstone can come between these puts.
+
+Rule 3 holds for tombstones too, but only a DELETE_FAMILY covers a DELETE_FAMILY. All other tombstones stay, because
+files that take no part may have cells that they hide, and a read point before a tombstone must not feel it.
+
+`retention_columns.py` applies the same rules to whole Arrow tables.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+
+from rowlock_regionserver.cells import DELETE_COLUMN, DELETE_FAMILY, PUT, Cell, Family, ProtectedReadPoints, ReadPoint
+from rowlock_regionserver.versions.visibility import visible_cells
+
+_qualifier_of = itemgetter(0)
+_newest_first = itemgetter(1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What may be dropped when cells are written to a file, or are pruned in memory.
+
+    protected: the read points whose answers must not change; ask for them before any cell is read.
+    is_complete: every cell of the store with a smaller write number, in the rows that take part, takes part.
+    expired_through: cells with this timestamp or a lower one have expired for every reader; -1: none has.
+    """
+
+    protected: ProtectedReadPoints
+    is_complete: bool = False
+    expired_through: int = -1
+
+
+def expired_through(family: Family, oldest_now_ms: int) -> int:
+    """Returns the timestamp up to which cells have expired from `oldest_now_ms` on; -1 if none may be dropped for it.
+
+    With `min_versions` an expired version can be seen again when newer ones are deleted, so none may be dropped.
+    """
+    if not family.time_to_live_ms or family.min_versions:
+        return -1
+    return max(-1, oldest_now_ms - family.time_to_live_ms)
+
+
+def retained_cells(cells: Sequence[Cell], retention: Retention, versions: int) -> list[Cell]:
+    """Returns the cells to retain of one row and family, of which `versions` are live at most; both in store order."""
+    retained = [cell for cell in cells if -cell[1] > retention.expired_through]
+    if any(cell[3] for cell in retained):
+        if retention.is_complete:
+            retained = _settled(retained, retention.protected[0][0], versions)
+        retained = _not_hidden(retained, retention.protected)
+    return _without_surplus(retained, retention.protected, versions)
+
+
+def _settled(cells: list[Cell], read_point: int, versions: int) -> list[Cell]:
+    """Replaces the cells up to the read point by the puts that are live there."""
+    live = visible_cells(cells, ReadPoint(read_point, 0), Family(0, b"", versions))  # without time to live
+    return sorted([*live, *(cell for cell in cells if -cell[2] > read_point)])
+
+
+def _not_hidden(cells: list[Cell], protected: ProtectedReadPoints) -> list[Cell]:
+    """Drops the cells that a later tombstone reaches before a protected read point."""
+    if not any(cell[3] >= DELETE_COLUMN for cell in cells):
+        return cells
+    of_family = _not_hidden_by([], [cell for cell in cells if cell[3] == DELETE_FAMILY], protected)
+    retained = list(of_family)
+    for _, column in groupby(cells, _qualifier_of):
+        retained += _not_hidden_by(of_family, [cell for cell in column if cell[3] != DELETE_FAMILY], protected)
+    return sorted(retained)
+
+
+def _not_hidden_by(of_family: list[Cell], cells: list[Cell], protected: ProtectedReadPoints) -> list[Cell]:
+    """Returns which `cells`, all of one column, or all family tombstones, are not hidden by `of_family` or each other.
+
+    A tombstone comes before the cells that it reaches. It hides those of a smaller number between the same protected
+    read points, so the greatest number of each such gap decides.
+    """
+    lasts = [last for _, last in protected]
+    greatest: dict[int, int] = {}
+    retained: list[Cell] = []
+    for cell in sorted([*of_family, *cells], key=_newest_first):
+        number = -cell[2]
+        gap = bisect_left(lasts, number)
+        if number <= protected[gap][0]:  # else the number itself is protected: nothing hides it, and it hides nothing
+            if number < greatest.get(gap, 0):
+                continue
+            if cell[3] >= DELETE_COLUMN:
+                greatest[gap] = number
+        if cell[3] != DELETE_FAMILY or not of_family:
+            retained.append(cell)
+    return retained
+
+
+def _without_surplus(cells: Sequence[Cell], protected: ProtectedReadPoints, versions: int) -> list[Cell]:
+    """Drops puts that are newer than every tombstone of `cells` that touches their column, and that no range needs.
+
+    A range of protected read points does not need a put that is newer than its last one. It does not need a put either
+    if writes up to its first read point include a newer put of the same timestamp, or puts of `versions` higher
+    timestamps, which are newer than those tombstones too. Those puts are needed themselves, so they are retained.
+
+    Every other tombstone, in these cells or elsewhere, is older than all puts after that, or newer than all: tombstones
+    in older files have smaller write numbers, later ones have greater numbers. So whenever a read may see which of
+    these puts are live, the state machine has taken them without a tombstone in between, whatever other puts there
+    were. Then the highest timestamps are live, and versions that were pushed out before make no difference later.
+    """
+    newest_of_family = max([-cell[2] for cell in cells if cell[3] == DELETE_FAMILY], default=0)
+    retained: list[Cell] = []
+    for _, column in groupby(cells, _qualifier_of):
+        column_cells = list(column)
+        if len(column_cells) == 1:
+            retained += column_cells
+            continue
+        newest_tombstone = max([newest_of_family, *[-cell[2] for cell in column_cells if cell[3] != PUT]])
+        newer = [cell for cell in column_cells if -cell[2] > newest_tombstone]
+        column_retained = _needed(newer, protected, versions)
+        if len(newer) < len(column_cells):
+            older = [cell for cell in column_cells if -cell[2] <= newest_tombstone]
+            column_retained = sorted([*column_retained, *older])
+        retained += column_retained
+    return retained
+
+
+def _needed(puts: list[Cell], protected: ProtectedReadPoints, versions: int) -> list[Cell]:
+    """Returns the puts of one column that a range needs; there are no tombstones between them."""
+    needed: set[int] = set()  # places in `puts`
+    for first, last in protected:
+        higher = 0  # timestamps >= the current one that every read of the range sees
+        seen_by_all: int | None = None  # the last of them
+        for place, cell in enumerate(puts):
+            if cell[1] != seen_by_all:
+                if higher >= versions:
+                    break  # all following timestamps are lower still
+                if -cell[2] <= last:
+                    needed.add(place)
+                if -cell[2] <= first:
+                    seen_by_all = cell[1]
+                    higher += 1
+    return [puts[place] for place in sorted(needed)]
