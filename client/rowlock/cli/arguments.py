@@ -148,6 +148,19 @@ def settings_of(found: Family) -> dict[str, str]:
     }
 
 
+def properties(texts: Iterable[str] | None) -> dict[str, str]:
+    """Parses NAME=VALUE arguments of a table's properties. The server knows which there are."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise ArgumentError(f"{typed(text)} is not NAME=VALUE, as in compaction.automatic=false")
+        if name in found:
+            raise ArgumentError(f"property {name} is given twice")
+        found[name] = value
+    return found
+
+
 def durability(text: str) -> Durability:
     """Parses a durability level."""
     if text not in _DURABILITIES:

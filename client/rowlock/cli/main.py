@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from rowlock.cli import rows, scans, shell, tables, transfer
+from rowlock.cli import compactions, rows, scans, shell, tables, transfer
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output, OutputError, drop_unwritten, writing_to
 from rowlock.cli.session import (
@@ -52,6 +52,8 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "tables": tables.tables,
     "describe": tables.describe,
     "flush": tables.flush,
+    "compact": compactions.compact,
+    "compactions": compactions.compactions,
     "put": rows.put,
     "get": rows.get,
     "scan": scans.scan,
@@ -65,7 +67,8 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "shell": shell.shell,
 }
 
-_READ_ONLY = {"tables", "describe", "get", "scan", "count", "export", "shell"}
+# Also those after which a doubt would do no harm: a compaction changes no answer.
+_READ_ONLY = {"tables", "describe", "get", "scan", "count", "export", "shell", "compact", "compactions"}
 
 for _name, _function in COMMANDS.items():
     register(application, _name, _function, dashes_are_arguments=_name == "increment", changes=_name not in _READ_ONLY)

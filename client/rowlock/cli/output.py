@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
@@ -91,6 +91,20 @@ class Output:
                 self._write_lines(heading, [fields for _, fields in block])
         return count
 
+    def refreshing(self) -> AbstractContextManager[Callable[[Sequence[str], Sequence[Sequence[str]]], None]]:
+        """Returns a context with a function that shows a heading and lines in place of those it showed before.
+
+        For a terminal. What was shown last stays when the context ends.
+        """
+        from rowlock.cli.text_table import refreshing_table
+
+        return refreshing_table(self._stdout)
+
+    @property
+    def is_for_people(self) -> bool:
+        """Whether results are shown on a terminal, and not as JSON."""
+        return not self._json_lines and self._stdout.isatty()
+
     def settings(self, groups: Iterable[tuple[str, Mapping[str, str]]]) -> None:
         """Prints named values, one a line: under each group's title on a terminal, else as TITLE NAME, tab, value.
 
@@ -159,16 +173,11 @@ class Output:
         if not self._stdout.isatty():
             self._stdout.writelines("\t".join(fields) + "\n" for fields in lines)
             return
-        from rich import box
         from rich.console import Console
-        from rich.table import Column, Table
-        from rich.text import Text
 
-        # Wide values wrap: a truncated value or name is useless.
-        table = Table(*(Column(name, overflow="fold") for name in heading), box=box.SIMPLE_HEAD)
-        for fields in lines:
-            table.add_row(*map(Text, fields))
-        Console(file=self._stdout).print(table)
+        from rowlock.cli.text_table import text_table
+
+        Console(file=self._stdout).print(text_table(heading, lines))
 
 
 class Progress:
@@ -176,6 +185,9 @@ class Progress:
 
     def advance(self, count: int) -> None:
         """Adds `count` to the progress."""
+
+    def reach(self, count: int, total: int | None, title: str) -> None:
+        """Sets the progress, its total, None if it is not known, and the title."""
 
 
 def row_record(row: ShownRow) -> Record:

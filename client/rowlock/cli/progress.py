@@ -6,7 +6,15 @@ from types import TracebackType
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.progress import Progress as RichProgress
 
 from rowlock.cli.output import Progress
@@ -16,12 +24,14 @@ class ProgressBar(Progress):
     """A progress bar that is removed when the block ends. Used by one thread."""
 
     def __init__(self, stderr: TextIO, title: str, total: int | None, unit: str) -> None:
+        amount: tuple[ProgressColumn, ...] = (MofNCompleteColumn(), TextColumn(unit))
+        if unit == "bytes":
+            amount = (DownloadColumn(binary_units=True),)
         self._bar = RichProgress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn(unit),
+            *amount,
             TimeElapsedColumn(),
             console=Console(file=stderr),
             transient=True,
@@ -39,3 +49,6 @@ class ProgressBar(Progress):
 
     def advance(self, count: int) -> None:
         self._bar.advance(self._task, count)
+
+    def reach(self, count: int, total: int | None, title: str) -> None:
+        self._bar.update(self._task, completed=count, total=total, description=title)

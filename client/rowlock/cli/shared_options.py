@@ -64,6 +64,15 @@ TimestampOption = Annotated[
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+PropertyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--property",
+        metavar="NAME=VALUE",
+        show_default=False,
+        help="A table property, as in compaction.automatic=false; may be repeated. See docs/compaction.md.",
+    ),
+]
 DURABILITY = typer.Option(
     "--durability",
     metavar="skip|async|os|fsync",

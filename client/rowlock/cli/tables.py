@@ -11,7 +11,7 @@ from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
 from rowlock.cli.output import Record
 from rowlock.cli.session import Call
-from rowlock.cli.shared_options import DURABILITY, TableArgument, YesOption
+from rowlock.cli.shared_options import DURABILITY, PropertyOption, TableArgument, YesOption
 
 if TYPE_CHECKING:
     from rowlock.schema import RegionStatistics, TableDescription
@@ -25,13 +25,14 @@ def create(
     ],
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave an existing table as it is.")] = False,
     durability: Annotated[str, DURABILITY] = "fsync",
+    properties: PropertyOption = None,
 ) -> None:
     r"""Creates a table.
 
     Settings of a family: versions=3 min-versions=1 time-to-live=7d (ms s m h d, forever) block=128KiB
     compression=none|lz4|zstd bloom=row|none. For example: rowlock create flights info stats,versions=3,compression=zstd
 
-    --json: {"table", "durability", "families"}, as describe shows them
+    --json: {"table", "durability", "properties", "families"}, as describe shows them
     """
     import rowlock
 
@@ -42,7 +43,8 @@ def create(
         wanted[name] = settings
     created = {name: rowlock.Family(**settings) for name, settings in wanted.items()}
     level = arguments.durability(durability)
-    call.client.create_table(table, created, if_not_exists=if_not_exists, durability=level)
+    named = arguments.properties(properties)
+    call.client.create_table(table, created, if_not_exists=if_not_exists, durability=level, properties=named)
     call.output.record(_record(call.client.describe(table)), "")
 
 
@@ -60,19 +62,29 @@ def alter(
         typer.Option("--drop", metavar="FAMILY", show_default=False, help="Remove a family with all of its cells."),
     ] = None,
     durability: Annotated[str | None, DURABILITY] = None,
+    properties: PropertyOption = None,
+    dropped_properties: Annotated[
+        list[str] | None,
+        typer.Option("--drop-property", metavar="NAME", show_default=False, help="Return a property to its default."),
+    ] = None,
     yes: YesOption = False,
 ) -> None:
-    """Adds, changes and removes families.
+    """Adds, changes and removes families and properties.
 
     The whole command is one atomic change. Settings that are not given stay as they are.
 
-    --json: {"table", "durability", "families"}, as describe shows them
+    --json: {"table", "durability", "properties", "families"}, as describe shows them
     """
     import rowlock
 
     wanted = dict(arguments.family(text) for text in families or ())
-    if not wanted and not dropped and durability is None:
-        raise arguments.ArgumentError("nothing to change: give --set, --drop or --durability")
+    named: dict[str, object] = {**arguments.properties(properties)}
+    for name in dropped_properties or ():
+        if name in named:
+            raise arguments.ArgumentError(f"property {name} is both set and dropped")
+        named[name] = None
+    if not wanted and not dropped and durability is None and not named:
+        raise arguments.ArgumentError("nothing to change: give --set, --drop, --durability or --property")
     level = None if durability is None else arguments.durability(durability)
     client = call.client
     present = client.describe(table).families
@@ -82,7 +94,7 @@ def alter(
         if unknown:
             raise arguments.ArgumentError(f"table {table!r} has no family {unknown[0]!r}; it has {', '.join(present)}")
         call.confirm(f"Remove {', '.join(dropped)} of table {table} with all cells?", yes=yes)
-    client.alter_table(table, set_families=changed, drop_families=dropped or [], durability=level)
+    client.alter_table(table, set_families=changed, drop_families=dropped or [], durability=level, properties=named)
     call.output.record(_record(client.describe(table)), "")
 
 
@@ -125,23 +137,23 @@ def tables(call: Call) -> None:
 
 
 def describe(call: Call, table: TableArgument) -> None:
-    """Shows a table's families and statistics of its regions.
+    """Shows a table's families, its properties and statistics of its regions.
 
     Families are shown with their settings, as create takes them.
 
     Without a terminal each line is a name, a tab and a value: 'family info versions', 3.
 
-    --json: {"table", "durability", "families": [{"name", "versions", "min_versions", "time_to_live_ms",
-    "block_bytes", "compression", "bloom_filter"}, ...], "regions": [{"region_id", "start", "stop", "server",
-    "memstore_bytes", "store_file_count", "store_file_bytes", "store_file_cells", "read_point", "kept_answer_count",
-    "kept_answer_bytes"}, ...]}
+    --json: {"table", "durability", "properties": {name: value}, "families": [{"name", "versions", "min_versions",
+    "time_to_live_ms", "block_bytes", "compression", "bloom_filter"}, ...], "regions": [{"region_id", "start", "stop",
+    "server", "memstore_bytes", "store_file_count", "store_file_bytes", "store_file_cells", "read_point",
+    "kept_answer_count", "kept_answer_bytes"}, ...]}
     """
     found = call.client.describe(table)
     if call.json_lines:
         regions = [_region_record(region) for region in found.regions]
         call.output.record({**_record(found), "regions": regions}, "")
         return
-    groups = [("", {"table": found.name, "durability": found.durability})]
+    groups = [("", {"table": found.name, "durability": found.durability, **found.properties})]
     for name, family in found.families.items():
         groups.append((f"family {escaped(name.encode())}", arguments.settings_of(family)))
     for region in map(_region_record, found.regions):
@@ -162,7 +174,8 @@ def flush(call: Call, table: TableArgument) -> None:
 
 def _record(found: TableDescription) -> Record:
     families = [{"name": name, **asdict(family)} for name, family in found.families.items()]
-    return {"table": found.name, "durability": found.durability, "families": families}
+    properties = dict(found.properties)
+    return {"table": found.name, "durability": found.durability, "properties": properties, "families": families}
 
 
 def _region_record(found: RegionStatistics) -> dict[str, object]:

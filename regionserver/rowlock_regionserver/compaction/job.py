@@ -113,8 +113,7 @@ class Entry:
         The plan is not that for which the job was queued: files may have come and gone since.
         """
         if plan is not None:
-            why = f"requested by hand; {plan.why}" if self.job.is_by_hand else plan.why
-            self.job = replace(self.job, kind=plan.kind, why=why)
+            self.job = replace(self.job, kind=plan.kind, why=self.job.why if self.job.is_by_hand else plan.why)
         elif self.job.work.files_in == 0:
             self.job = replace(self.job, why=f"{self.job.why}; there was nothing to compact")
         return self.progress

@@ -26,6 +26,7 @@ from rowlock_regionserver.errors import (
     CorruptionError,
     DiskFullError,
     NotServingRegionError,
+    RegionServerError,
     StoppingError,
     TooManyOpenFilesError,
     UnknownOutcomeError,
@@ -84,7 +85,7 @@ class JobRunner:
 
     def _record_failure(self, entry: Entry, error: Exception) -> None:
         now_ms, monotonic = self._clock.now_ms(), self._clock.monotonic()
-        text = str(error) or type(error).__name__
+        text = str(error)
         match error:
             case DiskFullError() | TooManyOpenFilesError() if not entry.shown().work.bytes_read:
                 self._queue.refused(entry, text, now_ms, monotonic)
@@ -94,8 +95,11 @@ class JobRunner:
                 self._queue.failed(entry, entry.cancelled or text, now_ms, monotonic, counts=False)
             case CorruptionError():
                 self._queue.failed(entry, text, now_ms, monotonic, counts=True, damage=True)
+            case RegionServerError():
+                self._queue.failed(entry, text, now_ms, monotonic, counts=True)
             case _:
                 logger.error("compaction %d of table %r failed", entry.job.job_id, entry.job.table, exc_info=error)
+                text = f"unexpected {type(error).__name__}: {error}; the server's log has more, please report this bug"
                 self._queue.failed(entry, text, now_ms, monotonic, counts=True)
 
     def _carry_out(self, entry: Entry) -> None:

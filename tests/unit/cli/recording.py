@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -25,7 +26,7 @@ class TerminalStream(io.StringIO):
 class RecordingClient:
     """Returns `answers["method"]`, or raises it if it is an exception, and records the calls in order.
 
-    Replaces a client and each of its tables.
+    A deque has the answers of several calls. Replaces a client and each of its tables.
     """
 
     answers: dict[str, object] = field(default_factory=dict)
@@ -39,6 +40,8 @@ class RecordingClient:
         def method(*positional: object, **named: object) -> object:
             self.calls.append((name, positional, named))
             answer = self.answers.get(name)
+            if isinstance(answer, deque):
+                answer = answer.popleft()
             if isinstance(answer, BaseException):
                 raise answer
             return answer

@@ -32,7 +32,7 @@ def test_create_makes_the_families_with_their_settings(console: Console) -> None
     assert console.client.calls[0] == (
         "create_table",
         ("t", {"info": Family(), "stats": Family(versions=3, compression="lz4")}),
-        {"if_not_exists": False, "durability": "os"},
+        {"if_not_exists": False, "durability": "os", "properties": {}},
     )
     assert console.out == ""
 
@@ -62,8 +62,41 @@ def test_alter_keeps_settings_that_are_not_given(console: Console) -> None:
             "set_families": {"stats": Family(versions=5, compression="lz4"), "more": Family()},
             "drop_families": [],
             "durability": None,
+            "properties": {},
         },
     )
+
+
+def test_properties_are_set_and_dropped(console: Console) -> None:
+    console.client.answers["describe"] = DESCRIPTION
+    setting = ("--property", "compaction.automatic=false", "--property", "x=a=b")
+    assert console.run("create", "t", "info", *setting) == 0
+    assert console.client.calls[0][2]["properties"] == {"compaction.automatic": "false", "x": "a=b"}
+    assert console.run("alter", "t", *setting, "--drop-property", "y") == 0
+    assert console.client.calls[1][2]["properties"] == {"compaction.automatic": "false", "x": "a=b", "y": None}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--property", "automatic"], "'automatic' is not NAME=VALUE, as in compaction.automatic=false"),
+        (["--property", "=1"], "is not NAME=VALUE"),
+        (["--property", "a=1", "--property", "a=2"], "property a is given twice"),
+        (["--property", "a=1", "--drop-property", "a"], "property a is both set and dropped"),
+    ],
+)
+def test_malformed_properties_are_refused(console: Console, options: Sequence[str], message: str) -> None:
+    assert console.run("alter", "t", *options) == 2
+    assert message in console.err
+    assert not console.connected
+
+
+def test_describe_shows_the_properties(console: Console) -> None:
+    console.client.answers["describe"] = replace(DESCRIPTION, properties={"compaction.automatic": "false"})
+    assert console.run("describe", "t") == 0
+    assert console.out.splitlines()[2] == "compaction.automatic\tfalse"
+    assert console.run("describe", "t", "--json") == 0
+    assert console.records[0]["properties"] == {"compaction.automatic": "false"}
 
 
 def test_alter_without_a_change_is_refused(console: Console) -> None:

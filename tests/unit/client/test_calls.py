@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 import rowlock
+from rowlock._core.search import PROTOCOL
 from rowlock._transport.servers import Servers
 from rowlock.aio._transport.servers import Servers as AsyncioServers
 from rowlock_proto.v1 import types_pb2
@@ -179,8 +180,8 @@ def test_a_closed_client_says_so(fake_server: FakeServer) -> None:
 
 
 def test_a_server_must_speak_the_same_protocol(fake_server: FakeServer) -> None:
-    fake_server.protocol = 3
-    with pytest.raises(rowlock.InvalidArgumentError, match="protocol 3"):
+    fake_server.protocol = PROTOCOL + 1
+    with pytest.raises(rowlock.InvalidArgumentError, match=f"protocol {PROTOCOL + 1}"):
         rowlock.connect(fake_server.address)
 
 

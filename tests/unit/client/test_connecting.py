@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import rowlock
-from rowlock._core.search import Search
+from rowlock._core.search import PROTOCOL, Search
 from rowlock.errors import (
     DeadlineError,
     InvalidArgumentError,
@@ -63,8 +63,8 @@ def test_an_address_that_is_no_rowlock_server_fails_at_once() -> None:
         now, given_up = ended_at(Search(("a:1",), 0.0, 10.0), met)
         assert (now, type(given_up)) == (0.0, InvalidArgumentError)
         assert expected in str(given_up)
-    with pytest.raises(InvalidArgumentError, match=r"protocol 3.*9\.9"):
-        Search(("a:1",), 0.0, 10.0).answered("a:1", info(protocol=3))
+    with pytest.raises(InvalidArgumentError, match=rf"protocol {PROTOCOL + 1}.*9\.9"):
+        Search(("a:1",), 0.0, 10.0).answered("a:1", info(protocol=PROTOCOL + 1))
 
 
 def test_a_search_may_end_sooner_without_a_listener_than_with_a_recovering_server() -> None:

@@ -194,7 +194,7 @@ def test_a_job_shows_its_progress_and_adds_up_its_plans(case: Case) -> None:
     progress = entry.begin_plan(Plan(Kind.MAJOR, (3, 2, 1), "the oldest 3 of 5 files", is_continued=True))
     progress.bytes_total, progress.bytes_read = 100, 40
     [job] = case.queue.jobs()
-    assert (job.why, job.worker) == ("requested by hand; the oldest 3 of 5 files", "compaction-1")
+    assert (job.why, job.worker) == ("requested by hand", "compaction-1")
     assert (job.work.bytes_total, job.work.bytes_read) == (100, 40)
     progress.bytes_read, progress.bytes_written = 100, 70
     entry.end_plan(CompactionResult(3, 1, 100, 70, 9, 5))
