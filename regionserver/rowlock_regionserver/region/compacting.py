@@ -58,13 +58,14 @@ class RegionCompactor:
 
     def facts(self) -> list[StoreFacts]:
         """Returns the facts of each store, by family name."""
-        now_ms, oldest_now_ms = self._clock.now_ms(), self._mvcc.oldest_now_ms()
-        return [
-            StoreFacts(
-                store.family, tuple(_facts_of(file, store.family, now_ms, oldest_now_ms) for file in store.files)
-            )
-            for store in self._stores.all()
-        ]
+        now_ms, readers = self._clock.now_ms(), self._mvcc.protected_read_points()[0][0]
+        oldest_now_ms = self._mvcc.oldest_now_ms()
+        facts = []
+        for store in self._stores.all():
+            through = expired_through(store.family, oldest_now_ms)
+            files = [_facts_of(file, store.family, now_ms, readers, through) for file in store.files]
+            facts.append(StoreFacts(store.family, tuple(files)))
+        return facts
 
     def compact(self, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:
         """Makes the plan come true; returns when the new files are live. Blocks for as long as the disk takes.
@@ -204,9 +205,8 @@ def _overlap(one: StoreFile, other: StoreFile) -> bool:
     return one.first_row <= other.last_row and other.first_row <= one.last_row
 
 
-def _facts_of(file: StoreFile, family: Family, now_ms: int, oldest_now_ms: int) -> FileFacts:
+def _facts_of(file: StoreFile, family: Family, now_ms: int, oldest_read_point: int, through: int) -> FileFacts:
     info = file.info
-    through = expired_through(family, oldest_now_ms)
     span = info.timestamp_max - info.timestamp_min + 1
     expired = min(span, max(0, through - info.timestamp_min + 1))
     return FileFacts(
@@ -217,6 +217,7 @@ def _facts_of(file: StoreFile, family: Family, now_ms: int, oldest_now_ms: int) 
         expired_count=info.cell_count * expired // span if info.cell_count else 0,
         is_all_expired=info.cell_count > 0 and info.timestamp_max <= through,
         is_base=info.is_base,
+        is_protected=oldest_read_point < info.write_number_max,
         age_ms=max(0, now_ms - info.made_ms) if info.made_ms else 0,
         first_row=file.first_row,
         last_row=file.last_row,
