@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowlock.cli import arguments
-from rowlock.cli.output import Record
 from rowlock.cli.session import Call
 from rowlock.cli.shared_options import PropertyOption, TableArgument
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 # Between two looks.
 _BAR_PAUSE_S, _WATCH_PAUSE_S = 0.2, 1.0
-_HEADING = ("id", "table", "family", "region", "kind", "state", "progress", "files", "queued", "took", "worker", "why")
+_HEADING = ("id", "table", "family", "region", "kind", "state", "since", "took", "progress", "worker")
 # First what happens now.
 _ORDER = ("working", "queued", "succeeded", "failed", "attempted")
 
@@ -52,7 +51,7 @@ def compact(
     found = call.client.compact(table, major=major, families=families, properties=named)
     if wait:
         found = _wait(call, table, [each.compaction_id for each in found])
-    call.output.listing(_HEADING, map(_line, found))
+    _show(call, found)
     if wait:
         _check(table, found)
 
@@ -85,17 +84,14 @@ def compactions(
     elif watch:
         _watch(call, table)
     else:
-        found = _sorted(call.client.compactions(table))
-        call.output.listing(_HEADING, map(_line, found))
-        if call.output.is_for_people:
-            call.output.note(_summary(found))
+        _show(call, call.client.compactions(table))
 
 
 def _cancel(call: Call, ids: Sequence[int], *, table: str | None, watch: bool) -> None:
     if table is not None or watch:
         raise arguments.ArgumentError("--cancel takes ids, and neither TABLE nor --watch")
     found = call.client.cancel_compactions(ids)
-    call.output.listing(_HEADING, map(_line, found))
+    _show(call, found)
     unknown = set(ids) - {each.compaction_id for each in found}
     if unknown:
         raise arguments.ArgumentError(f"there is no compaction {min(unknown)}; 'rowlock compactions' lists them")
@@ -106,13 +102,13 @@ def _watch(call: Call, table: str | None) -> None:
     if call.output.is_for_people:
         with call.output.refreshing() as show:
             while True:
-                show(_HEADING, [fields for _, fields in map(_line, _sorted(client.compactions(table)))])
+                show(_text(client.compactions(table)))
                 time.sleep(_WATCH_PAUSE_S)
     before: dict[int, Compaction] = {}
     while True:
         now = {each.compaction_id: each for each in client.compactions(table)}
         changed = [each for number, each in now.items() if before.get(number) != each]
-        call.output.listing(_HEADING, map(_line, changed))
+        _show(call, changed)
         call.output.flush()
         before = now
         time.sleep(_WATCH_PAUSE_S)
@@ -177,35 +173,52 @@ def _sorted(found: Iterable[Compaction]) -> list[Compaction]:
     return [*active, *ended]
 
 
-def _summary(found: Sequence[Compaction]) -> str:
-    counts = [f"{sum(each.state == state for each in found)} {state}" for state in _ORDER]
-    return ", ".join(counts)
+def _show(call: Call, found: Sequence[Compaction]) -> None:
+    """Prints compactions: on a terminal aligned, the reason of each below it; else one line each, the reason last."""
+    if call.output.is_for_people:
+        call.output.record({}, _text(found))
+    else:
+        lines = ((asdict(each), (*_fields(each), _reason(each))) for each in _sorted(found))
+        call.output.listing((*_HEADING, "why"), lines)
 
 
-def _line(found: Compaction) -> tuple[Record, Sequence[str]]:
-    fields = (
+def _text(found: Sequence[Compaction]) -> str:
+    listed = _sorted(found)
+    rows = [_HEADING, *map(_fields, listed)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(field.ljust(width) for field, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    indent = " " * (widths[0] + 2)
+    shown = [lines[0], *(f"{line}\n{indent}{_reason(each)}" for line, each in zip(lines[1:], listed, strict=True))]
+    counts = ", ".join(f"{sum(each.state == state for each in listed)} {state}" for state in _ORDER)
+    return "\n".join([*shown, counts] if listed else [counts])
+
+
+def _fields(found: Compaction) -> tuple[str, ...]:
+    return (
         str(found.compaction_id),
         found.table,
         found.family,
         str(found.region_id),
         found.kind,
         found.state,
-        _progress(found),
-        f"{found.files_in} to {found.files_out}" if found.files_in else "",
-        _clock(found.queued_ms),
+        _clock(found.ended_ms or found.started_ms or found.queued_ms),
         _duration(found),
+        _progress(found),
         found.worker,
-        found.error or found.why,
     )
-    return asdict(found), fields
+
+
+def _reason(found: Compaction) -> str:
+    return f"{found.why}: {found.error}" if found.error else found.why
 
 
 def _progress(found: Compaction) -> str:
-    """How far it is, or what it made of what."""
+    """How far it is, or what became of how much."""
     if found.state == "working" and found.bytes_total:
         return f"{100 * found.bytes_read // found.bytes_total} % of {_size(found.bytes_total)}"
     if found.state == "succeeded" and found.bytes_total:
-        return f"{_size(found.bytes_total)} to {_size(found.bytes_written)}"
+        sizes = f"{_size(found.bytes_total)} to {_size(found.bytes_written)}"
+        return f"{found.files_in} to {found.files_out} files, {sizes}"
     return ""
 
 
@@ -217,8 +230,8 @@ def _size(byte_count: int) -> str:
 
 
 def _clock(ms: int) -> str:
-    """The time of this machine's zone."""
-    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M:%S") if ms else ""
+    """The time in this machine's zone."""
+    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _duration(found: Compaction) -> str:

@@ -91,14 +91,14 @@ class Output:
                 self._write_lines(heading, [fields for _, fields in block])
         return count
 
-    def refreshing(self) -> AbstractContextManager[Callable[[Sequence[str], Sequence[Sequence[str]]], None]]:
-        """Returns a context with a function that shows a heading and lines in place of those it showed before.
+    def refreshing(self) -> AbstractContextManager[Callable[[str], None]]:
+        """Returns a context with a function that shows a text in place of the one before, on a terminal.
 
-        For a terminal. What was shown last stays when the context ends.
+        The last one stays when the context ends.
         """
-        from rowlock.cli.text_table import refreshing_table
+        from rowlock.cli.progress import refreshing_text
 
-        return refreshing_table(self._stdout)
+        return refreshing_text(self._stdout)
 
     @property
     def is_for_people(self) -> bool:
@@ -173,11 +173,16 @@ class Output:
         if not self._stdout.isatty():
             self._stdout.writelines("\t".join(fields) + "\n" for fields in lines)
             return
+        from rich import box
         from rich.console import Console
+        from rich.table import Column, Table
+        from rich.text import Text
 
-        from rowlock.cli.text_table import text_table
-
-        Console(file=self._stdout).print(text_table(heading, lines))
+        # Wide values wrap: a truncated value or name is useless.
+        table = Table(*(Column(name, overflow="fold") for name in heading), box=box.SIMPLE_HEAD)
+        for fields in lines:
+            table.add_row(*map(Text, fields))
+        Console(file=self._stdout).print(table)
 
 
 class Progress:

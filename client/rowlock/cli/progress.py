@@ -1,11 +1,14 @@
-"""The progress bar of long commands, by rich; imported only for a terminal."""
+"""The progress bar of long commands, and texts that are refreshed, by rich; imported only for a terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TextIO
 
 from rich.console import Console
+from rich.live import Live
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -16,6 +19,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.progress import Progress as RichProgress
+from rich.text import Text
 
 from rowlock.cli.output import Progress
 
@@ -52,3 +56,10 @@ class ProgressBar(Progress):
 
     def reach(self, count: int, total: int | None, title: str) -> None:
         self._bar.update(self._task, completed=count, total=total, description=title)
+
+
+@contextmanager
+def refreshing_text(stdout: TextIO) -> Iterator[Callable[[str], None]]:
+    """Yields a function that shows a text in place of the one before. The last one stays."""
+    with Live(console=Console(file=stdout), auto_refresh=False, vertical_overflow="visible") as live:
+        yield lambda text: live.update(Text(text), refresh=True)
