@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -239,6 +240,17 @@ class _Store:
                 where = f"row {row} at {at} in {self.family}: {sorted(self.written[row])}, held {cells}"
                 assert visible_cells(cells, at, self.family) == expected, where
 
+    def check_that_only_live_cells_are_left(self) -> None:
+        """Ends all readers and compacts everything."""
+        while self.readers:
+            self.close_reader()
+        self.flush()
+        self.files[:] = [self._merged(self.files, is_complete=True)]
+        at = ReadPoint(self.mvcc.read_point, self.clock.now_ms())
+        family = replace(self.family, time_to_live_ms=0) if self.family.min_versions else self.family
+        for row, cells in self.files[0].items():
+            assert cells == literal_visible_cells(self.written[row], at, family), f"row {row} in {family}"
+
 
 @pytest.mark.parametrize("spans_max", [2, 32])
 def test_no_answer_depends_on_flushes_compactions_and_pruning(
@@ -262,6 +274,7 @@ def test_no_answer_depends_on_flushes_compactions_and_pruning(
         for _ in range(EVENTS):
             generator.choice(events)()
             store.check_reads()
+        store.check_that_only_live_cells_are_left()
         dropped += store.dropped
     assert all(count > HISTORIES / 10 for count in dropped.values()), dropped
     assert len(dropped) == 5, dropped
@@ -285,7 +298,9 @@ def test_rows_in_parts_and_lines_retain_the_same(generator: random.Random) -> No
         plain = generator.random() < 0.3
         rows = [random_row(generator, cells_max=generator.choice([4, 30])) for _ in range(row_count)]
         if plain:
-            rows = [[(b"a", -row % 5, -1 - row % 2, PUT, b"v"), (b"b", -3, -1, PUT, b"w")] for row in range(row_count)]
+            rows = [
+                [(b"a", -(row % 5), -1 - row % 2, PUT, b"v"), (b"b", -3, -1, PUT, b"w")] for row in range(row_count)
+            ]
         edge = generator.choice([0, generator.randint(0, WRITE_NUMBER_MAX)])
         parts = [[[c for c in row if (-c[2] <= edge) == is_old] for row in rows] for is_old in (False, True)]
         sources = [_source(part) for part in parts if any(part)]
