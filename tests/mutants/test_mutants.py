@@ -19,6 +19,7 @@ from .folders import FOLDERS
 from .lines import OF_LINES
 from .locks import LOCK_MUTANTS
 from .memory import MEMORY
+from .picking import PICKING
 from .reading import READING
 from .recovery import RECOVERY
 from .rows_and_files import ROWS_AND_FILES
@@ -39,6 +40,7 @@ MUTANTS = [
     *EDGES,
     *FOLDERS,
     *MEMORY,
+    *PICKING,
     *RECOVERY,
     *SNAPSHOT_MUTANTS,
     *STAMPS_AND_ANSWERS,
