@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tests.crash import (
     bit_flips,
     command_line,
+    compactions,
     disk_full,
     every_call,
     every_system_call,
@@ -25,6 +26,7 @@ from tests.crash.account import Account, Settings
 CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
     "kills": kills.run,
     "every_call": every_call.run,
+    "compactions": compactions.run,
     "every_system_call": every_system_call.run,
     "short_writes": short_writes.run,
     "torn_tail": torn_tail.run,

@@ -10,6 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.compaction.picker import pick_requested
+from rowlock_regionserver.compaction.progress import Progress
+from rowlock_regionserver.compaction.settings import CompactionSettings
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.files import Files
@@ -24,6 +27,7 @@ from tests.crash.life import DONE, SENT
 from tests.crash.steps import (
     AlterTable,
     BulkWrite,
+    Compact,
     CreateTable,
     DataStep,
     DropTable,
@@ -117,6 +121,8 @@ class Driver:
                 server.drop_table(table)
             case Flush(table):
                 server.flush(table)
+            case Compact(table, is_major):
+                self._compact(table, is_major=is_major)
             case Restart():
                 self.is_open = False
                 server.stop()
@@ -126,6 +132,13 @@ class Driver:
                 self.server = self._open()
                 self.is_open = True
         return False
+
+    def _compact(self, table: str, *, is_major: bool) -> None:
+        region = self.region(table)
+        for store in region.compaction_facts():
+            plan = pick_requested(store.files, CompactionSettings(), major=is_major)
+            if plan is not None:
+                region.compact(store.family.number, plan, Progress())
 
     def _write(self, number: int, step: DataStep) -> bool:
         request = RequestId(CLIENT, number, max(0, number - REQUESTS_KEPT))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +41,7 @@ class Crash:
     call: int
     moment: Moment
     seed: int
+    life: Callable[[int], list[Step]] = small_life
 
 
 @dataclass(slots=True)
@@ -54,11 +56,17 @@ class Outcome:
 
 def run(settings: Settings) -> Account:
     """Runs the campaign: every call and moment, or a sample."""
-    account = Account("every_call", PROMISE)
-    call_count = in_child(lambda: count_calls(settings.seed))
-    crashes = [Crash(call, moment, settings.seed) for call in range(1, call_count + 1) for moment in Moment]
+    return crash_at_each_call(settings, Account("every_call", PROMISE), small_life, 10)
+
+
+def crash_at_each_call(
+    settings: Settings, account: Account, life: Callable[[int], list[Step]], sample_count: int
+) -> Account:
+    """Crashes a life at each of its calls, or at a sample of them, and looks at what is left."""
+    call_count = in_child(lambda: count_calls(settings.seed, life))
+    crashes = [Crash(call, moment, settings.seed, life) for call in range(1, call_count + 1) for moment in Moment]
     if settings.is_short:
-        crashes = random.Random(settings.seed).sample(crashes, 10)
+        crashes = random.Random(settings.seed).sample(crashes, sample_count)
     account.counts["file-system calls in the life"] = call_count
     crashed_in: Counter[str] = Counter()
     for crash, outcome in spread(crashed, crashes):
@@ -74,11 +82,11 @@ def run(settings: Settings) -> Account:
     return account
 
 
-def count_calls(seed: int) -> int:
+def count_calls(seed: int, life: Callable[[int], list[Step]]) -> int:
     """Returns the changing calls of an undisturbed life; their number varies with the scheduling of threads."""
     with folder() as root:
         disk = SimulatedFiles(root / "data")
-        steps = small_life(seed)
+        steps = life(seed)
         _live(disk, small_config(), steps, bytearray(len(steps)))
         return len(disk.calls)
 
@@ -94,7 +102,7 @@ def crashed(crash: Crash) -> Outcome:
 
 
 def _crash_and_look(crash: Crash, outcome: Outcome) -> None:
-    steps = small_life(crash.seed)
+    steps = crash.life(crash.seed)
     chance = random.Random(f"{crash}")
     losses = [(Loss.NOTHING, 0), (Loss.ALL, 0), *((Loss.SOME, chance.randrange(1 << 30)) for _ in range(2))]
     with folder() as root:

@@ -1,8 +1,9 @@
 """A random life of a small store, which crosses every edge at which a crash could fall, and a judge of what is left.
 
 `small_life(seed)` is a list of steps: rows changed over two families, counters, conditions that hold or not, bulk
-batches in the log and in files of their own, flushes, log rolls, tables created, altered, truncated and dropped, and
-restarts. The steps are done one after the other, and `progress` has a byte for each: NOT_SENT, SENT or DONE.
+batches in the log and in files of their own, flushes, compactions, log rolls, tables created, altered, truncated and
+dropped, and restarts. The steps are done one after the other, and `progress` has a byte for each: NOT_SENT, SENT or
+DONE.
 
 The judge's rule: a table operation must have happened if it is DONE, may have happened if it is SENT, and must not have
 happened otherwise. Each table's rows are as some prefix of its writes left them: no row is incomplete, and nothing is
@@ -22,6 +23,7 @@ from rowlock_regionserver.operations import Change, Delete, DeleteKind, Incremen
 from tests.crash.steps import (
     AlterTable,
     BulkWrite,
+    Compact,
     CreateTable,
     DropTable,
     Flush,
@@ -52,9 +54,24 @@ def small_life(seed: int, *, rounds: int = 3) -> list[Step]:
         steps += _catalog_work(chance, len(steps), number)
         steps.append(_bulk(len(steps), row_count=4, value_bytes=250, durability=chance.choice(_LOGGED)))
         steps.append(_bulk(len(steps), row_count=9, value_bytes=20, durability=chance.choice(_LOGGED), as_rows=True))
+        steps += [Flush("flights"), Compact("flights", is_major=number % 2 == 1)]
         steps += _row_writes(chance, len(steps), 3)
         steps.append(Restart() if number % 2 == 0 else Flush("counters"))
     return steps
+
+
+def compacting_life(seed: int, *, rounds: int = 3) -> list[Step]:
+    """Returns a life of many store files: rows are overwritten and deleted, and compacted while newer files come."""
+    chance = random.Random(seed)
+    steps: list[Step] = [CreateTable("flights", (b"info", b"stats")), CreateTable("counters", (b"n",))]
+    for number in range(rounds):
+        for _ in range(3):
+            steps += _row_writes(chance, len(steps), 5)
+            if chance.random() < 0.5:
+                steps.append(_bulk(len(steps), row_count=3, value_bytes=20, durability=Durability.OS, as_rows=True))
+            steps.append(Flush("flights"))
+        steps += [Compact("flights", is_major=number % 2 == 1), Flush("counters")]
+    return [*steps, Compact("counters", is_major=True), *_row_writes(chance, len(steps) + 1, 2)]
 
 
 _LOGGED = (Durability.FSYNC, Durability.FSYNC, Durability.OS, Durability.ASYNC)

@@ -16,6 +16,7 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import RegionTooBusyError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Put
+from rowlock_regionserver.region.store_file_names import store_file_names
 
 from tests.crash.children import ChildFailedError, in_child
 from tests.crash.driver import REQUESTS_KEPT, WAIT_SECONDS, Driver, small_config, tight_config
@@ -76,10 +77,24 @@ def _first(folder: Path, judge: Judge, stops: bool, files: Files) -> _Left:
 
 def _second(folder: Path, expected: Store, files: Files) -> str | None:
     driver = Driver(folder, files, small_config())
-    problem = store_difference(driver.read_all(), expected)
+    problem = store_difference(driver.read_all(), expected) or _orphans(driver, files)
     _probe(driver, 10_000)
     driver.server.stop()
     return problem
+
+
+def _orphans(driver: Driver, files: Files) -> str | None:
+    """Returns the store files in a region's folder that its manifest does not name; None when there are none."""
+    for table in driver.server.tables():
+        region = driver.region(table.name)
+        live_files = region._parts.live_files
+        with region._flusher.no_flush():  # A flush that runs has a file that it names at its end.
+            infos = live_files.manifest.store_files
+            named = {live_files.path_of(number, info.number) for number in infos for info in infos[number]}
+            orphans = [each.path for each in store_file_names(files, live_files.folder) if each.path not in named]
+        if orphans:
+            return f"table {table.name}: {orphans} are in no manifest"
+    return None
 
 
 def store_difference(found: Store, expected: Store) -> str | None:

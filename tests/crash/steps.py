@@ -136,10 +136,18 @@ class Flush:
 
 
 @dataclass(frozen=True, slots=True)
+class Compact:
+    """Compacts all store files of each of the table's families: to one delta, or to a base."""
+
+    table: str
+    is_major: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Restart:
     """Stops the server in an orderly way, which flushes, and opens it again."""
 
 
 DataStep = RowWrite | BulkWrite
 CatalogStep = CreateTable | AlterTable | TruncateTable | DropTable
-Step = DataStep | CatalogStep | Flush | Restart
+Step = DataStep | CatalogStep | Flush | Compact | Restart

@@ -100,6 +100,13 @@ RETENTION_MUTANTS = [
         "(self.timestamps[0] > timestamp)",
         "unit/scan/test_retained_tables.py::test_lines_of_which_every_cell_has_expired_are_dropped",
     ),
+    Mutant(
+        "expired tombstones are dropped before the cells that they hide",
+        "retained",
+        "        mask |= cells.kind != PUT\n",
+        "        pass\n",
+        f"{FLUSH}::test_a_longer_time_to_live_does_not_bring_back_what_was_deleted",
+    ),
     # ---- complete cells
     Mutant(
         "every flush drops tombstones as if no older file existed",
@@ -125,8 +132,8 @@ RETENTION_MUTANTS = [
     Mutant(
         "compaction of some files drops tombstones, by vectors",
         "_of_unexpired",
-        "not retention.is_complete or not",
-        "not",
+        "    if not retention.is_complete:\n",
+        "    if False:\n",
         TWINS,
     ),
     Mutant(

@@ -19,6 +19,7 @@ from .folders import FOLDERS
 from .lines import OF_LINES
 from .locks import LOCK_MUTANTS
 from .memory import MEMORY
+from .picking import PICKING
 from .reading import READING
 from .recovery import RECOVERY
 from .retention import RETENTION_MUTANTS
@@ -40,6 +41,7 @@ MUTANTS = [
     *EDGES,
     *FOLDERS,
     *MEMORY,
+    *PICKING,
     *RECOVERY,
     *RETENTION_MUTANTS,
     *SNAPSHOT_MUTANTS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -216,7 +217,18 @@ class _Store:
                 of_kind = "put" if cell[3] == PUT else "tombstone"
                 self.dropped[f"{of_kind}, {'complete' if is_complete else 'incomplete'}"] += 1
                 self.dropped["expired"] += -cell[1] <= retention.expired_through
+                assert cell[3] == PUT or is_complete or self._is_covered(cell, after), f"{cell} of {before}"
         return dict(enumerate(kept))
+
+    def _is_covered(self, tombstone: Cell, cells: Sequence[Cell]) -> bool:
+        """Whether some tombstone of `cells` hides whatever this one hides, also under other limits."""
+        return any(
+            other[1] <= tombstone[1]
+            and other[2] < tombstone[2]
+            and (other[3] == DELETE_FAMILY or (other[3] == DELETE_COLUMN and other[0] == tombstone[0]))
+            and (other[3] == DELETE_FAMILY or tombstone[3] != DELETE_FAMILY)
+            for other in cells
+        )
 
     def check_reads(self) -> None:
         now_ms = self.clock.now_ms()
@@ -227,6 +239,17 @@ class _Store:
                 expected = literal_visible_cells(self.written[row], at, self.family)
                 where = f"row {row} at {at} in {self.family}: {sorted(self.written[row])}, held {cells}"
                 assert visible_cells(cells, at, self.family) == expected, where
+
+    def check_that_only_live_cells_are_left(self) -> None:
+        """Ends all readers and compacts everything."""
+        while self.readers:
+            self.close_reader()
+        self.flush()
+        self.files[:] = [self._merged(self.files, is_complete=True)]
+        at = ReadPoint(self.mvcc.read_point, self.clock.now_ms())
+        family = replace(self.family, time_to_live_ms=0) if self.family.min_versions else self.family
+        for row, cells in self.files[0].items():
+            assert cells == literal_visible_cells(self.written[row], at, family), f"row {row} in {family}"
 
 
 @pytest.mark.parametrize("spans_max", [2, 32])
@@ -251,6 +274,7 @@ def test_no_answer_depends_on_flushes_compactions_and_pruning(
         for _ in range(EVENTS):
             generator.choice(events)()
             store.check_reads()
+        store.check_that_only_live_cells_are_left()
         dropped += store.dropped
     assert all(count > HISTORIES / 10 for count in dropped.values()), dropped
     assert len(dropped) == 5, dropped
@@ -274,7 +298,9 @@ def test_rows_in_parts_and_lines_retain_the_same(generator: random.Random) -> No
         plain = generator.random() < 0.3
         rows = [random_row(generator, cells_max=generator.choice([4, 30])) for _ in range(row_count)]
         if plain:
-            rows = [[(b"a", -row % 5, -1 - row % 2, PUT, b"v"), (b"b", -3, -1, PUT, b"w")] for row in range(row_count)]
+            rows = [
+                [(b"a", -(row % 5), -1 - row % 2, PUT, b"v"), (b"b", -3, -1, PUT, b"w")] for row in range(row_count)
+            ]
         edge = generator.choice([0, generator.randint(0, WRITE_NUMBER_MAX)])
         parts = [[[c for c in row if (-c[2] <= edge) == is_old] for row in rows] for is_old in (False, True)]
         sources = [_source(part) for part in parts if any(part)]
@@ -290,6 +316,6 @@ def test_rows_in_parts_and_lines_retain_the_same(generator: random.Random) -> No
             assert kept == sorted(kept)
             # Lines pass with expired cells if one of their cells has not expired.
             expected = retained_cells(cells, retention, versions)
-            alive = [cell for cell in kept if -cell[1] > retention.expired_through]
+            alive = [cell for cell in kept if cell[3] != PUT or -cell[1] > retention.expired_through]
             assert alive == expected, f"{cells} under {retention}, {versions} versions, {bytes_max}"
     assert lines_count > 10

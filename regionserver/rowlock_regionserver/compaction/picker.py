@@ -113,13 +113,15 @@ def pick_requested(files: Sequence[FileFacts], settings: CompactionSettings, *, 
 def _why_major(files: Sequence[FileFacts], settings: CompactionSettings) -> str:
     """Returns why a major compaction is due, or an empty string."""
     deltas = [file for file in files if not file.is_base]
+    has_base = len(deltas) < len(files)
+    if not has_base:
+        deltas = deltas[:-1]  # Until there is a base, the oldest delta counts as one.
     delta_bytes = _bytes(deltas)
     base_bytes = _bytes(files) - delta_bytes
     share_min = settings.major_delta_share
-    if deltas and base_bytes and share_min and delta_bytes >= share_min * base_bytes:
-        return f"deltas are {delta_bytes / base_bytes:.0%} of the bases"
-    if share_min and not base_bytes and len(deltas) >= settings.minor_files_min:
-        return f"{len(deltas)} deltas and no base"
+    is_share = share_min > 0 and delta_bytes >= share_min * base_bytes
+    if deltas and is_share and (has_base or len(files) >= settings.minor_files_min):
+        return f"deltas are {delta_bytes / max(base_bytes, 1):.0%} of the {'bases' if has_base else 'oldest file'}"
     if _are_too_many(deltas, settings) and delta_bytes >= share_min / _SHARE_PART * base_bytes:
         return f"{len(deltas)} deltas"
     dropped_share = _dropped_share(files)

@@ -95,10 +95,10 @@ def _tables(runs: Iterable[SortedRun], bytes_max: int) -> Iterator[pa.Table]:
 def _lines_of(chunks: Sequence[Chunk], expired_through: int) -> Sequence[Lines] | None:
     """Returns the retained rows as lines; None unless all rows are lines, and each row is one."""
     lines = [chunk.lines for chunk in chunks if chunk.lines is not None]
-    merged_ones = merged_lines(lines) if len(lines) == len(chunks) else None
-    if merged_ones is None:
+    of_rows = merged_lines(lines) if len(lines) == len(chunks) else None
+    if of_rows is None:
         return None
-    return [rest for rest in (each.later_than(expired_through) for each in merged_ones) if len(rest)]
+    return [rest for rest in (each.later_than(expired_through) for each in of_rows) if len(rest)]
 
 
 def _retained_of_row(sources: Sequence[Source], row: bytes, rule: _Rule, bytes_max: int) -> Iterable[SortedRun]:

@@ -4,8 +4,9 @@ What is dropped may change no answer: not at a protected read point, whatever th
 whatever is written later. The rules are applied one after the other, each to what the one before has left. The numbers
 of the rules are those of docs/compaction.md, "What a compaction drops".
 
-1. Expired: cells with a timestamp that has expired for every reader, now or later. The state machine of visibility.py
-   compares timestamps only: what it does above a timestamp does not depend on cells at or below it.
+1. Expired: puts with a timestamp that has expired for every reader, now or later. What the state machine of
+   visibility.py does above a timestamp does not depend on cells at or below it. Such tombstones go too, but only if the
+   cells are complete: else a longer time to live would bring back what they hide in other files.
 2. Settled, only if the cells are complete: the cells that every protected read point sees become the puts that are live
    at the first one. The machine starts from these puts as it would from all of those cells, since they fit the limit.
 3. Hidden: a cell that a later DELETE_COLUMN or DELETE_FAMILY reaches, unless a protected read point lies between them.
@@ -32,6 +33,7 @@ from rowlock_regionserver.versions.visibility import visible_cells
 
 _qualifier_of = itemgetter(0)
 _newest_first = itemgetter(1, 2)
+_kind_of = itemgetter(3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Retention:
 
     protected: the read points whose answers must not change; ask for them before any cell is read.
     is_complete: every cell of the store with a smaller write number, in the rows that take part, takes part.
-    expired_through: cells with this timestamp or a lower one have expired for every reader; -1: none has.
+    expired_through: puts with this timestamp or a lower one have expired for every reader; -1: none has.
     """
 
     protected: ProtectedReadPoints
@@ -60,21 +62,27 @@ def expired_through(family: Family, oldest_now_ms: int) -> int:
 
 def retained_cells(cells: Sequence[Cell], retention: Retention, versions: int) -> list[Cell]:
     """Returns the cells to retain of one row and family, of which `versions` are live at most; both in store order."""
-    retained = [cell for cell in cells if -cell[1] > retention.expired_through]
-    if any(cell[3] for cell in retained):
+    retained = cells if retention.expired_through < 0 else _unexpired(cells, retention)
+    if any(map(_kind_of, retained)):
         if retention.is_complete:
             retained = _settled(retained, retention.protected[0][0], versions)
         retained = _not_hidden(retained, retention.protected)
     return _without_surplus(retained, retention.protected, versions)
 
 
-def _settled(cells: list[Cell], read_point: int, versions: int) -> list[Cell]:
+def _unexpired(cells: Sequence[Cell], retention: Retention) -> list[Cell]:
+    return [
+        cell for cell in cells if -cell[1] > retention.expired_through or (cell[3] != PUT and not retention.is_complete)
+    ]
+
+
+def _settled(cells: Sequence[Cell], read_point: int, versions: int) -> list[Cell]:
     """Replaces the cells up to the read point by the puts that are live there."""
     live = visible_cells(cells, ReadPoint(read_point, 0), Family(0, b"", versions))  # without time to live
     return sorted([*live, *(cell for cell in cells if -cell[2] > read_point)])
 
 
-def _not_hidden(cells: list[Cell], protected: ProtectedReadPoints) -> list[Cell]:
+def _not_hidden(cells: Sequence[Cell], protected: ProtectedReadPoints) -> Sequence[Cell]:
     """Drops the cells that a later tombstone reaches before a protected read point."""
     if not any(cell[3] >= DELETE_COLUMN for cell in cells):
         return cells

@@ -40,7 +40,7 @@ def live_puts(cells: SortedCells, versions: int) -> Mask:
 
 
 def covered(cells: SortedCells) -> Mask:
-    """Returns which of `cells`, in whole rows, a later DELETE_COLUMN or DELETE_FAMILY of `cells` makes irrelevant.
+    """Returns which of `cells` a later DELETE_COLUMN or DELETE_FAMILY of `cells` makes irrelevant.
 
     They are the puts that it hides, and the tombstones that hide no more than it does.
     """

@@ -52,7 +52,13 @@ def test_deltas_that_are_a_share_of_the_base_lead_to_a_major_compaction() -> Non
 def test_without_a_base_as_many_deltas_as_a_minor_compaction_needs_become_one() -> None:
     assert pick([delta(number) for number in (3, 2, 1)], SETTINGS) is None
     files = [delta(number) for number in (4, 3, 2, 1)]
-    assert pick(files, SETTINGS) == major(4, 3, 2, 1, why="4 deltas and no base")
+    assert pick(files, SETTINGS) == major(4, 3, 2, 1, why="deltas are 300% of the oldest file")
+
+
+def test_without_a_base_a_large_oldest_delta_is_not_rewritten_for_tiny_ones() -> None:
+    files = [*(delta(number) for number in (5, 4, 3, 2)), delta(1, 1000 * MIB)]
+    assert pick(files[1:], SETTINGS) is None
+    assert pick(files, SETTINGS) == minor(5, 4, 3, 2, why="4 deltas of similar size")
 
 
 def test_many_deltas_are_compacted_with_the_base_if_they_are_a_part_of_its_share() -> None:
@@ -148,7 +154,7 @@ def test_small_files_are_combined_and_a_single_one_is_moved() -> None:
     rows = [bytes([row]) for row in range(4)]
     files = [delta(9 - index, 3 * MIB, first_row=row, last_row=row) for index, row in enumerate(rows)]
     plan = pick(files, replace(SETTINGS, move_bytes_min=9 * MIB))
-    assert plan == Plan(Kind.MAJOR, (9, 8, 7, 6), "4 deltas and no base", groups=((9, 8, 7),), moved=(6,))
+    assert plan == Plan(Kind.MAJOR, (9, 8, 7, 6), "deltas are 300% of the oldest file", groups=((9, 8, 7),), moved=(6,))
 
 
 def test_a_requested_major_compaction_makes_bases_of_all_files_and_drops_expired_ones_unread() -> None:
@@ -167,7 +173,7 @@ def test_a_requested_major_compaction_moves_a_single_delta() -> None:
 def test_a_major_compaction_of_too_many_deltas_starts_with_the_oldest() -> None:
     files = [delta(number) for number in range(9, 0, -1)]
     plan = pick(files, replace(SETTINGS, files_max=5))
-    assert plan == major(5, 4, 3, 2, 1, why="9 deltas and no base")
+    assert plan == major(5, 4, 3, 2, 1, why="deltas are 800% of the oldest file")
     plan = pick_requested(files, replace(SETTINGS, files_max=5), major=True)
     assert plan == replace(major(5, 4, 3, 2, 1, why="requested"), is_continued=True)
 

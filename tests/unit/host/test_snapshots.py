@@ -158,6 +158,20 @@ def test_an_altered_table_is_read_as_it_is_now(held: Engine) -> None:
         seen(held, plan=ScanPlan(Selection(columns=(ColumnSelector(b"g"),))))
 
 
+def test_a_snapshot_from_before_a_lower_limit_of_versions_answers_the_same_over_flushes(held: Engine) -> None:
+    for value in (b"1", b"2", b"3"):
+        held.change(b"r", Put(b"g", b"q", value))
+    make(held.server)
+    held.server.alter_table("t", [Family(0, b"g", versions=1)])
+    plan = ScanPlan(Selection(versions=3))
+    before = seen(held, plan=plan)
+    assert [cell[4] for cell in before] == [b"3"]
+    for value in (b"4", b"5"):
+        held.change(b"r", Put(b"g", b"q", value))
+        held.server.flush("t")
+        assert seen(held, plan=plan) == before
+
+
 # ---- how it is made
 
 

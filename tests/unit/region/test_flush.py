@@ -98,6 +98,20 @@ def test_a_flush_drops_cells_that_have_expired_for_every_reader(tmp_path: Path, 
     lone.stop()
 
 
+def test_a_longer_time_to_live_does_not_bring_back_what_was_deleted(tmp_path: Path) -> None:
+    clock = ManualClock()
+    lone = LoneRegion(tmp_path, clock=clock)
+    lone.alter([Family(0, b"f", time_to_live_ms=1000)])
+    lone.change(b"r", Put(b"f", b"q", b"1"))
+    lone.flush()
+    lone.change(b"r", Delete(DeleteKind.FAMILY, b"f"))
+    clock.advance(2000)
+    lone.flush()
+    lone.alter([Family(0, b"f")])
+    assert lone.scan() == []
+    lone.stop()
+
+
 def test_a_second_flush_of_nothing_makes_no_file(engine: Engine) -> None:
     engine.change(b"r", Put(b"f", b"q", b"1"))
     engine.server.flush("t")
