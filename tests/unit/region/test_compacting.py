@@ -41,6 +41,12 @@ class Disk(Files):
 
     free: int | None = None
     refused: str | None = None
+    unreadable: Path | None = None
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        if path == self.unreadable:
+            raise OSError(errno.EIO, "the disk failed", str(path))
+        return super().open(path, flags, mode)
 
     def free_bytes(self, path: Path) -> int:
         return super().free_bytes(path) if self.free is None else self.free
@@ -297,4 +303,17 @@ def test_a_throttled_compaction_sleeps_until_its_bytes_are_due(tmp_path: Path) -
     before = clock.monotonic()
     result = compacted(lone)
     assert clock.monotonic() - before == pytest.approx(result.bytes_in / 1000, abs=0.2)
+    lone.stop()
+
+
+def test_an_input_that_cannot_be_read_is_named_and_ends_nothing_else(tmp_path: Path) -> None:
+    disk = Disk()
+    lone = LoneRegion(tmp_path, CONFIG, files=disk)
+    written(lone, b"1", b"2")
+    disk.unreadable = lone.parts.live_files.path_of(F, numbers(lone.region)[-1])
+    lone.parts.shared.open_files.close_idle()
+    with pytest.raises(CorruptionError, match=disk.unreadable.name):
+        compacted(lone)
+    disk.unreadable = None
+    compacted(lone)
     lone.stop()
