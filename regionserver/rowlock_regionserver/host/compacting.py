@@ -238,16 +238,9 @@ class CompactionThreads:
 
     def _save(self, region_ids: Iterable[int]) -> None:
         """Writes the histories of these regions. A failed sync of a folder is final."""
-
-        def state(region_id: int) -> tuple[Mapping[int, StoreHistory], int] | None:
-            if region_id not in self._regions:
-                return None
-            with self._changed:
-                return self._queue.histories_of(region_id), self._queue.next_job_id
-
         for region_id in sorted(set(region_ids)):
             try:
-                self._histories.write(region_id, lambda region_id=region_id: state(region_id))  # type: ignore[misc]
+                self._histories.write(region_id, self._history_of)
             except UnknownOutcomeError as error:
                 self._on_failure(error)
                 raise
