@@ -187,9 +187,9 @@ READING = [
     ),
     Mutant(
         "flush forgets the existing files",
-        "_edited",
-        "        store_files[number] = (file.info, *store_files.get(number, ()))\n",
-        "        store_files[number] = (file.info,)\n",
+        "LiveFiles._edited",
+        "            store_files[number] = (file.info, *store_files.get(number, ()))\n",
+        "            store_files[number] = (file.info,)\n",
         f"{FLUSH}::test_files_of_several_flushes_are_there_after_a_restart",
     ),
     Mutant(
