@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rowlock._codec.arrow_buffers import (
@@ -122,7 +123,7 @@ def _by_width(array: Array) -> Iterator[tuple[int, slice | Ints, Bytes]]:
         yield width, places, data[offsets[places][:, None] + np.arange(width)]
 
 
-def _signed(stored: Bytes, stop: int, width: int) -> Ints:
+def _signed(stored: Bytes, stop: int, width: int) -> npt.NDArray[np.int32 | np.int64]:
     """Returns the numbers in the 1 to 8 bytes of each row of `stored` that end at `stop`: big-endian, two's complement.
 
     Four bytes or more must lie before `stop`, eight if the number has more than four. They are read as one number, and
@@ -131,8 +132,8 @@ def _signed(stored: Bytes, stop: int, width: int) -> Ints:
     element = 4 if width <= 4 else 8
     unused_bits = 8 * (element - width)
     read = stored[:, stop - element : stop].view(f">i{element}")[:, 0]
-    numbers = read.astype(np.int64 if element == 8 else np.int32)
-    return (numbers << unused_bits >> unused_bits) if unused_bits else numbers
+    numbers: npt.NDArray[np.int32 | np.int64] = read.astype(np.int32 if element == 4 else np.int64)
+    return ((numbers << unused_bits) >> unused_bits) if unused_bits else numbers
 
 
 def _int64s(array: Array) -> Ints | None:
