@@ -1,4 +1,4 @@
-"""The metadata value: the properties of all cells, the Bloom filter and the block index, as one payload.
+"""The metadata value: the properties of all cells, the Bloom filter, the block indexes and row groups, as one payload.
 
     4 bytes   length of the summary
     summary   JSON: StoreFileInfo without the fields for places in the file, and the number of Bloom words
@@ -13,6 +13,13 @@ In format version 2 then, for the wide blocks:
     zeros     up to a multiple of 8
     offset, payload bytes, cell count, checksum, directory bytes, key bytes, raw bytes, line count, least and greatest
         write number, least and greatest timestamp, 1 or 0 for versions: thirteen arrays; then ends and rows as above
+
+and if the summary has a `row_group_count`:
+
+    zeros     up to a multiple of 8
+    ends of the first rows of the row groups: 8-byte numbers
+    digests: 32 bytes each
+    the first rows, one after the other
 
 All numbers are little-endian. The payload is sealed (format.py), so its checksum was verified before it is parsed here.
 Parsing errors still raise CorruptionError.
@@ -32,6 +39,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.row_groups import DIGEST_BYTES, NO_ROW_GROUPS, RowGroups
 from rowlock_regionserver.storefile.bloom import Words
 from rowlock_regionserver.storefile.extents import Extent
 from rowlock_regionserver.storefile.index import BlockIndex
@@ -51,11 +59,13 @@ class Metadata:
     bloom_words: Words  # empty: no filter
     index: BlockIndex
     wide_index: WideIndex = field(default_factory=WideIndex.empty)
+    row_groups: RowGroups = NO_ROW_GROUPS  # of the wide blocks; none in files of earlier versions
 
     @property
     def bytes_held(self) -> int:
         """The memory of the filter and the indexes."""
-        return self.bloom_words.nbytes + self.index.bytes_held + self.wide_index.bytes_held
+        indexes = self.index.bytes_held + self.wide_index.bytes_held
+        return self.bloom_words.nbytes + indexes + self.row_groups.bytes_held
 
     def extents(self) -> list[Extent]:
         """Returns the extents of all blocks."""
@@ -64,13 +74,23 @@ class Metadata:
 
 def encode(metadata: Metadata) -> bytes:
     """Returns the payload."""
-    summary = json.dumps({**metadata.summary, "bloom_word_count": len(metadata.bloom_words)}).encode()
+    counts = {"bloom_word_count": len(metadata.bloom_words)}
+    if metadata.row_groups:
+        counts["row_group_count"] = len(metadata.row_groups)
+    summary = json.dumps({**metadata.summary, **counts}).encode()
     head = _LENGTH.pack(len(summary)) + summary
     payload = head.ljust(_aligned(len(head)), b"\0") + metadata.bloom_words.astype("<u8").tobytes()
     payload += _encoded_index(metadata.index)
     if len(metadata.wide_index):
         payload = payload.ljust(_aligned(len(payload)), b"\0") + _encoded_index(metadata.wide_index)
+    if metadata.row_groups:
+        payload = payload.ljust(_aligned(len(payload)), b"\0") + _encoded_groups(metadata.row_groups)
     return payload
+
+
+def _encoded_groups(groups: RowGroups) -> bytes:
+    stops = np.cumsum([len(row) for row in groups.first_rows])
+    return b"".join([stops.astype("<u8").tobytes(), *groups.digests, *groups.first_rows])
 
 
 def _encoded_index(index: BlockIndex) -> bytes:
@@ -104,8 +124,25 @@ def _decode(payload: bytes) -> Metadata:
     block_count, word_count = int(summary["block_count"]), int(summary.pop("bloom_word_count"))
     words = np.frombuffer(payload, "<u8", word_count, place).astype(np.uint64)
     index, place = _decoded_index(BlockIndex, payload, place + 8 * word_count, block_count)
-    wide_index, _ = _decoded_index(WideIndex, payload, _aligned(place), int(summary.get("wide_block_count", 0)))
-    return Metadata(summary, words, index, wide_index)
+    wide_index, place = _decoded_index(WideIndex, payload, _aligned(place), int(summary.get("wide_block_count", 0)))
+    groups = _decoded_groups(payload, _aligned(place), int(summary.pop("row_group_count", 0)), wide_index)
+    return Metadata(summary, words, index, wide_index, groups)
+
+
+def _decoded_groups(payload: bytes, place: int, group_count: int, index: WideIndex) -> RowGroups:
+    """Returns the groups of the rows of the wide blocks."""
+    if not group_count:
+        return NO_ROW_GROUPS
+    stops = np.frombuffer(payload, "<u8", group_count, place)
+    place += stops.nbytes
+    rows_start = place + DIGEST_BYTES * group_count
+    digests = [payload[start : start + DIGEST_BYTES] for start in range(place, rows_start, DIGEST_BYTES)]
+    first_rows, _ = _rows(payload, rows_start, stops)
+    if not len(index) or first_rows[0] != index.first_rows[0] or first_rows[-1] > index.last_rows[-1]:
+        raise ValueError(f"row groups from {first_rows[0]!r} to {first_rows[-1]!r}")
+    if any(before >= after for before, after in pairwise(first_rows)):
+        raise ValueError("row groups out of order")
+    return RowGroups(first_rows, digests, index.last_rows[-1], len(index))
 
 
 def _decoded_index(kind: type[_Index], payload: bytes, place: int, block_count: int) -> tuple[_Index, int]:

@@ -19,6 +19,7 @@ from rowlock_regionserver.arrow.line_values import cell_bytes_of_all
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.cells import TIMESTAMP_MAX
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
+from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.row_filter import RowFilter
@@ -40,11 +41,12 @@ class WideRun:
 
     has_tombstones = False
 
-    def __init__(self, file: BlockFile, index: WideIndex, rows: RowFilter) -> None:
+    def __init__(self, file: BlockFile, index: WideIndex, rows: RowFilter, row_groups: RowGroups) -> None:
         self._file = file
         self._blocks = WideBlocks(file, index)
         self._index = index
         self.rows = rows
+        self.row_groups = row_groups
         self.write_number_min = min(index.write_numbers_min)
         self.write_number_max = max(index.write_numbers_max)
         self.line_timestamp_min = min(index.timestamps_min)
