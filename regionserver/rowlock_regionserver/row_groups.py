@@ -12,12 +12,16 @@ would not be a proof: a client that chooses its rows could make two groups look 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from rowlock_regionserver.cells import TIMESTAMP_MAX
+
 DIGEST_BYTES = 32
-# Memory of a group beside its first row: two list slots, two bytes objects, and an entry of a set.
-_GROUP_BYTES = 2 * 8 + 2 * 33 + DIGEST_BYTES + 64
+# Memory of a group beside its first row: three list slots, two bytes objects, and an entry of a dictionary. Its set of
+# columns is mostly that of other groups too.
+_GROUP_BYTES = 3 * 8 + 2 * 33 + DIGEST_BYTES + 128
 
 
 @dataclass(frozen=True)
@@ -26,8 +30,11 @@ class RowGroups:
 
     first_rows: list[bytes]  # of each group
     digests: list[bytes]
+    # The columns of which each row of the group has a cell.
+    complete_columns: list[frozenset[bytes]]
     last_row: bytes  # of the last group
-    block_count: int  # the blocks in which the rows are
+    block_count: int = 0  # the blocks in which the rows are
+    timestamp_max: int = TIMESTAMP_MAX  # of all cells of the lines
 
     def __len__(self) -> int:
         return len(self.first_rows)
@@ -38,9 +45,9 @@ class RowGroups:
         return sum(map(len, self.first_rows)) + _GROUP_BYTES * len(self)
 
     @cached_property
-    def distinct_digests(self) -> frozenset[bytes]:
-        """All digests, to look one up."""
-        return frozenset(self.digests)
+    def group_by_digest(self) -> Mapping[bytes, int]:
+        """The place of each group, by its digest."""
+        return {digest: group for group, digest in enumerate(self.digests)}
 
     def of_range(self, start: bytes, stop: bytes) -> range:
         """Returns the places of the groups that may have rows of [start, stop); an empty stop is no bound."""
@@ -55,4 +62,4 @@ class RowGroups:
         return self.first_rows[group], self.last_row + b"\x00" if is_last else self.first_rows[group + 1]
 
 
-NO_ROW_GROUPS = RowGroups([], [], b"", 0)
+NO_ROW_GROUPS = RowGroups([], [], [], b"")

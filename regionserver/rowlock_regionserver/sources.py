@@ -62,7 +62,7 @@ class Chunk:
     table: pa.Table  # CELL_SCHEMA; empty if the chunk has lines
     frontier: bytes | None
     has_tombstones: bool
-    has_versions: bool  # a column of a row may occur more than once
+    has_versions: bool  # a column of a row may occur more than once, or a row may have several lines
     write_number_max: int
     timestamp_min: int
     # Values that are away, by their places in the table, ascending; the table has an empty value there.

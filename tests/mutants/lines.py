@@ -83,10 +83,24 @@ OF_LINES = [
     ),
     Mutant(
         "rows that a tombstone may hide stand for those of other families",
-        "RedundantRows._without_redundant_rows",
-        "covers = not any(source.has_tombstones for source in sources)",
-        "covers = True",
+        "RedundantRows._visible",
+        "if any(source.has_tombstones for source in sources):",
+        "if False:",
         f"{REDUNDANT}::test_rows_that_a_tombstone_may_hide_do_not_stand_for_others",
+    ),
+    Mutant(
+        "older lines with a newer timestamp are not read",
+        "_is_newer",
+        "timestamp_min >= other.row_groups.timestamp_max",
+        "True",
+        f"{REDUNDANT}::test_columns_that_newer_lines_have_in_each_row_are_not_read",
+    ),
+    Mutant(
+        "older lines are not read where newer ones have a null",
+        "RemainingRows._remaining_columns",
+        "columns -= groups.complete_columns[place]",
+        "columns = frozenset()",
+        f"{REDUNDANT}::test_columns_that_newer_lines_have_in_each_row_are_not_read",
     ),
     Mutant(
         "rows of the same lengths are taken for the same rows",

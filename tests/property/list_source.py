@@ -109,7 +109,13 @@ class ListSource:
                 groups.append([])
             groups[-1].append(row)
         digests = [hashlib.sha256(repr(rows).encode()).digest() for rows in groups]
-        return RowGroups([rows[0] for rows in groups], digests, max(self._rows), len(groups))
+        cells = [cell for of_row in self._rows.values() for cell in of_row]
+        complete = [
+            frozenset.intersection(*[frozenset([cell[0] for cell in self._rows[row]]) for row in rows])
+            for rows in groups
+        ]
+        timestamp_max = max(-cell[1] for cell in cells)
+        return RowGroups([rows[0] for rows in groups], digests, complete, list(self._rows)[-1], 1, timestamp_max)
 
     def row_cell_count(self, row: bytes) -> int:
         return len(self._rows.get(row, []))

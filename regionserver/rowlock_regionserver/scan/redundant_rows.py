@@ -8,6 +8,8 @@ and mostly they are those of the other families.
 2. A family without a requested column is redundant where a run that is read covers the same rows. Equal digests of row
    groups prove that (row_groups.py). Whether its own cells are visible does not matter then.
 3. A family that is left in the view may cover rows of further families. So a scan of keys reads one family.
+4. In a family with requested columns, an older run of lines is redundant where a newer one covers the same rows, in the
+   columns of which the newer one has a cell in each of these rows. If that is so of all columns, its rows are too.
 
 What is not proven to be redundant is read: groups in which one family has a row more, files of earlier versions, which
 have no row groups, and rows in memory.
@@ -15,7 +17,7 @@ have no row groups, and rows in memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -29,6 +31,8 @@ from rowlock_regionserver.sources import Chunk, LinesWanted, Source
 
 # One look-up takes at most so many groups, so that a short scan stays short. The next one continues behind them.
 _GROUPS_MAX = 256
+# The runs of a family whose groups are compared with those of others.
+_COVERING_MAX = 16
 
 
 class AreSeen(Protocol):
@@ -40,9 +44,9 @@ class AreSeen(Protocol):
 class RedundantRows:
     """Reduces the views of one scan. Used by one thread."""
 
-    def __init__(self, requested: Collection[bytes], are_seen: AreSeen) -> None:
-        """`requested` names the families with requested columns."""
-        self._requested = requested
+    def __init__(self, columns: Mapping[bytes, frozenset[bytes]], are_seen: AreSeen) -> None:
+        """`columns` are the requested ones, by family."""
+        self._columns = columns
         self._are_seen = are_seen
         self._view: View = ()
         self._reduced: View = ()
@@ -54,26 +58,41 @@ class RedundantRows:
         return self._reduced
 
     def _without_redundant_rows(self, view: View) -> View:
-        covered: list[RowGroups] = []
+        covering: list[RowGroups] = []
         reduced: dict[bytes, list[Source]] = {}
         # Those with requested columns are read anyway. Of the others, the one with the fewest blocks is read first.
-        for family, sources in sorted(
-            view, key=lambda store: (store[0].name not in self._requested, _block_count(store[1]))
-        ):
-            is_requested = family.name in self._requested
-            covers = not any(source.has_tombstones for source in sources)
+        for family, sources in sorted(view, key=lambda of: (of[0].name not in self._columns, _block_count(of[1]))):
+            columns = self._columns.get(family.name, frozenset())
+            visible = self._visible(family, sources)
             reduced[family.name] = remaining = []
             for source in sources:
-                groups = source.row_groups
-                is_read_whole = is_requested or not groups or not covered
-                remaining.append(source if is_read_whole else RemainingRows(source, tuple(covered)))
-                if covers and groups and self._is_seen(source, family):
-                    covered.append(groups)
+                covers = [each.row_groups for each in visible if _is_newer(each, source)] if columns else covering
+                is_reduced = covers and source.row_groups
+                remaining.append(RemainingRows(source, columns, tuple(covers)) if is_reduced else source)
+                if source in visible:
+                    covering.append(source.row_groups)
         return [(family, reduced[family.name]) for family, _ in view]
+
+    def _visible(self, family: Family, sources: Sequence[Source]) -> Sequence[Source]:
+        """Returns the sources with row groups whose cells are all seen, if no tombstone may hide them."""
+        if any(source.has_tombstones for source in sources):
+            return ()
+        visible = [source for source in sources if source.row_groups and self._is_seen(source, family)]
+        return visible[:_COVERING_MAX]
 
     def _is_seen(self, source: Source, family: Family) -> bool:
         timestamp_min = source.line_timestamp_min
         return timestamp_min is not None and self._are_seen(source.write_number_max, timestamp_min, family)
+
+
+def _is_newer(source: Source, other: Source) -> bool:
+    """Returns whether each cell of the source hides those of the same column in the other one."""
+    timestamp_min = source.line_timestamp_min
+    return (
+        timestamp_min is not None
+        and timestamp_min >= other.row_groups.timestamp_max
+        and source.write_number_min > other.write_number_max
+    )
 
 
 def _is_same(view: View, other: View) -> bool:
@@ -92,12 +111,15 @@ def _block_count(sources: Sequence[Source]) -> int:
 class RemainingRows:
     """A source without the row groups that other sources cover, for scans. Safe to use from many threads.
 
-    Reads of single rows read all of the source.
+    Of a group that is covered as far as its rows and some columns are concerned, it returns the other columns. Reads of
+    single rows read all of the source.
     """
 
-    def __init__(self, source: Source, covered: Sequence[RowGroups]) -> None:
+    def __init__(self, source: Source, columns: frozenset[bytes], covering: Sequence[RowGroups]) -> None:
+        """`columns` are the requested ones of the family; the `covering` groups have them newer, or there are none."""
         self._source = source
-        self._covered = covered
+        self._columns = columns
+        self._covering = covering
         self.row_groups = source.row_groups
         self.write_number_min = source.write_number_min
         self.write_number_max = source.write_number_max
@@ -149,6 +171,8 @@ class RemainingRows:
         if found is None or found.start == found.stop:
             frontier = None if found is None else found.frontier
             return Chunk(empty_cells(), frontier, False, False, 0, TIMESTAMP_MAX)
+        if lines is not None and lines.columns is not None and not lines.marks_others:
+            lines = LinesWanted(found.columns)
         chunk = self._source.read_rows(found.start, found.stop, bytes_max, row_bytes_max, reverse=reverse, lines=lines)
         return chunk if chunk.frontier is not None else replace(chunk, frontier=found.frontier)
 
@@ -160,29 +184,42 @@ class RemainingRows:
             places = places[::-1]
         looked_at = places[:_GROUPS_MAX]
         begin = 0
-        while begin < len(looked_at) and self._is_covered(looked_at[begin]):
+        while begin < len(looked_at) and self._remaining_columns(looked_at[begin]) is None:
             begin += 1
         if begin == len(places):
             return None
-        end = begin
-        while end < len(looked_at) and not self._is_covered(looked_at[end]):
-            end += 1
         side = 0 if reverse else 1
-        frontier = groups.bounds(looked_at[end - 1])[side]
-        if begin == end:
-            return _Remaining(frontier, frontier, frontier)
+        if begin == len(looked_at):
+            frontier = groups.bounds(looked_at[-1])[side]
+            return _Remaining(frontier, frontier, frontier, frozenset())
+        columns = self._remaining_columns(looked_at[begin])
+        end = begin + 1
+        while end < len(looked_at) and self._remaining_columns(looked_at[end]) == columns:
+            end += 1
         bounds = groups.bounds(looked_at[begin]), groups.bounds(looked_at[end - 1])
         start, stop = clipped((min(bounds)[0], max(bounds)[1]), row_range)
-        return _Remaining(start, stop, None if end == len(places) else frontier)
+        return _Remaining(start, stop, None if end == len(places) else bounds[1][side], columns or frozenset())
 
-    def _is_covered(self, group: int) -> bool:
+    def _remaining_columns(self, group: int) -> frozenset[bytes] | None:
+        """Returns the columns that are read of a group; None: not even its rows are."""
         digest = self.row_groups.digests[group]
-        return any(digest in groups.distinct_digests for groups in self._covered)
+        is_covered = False
+        columns = self._columns
+        for groups in self._covering:
+            place = groups.group_by_digest.get(digest)
+            if place is not None:
+                is_covered = True
+                columns -= groups.complete_columns[place]
+        return None if is_covered and not columns else columns
 
 
 class _Remaining(NamedTuple):
-    """The rows of [start, stop), which may be empty, remain of a source up to the frontier; None: of all the range."""
+    """These columns of the rows of [start, stop), which may be empty, remain of a source up to the frontier.
+
+    The frontier is None at the end of the range.
+    """
 
     start: bytes
     stop: bytes
     frontier: bytes | None
+    columns: frozenset[bytes]

@@ -56,7 +56,7 @@ class BlockWriter:
         offsets, wide_offsets = self._container.block_offsets(), self._container.wide_block_offsets()
         for index, found in ((self._index, offsets), (self._wide_index, wide_offsets)):
             assert len(found) == len(index.first_rows), f"{len(found)} of {len(index.first_rows)} blocks"
-        groups = self._row_digests.finish(len(wide_offsets))
+        groups = self._row_digests.finish()
         return replace(self._index, offsets=offsets), replace(self._wide_index, offsets=wide_offsets), groups
 
     def _write(self, batches: Iterable[pa.RecordBatch]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from rowlock_regionserver.arrow.cell_columns import first_not_below
 from rowlock_regionserver.arrow.columns import Column, Integers, boolean_array, offsets
+from rowlock_regionserver.arrow.line_forming import COLUMNS_MAX
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.row_groups import RowGroups
 
@@ -30,8 +31,11 @@ class RowDigests:
     def __init__(self) -> None:
         self._first_rows: list[bytes] = []
         self._digests: list[bytes] = []
+        self._complete_columns: list[frozenset[bytes]] = []
         self._last_row = b""
-        self._row_count = 0  # of the last group
+        # Of the last group:
+        self._row_count = 0
+        self._complete: frozenset[bytes] | None = None
         self._lengths = hashlib.sha256()
         self._rows = hashlib.sha256()
 
@@ -45,29 +49,35 @@ class RowDigests:
             if row_count + candidate - place >= ROWS_MIN:
                 starts.append(candidate)
                 row_count, place = 0, candidate
-        self.add_groups(rows, starts if self._first_rows else [0, *starts])
+        self._add(lines, rows, starts if self._first_rows else [0, *starts])
 
-    def add_groups(self, rows: Column, starts: Sequence[int]) -> None:
-        """Adds the next distinct rows, at least one; groups begin at the places `starts`, which ascend."""
-        place = 0
-        for start in starts:
-            self._extend(rows, place, start)
-            self._end_group()
-            self._first_rows.append(rows[start].as_py() or b"")
-            place = start
-        self._extend(rows, place, len(rows))
+    def _add(self, lines: Lines, rows: Column, starts: Sequence[int]) -> None:
+        """Adds lines, at least one, and their distinct rows, of which groups begin at the places `starts`."""
+        line_starts = np.flatnonzero(lines.starts_row) if lines.has_versions else None
+        place = first_line = 0
+        for start in (*starts, len(rows)):
+            line = start if line_starts is None else int(line_starts[start]) if start < len(rows) else len(lines)
+            if start > place:
+                self._extend(rows, place, start)
+                self._add_columns(lines, first_line, line)
+            place, first_line = start, line
+            if start < len(rows):
+                self._end_group()
+                self._first_rows.append(rows[start].as_py() or b"")
         self._last_row = rows[-1].as_py() or b""
 
     def add_like(self, lines: Lines, groups: RowGroups) -> None:
         """Adds the next lines, and begins groups where `groups` do."""
         rows = distinct_rows(lines)
         stop = bisect_right(groups.first_rows, rows[-1].as_py() or b"")
-        self.add_groups(rows, [first_not_below(rows, row) for row in groups.first_rows[len(self._first_rows) : stop]])
+        self._add(lines, rows, [first_not_below(rows, row) for row in groups.first_rows[len(self._first_rows) : stop]])
 
-    def finish(self, block_count: int) -> RowGroups:
-        """Returns the groups of all rows, which are in so many blocks."""
+    def finish(self) -> RowGroups:
+        """Returns the groups of all rows."""
         self._end_group()
-        return RowGroups(self._first_rows, self._digests, self._last_row, block_count)
+        if len(frozenset().union(*self._complete_columns)) > COLUMNS_MAX:
+            self._complete_columns = [frozenset()] * len(self._digests)
+        return RowGroups(self._first_rows, self._digests, self._complete_columns, self._last_row)
 
     def _extend(self, rows: Column, start: int, stop: int) -> None:
         bounds = offsets(rows)[start : stop + 1]
@@ -77,8 +87,21 @@ class RowDigests:
             self._rows.update(memoryview(data)[int(bounds[0]) : int(bounds[-1])])
         self._row_count += stop - start
 
+    def _add_columns(self, lines: Lines, start: int, stop: int) -> None:
+        """Adds the lines [start, stop) to the last group."""
+        complete = frozenset(
+            [
+                qualifier
+                for qualifier, column in zip(lines.qualifiers, lines.columns, strict=True)
+                if not column.null_count or not column.slice(start, stop - start).null_count
+            ]
+        )
+        self._complete = complete if self._complete is None else self._complete & complete
+
     def _end_group(self) -> None:
         if self._row_count:
+            self._complete_columns.append(self._complete or frozenset())
+            self._complete = None
             self._digests.append(hashlib.sha256(self._lengths.digest() + self._rows.digest()).digest())
             self._lengths, self._rows, self._row_count = hashlib.sha256(), hashlib.sha256(), 0
 

@@ -57,7 +57,7 @@ def _verify(path: Path, info: StoreFileInfo, files: Files, descriptor: int) -> l
     damages = blocks.damages
     if not damages and (found := blocks.counted(shared)) != {name: getattr(info, name) for name in found}:
         damages.append(CorruptionError(path, info.metadata_offset, f"{info}", f"{found}"))
-    if not damages and groups and blocks.row_groups(groups.block_count) != groups:
+    if not damages and groups and not blocks.has_groups(groups):
         damages.append(CorruptionError(path, info.metadata_offset, "digests of the row groups", "others"))
     try:
         _verify_container(path, info, files, descriptor, [*contents.extents(), metadata_extent(info)])
@@ -81,9 +81,10 @@ class _Blocks:
         """Returns the properties of all cells by their names in StoreFileInfo."""
         return merged_counts(self._cells, self._lines, shared_row_count)
 
-    def row_groups(self, block_count: int) -> RowGroups:
-        """Returns the groups of the rows of all lines."""
-        return self._row_digests.finish(block_count)
+    def has_groups(self, groups: RowGroups) -> bool:
+        """Returns whether the rows of all lines have these groups."""
+        found = self._row_digests.finish()
+        return (found.digests, found.complete_columns) == (groups.digests, groups.complete_columns)
 
     def rows_of_cells(self, index: BlockIndex) -> Iterator[Column]:
         """Verifies the cell blocks, and yields their rows, in which neighbours may be equal."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from rowlock_regionserver.cells import DELETE_FAMILY, PUT, Family, ReadPoint
@@ -28,7 +29,9 @@ class Grouped(ListSource):
         rows = [row.encode() for group in groups for row in group]
         super().__init__([Write(row, family.name, b"q", timestamp, number, PUT, row) for row in rows], has_lines=True)
         digests = [hashlib.sha256(group.encode()).digest() for group in groups]
-        self._groups = RowGroups([group[0].encode() for group in groups], digests, rows[-1], block_count)
+        complete = [frozenset([b"q"])] * len(groups)
+        firsts = [group[0].encode() for group in groups]
+        self._groups = RowGroups(firsts, digests, complete, rows[-1], block_count, timestamp)
 
     @property
     def row_groups(self) -> RowGroups:
@@ -92,8 +95,24 @@ def test_versions_of_the_same_rows_are_read_once() -> None:
     old, new = Grouped(F, "ab", "cd"), Grouped(F, "ab", "cd", number=2)
     assert scanned((F, [old, new])) == rows("abcd")
     assert old.cells_read + new.cells_read == 4
-    of_f = FormColumn(b"f", b"q")
-    assert scanned((F, [old, new]), form=[of_f]) == [(row, row) for (row,) in rows("abcd")]
+
+
+def test_columns_that_newer_lines_have_in_each_row_are_not_read() -> None:
+    p, q = FormColumn(b"f", b"p"), FormColumn(b"f", b"q")
+    old = [Write(row, b"f", name, 5, 1, PUT, b"old " + name) for row in (b"a", b"b") for name in (b"p", b"q")]
+    new = [Write(row, b"f", b"q", 5, 2, PUT, b"new") for row in (b"a", b"b")]
+    older, newer = ListSource(old, has_lines=True), ListSource(new, has_lines=True)
+    expected = [(b"a", b"old p", b"new"), (b"b", b"old p", b"new")]
+    for sources in ([older, newer], [newer, older]):
+        assert scanned((F, sources), form=[p, q]) == expected
+        older.cells_read = 0
+        assert scanned((F, sources), form=[q]) == [(b"a", b"new"), (b"b", b"new")]
+        assert older.cells_read == 0
+    # One of them is not newer in each cell.
+    for number, timestamp in ((2, 4), (1, 5)):
+        other = ListSource([*new[:1], Write(b"b", b"f", b"q", timestamp, number, PUT, b"other")], has_lines=True)
+        older = ListSource(old[:2] + [replace(write, timestamp=timestamp + 1) for write in old[2:]], has_lines=True)
+        assert scanned((F, [older, other]), form=[q]) == [(b"a", b"new"), (b"b", b"old q")]
 
 
 def test_sources_without_groups_are_read() -> None:
@@ -107,13 +126,14 @@ def test_sources_without_groups_are_read() -> None:
 def test_many_groups_are_passed_in_steps(monkeypatch: pytest.MonkeyPatch, reverse: bool) -> None:
     monkeypatch.setattr(redundant_rows, "_GROUPS_MAX", 2)
     f = Grouped(F, *"abcdefghij")
-    covering = RowGroups([], [f.row_groups.digests[place] for place in (0, 1, 2, 3, 4, 7)], b"", 1)
-    remaining = RemainingRows(f, [covering])
+    covering = RowGroups([], [f.row_groups.digests[place] for place in (0, 1, 2, 3, 4, 7)], [], b"")
+    covering.complete_columns.extend([frozenset()] * len(covering.digests))
+    remaining = RemainingRows(f, frozenset(), [covering])
     found: list[str] = []
     start, stop = b"", b""
     while True:
         chunk = remaining.read_rows(start, stop, 1, reverse=reverse)
-        found += [row.decode() for row in chunk.table.column(0).to_pylist()]
+        found += [f"{row.decode()}" for row in chunk.table.column(0).to_pylist() if row is not None]
         if chunk.frontier is None:
             break
         assert chunk.frontier != (stop if reverse else start)

@@ -12,6 +12,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from rowlock_regionserver.arrow.columns import binary_array
+from rowlock_regionserver.arrow.line_forming import COLUMNS_MAX
+from rowlock_regionserver.arrow.line_values import spread_values
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS, RowGroups
@@ -32,7 +34,7 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines_of(rows: Sequence[bytes]) -> Lines:
-    versions = np.arange(len(rows), 0, -1, np.int64)[np.newaxis]
+    versions = np.arange(len(rows), 0, -1, dtype=np.int64)[np.newaxis]
     return Lines(binary_array([b"before", *rows]).slice(1), versions, ONE, (b"q",), (binary_array([b"v"] * len(rows)),))
 
 
@@ -40,7 +42,7 @@ def groups_of(*pieces: Sequence[bytes]) -> RowGroups:
     digests = RowDigests()
     for piece in pieces:
         digests.add(lines_of(piece))
-    return digests.finish(1)
+    return digests.finish()
 
 
 def digest_of(rows: Sequence[bytes]) -> bytes:
@@ -81,7 +83,7 @@ def test_behind_a_row_that_only_one_has_groups_are_equal_again() -> None:
     groups = groups_of(rows)
     for _ in range(10):
         other = groups_of([row for row in rows if row != chance.choice(rows)])
-        assert len(groups.distinct_digests - other.distinct_digests) < 10
+        assert len(set(groups.digests) - set(other.digests)) < 10
 
 
 def test_the_groups_of_a_range_have_all_its_rows() -> None:
@@ -101,23 +103,52 @@ def test_a_file_has_the_groups_of_its_lines(case: Case) -> None:
     cells = simple_cells(100, 3)
     info = case.write(cells, forms_lines=True)
     run = case.open_file(info).runs[0]
-    assert run.row_groups == replace(groups_of(sorted({row for row, _ in cells})), block_count=info.wide_block_count)
-    assert run.row_groups.block_count > 1
+    groups = groups_of(sorted({row for row, _ in cells}))
+    assert (run.row_groups.first_rows, run.row_groups.digests) == (groups.first_rows, groups.digests)
+    assert run.row_groups.block_count == info.wide_block_count > 1
+    assert run.row_groups.timestamp_max == info.timestamp_max
     assert verify_store_file(case.path, info, case.files) == []
     assert case.open_file(case.write(cells)).runs[0].row_groups == NO_ROW_GROUPS
 
 
+def test_groups_say_which_columns_are_complete() -> None:
+    rows = some_rows(random.Random(5))
+    null_places = random.Random(6).sample(range(len(rows)), 5)
+    filled = np.setdiff1d(np.arange(len(rows)), null_places)
+    columns = spread_values(binary_array([b"v"] * len(filled)), filled, len(rows)), binary_array([b"v"] * len(rows))
+    with_nulls = Lines(binary_array(rows), ONE, ONE, (b"p", b"q"), columns)
+    digests = RowDigests()
+    for first in range(0, len(rows), 7):
+        digests.add(with_nulls.slice(first, min(len(rows), first + 7)))
+    groups = digests.finish()
+    for group, complete in enumerate(groups.complete_columns):
+        start, stop = groups.bounds(group)
+        has_null = any(start <= rows[place] < stop for place in null_places)
+        assert complete == ({b"q"} if has_null else {b"p", b"q"})
+    assert len(set(groups.complete_columns)) == 2
+
+
+def test_of_many_columns_none_is_called_complete() -> None:
+    columns = tuple(sorted(b"%d" % column for column in range(COLUMNS_MAX + 1)))
+    digests = RowDigests()
+    for number, name in enumerate(columns):
+        digests.add(replace(lines_of([b"%06d" % number]), qualifiers=(name,)))
+    assert set(digests.finish().complete_columns) == {frozenset()}
+
+
 def test_a_digest_of_other_rows_is_found(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     info = case.write(simple_cells(100, 3), forms_lines=True)
-
-    def with_other(*arguments: object) -> metadata.Metadata:
-        contents = read_metadata(*arguments)  # type: ignore[arg-type]  # passed on
-        digests = [*contents.row_groups.digests[:-1], bytes(32)]
-        return replace(contents, row_groups=replace(contents.row_groups, digests=digests))
-
-    monkeypatch.setattr("rowlock_regionserver.storefile.verify.read_metadata", with_other)
-    [damage] = verify_store_file(case.path, info, case.files)
-    assert "row groups" in str(damage)
+    with case.path.open("rb") as file:
+        contents = read_metadata(case.path, info, case.files, file.fileno())
+    groups = contents.row_groups
+    for wrong in (
+        replace(groups, digests=[*groups.digests[:-1], bytes(32)]),
+        replace(groups, complete_columns=[frozenset(), *groups.complete_columns[1:]]),
+    ):
+        found = replace(contents, row_groups=wrong)
+        monkeypatch.setattr("rowlock_regionserver.storefile.verify.read_metadata", lambda *_, found=found: found)
+        [damage] = verify_store_file(case.path, info, case.files)
+        assert "row groups" in str(damage)
 
 
 def test_groups_that_are_not_those_of_the_blocks_are_refused(case: Case) -> None:
