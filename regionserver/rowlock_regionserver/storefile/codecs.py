@@ -118,7 +118,7 @@ def _transposed(raw: bytes, row_bytes: int) -> bytes:
 
 
 def _transposed_back(raw: bytes, value_bytes: int) -> bytes:
-    """Returns the values of a matrix that `_transposed` returned. 1 to 3 GB/s: as many values a second, however long."""
+    """Returns the values of a matrix that `_transposed` returned. 1 to 3 GB/s."""
     count = len(raw) // value_bytes
     if value_bytes >= _LONG_VALUE_BYTES:
         return _transposed(raw, count)
