@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 from typing import NamedTuple, Protocol
 
 from rowlock_regionserver.arrow.columns import empty_cells
@@ -50,25 +51,39 @@ class RedundantRows:
         self._are_seen = are_seen
         self._view: View = ()
         self._reduced: View = ()
+        # Those of the last view, by the id() of their sources, to which they refer.
+        self._remaining: dict[int, RemainingRows] = {}
 
     def reduced(self, view: View) -> View:
-        """Returns the view with sources that leave out what is redundant; they are the same ones while the view is."""
+        """Returns the view with sources that leave out what is redundant.
+
+        They are the same objects as before for sources of which the same is redundant, so that chunks of them that were
+        read ahead are still used.
+        """
         if not _is_same(view, self._view):
             self._view, self._reduced = view, self._without_redundant_rows(view)
         return self._reduced
 
     def _without_redundant_rows(self, view: View) -> View:
+        before, self._remaining = self._remaining, {}
         covering: list[RowGroups] = []
-        reduced: dict[bytes, list[Source]] = {}
+        reduced: dict[bytes, Sequence[Source]] = {}
         # Those with requested columns are read anyway. Of the others, the one with the fewest blocks is read first.
         for family, sources in sorted(view, key=lambda of: (of[0].name not in self._columns, _block_count(of[1]))):
             columns = self._columns.get(family.name, frozenset())
             visible = self._visible(family, sources)
-            reduced[family.name] = remaining = []
+            remaining: list[Source] = []
+            reduced[family.name] = remaining
             for source in sources:
                 covers = [each.row_groups for each in visible if _is_newer(each, source)] if columns else covering
-                is_reduced = covers and source.row_groups
-                remaining.append(RemainingRows(source, columns, tuple(covers)) if is_reduced else source)
+                if covers and source.row_groups:
+                    rows = before.get(id(source))
+                    if rows is None or not rows.is_without(covers):
+                        rows = RemainingRows(source, columns, tuple(covers))
+                    self._remaining[id(source)] = rows
+                    remaining.append(rows)
+                else:
+                    remaining.append(source)
                 if source in visible:
                     covering.append(source.row_groups)
         return [(family, reduced[family.name]) for family, _ in view]
@@ -125,6 +140,10 @@ class RemainingRows:
         self.write_number_max = source.write_number_max
         self.has_tombstones = source.has_tombstones
         self.line_timestamp_min = source.line_timestamp_min
+
+    def is_without(self, covering: Sequence[RowGroups]) -> bool:
+        """Returns whether these are the groups that cover it."""
+        return len(covering) == len(self._covering) and all(map(is_, covering, self._covering))
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
         """See Source."""

@@ -11,7 +11,7 @@ from rowlock_regionserver.cells import DELETE_FAMILY, PUT, Family, ReadPoint
 from rowlock_regionserver.operations import FormColumn, ScanPlan
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS, RowGroups
 from rowlock_regionserver.scan import redundant_rows
-from rowlock_regionserver.scan.redundant_rows import RemainingRows
+from rowlock_regionserver.scan.redundant_rows import RedundantRows, RemainingRows
 from rowlock_regionserver.scan.scanner import scan
 from rowlock_regionserver.sources import Source
 
@@ -113,6 +113,21 @@ def test_columns_that_newer_lines_have_in_each_row_are_not_read() -> None:
         other = ListSource([*new[:1], Write(b"b", b"f", b"q", timestamp, number, PUT, b"other")], has_lines=True)
         older = ListSource(old[:2] + [replace(write, timestamp=timestamp + 1) for write in old[2:]], has_lines=True)
         assert scanned((F, [older, other]), form=[q]) == [(b"a", b"new"), (b"b", b"old q")]
+
+
+def test_what_was_read_ahead_is_used_when_another_source_comes() -> None:
+    f, g = Grouped(F, "ab", "cd", block_count=2), Grouped(G, "ab", "cd")
+    reduced = RedundantRows({}, lambda *_: True)
+    first = dict(reduced.reduced([(F, [f]), (G, [g])]))
+    assert isinstance(first[F][0], RemainingRows)
+    assert first[G] == [g]
+    newer = ListSource([Write(b"c", b"g", b"q", 5, 2, PUT, b"c")])
+    assert dict(reduced.reduced([(F, [f]), (G, [g, newer])])) == {F: first[F], G: [g, newer]}
+    # Not of another source, nor if something else is redundant.
+    other = Grouped(G, "ab")
+    last = dict(reduced.reduced([(F, [f]), (G, [other])]))
+    assert isinstance(last[F][0], RemainingRows)
+    assert last[F] != first[F]
 
 
 def test_sources_without_groups_are_read() -> None:
