@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rowlock_regionserver.arrow.cell_columns import first_not_below
-from rowlock_regionserver.arrow.columns import Column, Integers, boolean_array, offsets
+from rowlock_regionserver.arrow.columns import Column, boolean_array, offsets
 from rowlock_regionserver.arrow.line_forming import COLUMNS_MAX
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.row_groups import RowGroups
@@ -113,15 +113,16 @@ def distinct_rows(lines: Lines) -> Column:
 
 def _may_begin(rows: Column) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Returns at which rows a group may begin: by the last bytes of each, in which rows mostly differ."""
-    bounds = offsets(rows).astype(np.int64)
+    bounds = offsets(rows)
     data = rows.buffers()[2]
     used = memoryview(b"" if data is None else data)[int(bounds[0]) : int(bounds[-1])]
     padded = bytes(_SAMPLE_BYTES) + bytes(used)
     # Numbers at every byte, of which each row's last one is taken.
     at_bytes = np.ndarray(len(padded) - _SAMPLE_BYTES + 1, "<u8", padded, strides=(1,))
     samples = at_bytes[bounds[1:] - bounds[0]]
-    # Without the bytes of the row before.
-    before: Integers = _SAMPLE_BYTES - np.clip(np.diff(bounds), 1, _SAMPLE_BYTES)
-    samples = samples >> (8 * before).astype(np.uint64)
+    lengths = np.diff(bounds)
+    if lengths.min() < _SAMPLE_BYTES:
+        # Without the bytes of the row before.
+        samples = samples >> (8 * (_SAMPLE_BYTES - np.clip(lengths, 1, _SAMPLE_BYTES))).astype(np.uint64)
     begins: np.ndarray[tuple[int], np.dtype[np.bool_]] = (samples * _MULTIPLIER) >> np.uint64(64 - CANDIDATE_BITS) == 0
     return begins
