@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -71,16 +71,19 @@ def window_lines(
             runs.append(run)
     if not parts:
         return WindowLines(None, runs)
-    successive = None if runs else in_succession([part.lines for part in parts])
-    if successive is not None and not any(part.has_versions for part in parts):
-        return WindowLines(concatenated_lines([lines.select(columns) for lines in successive]), [])
-    parts = list(_joined(parts))
-    if not runs and not any(part.has_versions for part in parts):
+    if not runs:
+        # None of them becomes cells.
+        parts = [replace(part, lines=part.lines.select(columns)) for part in parts]
+        has_versions = any(part.has_versions for part in parts)
+        successive = None if has_versions else in_succession([part.lines for part in parts])
+        if successive is not None:
+            return WindowLines(concatenated_lines(successive), [])
+        parts = list(_joined(parts))
         rows = parts[0].lines.rows
-        if all(part.lines.rows.equals(rows) for part in parts[1:]):
+        if not has_versions and all(part.lines.rows.equals(rows) for part in parts[1:]):
             # Versions of the same rows.
             ranks = np.arange(len(rows))
-            return WindowLines(one_line_a_row([RankedLines(part.lines.select(columns), ranks) for part in parts]), [])
+            return WindowLines(one_line_a_row([RankedLines(part.lines, ranks) for part in parts]), [])
     # The longest comes first: if the others have no rows of their own, `ranked` sorts none.
     parts.sort(key=lambda part: len(part.lines), reverse=True)
     return _merged(parts, runs, columns)
