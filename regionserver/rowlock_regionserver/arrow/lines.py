@@ -193,11 +193,8 @@ def cells_of(lines: Lines) -> pa.Table:
     count, width = len(lines), len(lines.columns)
     if not count or not width:
         return empty_cells()
-    if not lines.has_versions and are_dense(lines.columns):
-        timestamps, write_numbers = (
-            np.broadcast_to(each, (width, count)).T.ravel() for each in (lines.timestamps, lines.write_numbers)
-        )
-        return dense_cells(lines.rows, timestamps, write_numbers, lines.qualifiers, lines.columns)
+    if not lines.has_versions and are_dense([lines.columns]):
+        return dense_cells(lines.rows, lines.timestamps, lines.write_numbers, lines.qualifiers, [lines.columns])
     present = np.stack([is_present(column) for column in lines.columns])
     if lines.has_versions:
         codes, places = np.nonzero(present)  # by column, then line

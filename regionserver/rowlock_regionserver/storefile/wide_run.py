@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.cell_columns import first_not_below
 from rowlock_regionserver.arrow.columns import empty_cells
-from rowlock_regionserver.arrow.line_merging import concatenated_lines
+from rowlock_regionserver.arrow.line_merging import cells_of_parts, concatenated_lines
 from rowlock_regionserver.arrow.line_slices import last_slice_of, slices_of
 from rowlock_regionserver.arrow.line_values import cell_bytes_of_all
 from rowlock_regionserver.arrow.lines import Lines, cells_of
@@ -111,11 +111,12 @@ class WideRun:
         window = self._window(start, stop, bytes_max, lines, reverse=reverse)
         if not window.parts:
             return self._chunk(window, empty_cells(), None, 0)
-        # Also for cells: making those of a block costs as much as those of thousands of lines.
-        taken = concatenated_lines(window.parts[::-1] if reverse else window.parts)
+        parts = window.parts[::-1] if reverse else window.parts
         if lines is not None:
+            taken = concatenated_lines(parts)
             return self._chunk(window, empty_cells(), taken, taken.bytes_held)
-        table = cells_of(taken)
+        # Of all parts at once: making the cells of a block costs as much as those of thousands of lines.
+        table = cells_of_parts(parts)
         return self._chunk(window, table, None, table.get_total_buffer_size())
 
     def _window(

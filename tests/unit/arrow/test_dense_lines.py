@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from rowlock_regionserver.arrow import lines as lines_module
 from rowlock_regionserver.arrow.columns import binary_array
+from rowlock_regionserver.arrow.line_merging import cells_of_parts, concatenated_lines
 from rowlock_regionserver.arrow.line_values import fixed_size
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 
@@ -42,5 +45,19 @@ def test_cells_of_dense_lines_are_those_of_other_lines(
     lines = dense(widths, timestamps)
     found = cells_of(lines)
     found.validate(full=True)
+    parts = [lines.slice(0, 3), lines.slice(3, 4), lines.slice(4, COUNT)]
+    of_parts = cells_of_parts(parts)
+    of_parts.validate(full=True)
     monkeypatch.setattr(lines_module, "are_dense", lambda _: False)
     assert found.equals(cells_of(lines))
+    assert found.equals(of_parts)
+
+
+def test_parts_that_differ_or_have_versions_are_concatenated() -> None:
+    lines = dense([4, 4])
+    narrow, twice = lines.slice(3, COUNT).select([b"q"]), replace(lines, rows=binary_array([b"a"] * COUNT))
+    first = lines.slice(0, 3)
+    for parts in ([first, narrow], [first.select([]), narrow], [dense([8, 4]).slice(0, 3), lines.slice(3, COUNT)]):
+        assert cells_of_parts(parts).equals(cells_of(concatenated_lines(parts)))
+    versions = [twice.slice(0, 2), twice.slice(2, COUNT)]
+    assert cells_of_parts(versions).equals(cells_of(concatenated_lines(versions)))
