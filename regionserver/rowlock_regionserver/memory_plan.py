@@ -45,7 +45,6 @@ _SIZES = {
     "scan_window_bytes": 256 * KIB,
     "merge_window_bytes_max": 8 * MIB,
     "compaction_window_bytes": 256 * KIB,
-    "compaction_window_bytes": 256 * KIB,
     "connections_max": 64,
     "streams_per_connection_max": 100,
 }

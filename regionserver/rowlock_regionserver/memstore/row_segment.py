@@ -23,7 +23,7 @@ from itertools import chain, islice
 from sortedcontainers import SortedDict
 
 from rowlock_regionserver.arrow.columns import cells_table
-from rowlock_regionserver.cells import NEWEST, Cell, ProtectedReadPoints
+from rowlock_regionserver.cells import NEWEST, PUT, Cell, ProtectedReadPoints
 from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
 from rowlock_regionserver.memstore.row_reading import ARROW_CELL_BYTES, chunk_of, columns_of, parts_of
 from rowlock_regionserver.sources import Chunk, LinesWanted
@@ -90,6 +90,7 @@ class RowSegment:
         self._cell_count = 0
         self._pruned_cell_count = 0
         self._has_tombstones = False
+        self._tombstone_count = 0
         self._write_number_min = NEWEST
         self._write_number_max = 0
 
@@ -122,6 +123,7 @@ class RowSegment:
             self._cell_count += len(cells)
             if kinds:
                 self._has_tombstones = True
+                self._tombstone_count += _tombstones_of(cells)
             if write_number < self._write_number_min:
                 self._write_number_min = write_number
             if write_number > self._write_number_max:
@@ -139,6 +141,8 @@ class RowSegment:
             retained = retained_cells(held, Retention(spans), self._versions)
             count = len(held) - len(retained)
             grown = _bytes_of(retained) - _bytes_of(held) if count else 0
+            if self._has_tombstones:
+                self._tombstone_count += _tombstones_of(retained) - _tombstones_of(held)
             held[:] = retained
             self._prune_above[row] = 2 * len(retained)
             self._cell_count -= count
@@ -158,6 +162,7 @@ class RowSegment:
                 return 0
             grown = _bytes_of(remaining) - _bytes_of(held)
             self._cell_count -= len(held) - len(remaining)
+            self._tombstone_count += _tombstones_of(remaining) - _tombstones_of(held)
             held[:] = remaining
             if not remaining:
                 del self._rows[row]
@@ -200,6 +205,10 @@ class RowSegment:
     def has_tombstones(self) -> bool:
         """Whether a tombstone was added; it may have been taken back or pruned."""
         return self._has_tombstones
+
+    @property
+    def tombstone_count(self) -> int:
+        return self._tombstone_count
 
     @property
     def bytes_held(self) -> int:
@@ -352,7 +361,7 @@ class RowSegment:
         """Asserts every invariant. O(cells)."""
         with self._lock:
             assert list(self._rows) == sorted(self._rows), "rows are out of order"
-            cell_count = bytes_held = 0
+            cell_count = bytes_held = tombstone_count = 0
             for row, cells in self._rows.items():
                 assert cells, f"row {row!r} is empty"
                 assert cells == sorted(cells), f"the cells of row {row!r} are out of order"
@@ -360,8 +369,12 @@ class RowSegment:
                     number = -cell[2]
                     assert self._write_number_min <= number <= self._write_number_max, f"write number {number}"
                 cell_count += len(cells)
+                tombstone_count += _tombstones_of(cells)
                 bytes_held += ROW_BYTES + len(row) + _bytes_of(cells)
             assert cell_count == self._cell_count, f"{cell_count} cells, counted {self._cell_count}"
+            assert tombstone_count == self._tombstone_count, (
+                f"{tombstone_count} tombstones, counted {self._tombstone_count}"
+            )
             assert bytes_held == self._bytes_held, f"{bytes_held} bytes, counted {self._bytes_held}"
             assert self._prune_above.keys() <= self._rows.keys(), "a row that does not exist is to be pruned"
 
@@ -386,3 +399,7 @@ def _frontier(last: bytes, start: bytes, stop: bytes, reverse: bool) -> bytes | 
 
 def _bytes_of(cells: Sequence[Cell]) -> int:
     return CELL_BYTES * len(cells) + sum([len(cell[0]) + len(cell[4]) for cell in cells])
+
+
+def _tombstones_of(cells: Sequence[Cell]) -> int:
+    return sum([cell[3] != PUT for cell in cells])
