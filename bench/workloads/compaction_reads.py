@@ -22,16 +22,25 @@ _CALLERS = 64
 _FEW_FLUSHES = 8
 _WORKING_TURN_S = 0.1
 _WORKING_TURNS_MAX = 60
+_runs: dict[tuple[int, int, float], tuple[Measurement, Measurement]] = {}
 
 
 def idle(bench: Bench, flushes: int) -> Measurement:
     """Measures gets when automatic compaction is idle after so many flushes; the details have those of 64 callers."""
-    return _measured(bench, flushes)[0]
+    return _measured_once(bench, flushes)[0]
 
 
 def working(bench: Bench, flushes: int) -> Measurement:
     """Measures gets while a compaction works, after single flushes and after the last, against quiet gets."""
-    return _measured(bench, flushes)[1]
+    return _measured_once(bench, flushes)[1]
+
+
+def _measured_once(bench: Bench, flushes: int) -> tuple[Measurement, Measurement]:
+    """Returns both figures of one run, which is not repeated for the second of them."""
+    key = (flushes, bench.rounds, bench.scale)
+    if key not in _runs:
+        _runs[key] = _measured(bench, flushes)
+    return _runs[key]
 
 
 def _measured(bench: Bench, flushes: int) -> tuple[Measurement, Measurement]:

@@ -10,11 +10,14 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.allocations import bytes_kept_alive
 from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.arrow.columns import KIND, QUALIFIER, ROW, VALUE, column, kinds, numbers, single_chunk
+from rowlock_regionserver.arrow.merge import merged
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, TableProperties, changes
+from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.memstore.row_cuts import cut_rows, last_within, weights
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
+from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.sources import Chunk, LinesWanted
 
 # Timestamp, write number and kind of a cell.
@@ -26,6 +29,8 @@ class ArrowSegment:
 
     Immutable, so any number of threads may use it. read_rows returns slices of the table, without a copy.
     """
+
+    row_groups = NO_ROW_GROUPS
 
     def __init__(self, table: pa.Table, bytes_held: int | None = None) -> None:
         """`bytes_held`: the segment's share, if the memory behind the table is shared with other segments."""
@@ -41,6 +46,16 @@ class ArrowSegment:
             self._tombstone_count = int(np.count_nonzero(kinds(column(self._table, KIND))))
         self._row_count = int(changes(SortedCells.of(self._table).row).sum())
         self._offsets = [numbers(column(self._table, i), "i", one_more=True) for i in (ROW, QUALIFIER, VALUE)]
+
+    @staticmethod
+    def merged(segments: Sequence[ArrowSegment]) -> ArrowSegment:
+        """Returns one segment of all cells. Some 2 M cells/s."""
+        return ArrowSegment(merged([SortedRun.of_table(segment._table) for segment in segments]).table())
+
+    @property
+    def byte_count(self) -> int:
+        """The bytes of the cells, without those of other segments that share their memory."""
+        return self.bytes_of(0, self.cell_count)
 
     @property
     def write_number_min(self) -> int:
