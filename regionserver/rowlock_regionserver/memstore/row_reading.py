@@ -1,8 +1,8 @@
-"""Reads a row's sorted list of cells: some of its columns, its cells in parts as chunks, or how many are tombstones."""
+"""A row's sorted list of cells: reads some of its columns or parts of it, counts its tombstones, and adds cells."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -92,3 +92,13 @@ def frontier_of(last: bytes, start: bytes, stop: bytes, reverse: bool) -> bytes 
 def tombstones_of(cells: Sequence[Cell]) -> int:
     """Returns how many of the cells are tombstones."""
     return sum([cell[3] != PUT for cell in cells])
+
+
+def merge_into(held: list[Cell], cells: Sequence[Cell]) -> None:
+    """Merges sorted `cells` into the sorted list, by the cheaper of two ways for their numbers."""
+    if len(cells) * 8 < len(held) or len(cells) == 1:
+        for cell in cells:
+            insort(held, cell)
+    else:
+        held += cells
+        held.sort()  # two sorted runs: one merge

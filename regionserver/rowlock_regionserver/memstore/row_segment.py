@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -30,6 +29,7 @@ from rowlock_regionserver.memstore.row_reading import (
     chunk_of,
     columns_of,
     frontier_of,
+    merge_into,
     parts_of,
     tombstones_of,
 )
@@ -128,7 +128,7 @@ class RowSegment:
             elif self._is_recovering:
                 held += cells
             else:
-                _merge(held, cells)
+                merge_into(held, cells)
             self._bytes_held += grown
             self._cell_count += len(cells)
             if kinds:
@@ -387,16 +387,6 @@ class RowSegment:
             )
             assert bytes_held == self._bytes_held, f"{bytes_held} bytes, counted {self._bytes_held}"
             assert self._prune_above.keys() <= self._rows.keys(), "a row that does not exist is to be pruned"
-
-
-def _merge(held: list[Cell], cells: Sequence[Cell]) -> None:
-    """Merges sorted `cells` into the sorted list, by the cheaper of two ways for their numbers."""
-    if len(cells) * 8 < len(held) or len(cells) == 1:
-        for cell in cells:
-            insort(held, cell)
-    else:
-        held += cells
-        held.sort()  # two sorted runs: one merge
 
 
 def _bytes_of(cells: Sequence[Cell]) -> int:
