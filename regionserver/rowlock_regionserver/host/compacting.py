@@ -20,6 +20,7 @@ from rowlock_regionserver.compaction.history import HistoryLimits, StoreHistory
 from rowlock_regionserver.compaction.job import CompactionJob, Entry, RequestedStore, StoreId
 from rowlock_regionserver.compaction.picker import pick
 from rowlock_regionserver.compaction.queue import CompactionQueue, QueueStatistics
+from rowlock_regionserver.compaction.tombstone_flushes import TombstoneFlushes
 from rowlock_regionserver.errors import (
     InvalidRequestError,
     NotServingRegionError,
@@ -44,8 +45,11 @@ class CompactionThreads:
         compact: Compact,
         folder_of: Callable[[int], Path],
         shared: SharedParts,
+        request_flush: Callable[[int], None],
     ) -> None:
         """`regions`: those that are served, by id, at any moment. `compact` makes a failed commit end the server.
+
+        `request_flush` makes a region, by its id, be flushed soon.
 
         `shared.on_fatal` is called when these threads end by an error of the disk or of their own.
         """
@@ -67,6 +71,7 @@ class CompactionThreads:
         self._queue = CompactionQueue(rules)
         self._runner = JobRunner(regions, compact, self._queue, self._changed, shared.clock)
         self._is_stopping = False
+        self._tombstones = TombstoneFlushes(request_flush)  # used by the initiator only
         self._broken_until: dict[int, float] = {}  # by region id; used by the initiator only
         self.initiator = threading.Thread(target=self._run_initiator, name="compaction-initiator", daemon=True)
         self.workers = [
@@ -196,7 +201,10 @@ class CompactionThreads:
         if not settings.automatic:
             return
         offered: list[CompactionJob] = []
-        for facts in region.compaction_facts():
+        stores = region.compaction_facts()
+        memory = [facts.memory for facts in stores]
+        self._tombstones.look_at(region.region_id, memory, settings, self._clock.monotonic())
+        for facts in stores:
             store = StoreId(region.region_id, facts.family.number)
             with self._changed:
                 if not self._queue.may_attempt(store, self._clock.monotonic()):

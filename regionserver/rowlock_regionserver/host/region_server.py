@@ -128,6 +128,7 @@ class RegionServer:
             self._compact_region,
             lambda region_id: region_folder(self._folder, region_id),
             self._shared,
+            self._flusher.request,
         )
         self.compactions.begin()
 
