@@ -353,7 +353,7 @@ class RegionServer:
         with self._failures.are_final():
             result = region.flush()
         self._shared.open_files.close_released()  # If its table was dropped in the meantime.
-        self.compactions.wake()
+        self.compactions.wake(region.region_id)
         return result
 
     def _compact_region(self, region_id: int, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:

@@ -141,7 +141,7 @@ class Case:
     def automatic(self) -> CompactionJob:
         """Has the initiator look until there is one more job; returns it when it is over."""
         before = {job.job_id for job in self.threads.jobs()}
-        self.threads.wake()
+        self.threads.wake(1)
         self.until(lambda: bool({job.job_id for job in self.threads.jobs()} - before))
         return self.ended(max(job.job_id for job in self.threads.jobs()))
 
@@ -195,7 +195,7 @@ def test_a_flush_is_requested_of_a_region_with_many_tombstones_in_memory(make: M
     case.ended(2)
     assert case.flushes_requested == []
     case.regions[2].memory = MemoryFacts(row_count=1000, tombstone_count=1000)
-    case.threads.wake()
+    case.threads.wake(1)
     case.until(lambda: case.flushes_requested == [2])
 
 
@@ -212,7 +212,7 @@ def test_what_is_due_is_queued_without_a_request_also_when_a_flush_wakes_the_ini
 
 def test_a_table_may_switch_automatic_compaction_off(make: Make) -> None:
     case = make()
-    case.threads.wake()
+    case.threads.wake(1)
     case.ended(case.request())
     assert [job.is_by_hand for job in case.threads.jobs()] == [True]
 
