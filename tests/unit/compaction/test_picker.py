@@ -103,6 +103,9 @@ def test_tombstones_that_a_reader_protects_lead_to_no_compaction_until_it_ends()
     assert pick(files, SETTINGS) is None
     assert pick_requested(files, SETTINGS, major=True) is None
     assert pick([replace(files[0], is_protected=False)], SETTINGS) is not None
+    delta_of_tombstones = delta(2, 1, tombstone_count=900, is_protected=True)
+    assert pick([delta_of_tombstones, base(1)], SETTINGS) is None
+    assert pick([replace(delta_of_tombstones, is_protected=False), base(1)], SETTINGS) is not None
 
 
 def test_deltas_and_deleted_cells_of_a_base_do_not_stay_longer_than_the_age() -> None:
