@@ -1,8 +1,8 @@
 """The compaction threads: an initiator queues the stores that are due, workers compact them.
 
-The initiator looks at every store each `compaction_check_ms`, and at those of a region after its flush or compaction. What is due
-is the picker's decision (compaction/picker.py), which job comes next and when automatic jobs stop the queue's
-(compaction/queue.py). A worker asks the picker again when it starts a job, because files may have come since.
+The initiator looks at every store each `compaction_check_ms`, and at those of a region after its flush or compaction.
+What is due is the picker's decision (compaction/picker.py), which job comes next and when automatic jobs stop the
+queue's (compaction/queue.py). A worker asks the picker again when it starts a job, because files may have come since.
 
 What the threads do with a job is in compaction_runs.py, and the files of the history in compaction_history.py.
 """
