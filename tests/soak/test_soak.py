@@ -1,0 +1,15 @@
+"""The soak in short; `make soak` runs it in full."""
+
+from __future__ import annotations
+
+from tests.seeds import drawn_seed
+from tests.soak.soak import Settings, run
+
+
+def test_no_answer_differs_and_nothing_leaks_in_a_short_soak() -> None:
+    seed = drawn_seed()
+    report = run(Settings(seed, seconds=20, held_moment_s=6, writer_count=3, rows_per_writer=300, time_to_live_ms=3000))
+    print(report.text())
+    print(f"again, for longer: make soak ARGS='--minutes 2 --seed {seed}'")
+    assert not report.differences
+    assert not report.leaks
