@@ -44,6 +44,7 @@ _SIZES = {
     "log_segment_bytes": 4 * MIB,
     "scan_window_bytes": 256 * KIB,
     "merge_window_bytes_max": 8 * MIB,
+    "compaction_window_bytes": 256 * KIB,
     "connections_max": 64,
     "streams_per_connection_max": 100,
 }

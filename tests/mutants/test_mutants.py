@@ -13,6 +13,7 @@ from .admission import ADMISSION
 from .broken_build import PACKAGE, Mutant, Verdict, broken_copy, copy_of_package, definitions_of_package, run_tests
 from .bulk_and_requests import BULK_AND_REQUESTS
 from .bulk_rows import BULK_ROWS
+from .compacting import COMPACTING_MUTANTS
 from .durability import DURABILITY
 from .edges import EDGES
 from .folders import FOLDERS
@@ -37,6 +38,7 @@ MUTANTS = [
     *BULK_ROWS,
     *READING,
     *ROWS_AND_FILES,
+    *COMPACTING_MUTANTS,
     *DURABILITY,
     *EDGES,
     *FOLDERS,

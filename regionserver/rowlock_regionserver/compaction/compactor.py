@@ -17,6 +17,7 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.compaction.progress import Progress
+from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.background_pacing import BackgroundPacing, Permit
 from rowlock_regionserver.scan.retained_tables import retained_tables
@@ -73,6 +74,7 @@ class _Merge:
         progress: Progress,
         pacing: BackgroundPacing,
     ) -> None:
+        self._inputs = inputs
         self._sources = [run for file in inputs for run in file.runs]
         self._retention = retention
         self._versions = versions
@@ -94,16 +96,19 @@ class _Merge:
                 permit.yield_now()
                 self._wait_for_throttle(permit)
 
-            yield from retained_tables(
-                self._sources,
-                self._retention,
-                self._versions,
-                self._window_bytes,
-                self._window_bytes,
-                bytes_held_max=_WINDOWS_HELD * self._window_bytes,
-                merging=self._count,
-                between=between,
-            )
+            try:
+                yield from retained_tables(
+                    self._sources,
+                    self._retention,
+                    self._versions,
+                    self._window_bytes,
+                    self._window_bytes,
+                    bytes_held_max=_WINDOWS_HELD * self._window_bytes,
+                    merging=self._count,
+                    between=between,
+                )
+            except OSError as error:  # Of a read: what the writer raises does not come here.
+                raise CorruptionError.of(error, self._inputs[0].path) from error
         self._count(self._cell_count)
 
     def _count(self, cell_count: int) -> None:

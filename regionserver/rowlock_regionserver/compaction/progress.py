@@ -26,7 +26,7 @@ class Progress:
     """How far one compaction is. Written by its worker, read and cancelled by any thread."""
 
     def __init__(self) -> None:
-        self._cancelled = threading.Event()
+        self.cancelled = threading.Event()
         self._reason = ""
         # Bytes of the input files, on the disk; estimated from the cells while it runs.
         self.bytes_total = 0
@@ -35,13 +35,13 @@ class Progress:
 
     @property
     def is_cancelled(self) -> bool:
-        return self._cancelled.is_set()
+        return self.cancelled.is_set()
 
     def cancel(self, reason: str) -> None:
         """Requests that the compaction stops: within one window, unless it has committed already."""
         if not self.is_cancelled:
             self._reason = reason
-            self._cancelled.set()
+            self.cancelled.set()
 
     def check(self) -> None:
         """Raises CompactionCancelledError after `cancel`."""

@@ -58,6 +58,9 @@ from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 
+# The memory of a compaction: windows before and after the merge, and blocks to be written.
+_COMPACTION_WINDOWS = 6
+
 
 class RegionServer:
     """Serves the tables of one folder. Thread-safe. Made by `open`."""
@@ -354,8 +357,13 @@ class RegionServer:
 
     def _compact_region(self, region_id: int, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:
         """Compacts a store; a commit of unknown outcome is final. Blocks; see Region.compact."""
-        with self._failures.are_final():
-            return self.region(region_id).compact(family_number, plan, progress)
+        work_bytes = _COMPACTION_WINDOWS * self._shared.config.compaction_window_bytes
+        self.ledger.flushes.add(work_bytes)
+        try:
+            with self._failures.are_final():
+                return self.region(region_id).compact(family_number, plan, progress)
+        finally:
+            self.ledger.flushes.give(work_bytes)
 
     def statistics(self) -> RegionServerStatistics:
         return RegionServerStatistics(

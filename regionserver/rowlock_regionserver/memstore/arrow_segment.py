@@ -9,7 +9,9 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.allocations import bytes_kept_alive
 from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.arrow.columns import QUALIFIER, ROW, VALUE, column, numbers, single_chunk
+from rowlock_regionserver.arrow.merge import merged
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, TableProperties, changes
+from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.memstore.row_cuts import cut_rows, last_within, weights
@@ -37,6 +39,16 @@ class ArrowSegment:
         self._facts = TableProperties.of(self._table)
         self._row_count = int(changes(SortedCells.of(self._table).row).sum())
         self._offsets = [numbers(column(self._table, i), "i", one_more=True) for i in (ROW, QUALIFIER, VALUE)]
+
+    @staticmethod
+    def merged(segments: Sequence[ArrowSegment]) -> ArrowSegment:
+        """Returns one segment of all cells. Some 2 M cells/s."""
+        return ArrowSegment(merged([SortedRun.of_table(segment._table) for segment in segments]).table())
+
+    @property
+    def byte_count(self) -> int:
+        """The bytes of the cells, without those of other segments that share their memory."""
+        return self.bytes_of(0, self.cell_count)
 
     @property
     def write_number_min(self) -> int:

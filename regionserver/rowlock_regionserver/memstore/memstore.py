@@ -22,7 +22,7 @@ from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN, RowSegment
 
-# At least this many segments of lines are merged at once, into one of at most this many bytes: that takes some 10 ms.
+# At least this many segments of bulk batches are merged at once, into one of at most this many bytes: some 10 ms.
 MERGED_COUNT_MIN = 4
 MERGED_BYTES_MAX = 2 * MIB
 
@@ -102,12 +102,13 @@ class Memstore:
     def add_segment(self, segment: BulkSegment) -> int:
         """Adds a bulk batch, or a part of one. Returns the growth of memory. The caller holds the gate exclusively.
 
-        Merges lines of earlier batches. No flush or undo knows these by their segments, unlike the new one.
+        Merges earlier batches. No flush or undo knows these by their segments, unlike the new one.
         """
         with self._lock:
             active, *sealed = self._segments
             held = sum(each.bytes_held for each in sealed)
-            sealed = [*self._merged(sealed, segment.write_number_max)]
+            for form in (ArrowSegment, LinesSegment):
+                sealed = [*self._merged(form, sealed, segment.write_number_max)]
             grown = segment.bytes_held + sum(each.bytes_held for each in sealed) - held
             if segment.has_tombstones and active.cell_count:
                 self.active.seal()
@@ -116,15 +117,17 @@ class Memstore:
                 self._segments = (active, segment, *sealed)
         return grown
 
-    def _merged(self, sealed: Sequence[Segment], write_number: int) -> Sequence[Segment]:
-        """Merges the newest segments of lines from before this write, if they are several of about the same size.
+    def _merged(
+        self, form: type[ArrowSegment | LinesSegment], sealed: Sequence[Segment], write_number: int
+    ) -> Sequence[Segment]:
+        """Merges the newest bulk segments of this form from before this write, if several have about the same size.
 
-        So each line is merged a few times only, and there are few segments, however small the batches are.
+        So each cell is merged a few times only, and there are few segments, however small the batches are.
         """
-        run: list[LinesSegment] = []
+        run: list[BulkSegment] = []
         byte_count = 0
         for segment in sealed:
-            if not isinstance(segment, LinesSegment) or segment.write_number_max >= write_number:
+            if not isinstance(segment, form) or segment.write_number_max >= write_number:
                 continue
             is_much_larger = bool(run) and segment.byte_count > 2 * byte_count
             byte_count += segment.byte_count
@@ -133,7 +136,7 @@ class Memstore:
             run.append(segment)
         if len(run) < MERGED_COUNT_MIN:
             return sealed
-        merged = LinesSegment.merged(run)
+        merged = form.merged(run)  # type: ignore[arg-type]  # all are of this form
         if merged is None:
             self._unmerged_through = run[0].write_number_max
             return sealed

@@ -34,10 +34,10 @@ class RankedLines:
         return self if mask.all() else RankedLines(self.lines.filter(mask), self.ranks[mask])
 
 
-def one_line_a_row(parts: Sequence[RankedLines]) -> Lines | None:
+def one_line_a_row(parts: Sequence[RankedLines], *, keeps_write_numbers: bool = False) -> Lines | None:
     """Returns one line for each row of the parts, by row, with its newest values; None if there are no lines.
 
-    Its write numbers mean nothing.
+    Its write numbers mean nothing unless they are kept.
     """
     remaining = [level for part in parts for level in _levels(part)]
     folded: list[RankedLines] = []
@@ -48,7 +48,7 @@ def one_line_a_row(parts: Sequence[RankedLines]) -> Lines | None:
             others = _by_occurrence(others)
         lines = _Folded(base)
         remaining = [lines.lay(other) for other in others]
-        folded.append(RankedLines(lines.lines(), base.ranks))
+        folded.append(RankedLines(lines.lines(keeps_write_numbers=keeps_write_numbers), base.ranks))
     if len(folded) < 2:
         return folded[0].lines if folded else None
     order = np.argsort(np.concatenate([part.ranks for part in folded]), kind="stable")
@@ -154,15 +154,15 @@ class _Folded:
             _replaced(base.write_numbers, at, upper.write_numbers[wins]),
         )
 
-    def lines(self) -> Lines:
-        """Returns the lines; their write numbers mean nothing."""
+    def lines(self, *, keeps_write_numbers: bool) -> Lines:
+        """Returns the lines; their write numbers mean nothing unless they are kept."""
         if not self._is_changed:
             return self._base.lines
         columns = sorted(self._columns.items())
         return Lines(
             self._base.lines.rows,
             np.stack([newest.timestamps for _, newest in columns]),
-            _ZERO,
+            np.stack([newest.write_numbers for _, newest in columns]) if keeps_write_numbers else _ZERO,
             tuple([qualifier for qualifier, _ in columns]),
             tuple([newest.column for _, newest in columns]),
         )

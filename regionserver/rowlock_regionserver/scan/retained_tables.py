@@ -5,8 +5,10 @@ The sources are merged window by window (source_chunks.py), and cells that no re
 tables of bounded size: a source may hold more than an Arrow column can, in one row or even in one column of a row. A
 row that is larger than a window is written in parts (row_parts.py).
 
-If a window has only lines, and each row has one, there is nothing to resolve, because a column has only one version:
-the lines pass as they are, except those of which every cell has expired. All other windows are merged as cells.
+A window that has only lines stays lines in two cases, except those of which every cell has expired. If each row has one
+line, there is nothing to resolve, because a column has only one version: the lines pass as they are. If a family of one
+version is read at no read point before its newest cell, each row becomes one line, with the newest value of each
+column: lines have no tombstones, so its other puts are surplus. All other windows are merged as cells.
 
 Scans have a loop of their own over the same steps and parts: see docs/decisions/windows_of_scans_and_flushes.md.
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Mask, single_chunk
@@ -25,8 +28,10 @@ from rowlock_regionserver.arrow.merge import merged
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.found_cells import NO_LIMIT
+from rowlock_regionserver.scan.line_overlay import RankedLines, one_line_a_row
 from rowlock_regionserver.scan.row_parts import filtered_row_parts, judged_with_family_tombstones
 from rowlock_regionserver.scan.source_chunks import SourceChunks
+from rowlock_regionserver.scan.window_rows import ranked
 from rowlock_regionserver.sources import Chunk, LinesWanted, Source
 from rowlock_regionserver.versions.retention import Retention
 from rowlock_regionserver.versions.retention_columns import retained
@@ -75,7 +80,7 @@ def retained_tables(
         else:
             of_step = [chunk for of_source in step.values() for chunk in of_source]
             merging(sum([chunk.table.num_rows if chunk.lines is None else chunk.lines.cell_count for chunk in of_step]))
-            pieces = _lines_of(of_step, retention.expired_through)
+            pieces = _lines_of(of_step, retention, versions)
             if pieces is None:
                 pieces = _tables(_retained_of_rows(of_step, rule), window_bytes)
         is_empty = True
@@ -92,13 +97,29 @@ def _tables(runs: Iterable[SortedRun], bytes_max: int) -> Iterator[pa.Table]:
         yield from run.tables(bytes_max)
 
 
-def _lines_of(chunks: Sequence[Chunk], expired_through: int) -> Sequence[Lines] | None:
-    """Returns the retained rows as lines; None unless all rows are lines, and each row is one."""
+def _lines_of(chunks: Sequence[Chunk], retention: Retention, versions: int) -> Sequence[Lines] | None:
+    """Returns the retained rows as lines; None if they must be merged as cells."""
     lines = [chunk.lines for chunk in chunks if chunk.lines is not None]
-    of_rows = merged_lines(lines) if len(lines) == len(chunks) else None
-    if of_rows is None:
+    if len(lines) < len(chunks):
         return None
-    return [rest for rest in (each.later_than(expired_through) for each in of_rows) if len(rest)]
+    retained_ones = merged_lines(lines)
+    if retained_ones is None:
+        newest = max([chunk.write_number_max for chunk in chunks])
+        if versions > 1 or len(retention.protected) > 1 or retention.protected[0][0] < newest:
+            return None
+        retained_ones = _newest_lines(lines)
+    return [rest for rest in (each.later_than(retention.expired_through) for each in retained_ones) if len(rest)]
+
+
+def _newest_lines(parts: Sequence[Lines]) -> list[Lines]:
+    """Returns one line for each row, with the newest cell of each column."""
+    # The longest comes first: if the others have no rows of their own, `ranked` sorts none.
+    longest_first = sorted(parts, key=len, reverse=True)
+    _, ranks = ranked(pa.concat_arrays([part.rows for part in longest_first]))
+    ends = np.cumsum([len(part) for part in longest_first])
+    of_parts = [RankedLines(*each) for each in zip(longest_first, np.split(ranks, ends[:-1]), strict=True)]
+    newest = one_line_a_row(of_parts, keeps_write_numbers=True)
+    return [] if newest is None else [newest]
 
 
 def _retained_of_row(sources: Sequence[Source], row: bytes, rule: _Rule, bytes_max: int) -> Iterable[SortedRun]:

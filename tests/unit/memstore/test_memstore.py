@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.arrow.line_forming import lines_of
-from rowlock_regionserver.cells import NEWEST, Cell, from_then_on
+from rowlock_regionserver.cells import DELETE_COLUMN, NEWEST, PUT, Cell, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.memstore import MERGED_COUNT_MIN, Memstore, MemstoreStatistics
@@ -166,6 +166,21 @@ def test_many_small_segments_of_lines_become_few_and_each_line_is_merged_a_few_t
     assert sum(segment.row_count for segment in segments) == 1000
     for number in (1, 500, 1000):
         assert _write_numbers(memstore, b"%06d" % number) == [number, number]
+    check_memstore(memstore)
+
+
+def test_many_small_segments_of_cells_become_few_and_keep_tombstones_and_versions() -> None:
+    memstore = Memstore(1)
+    held = 0
+    for number in range(1, 501):
+        kind = DELETE_COLUMN if number % 7 == 0 else PUT
+        cells: list[Cell] = [(b"q", -number, -number, kind, b"" if kind else b"value")]
+        held += memstore.add_segment(ArrowSegment(cells_table([b"%03d" % (number % 50)], [cells])))
+        assert memstore.bytes_held == held
+    assert len(memstore.sources()) < 16
+    assert memstore.statistics().cell_count == 500
+    assert _write_numbers(memstore, b"007") == [457, 407, 357, 307, 257, 207, 157, 107, 57, 7]
+    assert any(source.has_tombstones for source in memstore.sources())
     check_memstore(memstore)
 
 

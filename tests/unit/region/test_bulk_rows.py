@@ -384,13 +384,26 @@ def test_lines_of_different_rows_pass_a_flush_as_they_are(lone: LoneRegion, writ
     assert lone.scan() == scanned
 
 
-def test_lines_of_one_row_are_merged_as_cells(lone: LoneRegion, written: list[str]) -> None:
+def test_lines_of_one_row_become_one_line(lone: LoneRegion, written: list[str]) -> None:
     lone.bulk(many(300))
+    lone.bulk(many(300, b"newer" * 10))
+    scanned = lone.scan()
+    lone.flush()
+    assert set(written) == {"Lines"}
+    assert lone.scan() == scanned
+
+
+def test_lines_of_one_row_of_which_older_ones_are_read_are_merged_as_cells(
+    lone: LoneRegion, written: list[str]
+) -> None:
+    lone.bulk(many(300))
+    reader = lone.region.open_read_point()
     lone.bulk(many(300, b"newer" * 10))
     scanned = lone.scan()
     lone.flush()
     assert set(written) == {"Table"}
     assert lone.scan() == scanned
+    lone.region.close_read_point(reader)
 
 
 # ---- many small batches

@@ -16,7 +16,7 @@ from rowlock_regionserver.compaction.progress import CompactionCancelledError, C
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import CorruptionError, DiskFullError, NotServingRegionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.operations import Put, ScanPlan
+from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.storefile.format import HEADER_BYTES, WIDE_BLOCK_MAGIC
 
@@ -41,6 +41,12 @@ class Disk(Files):
 
     free: int | None = None
     refused: str | None = None
+    unreadable: Path | None = None
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        if path == self.unreadable:
+            raise OSError(errno.EIO, "the disk failed", str(path))
+        return super().open(path, flags, mode)
 
     def free_bytes(self, path: Path) -> int:
         return super().free_bytes(path) if self.free is None else self.free
@@ -119,6 +125,22 @@ def test_a_minor_compaction_makes_one_delta_of_neighbours(lone: LoneRegion) -> N
     assert len(numbers(lone.region)) == 3
 
 
+def test_a_minor_compaction_keeps_the_tombstones_of_older_files(lone: LoneRegion) -> None:
+    written(lone, b"1")
+    lone.change(b"a", Delete(DeleteKind.ROW))
+    lone.flush()
+    lone.change(b"b", Delete(DeleteKind.COLUMN, b"f", b"q"))
+    lone.flush()
+    before = lone.scan()
+    assert [cell[0] for cell in before] == [b"c"]
+    *deltas, _ = numbers(lone.region)
+    lone.region.compact(F, plan_of(*deltas, kind=Kind.MINOR), Progress())
+    assert len(numbers(lone.region)) == 2
+    assert lone.scan() == before
+    assert compacted(lone).cells_out == 1, "a major compaction keeps what tombstones hide, or the tombstones"
+    assert lone.scan() == before
+
+
 def test_the_files_are_the_same_after_a_crash(lone: LoneRegion) -> None:
     written(lone, b"1", b"2", b"3")
     compacted(lone)
@@ -131,7 +153,8 @@ def test_the_files_are_the_same_after_a_crash(lone: LoneRegion) -> None:
 
 
 def test_a_scan_reads_its_moment_to_the_end_though_its_files_are_replaced(tmp_path: Path) -> None:
-    lone = LoneRegion(tmp_path, CONFIG)
+    # Windows so small that most of the rows are read after the compaction.
+    lone = LoneRegion(tmp_path, replace(CONFIG, scan_window_bytes=500))
     for i in range(100):
         lone.change(b"%03d" % i, Put(b"f", b"q", b"old"))
     lone.flush()
@@ -172,6 +195,20 @@ def test_a_cancelled_compaction_changes_nothing(lone: LoneRegion) -> None:
     compacted(lone)
 
 
+def test_a_compaction_that_is_cancelled_at_its_end_leaves_nothing_behind(lone: LoneRegion) -> None:
+    class Late(Progress):
+        def check(self) -> None:
+            if self.bytes_written:
+                self.cancel("it comes late")
+            super().check()
+
+    written(lone, b"1", b"2")
+    files = stored(lone)
+    with pytest.raises(CompactionCancelledError, match="late"):
+        compacted(lone, progress=Late())
+    assert stored(lone) == files
+
+
 def test_a_region_that_closes_stops_its_compaction(tmp_path: Path) -> None:
     lone = LoneRegion(tmp_path, CONFIG)
     written(lone, b"1", b"2")
@@ -179,10 +216,7 @@ def test_a_region_that_closes_stops_its_compaction(tmp_path: Path) -> None:
 
     def close() -> None:
         closing.start()
-        # The thread comes to its wait, and can't leave it before this compaction ends.
-        assert threading.Event().wait(0) is False
-        while not progress.is_cancelled:
-            pass
+        assert progress.cancelled.wait(WAIT_S)  # The thread waits then, until this compaction ends.
 
     progress = ActingProgress(close)
     with pytest.raises(CompactionCancelledError, match="closed"):
@@ -297,4 +331,17 @@ def test_a_throttled_compaction_sleeps_until_its_bytes_are_due(tmp_path: Path) -
     before = clock.monotonic()
     result = compacted(lone)
     assert clock.monotonic() - before == pytest.approx(result.bytes_in / 1000, abs=0.2)
+    lone.stop()
+
+
+def test_an_input_that_cannot_be_read_is_named_and_ends_nothing_else(tmp_path: Path) -> None:
+    disk = Disk()
+    lone = LoneRegion(tmp_path, CONFIG, files=disk)
+    written(lone, b"1", b"2")
+    disk.unreadable = lone.parts.live_files.path_of(F, numbers(lone.region)[-1])
+    lone.parts.shared.open_files.close_idle()
+    with pytest.raises(CorruptionError, match=disk.unreadable.name):
+        compacted(lone)
+    disk.unreadable = None
+    compacted(lone)
     lone.stop()

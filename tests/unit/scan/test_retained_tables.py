@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from rowlock_regionserver.arrow import merge
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.arrow.lines import Lines, cells_of
-from rowlock_regionserver.cells import Cell, from_then_on
+from rowlock_regionserver.arrow.sorted_cells import SortedCells
+from rowlock_regionserver.cells import NEWEST, Cell, ProtectedReadPoints, from_then_on
 from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
@@ -16,6 +18,7 @@ from rowlock_regionserver.scan import source_chunks
 from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.sources import Chunk, LinesWanted, Source
 from rowlock_regionserver.versions.retention import Retention
+from rowlock_regionserver.versions.retention_columns import retained
 
 
 def cell(write_number: int) -> Cell:
@@ -138,3 +141,34 @@ def test_lines_pass_as_they_are_where_no_row_is_in_two_sources() -> None:
     single.apply(b"001", [cell(3)], lambda: from_then_on(0))
     single.seal()
     assert kinds_of([even, single]) == {pa.Table, Lines}
+
+
+@pytest.mark.parametrize(
+    ("versions", "protected", "is_one_line"),
+    [
+        (1, ((3, NEWEST),), True),
+        (1, ((2, NEWEST),), False),
+        (1, ((1, 1), (3, NEWEST)), False),
+        (2, ((3, NEWEST),), False),
+    ],
+    ids=["newest", "not published", "read before", "two versions"],
+)
+def test_lines_of_one_row_become_one_line_of_the_newest_cells_where_nothing_else_is_read(
+    versions: int, protected: ProtectedReadPoints, is_one_line: bool
+) -> None:
+    def lines_at(write_number: int, qualifiers: bytes, timestamp: int) -> LinesSegment:
+        rows = [b"%03d" % number for number in range(20)]
+        cells = [(bytes([q]), -timestamp, -write_number, 0, b"%d" % write_number) for q in qualifiers]
+        lines, _ = lines_of(cells_table(rows, [cells] * len(rows)))
+        assert lines is not None
+        return LinesSegment(lines)
+
+    # Write 3 has a lower timestamp than 2; they have b in common, 1 and 2 have a, with one timestamp.
+    sources = [lines_at(3, b"bc", 5), lines_at(2, b"ab", 7), lines_at(1, b"a", 7)]
+    pieces = list(retained_tables(sources, Retention(protected), versions, 1 << 20))
+    assert {isinstance(piece, Lines) for piece in pieces} == {is_one_line}
+    tables = [cells_of(piece) if isinstance(piece, Lines) else piece for piece in pieces]
+    table = pa.concat_tables(tables)
+    merged = merge.merged([source.read_rows(b"", b"", 1 << 20).run() for source in sources]).table()
+    mask = retained(SortedCells.of(merged), Retention(protected), versions)
+    assert table.equals(merged.filter(pa.array(mask)).combine_chunks())

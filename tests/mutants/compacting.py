@@ -1,0 +1,85 @@
+"""Broken builds of the compactions of a region, and of the exchange of its files."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+COMPACTING = "unit/region/test_compacting.py"
+LIVE_FILES = "unit/region/test_live_files.py"
+
+COMPACTING_MUTANTS = [
+    Mutant(
+        "a minor compaction drops tombstones that hide cells of older files",
+        "RegionCompactor._written",
+        "not any(_overlap(file, other) for file in files for other in older)",
+        "True",
+        f"{COMPACTING}::test_a_minor_compaction_keeps_the_tombstones_of_older_files",
+    ),
+    Mutant(
+        "a compaction ignores protected read points",
+        "RegionCompactor._written",
+        "            self._mvcc.protected_read_points(),\n",
+        "            self._mvcc.protected_read_points()[-1:],\n",
+        f"{COMPACTING}::test_a_scan_reads_its_moment_to_the_end_though_its_files_are_replaced",
+    ),
+    Mutant(
+        "a replaced file is removed under its reader",
+        "LiveFiles.apply_edit",
+        "                    file.remove_when_unused()\n",
+        "                    self._files.remove_if_there(file.path)\n",
+        f"{LIVE_FILES}::test_a_replaced_file_is_removed_after_its_last_reader",
+    ),
+    Mutant(
+        "an input that stays is removed",
+        "LiveFiles.apply_edit",
+        "                if file.path not in kept:\n",
+        "                if True:\n",
+        f"{LIVE_FILES}::test_an_input_may_stay",
+    ),
+    Mutant(
+        "readers see new files before the manifest names them",
+        "LiveFiles.apply_edit",
+        "            self._commit(self._edited(self.manifest if manifest is None else manifest, edit))\n"
+        "            self._publish(edit)\n",
+        "            edited = self._edited(self.manifest if manifest is None else manifest, edit)\n"
+        "            self._publish(edit)\n"
+        "            self._commit(edited)\n",
+        f"{LIVE_FILES}::test_without_space_for_the_manifest_the_outputs_are_removed_and_the_inputs_stay",
+    ),
+    Mutant(
+        "a flush undoes a compaction that ended meanwhile",
+        "LiveFiles._edited",
+        "        live = self.manifest.store_files\n",
+        "        live = manifest.store_files\n",
+        f"{LIVE_FILES}::test_an_edit_keeps_what_another_one_changed_meanwhile",
+    ),
+    Mutant(
+        "files that are gone are compacted",
+        "_inputs_and_older",
+        "tuple(of_store[place:stop]) != tuple(numbers)",
+        "place < 0",
+        f"{COMPACTING}::test_files_that_are_gone_are_not_compacted",
+    ),
+    Mutant(
+        "a cancelled compaction leaves its output",
+        "RegionCompactor._compact",
+        "            for file in written:\n                self._files.remove_if_there(file.path)\n",
+        "",
+        f"{COMPACTING}::test_a_compaction_that_is_cancelled_at_its_end_leaves_nothing_behind",
+    ),
+    Mutant(
+        "a compaction fills the disk before it is refused",
+        "RegionCompactor._compact",
+        "        self._check_space(progress.bytes_total)\n",
+        "",
+        f"{COMPACTING}::test_a_compaction_that_may_not_fit_the_disk_is_refused_before_it_starts",
+    ),
+    Mutant(
+        "lines that are not published hide published ones in a compaction",
+        "_lines_of",
+        " or retention.protected[0][0] < newest:",
+        ":",
+        "unit/scan/test_retained_tables.py::"
+        "test_lines_of_one_row_become_one_line_of_the_newest_cells_where_nothing_else_is_read[not published]",
+    ),
+]
