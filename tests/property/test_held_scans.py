@@ -88,7 +88,7 @@ class _History:
         self.lone.alter(set_families=_random_families(generator))
         self.model = Model(self.lone.table.families, (), ReadPoint(0, 0))
         # Rows that are written in columns stay lines longer if no tombstone touches them.
-        self.kinds = generator.choice([[PUT], [PUT] * 6 + list(_KINDS), [PUT] * 3 + list(_KINDS)])
+        self.kinds = generator.choice([[PUT], *[[PUT] * 4 + list(_KINDS)] * 3])
         self.moments: list[_Moment] = []
         self.counts: Counter[str] = Counter()
 
@@ -144,7 +144,7 @@ class _History:
         files = facts.files
         if not files:
             return
-        is_major = self.generator.random() < 0.5
+        is_major = self.generator.random() < 0.25
         plan: Plan | None
         if is_major:
             plan = pick_requested(files, CompactionSettings(move_bytes_min=0), major=True)
@@ -158,7 +158,7 @@ class _History:
             self.counts["cells dropped"] += result.cells_in - result.cells_out
 
     def tick(self) -> None:
-        self.clock.advance(self.generator.choice([1, 3, 20]))
+        self.clock.advance(self.generator.choice([1, 3, 10]))
 
     # ---- reads
 
@@ -263,7 +263,7 @@ def check_history(generator: random.Random, folder: Path) -> Counter[str]:
         *[history.bulk] * 2,
         *[history.flush] * 4,
         *[history.compact] * 4,
-        *[history.tick] * 2,
+        *[history.tick] * 1,
         *[history.hold] * 1,
         *[history.advance] * 6,
         *[history.release] * 1,

@@ -15,10 +15,12 @@ from tests.soak.writer import Writer
 # Alters change neither versions nor time to live: what that leaves open is in
 # docs/decisions/versions_beyond_the_limit.md.
 EXTRA = "x"
+# Low, so that many compactions run, minor ones too.
 PROPERTIES = {
-    "compaction.minor_files_min": 3,
-    "compaction.major_deltas": 5,
-    "compaction.major_delta_share": 0.3,
+    "compaction.minor_files_min": 2,
+    "compaction.major_deltas": 6,
+    "compaction.major_delta_share": 3,
+    "compaction.major_dropped_share": 0.5,
     "compaction.files_max": 20,
 }
 
@@ -114,11 +116,11 @@ class Chores:
         self._client.alter_table(self._table, set_families={name: chosen[name] for name in names})
 
     def _alter_properties(self) -> None:
-        deltas, files_min = self._random.choice([3, 5, 8]), self._random.choice([2, 3, 4])
+        deltas, files_min = self._random.choice([3, 6, 9]), self._random.choice([2, 3, 4])
         properties = {
             "compaction.major_deltas": deltas,
             "compaction.minor_files_min": files_min,
-            "compaction.major_delta_share": self._random.choice([0.3, 1, 5]),
+            "compaction.major_delta_share": self._random.choice([0.3, 3, 10]),
         }
         self._client.alter_table(self._table, properties=properties)
 

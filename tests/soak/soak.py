@@ -31,7 +31,7 @@ from tests.soak.turnstile import Turnstile
 from tests.soak.writer import Writer
 
 TABLE = "soak"
-_SERVER = {
+_CONFIG = {
     "memstore_flush_bytes": 1 << 20,
     "block_cache_bytes": 4 << 20,
     "log_segment_bytes": 4 << 20,
@@ -41,6 +41,13 @@ _SERVER = {
     "compaction_history_succeeded_max": 50,
     "compaction_history_failed_max": 50,
     "compaction_history_attempted_max": 50,
+}
+# So small that each flush and compaction has many windows, at the price of speed.
+_SMALL_WINDOWS = {
+    "scan_window_bytes": 20_000,
+    "flush_window_bytes": 10_000,
+    "flush_merge_window_bytes": 20_000,
+    "compaction_window_bytes": 20_000,
 }
 _WAIT_S = 300.0
 # A run of two minutes and more is judged by its first and last minute; a shorter one by neither.
@@ -57,6 +64,7 @@ class Settings:
     writer_count: int = 4
     rows_per_writer: int = 1500
     time_to_live_ms: int = 20_000
+    has_small_windows: bool = False
 
     @property
     def is_timed(self) -> bool:
@@ -65,7 +73,8 @@ class Settings:
 
 def run(settings: Settings) -> Report:
     """Runs a soak on a fresh server."""
-    with live_server(_SERVER) as server, rowlock.connect(server.address, timeout=_WAIT_S) as client:
+    config = {**_CONFIG, **_SMALL_WINDOWS} if settings.has_small_windows else _CONFIG
+    with live_server(config) as server, rowlock.connect(server.address, timeout=_WAIT_S) as client:
         return _Soak(settings, server, client).run()
 
 

@@ -13,7 +13,7 @@ import rowlock
 from tests.soak.held_reads import HeldRead, HeldScan, HeldSnapshot
 from tests.soak.model import UNKNOWN, VERSIONS, Read, SliceModel, differences, row_differences, rows_of
 
-MAPPING = "id STRING :key, a INT t:a text, b STRING t:b, c STRING t:c"
+MAPPING = "id STRING :key, a INT {0}:a text, b STRING {0}:b, c STRING {0}:c"
 QUALIFIERS = (b"a", b"b", b"c")
 _HELD_MAX = 4
 _HELD_SECONDS_MAX = 20.0
@@ -71,7 +71,7 @@ class Writer:
         """Puts something into every row, by bulk loads."""
         for start in range(0, len(self._rows), 500):
             rows = self._rows[start : start + 500]
-            self._load_rows(rows)
+            self._load_rows(rows, b"t")
             self._load_cells([(row, b"f:" + qualifier, self._value()) for row in rows for qualifier in QUALIFIERS])
 
     def turn(self) -> None:
@@ -93,7 +93,8 @@ class Writer:
         return self._random.choice(self._rows)
 
     def _value(self) -> bytes:
-        value = self._random.randbytes(self._random.choice([10, 60, 200, 300]))
+        is_large = self._random.random() < 0.002
+        value = self._random.randbytes(20_000 if is_large else self._random.choice([0, 10, 60, 200, 300]))
         self.bytes_written += len(value)
         return value
 
@@ -101,7 +102,7 @@ class Writer:
         return family + b":" + self._random.choice(QUALIFIERS)
 
     def _plain_family(self) -> bytes:
-        return b"x" if self.has_extra_family and self._random.random() < 0.2 else b"f"
+        return self._random.choice([b"f", b"f", b"f", b"x" if self.has_extra_family else b"f", b"t"])
 
     def _timestamp(self, family: bytes) -> int:
         if family == b"g":
@@ -226,20 +227,23 @@ class Writer:
                     self._put_in_model(row, data)
 
     def _bulk_rows(self) -> None:
-        self._load_rows(self._random.sample(self._rows, min(len(self._rows), 200)))
+        rows = self._random.sample(self._rows, min(len(self._rows), 200))
+        self._load_rows(rows, self._random.choice([b"t", b"t", b"g", b"e"]))
 
-    def _load_rows(self, rows: Sequence[bytes]) -> None:
+    def _load_rows(self, rows: Sequence[bytes], family: bytes) -> None:
         """Loads typed rows, which stay in columns."""
         numbers = [self._random.choice([None, self._random.randrange(1_000_000)]) for _ in rows]
         texts = [[self._random.choice([None, self._value().hex()[:80]]) for _ in rows] for _ in "bc"]
         data = pa.table({"id": [row.decode() for row in rows], "a": numbers, "b": texts[0], "c": texts[1]})
-        self._table.put_arrow(data, MAPPING)
+        timestamp = UNKNOWN if family == b"t" else self._timestamp(family)
+        given = None if timestamp == UNKNOWN else timestamp
+        self._table.put_arrow(data, MAPPING.format(family.decode()), timestamp=given)
         for row, number, *both in zip(rows, numbers, *texts, strict=True):
             if number is not None:
-                self.model.put(row, b"t:a", b"%d" % number)
-            for column, text in zip((b"t:b", b"t:c"), both, strict=True):
+                self.model.put(row, family + b":a", b"%d" % number, timestamp)
+            for qualifier, text in zip(b"bc", both, strict=True):
                 if text is not None:
-                    self.model.put(row, column, text.encode())
+                    self.model.put(row, b"%s:%c" % (family, qualifier), text.encode(), timestamp)
 
     def _bulk_cells(self) -> None:
         """Loads cells, of which null values delete."""
