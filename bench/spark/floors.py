@@ -39,8 +39,8 @@ def prepare_batches(parquet: Path, folder: Path, schema: StructType) -> None:
             writer.write_table(rows, max_chunksize=_BATCH_ROWS)
 
 
-def read_batches(spark: SparkSession, folder: Path, schema: StructType) -> DataFrame:
-    """Returns a DataFrame of the prepared batches, one partition a file."""
+def read_batches(spark: SparkSession, folder: Path, schema: StructType | str) -> DataFrame:
+    """Returns a DataFrame of the prepared batches' columns that the schema names, one partition a file."""
     spark.dataSource.register(FloorSource)
     return spark.read.format(_NAME).schema(schema).option("folder", str(folder)).load()
 
@@ -62,7 +62,7 @@ class FloorSource(DataSource):
         return _NAME
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return _MappedReader(self._folder)
+        return _MappedReader(self._folder, schema.names)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return _CountingWriter()
@@ -74,8 +74,9 @@ class _File(InputPartition):
 
 
 class _MappedReader(DataSourceReader):
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, names: list[str]) -> None:
         self._folder = folder
+        self._names = names
 
     def partitions(self) -> list[InputPartition]:
         return [_File(path) for path in sorted(self._folder.glob("*.arrow"))]
@@ -83,9 +84,11 @@ class _MappedReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _File), partition
         with pa.memory_map(str(partition.path)) as file:
-            batches = pa.ipc.open_file(file)
+            schema = pa.ipc.open_file(file).schema
+            chosen = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in self._names])
+            batches = pa.ipc.open_file(file, options=chosen)
             for number in range(batches.num_record_batches):
-                yield batches.get_batch(number)
+                yield batches.get_batch(number).select(self._names)
 
 
 @dataclass

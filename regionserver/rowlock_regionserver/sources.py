@@ -21,6 +21,7 @@ from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.arrow.merge import first_at_or_after, row_at
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell
+from rowlock_regionserver.row_groups import RowGroups
 
 # Lines of a common table take up to so many times their bytes as cells.
 CELLS_OF_LINES = 8
@@ -61,7 +62,7 @@ class Chunk:
     table: pa.Table  # CELL_SCHEMA; empty if the chunk has lines
     frontier: bytes | None
     has_tombstones: bool
-    has_versions: bool  # a column of a row may occur more than once
+    has_versions: bool  # a column of a row may occur more than once, or a row may have several lines
     write_number_max: int
     timestamp_min: int
     # Values that are away, by their places in the table, ascending; the table has an empty value there.
@@ -123,6 +124,10 @@ class Source(Protocol):
     @property
     def line_timestamp_min(self) -> int | None:
         """The least timestamp of its lines; None if it returns cells only."""
+
+    @property
+    def row_groups(self) -> RowGroups:
+        """The groups of the rows of its lines; NO_ROW_GROUPS if they are not known."""
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
         """All cells of the row, tombstones and old versions too, in store order; empty when there are none.

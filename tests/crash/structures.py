@@ -188,6 +188,10 @@ def _metadata(payload: bytes) -> Iterator[tuple[str, int]]:
         place = rows_start + row_ends[block_count - 1] + row_ends[-1]
         yield f"metadata's {which}", rows_start - start
         yield f"metadata's rows of the {which}", place - rows_start
+    if group_count := summary.get("row_group_count", 0):
+        start, place = place, -(-place // 8) * 8
+        row_ends = struct.unpack_from(f"<{group_count}Q", payload, place)
+        yield "metadata's row groups", place - start + (8 + 32) * group_count + row_ends[-1]
 
 
 _SEALED: dict[bytes, tuple[str, Callable[[bytes], Iterator[tuple[str, int]]]]] = {

@@ -105,7 +105,7 @@ BULK_ROWS = [
         "merged_lines",
         "    return None if merged.has_versions else [merged]\n",
         "    return [merged]\n",
-        f"{ROWS}::test_lines_of_one_row_are_merged_as_cells",
+        f"{ROWS}::test_lines_of_one_row_become_one_line",
     ),
     Mutant(
         "a flush writes all versions of lines",

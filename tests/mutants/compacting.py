@@ -90,4 +90,11 @@ COMPACTING_MUTANTS = [
         "unit/scan/test_retained_tables.py::"
         "test_lines_of_one_row_become_one_line_of_the_newest_cells_where_nothing_else_is_read[not published]",
     ),
+    Mutant(
+        "tombstones that have expired are dropped unread though older files have what they hide",
+        "_facts_of",
+        "        is_expired = not any(_overlap(file, other) for other in older)\n",
+        "        is_expired = True\n",
+        f"{COMPACTING}::test_a_file_of_expired_tombstones_stays_while_older_files_have_rows_of_it",
+    ),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 ANSWER = "unit/scan/test_line_answer.py"
+REDUNDANT = "unit/scan/test_redundant_rows.py"
 LINES = "property/test_lines.py"
 MERGE = "unit/scan/test_window_lines.py"
 MODEL = "property/test_scan_against_model.py::test_lines_are_answered_as_the_model_answers"
@@ -72,6 +73,41 @@ OF_LINES = [
         "            if source.has_tombstones or is_line_hidden:\n",
         "            if source.has_tombstones:\n",
         MODEL,
+    ),
+    Mutant(
+        "rows that the read point does not see stand for those of other families",
+        "RedundantRows._is_seen",
+        "return timestamp_min is not None and self._are_seen(source.write_number_max, timestamp_min, family)",
+        "return timestamp_min is not None",
+        f"{REDUNDANT}::test_rows_that_are_not_seen_do_not_stand_for_others",
+    ),
+    Mutant(
+        "rows that a tombstone may hide stand for those of other families",
+        "RedundantRows._visible",
+        "if any(source.has_tombstones for source in sources):",
+        "if False:",
+        f"{REDUNDANT}::test_rows_that_a_tombstone_may_hide_do_not_stand_for_others",
+    ),
+    Mutant(
+        "older lines with a newer timestamp are not read",
+        "_is_newer",
+        "timestamp_min >= other.row_groups.timestamp_max",
+        "True",
+        f"{REDUNDANT}::test_columns_that_newer_lines_have_in_each_row_are_not_read",
+    ),
+    Mutant(
+        "older lines are not read where newer ones have a null",
+        "RemainingRows._remaining_columns",
+        "columns -= groups.complete_columns[place]",
+        "columns = frozenset()",
+        f"{REDUNDANT}::test_columns_that_newer_lines_have_in_each_row_are_not_read",
+    ),
+    Mutant(
+        "rows of the same lengths are taken for the same rows",
+        "RowDigests._end_group",
+        "self._lengths.digest() + self._rows.digest()",
+        "self._lengths.digest()",
+        "unit/storefile/test_row_digests.py::test_a_digest_is_that_of_the_lengths_and_the_rows",
     ),
     Mutant(
         "a row of narrow lines without a cell is lost",

@@ -187,9 +187,9 @@ READING = [
     ),
     Mutant(
         "flush forgets the existing files",
-        "_edited",
-        "        store_files[number] = (file.info, *store_files.get(number, ()))\n",
-        "        store_files[number] = (file.info,)\n",
+        "LiveFiles._edited",
+        "            store_files[number] = (file.info, *store_files.get(number, ()))\n",
+        "            store_files[number] = (file.info,)\n",
         f"{FLUSH}::test_files_of_several_flushes_are_there_after_a_restart",
     ),
     Mutant(
@@ -209,12 +209,12 @@ READING = [
     Mutant(
         "a flush that does not commit drops its segments",
         "LiveFiles.apply_edit",
-        "        self._commit(_edited(self.manifest if manifest is None else manifest, edit))\n"
-        "        self._publish(edit)\n",
-        "        try:\n"
-        "            self._commit(_edited(self.manifest if manifest is None else manifest, edit))\n"
-        "        finally:\n"
-        "            self._publish(replace(edit, added={}))\n",
+        "            self._commit(self._edited(self.manifest if manifest is None else manifest, edit))\n"
+        "            self._publish(edit)\n",
+        "            try:\n"
+        "                self._commit(self._edited(self.manifest if manifest is None else manifest, edit))\n"
+        "            finally:\n"
+        "                self._publish(replace(edit, added={}))\n",
         f"{FLUSH}::test_a_flush_without_space_loses_nothing_and_the_next_one_takes_all[manifest-*]",
     ),
     Mutant(

@@ -14,6 +14,7 @@ from .broken_build import PACKAGE, Mutant, Verdict, broken_copy, copy_of_package
 from .bulk_and_requests import BULK_AND_REQUESTS
 from .bulk_rows import BULK_ROWS
 from .compacting import COMPACTING_MUTANTS
+from .compaction_queue import COMPACTION_QUEUE_MUTANTS
 from .durability import DURABILITY
 from .edges import EDGES
 from .folders import FOLDERS
@@ -39,6 +40,7 @@ MUTANTS = [
     *READING,
     *ROWS_AND_FILES,
     *COMPACTING_MUTANTS,
+    *COMPACTION_QUEUE_MUTANTS,
     *DURABILITY,
     *EDGES,
     *FOLDERS,

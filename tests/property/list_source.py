@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +14,7 @@ from rowlock_regionserver.arrow.line_values import fixed_size, is_present, sprea
 from rowlock_regionserver.arrow.lines import Lines, compact_numbers
 from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, TIMESTAMP_MAX, Cell
 from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell, LongRowError
+from rowlock_regionserver.row_groups import NO_ROW_GROUPS, RowGroups
 from rowlock_regionserver.sources import Chunk, LinesWanted
 
 
@@ -94,6 +97,25 @@ class ListSource:
         if not self._has_lines:
             return None
         return min((-cell[1] for cells in self._rows.values() for cell in cells), default=TIMESTAMP_MAX)
+
+    @property
+    def row_groups(self) -> RowGroups:
+        """Groups that begin where rows say, so that those of sources with the same rows are equal."""
+        if not self._has_lines or not self._rows:
+            return NO_ROW_GROUPS
+        groups: list[list[bytes]] = []
+        for row in self._rows:
+            if not groups or zlib.crc32(row) % 3 == 0:
+                groups.append([])
+            groups[-1].append(row)
+        digests = [hashlib.sha256(repr(rows).encode()).digest() for rows in groups]
+        cells = [cell for of_row in self._rows.values() for cell in of_row]
+        complete = [
+            frozenset.intersection(*[frozenset([cell[0] for cell in self._rows[row]]) for row in rows])
+            for rows in groups
+        ]
+        timestamp_max = max(-cell[1] for cell in cells)
+        return RowGroups([rows[0] for rows in groups], digests, complete, list(self._rows)[-1], 1, timestamp_max)
 
     def row_cell_count(self, row: bytes) -> int:
         return len(self._rows.get(row, []))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+import pytest
 from rowlock_regionserver.cells import Durability, Family, ReadPoint
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
@@ -35,6 +36,7 @@ from rowlock_regionserver.operations import (
     ValueType,
 )
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
+from rowlock_regionserver.storefile import row_digests
 
 from tests.property.test_bulk_rows import random_batch
 from tests.seeds import drawn_seed
@@ -252,7 +254,10 @@ class Pair:
 ALL = ScanPlan(selection=Selection(versions=100))
 
 
-def test_rows_of_a_region_are_its_cells_laid_out(tmp_path: Path) -> None:
+def test_rows_of_a_region_are_its_cells_laid_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Row groups of few rows, which one family may have alone.
+    monkeypatch.setattr(row_digests, "ROWS_MIN", 1)
+    monkeypatch.setattr(row_digests, "CANDIDATE_BITS", 1)
     seed = drawn_seed()
     for case in range(CASES):
         generator = random.Random(f"{seed} {case}")

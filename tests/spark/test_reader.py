@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import secrets
 import time
@@ -424,7 +425,11 @@ def test_a_source_that_is_only_written_needs_no_inferred_mapping(rowlock_server:
         DefaultSource(options).schema()
 
 
-def test_parts_are_neither_too_small_nor_too_large() -> None:
+def test_there_are_as_many_parts_as_cores_or_a_multiple_of_them() -> None:
+    def part_count(byte_count: int, core_count: int) -> int:
+        return math.ceil(byte_count / suitable_part_bytes(byte_count, core_count))
+
     assert suitable_part_bytes(0, 2) == PART_BYTES_MIN
-    assert suitable_part_bytes(1 << 30, 2) == PART_BYTES_MAX
-    assert suitable_part_bytes(1 << 30, 8) == 1 << 26
+    assert part_count(PART_BYTES_MIN * 3, 8) == 3, "each has at least the smallest size"
+    assert [part_count(PART_BYTES_MAX + extra, 2) for extra in (-7, 0, 7)] == [2, 2, 2]
+    assert [part_count(PART_BYTES_MAX * 6 + extra, 3) for extra in (-7, 0, 7)] == [6, 6, 9]

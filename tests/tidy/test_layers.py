@@ -22,6 +22,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "durable_files",
             "operations",
             "found_cells",
+            "row_groups",
             "table",
             "generations",
             "data_folder",

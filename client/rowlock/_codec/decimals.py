@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rowlock._codec.arrow_buffers import (
@@ -65,16 +66,20 @@ def decimal_codec(arrow: Decimal128) -> Codec:
     def decode(array: Array) -> Array:
         # The low and the high half of each number.
         halves = np.zeros((len(array), 2), np.int64)
+        longest = 0
         for width, places, stored in _by_width(array):
             if not _SCALE_BYTES < width <= _SCALE_BYTES + _WIDTH:
                 raise MappingError(f"a value is not a decimal, which has 5 to {_SCALE_BYTES + _WIDTH} bytes")
-            if (stored[:, :_SCALE_BYTES] != scale).any():
+            if (_signed(stored, _SCALE_BYTES, _SCALE_BYTES) != arrow.scale).any():
                 raise MappingError(f"a value is a decimal with another scale than {arrow.scale}")
-            low = _signed(stored[:, max(_SCALE_BYTES, width - 8) :])
-            is_long = width - 8 > _SCALE_BYTES
+            number_bytes = width - _SCALE_BYTES
+            low = _signed(stored, width, min(number_bytes, 8))
             halves[places, 0] = low
-            halves[places, 1] = _signed(stored[:, _SCALE_BYTES : width - 8]) if is_long else low >> 63
-        return _checked(primitive_array(arrow, halves.view("V16")[:, 0], validity_of(array)))
+            halves[places, 1] = _signed(stored, width - 8, number_bytes - 8) if number_bytes > 8 else low >> 63
+            longest = max(longest, number_bytes)
+        decimals = primitive_array(arrow, halves.view("V16")[:, 0], validity_of(array))
+        always_fits = 1 << (8 * longest - 1) < 10**arrow.precision if longest else True
+        return decimals if always_fits else _checked(decimals)
 
     return Codec(arrow, None, encode, decode)
 
@@ -118,14 +123,17 @@ def _by_width(array: Array) -> Iterator[tuple[int, slice | Ints, Bytes]]:
         yield width, places, data[offsets[places][:, None] + np.arange(width)]
 
 
-def _signed(digits: Bytes) -> Ints:
-    """Returns numbers of 1 to 8 bytes, big-endian in two's complement."""
-    count, width = digits.shape
-    padded = np.empty((count, 8), np.uint8)
-    padded[:, 8 - width :] = digits
-    # The bytes in front of a number repeat its sign.
-    padded[:, : 8 - width] = np.where(digits[:, :1] & 0x80, np.uint8(0xFF), np.uint8(0))
-    return padded.view(">i8")[:, 0].astype(np.int64)
+def _signed(stored: Bytes, stop: int, width: int) -> npt.NDArray[np.int32 | np.int64]:
+    """Returns the numbers in the 1 to 8 bytes of each row of `stored` that end at `stop`: big-endian, two's complement.
+
+    Four bytes or more must lie before `stop`, eight if the number has more than four. They are read as one number, and
+    those before the number are shifted out.
+    """
+    element = 4 if width <= 4 else 8
+    unused_bits = 8 * (element - width)
+    read = stored[:, stop - element : stop].view(f">i{element}")[:, 0]
+    numbers: npt.NDArray[np.int32 | np.int64] = read.astype(np.int32 if element == 4 else np.int64)
+    return ((numbers << unused_bits) >> unused_bits) if unused_bits else numbers
 
 
 def _int64s(array: Array) -> Ints | None:

@@ -12,7 +12,7 @@ rows             all (default), or mapped: without the rows that have none of th
 timestamps       mapped columns, separated by commas, or *: adds the cell's timestamp, delay_timestamp for delay
 snapshot         token (default): one read point for all uses of the DataFrame; latest: a new one for each query;
                  or the id of a snapshot of rowlock.spark.snapshot
-partition_bytes  approximate input of one task; default: by the table's size, 4 MiB to 128 MiB
+partition_bytes  approximate input of one task; default: one task a core of the driver's machine, 4 to 256 MiB each
 batch_bytes      approximate size of the server's batches, default 4 MiB
 count            true: one column `count`, with a number of rows of the table in each row; see rowlock.spark.count
 malformed        fail (default) or null: the treatment of bytes that do not fit the mapping's type

@@ -1,7 +1,8 @@
 """Splits a scan into tasks.
 
-A task costs Spark about 35 ms, and too few tasks leave cores idle. So the size of a part depends on the amount of data,
-from 4 MiB to 128 MiB, for at least about two parts per core of the driver's machine.
+A task costs Spark about 35 ms, and what its rows are grouped by is shuffled once for each task. Too few tasks leave
+cores idle, and so does a last round of fewer tasks than cores. So there is one task for each core of the driver's
+machine, as for files. A small table has fewer tasks, and a large one twice as many, or three times, and so on.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rowlock._core.scan_plan import RowRange
 from rowlock.table import Table
 
 PART_BYTES_MIN = 4 << 20
-PART_BYTES_MAX = 128 << 20
+PART_BYTES_MAX = 256 << 20
 _CORES_MIN = 2
 
 
@@ -39,12 +40,20 @@ def split_ranges(
         return [()]
     parts = table.splits(ranges=ranges, columns=columns, part_bytes=part_bytes or PART_BYTES_MAX)
     if part_bytes is None:
-        size = suitable_part_bytes(sum(part.byte_count for part in parts), os.cpu_count() or 1)
-        if size < PART_BYTES_MAX:
+        byte_count = sum(part.byte_count for part in parts)
+        size = suitable_part_bytes(byte_count, os.cpu_count() or 1)
+        if size < min(byte_count, PART_BYTES_MAX):
             parts = table.splits(ranges=ranges, columns=columns, part_bytes=size)
     return [tuple(part.ranges) for part in parts] or [()]
 
 
 def suitable_part_bytes(byte_count: int, core_count: int) -> int:
-    """Returns the size of a part."""
-    return min(PART_BYTES_MAX, max(PART_BYTES_MIN, byte_count // (2 * max(core_count, _CORES_MIN))))
+    """Returns the size of a part: a fraction of all bytes by a multiple of the cores, unless that is too small."""
+    cores = max(core_count, _CORES_MIN)
+    rounds = max(1, _quotient(byte_count, cores * PART_BYTES_MAX))
+    return max(PART_BYTES_MIN, _quotient(byte_count, cores * rounds))
+
+
+def _quotient(dividend: int, divisor: int) -> int:
+    """Returns the quotient, rounded up."""
+    return -(-dividend // divisor)

@@ -23,7 +23,7 @@ from rowlock.spark.options import ReadOptions
 from rowlock.spark.planning import ScanPartition, split_ranges
 from rowlock.spark.pushdown import Rows
 from rowlock.spark.snapshots import SnapshotRef, open_snapshot
-from rowlock.spark.worker_process import exclude_modules
+from rowlock.spark.worker_process import exclude_modules, keep_freed_memory
 from rowlock.table import Table
 
 
@@ -92,6 +92,7 @@ class RowlockReader(DataSourceReader):
         """Yields Arrow batches of the DataFrame's schema, in a task. Closing it early closes the scan on the server."""
         assert isinstance(partition, ScanPartition), partition
         if partition.ranges:
+            keep_freed_memory()
             try:
                 yield from self._batches(partition)
             except RowlockError as error:

@@ -89,9 +89,10 @@ def cell_bytes(rows: Column, qualifiers: Sequence[bytes], columns: Sequence[Colu
 def cell_bytes_of_all(rows: Column, qualifiers: Sequence[bytes], columns: Sequence[Column]) -> int:
     """Returns the sum of `cell_bytes`. Does not look at single values of a column without nulls."""
     with_nulls = [place for place, column in enumerate(columns) if column.null_count]
-    some = cell_bytes(rows, [qualifiers[place] for place in with_nulls], [columns[place] for place in with_nulls])
-    full_count = len(columns) - len(with_nulls)
-    total = int(some.sum()) + full_count * _byte_count(rows)
+    total = (len(columns) - len(with_nulls)) * _byte_count(rows)
+    if with_nulls:
+        some = cell_bytes(rows, [qualifiers[place] for place in with_nulls], [columns[place] for place in with_nulls])
+        total += int(some.sum())
     for qualifier, column in zip(qualifiers, columns, strict=True):
         if not column.null_count:
             total += _byte_count(column) + len(rows) * (len(qualifier) + CELL_BYTES_BESIDE)

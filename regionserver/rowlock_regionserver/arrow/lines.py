@@ -34,6 +34,7 @@ from rowlock_regionserver.arrow.columns import (
     equals_previous,
     integer_array,
 )
+from rowlock_regionserver.arrow.dense_lines import are_dense, dense_cells
 from rowlock_regionserver.arrow.line_values import as_binary, cell_bytes, is_present
 from rowlock_regionserver.cells import CELL_SCHEMA, PUT, TIMESTAMP_MAX
 
@@ -203,6 +204,8 @@ def cells_of(lines: Lines) -> pa.Table:
     count, width = len(lines), len(lines.columns)
     if not count or not width:
         return empty_cells()
+    if not lines.has_versions and are_dense([lines.columns]):
+        return dense_cells(lines.rows, lines.timestamps, lines.write_numbers, lines.qualifiers, [lines.columns])
     present = np.stack([is_present(column) for column in lines.columns])
     if lines.has_versions:
         codes, places = np.nonzero(present)  # by column, then line

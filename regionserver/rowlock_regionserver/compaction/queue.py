@@ -36,7 +36,7 @@ class CompactionQueue:
 
     def __init__(self, rules: AttemptRules) -> None:
         self._rules = rules
-        self.next_job_id = 1
+        self.next_job_id = 1  # to be set after a restart
         self._queued: dict[StoreId, Entry] = {}
         self._working: dict[StoreId, Entry] = {}
         self._attempts: dict[StoreId, StoreAttempts] = {}
@@ -44,11 +44,10 @@ class CompactionQueue:
 
     # What was before a restart.
 
-    def restore(self, region_id: int, histories: Mapping[int, StoreHistory], next_job_id: int) -> None:
+    def restore(self, region_id: int, histories: Mapping[int, StoreHistory]) -> None:
         """Takes over the histories of a region's stores, by family number, before any job is queued."""
         for number, history in histories.items():
             self._attempts[StoreId(region_id, number)] = StoreAttempts(self._rules, history)
-        self.next_job_id = max(self.next_job_id, next_job_id)
 
     def histories_of(self, region_id: int) -> dict[int, StoreHistory]:
         """Returns the histories of a region's stores by family number."""

@@ -9,6 +9,7 @@ What the threads do with a job is in compaction_runs.py, and the files of the hi
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,7 +79,11 @@ class CompactionThreads:
         next_id = 1
         for region in list(self._regions.values()):
             histories, next_of_region = self._histories.read(region.region_id)
-            self._queue.restore(region.region_id, histories, 1)
+            # A family that was dropped since the file was written has no history.
+            of_table = {
+                number: history for number, history in histories.items() if number in region.table.name_by_number
+            }
+            self._queue.restore(region.region_id, of_table)
             next_id = max(next_id, next_of_region)
         if next_id > 1:
             next_id += -(next_id - 1) % _IDS_PER_START
@@ -101,7 +106,8 @@ class CompactionThreads:
         for thread in (self.initiator, *self.workers):
             if thread.ident is not None:
                 thread.join()
-        self._save(job.store.region_id for job in cancelled)
+        with contextlib.suppress(UnknownOutcomeError):  # The server ends anyway, and the failure was reported.
+            self._save(job.store.region_id for job in cancelled)
 
     # Requests.
 
@@ -238,16 +244,9 @@ class CompactionThreads:
 
     def _save(self, region_ids: Iterable[int]) -> None:
         """Writes the histories of these regions. A failed sync of a folder is final."""
-
-        def state(region_id: int) -> tuple[Mapping[int, StoreHistory], int] | None:
-            if region_id not in self._regions:
-                return None
-            with self._changed:
-                return self._queue.histories_of(region_id), self._queue.next_job_id
-
         for region_id in sorted(set(region_ids)):
             try:
-                self._histories.write(region_id, lambda region_id=region_id: state(region_id))  # type: ignore[misc]
+                self._histories.write(region_id, self._history_of)
             except UnknownOutcomeError as error:
                 self._on_failure(error)
                 raise

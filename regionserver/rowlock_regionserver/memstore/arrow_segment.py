@@ -16,6 +16,7 @@ from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.memstore.row_cuts import cut_rows, last_within, weights
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
+from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.sources import Chunk, LinesWanted
 
 # Timestamp, write number and kind of a cell.
@@ -27,6 +28,8 @@ class ArrowSegment:
 
     Immutable, so any number of threads may use it. read_rows returns slices of the table, without a copy.
     """
+
+    row_groups = NO_ROW_GROUPS
 
     def __init__(self, table: pa.Table, bytes_held: int | None = None) -> None:
         """`bytes_held`: the segment's share, if the memory behind the table is shared with other segments."""

@@ -17,6 +17,7 @@ from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
 from rowlock_regionserver.memstore.row_cuts import cut_rows, weights
 from rowlock_regionserver.memstore.row_reading import parts_of
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
+from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted
 
 # Bytes of a line beside its row and its values.
@@ -31,6 +32,8 @@ class LinesSegment:
     Immutable, so any number of threads may use it. read_rows returns slices of the lines, without a copy, to a scan
     that takes lines, else their cells.
     """
+
+    row_groups = NO_ROW_GROUPS
 
     def __init__(self, lines: Lines, bytes_held: int | None = None) -> None:
         """`bytes_held`: the segment's share, if the memory behind the lines is shared with other segments."""

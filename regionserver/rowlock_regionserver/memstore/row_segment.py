@@ -26,6 +26,7 @@ from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import NEWEST, Cell, ProtectedReadPoints
 from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
 from rowlock_regionserver.memstore.row_reading import ARROW_CELL_BYTES, chunk_of, columns_of, parts_of
+from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.sources import Chunk, LinesWanted
 from rowlock_regionserver.versions.retention import Retention, retained_cells
 
@@ -67,6 +68,8 @@ class RowSegment:
     A `recovering` segment is built from the log by one thread, and must not be read before `recovered()`, which sorts
     its rows and their cells once: 5 µs a row instead of 10 with 500,000 rows.
     """
+
+    row_groups = NO_ROW_GROUPS
 
     def __init__(
         self,

@@ -63,7 +63,10 @@ class RegionCompactor:
         facts = []
         for store in self._stores.all():
             through = expired_through(store.family, oldest_now_ms)
-            files = [_facts_of(file, store.family, now_ms, readers, through) for file in store.files]
+            files = [
+                _facts_of(file, store.files[place + 1 :], store.family, now_ms, readers, through)
+                for place, file in enumerate(store.files)
+            ]
             facts.append(StoreFacts(store.family, tuple(files)))
         return facts
 
@@ -205,8 +208,14 @@ def _overlap(one: StoreFile, other: StoreFile) -> bool:
     return one.first_row <= other.last_row and other.first_row <= one.last_row
 
 
-def _facts_of(file: StoreFile, family: Family, now_ms: int, oldest_read_point: int, through: int) -> FileFacts:
+def _facts_of(
+    file: StoreFile, older: Sequence[StoreFile], family: Family, now_ms: int, oldest_read_point: int, through: int
+) -> FileFacts:
     info = file.info
+    is_expired = info.cell_count > 0 and info.timestamp_max <= through
+    if is_expired and info.tombstone_count:
+        # Else what they hide would be there again after a longer time to live.
+        is_expired = not any(_overlap(file, other) for other in older)
     span = info.timestamp_max - info.timestamp_min + 1
     expired = min(span, max(0, through - info.timestamp_min + 1))
     return FileFacts(
@@ -215,7 +224,7 @@ def _facts_of(file: StoreFile, family: Family, now_ms: int, oldest_read_point: i
         cell_count=info.cell_count,
         tombstone_count=info.tombstone_count,
         expired_count=info.cell_count * expired // span if info.cell_count else 0,
-        is_all_expired=info.cell_count > 0 and info.timestamp_max <= through,
+        is_all_expired=is_expired,
         is_base=info.is_base,
         is_protected=oldest_read_point < info.write_number_max,
         age_ms=max(0, now_ms - info.made_ms) if info.made_ms else 0,

@@ -57,7 +57,7 @@ def one_line_a_row(parts: Sequence[RankedLines], *, keeps_write_numbers: bool = 
 
 def _levels(part: RankedLines) -> Iterator[RankedLines]:
     """Yields the newest line of each row, then the second ones, and so on, as far as they can be seen."""
-    if not part.lines.has_versions:
+    if (part.ranks[1:] != part.ranks[:-1]).all():
         yield part
         return
     level_of = _places_within(part.ranks)
@@ -116,9 +116,13 @@ class _Folded:
     def lay(self, upper: RankedLines) -> RankedLines:
         """Lays the lines over these whose rows are here; returns those of other rows."""
         base_ranks = self._base.ranks
-        places = np.searchsorted(base_ranks, upper.ranks)
-        is_here = base_ranks[np.minimum(places, len(base_ranks) - 1)] == upper.ranks
-        lines, places = upper.lines.filter(is_here), places[is_here]
+        if np.array_equal(base_ranks, upper.ranks):
+            places, is_here = np.arange(len(base_ranks)), np.ones(len(base_ranks), np.bool_)
+        else:
+            places = np.searchsorted(base_ranks, upper.ranks)
+            is_here = base_ranks[np.minimum(places, len(base_ranks) - 1)] == upper.ranks
+            places = places[is_here]
+        lines = upper.lines.filter(is_here)
         if len(lines):
             for place, (qualifier, column) in enumerate(zip(lines.qualifiers, lines.columns, strict=True)):
                 numbers = [lines.numbers_of(each, place) for each in (lines.timestamps, lines.write_numbers)]

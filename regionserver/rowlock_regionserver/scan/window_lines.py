@@ -10,8 +10,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -40,17 +40,22 @@ class WindowLines:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The lines of one visible chunk. `is_narrow` as in Chunk."""
+    """The lines of one visible chunk, or of several that follow one another. The flags are as in Chunk."""
 
     lines: Lines
     is_narrow: bool
+    has_versions: bool
 
 
 def window_lines(
     chunks: Sequence[Chunk], is_visible: Callable[[Chunk], bool], columns: frozenset[bytes]
 ) -> WindowLines:
     """Merges chunks of whole rows, of which some have lines. Of the lines only these columns are needed."""
-    parts = [_Part(chunk.lines, chunk.is_narrow) for chunk in chunks if chunk.lines is not None and is_visible(chunk)]
+    parts = [
+        _Part(chunk.lines, chunk.is_narrow, chunk.has_versions)
+        for chunk in chunks
+        if chunk.lines is not None and is_visible(chunk)
+    ]
     runs: list[SortedRun] = []
     for chunk in chunks:
         is_seen = is_visible(chunk)
@@ -60,18 +65,58 @@ def window_lines(
         if parts and is_seen and not chunk.away:
             formed, rest = lines_of(run.table())
             if formed is not None:
-                parts.append(_Part(formed, is_narrow=False))
+                parts.append(_Part(formed, is_narrow=False, has_versions=formed.has_versions))
                 run = SortedRun.of_table(rest)
         if len(run):
             runs.append(run)
     if not parts:
         return WindowLines(None, runs)
-    successive = None if runs else in_succession([part.lines for part in parts])
-    if successive is not None and not any(lines.has_versions for lines in successive):
-        return WindowLines(concatenated_lines([lines.select(columns) for lines in successive]), [])
+    if not runs:
+        # None of them becomes cells.
+        parts = [replace(part, lines=part.lines.select(columns)) for part in parts]
+        has_versions = any(part.has_versions for part in parts)
+        successive = None if has_versions else in_succession([part.lines for part in parts])
+        if successive is not None:
+            return WindowLines(concatenated_lines(successive), [])
+        parts = list(_joined(parts))
+        rows = parts[0].lines.rows
+        if not has_versions and all(part.lines.rows.equals(rows) for part in parts[1:]):
+            # Versions of the same rows.
+            ranks = np.arange(len(rows))
+            return WindowLines(one_line_a_row([RankedLines(part.lines, ranks) for part in parts]), [])
     # The longest comes first: if the others have no rows of their own, `ranked` sorts none.
     parts.sort(key=lambda part: len(part.lines), reverse=True)
     return _merged(parts, runs, columns)
+
+
+def _joined(parts: Sequence[_Part]) -> Iterator[_Part]:
+    """Yields the parts; neighbours that follow one another, as the chunks of one source do, are joined."""
+    group = [parts[0]]
+    is_reverse = False
+    for part in parts[1:]:
+        last = group[-1].lines
+        follows, precedes = last.row(-1) < part.lines.row(0), part.lines.row(-1) < last.row(0)
+        has_direction = (precedes if is_reverse else follows) if len(group) > 1 else follows or precedes
+        if has_direction and _may_be_joined([*group, part]):
+            is_reverse = precedes
+            group.append(part)
+        else:
+            yield _one_part(group[::-1] if is_reverse else group)
+            group, is_reverse = [part], False
+    yield _one_part(group[::-1] if is_reverse else group)
+
+
+def _may_be_joined(parts: Sequence[_Part]) -> bool:
+    """Returns whether together they keep the rule that rows with several lines have one number a line."""
+    return not any(part.has_versions for part in parts) or not any(part.lines.is_by_cell for part in parts)
+
+
+def _one_part(parts: Sequence[_Part]) -> _Part:
+    return _Part(
+        concatenated_lines([part.lines for part in parts]),
+        any(part.is_narrow for part in parts),
+        any(part.has_versions for part in parts),
+    )
 
 
 def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[bytes]) -> WindowLines:

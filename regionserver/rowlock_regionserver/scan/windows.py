@@ -22,6 +22,7 @@ from rowlock_regionserver.arrow.merge import joined_rows, merged, sorted_cells
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import DELETE_FAMILY, Family, ReadPoint
 from rowlock_regionserver.scan.ranges import RowRange
+from rowlock_regionserver.scan.redundant_rows import RedundantRows
 from rowlock_regionserver.scan.source_chunks import SourceChunks
 from rowlock_regionserver.scan.window_lines import window_lines
 from rowlock_regionserver.scan.window_selection import FamilyCells
@@ -64,6 +65,7 @@ class WindowReader:
         self._window_bytes = window_bytes
         self._bytes_held_max = bytes_held_max
         self._chunks = SourceChunks(row_range, reverse=reverse, bytes_held_max=bytes_held_max)
+        self._redundant = None if line_columns is None else RedundantRows(line_columns, self._are_seen)
         # The parts of one window that was split, to be returned one by one.
         self._pending: deque[Window | WideRow] = deque()
         self._window_bytes_held = 0
@@ -115,15 +117,16 @@ class WindowReader:
         self._pending += split_window(families, view, chunks.resume_key, self._window_bytes, reverse=self._reverse)
         return self._pending.popleft()
 
-    def _view(self) -> list[tuple[Family, list[Source]]]:
-        """Returns the families to read, by name, with the sources that may have visible cells."""
+    def _view(self) -> View:
+        """Returns the families to read, by name, with the sources that may have visible cells which matter."""
         newest = self._read_point.write_number
-        view = [
+        view: list[tuple[Family, Sequence[Source]]] = [
             (family, [source for source in sources if source.write_number_min <= newest])
             for family, sources in self._sources_now()
             if self._columns_read is None or family.name in self._columns_read
         ]
-        return sorted(view, key=lambda store: store[0].name)
+        view.sort(key=lambda store: store[0].name)
+        return view if self._redundant is None else self._redundant.reduced(view)
 
     def _wanted(self, family: Family, sources: Sequence[Source]) -> LinesWanted | None:
         """Returns what the window takes of the lines of a family's sources; None: all their cells."""

@@ -12,12 +12,14 @@ from rowlock_regionserver.arrow.columns import ROW, Column, equals_previous, run
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.process import yield_now
+from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.block import encoded
 from rowlock_regionserver.storefile.container import Container
 from rowlock_regionserver.storefile.cutter import Cutter
 from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.lines_cutter import LinesCutter
+from rowlock_regionserver.storefile.row_digests import RowDigests
 from rowlock_regionserver.storefile.wide_encoding import EncodedBlock, encoded_lines, with_least_numbers
 from rowlock_regionserver.storefile.wide_index import WideIndex, facts_of
 
@@ -32,6 +34,7 @@ class BlockWriter:
         self._lines_cutter = LinesCutter(family.block_bytes)
         self._index = BlockIndex.empty()
         self._wide_index = WideIndex.empty()
+        self._row_digests = RowDigests()  # of the lines
         self._last_row: bytes | None = None  # of the cells
 
     def add(self, lines: Lines | None, cells: pa.Table | None) -> None:
@@ -45,7 +48,7 @@ class BlockWriter:
             self._last_row = rows[-1].as_py()
             self._write(self._cutter.add(batch, starts[1:] if is_continued else starts))
 
-    def finish(self) -> tuple[BlockIndex, WideIndex]:
+    def finish(self) -> tuple[BlockIndex, WideIndex, RowGroups]:
         """Writes the last blocks, and returns the indexes with the offsets at which LMDB put the blocks."""
         self._write_wide(self._lines_cutter.finish())
         self._write(self._cutter.finish())
@@ -53,7 +56,8 @@ class BlockWriter:
         offsets, wide_offsets = self._container.block_offsets(), self._container.wide_block_offsets()
         for index, found in ((self._index, offsets), (self._wide_index, wide_offsets)):
             assert len(found) == len(index.first_rows), f"{len(found)} of {len(index.first_rows)} blocks"
-        return replace(self._index, offsets=offsets), replace(self._wide_index, offsets=wide_offsets)
+        groups = self._row_digests.finish()
+        return replace(self._index, offsets=offsets), replace(self._wide_index, offsets=wide_offsets), groups
 
     def _write(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
@@ -87,6 +91,7 @@ class BlockWriter:
             self._container.put_wide_block(layout.block_key(lines.rows[0].as_py(), b"", 0, 0, number), value)
             _add_entry(self._wide_index, value, lines.rows)
             _add_wide_entry(self._wide_index, encoded_block, lines)
+            self._row_digests.add(lines)
             # Compressing a block takes a millisecond or two.
             yield_now()
 

@@ -11,6 +11,7 @@ from rowlock_regionserver.arrow.cell_columns import first_not_below
 from rowlock_regionserver.arrow.columns import QUALIFIER
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
+from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.sources import Chunk, LinesWanted
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.cell_blocks import CellBlocks
@@ -27,6 +28,8 @@ _SMALL_BLOCKS_BYTES = 1 << 18
 
 class CellRun:
     """The cells of a store file that stand in cell blocks. Safe to use from many threads."""
+
+    row_groups = NO_ROW_GROUPS
 
     def __init__(self, file: BlockFile, info: StoreFileInfo, index: BlockIndex, rows: RowFilter) -> None:
         self.info = info

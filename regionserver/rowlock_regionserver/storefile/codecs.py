@@ -34,6 +34,8 @@ _SHRINKING = (Compression.LZ4, Compression.ZSTD)
 TRANSPOSED = 0x10
 # Longer values are seldom numbers.
 _TRANSPOSED_BYTES_MAX = 32
+# From so many bytes on numpy transposes back faster than it places byte after byte of all values.
+_LONG_VALUE_BYTES = 8
 
 _LZ4 = pa.Codec("lz4")
 # Level 3 takes twice the time, and saves less than 5 %.
@@ -85,7 +87,7 @@ def decompressed(stored: pa.Buffer, how: int, raw_bytes: int, value_bytes: int) 
         raise ValueError(f"{error}") from error
     if len(raw) != raw_bytes:
         raise ValueError(f"{len(raw)} bytes")
-    return _transposed(raw, raw_bytes // value_bytes) if how & TRANSPOSED else raw
+    return _transposed_back(raw, value_bytes) if how & TRANSPOSED else raw
 
 
 def _lz4_decompressed(stored: pa.Buffer, raw_bytes: int) -> bytes:
@@ -113,6 +115,18 @@ def known_compressions(value_bytes: int) -> frozenset[int]:
 def _transposed(raw: bytes, row_bytes: int) -> bytes:
     """Returns the bytes of a matrix, of rows of `row_bytes`, column by column. Some 2 GB/s."""
     return np.frombuffer(raw, np.uint8).reshape(-1, row_bytes).T.tobytes()
+
+
+def _transposed_back(raw: bytes, value_bytes: int) -> bytes:
+    """Returns the values of a matrix that `_transposed` returned. 1 to 3 GB/s."""
+    count = len(raw) // value_bytes
+    if value_bytes >= _LONG_VALUE_BYTES:
+        return _transposed(raw, count)
+    # numpy would copy the few bytes of each value in a loop of its own.
+    values, of_places = bytearray(len(raw)), memoryview(raw)
+    for place in range(value_bytes):
+        values[place::value_bytes] = of_places[place * count : (place + 1) * count]
+    return bytes(values)
 
 
 def checksum(stored: bytes | pa.Buffer) -> int:

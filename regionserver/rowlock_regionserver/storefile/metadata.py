@@ -1,4 +1,4 @@
-"""The metadata value: the properties of all cells, the Bloom filter and the block index, as one payload.
+"""The metadata value: the properties of all cells, the Bloom filter, the block indexes and row groups, as one payload.
 
     4 bytes   length of the summary
     summary   JSON: StoreFileInfo without the fields for places in the file, and the number of Bloom words
@@ -13,6 +13,17 @@ In format version 2 then, for the wide blocks:
     zeros     up to a multiple of 8
     offset, payload bytes, cell count, checksum, directory bytes, key bytes, raw bytes, line count, least and greatest
         write number, least and greatest timestamp, 1 or 0 for versions: thirteen arrays; then ends and rows as above
+
+and if the summary has a `row_group_count`:
+
+    zeros     up to a multiple of 8
+    ends of the first rows of the row groups: 8-byte numbers
+    digests: 32 bytes each
+    the first rows, one after the other
+    zeros     up to a multiple of 8
+    ends of the `row_group_column_count` columns' qualifiers: 8-byte numbers
+    the qualifiers, one after the other
+    for each group, a bit a column, in whole bytes: 1 if each row of the group has a cell of it
 
 All numbers are little-endian. The payload is sealed (format.py), so its checksum was verified before it is parsed here.
 Parsing errors still raise CorruptionError.
@@ -32,6 +43,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.row_groups import DIGEST_BYTES, NO_ROW_GROUPS, RowGroups
 from rowlock_regionserver.storefile.bloom import Words
 from rowlock_regionserver.storefile.extents import Extent
 from rowlock_regionserver.storefile.index import BlockIndex
@@ -51,11 +63,13 @@ class Metadata:
     bloom_words: Words  # empty: no filter
     index: BlockIndex
     wide_index: WideIndex = field(default_factory=WideIndex.empty)
+    row_groups: RowGroups = NO_ROW_GROUPS  # of the wide blocks; none in files of earlier versions
 
     @property
     def bytes_held(self) -> int:
         """The memory of the filter and the indexes."""
-        return self.bloom_words.nbytes + self.index.bytes_held + self.wide_index.bytes_held
+        indexes = self.index.bytes_held + self.wide_index.bytes_held
+        return self.bloom_words.nbytes + indexes + self.row_groups.bytes_held
 
     def extents(self) -> list[Extent]:
         """Returns the extents of all blocks."""
@@ -64,13 +78,35 @@ class Metadata:
 
 def encode(metadata: Metadata) -> bytes:
     """Returns the payload."""
-    summary = json.dumps({**metadata.summary, "bloom_word_count": len(metadata.bloom_words)}).encode()
+    counts = {"bloom_word_count": len(metadata.bloom_words)}
+    if metadata.row_groups:
+        counts["row_group_count"] = len(metadata.row_groups)
+        counts["row_group_column_count"] = len(_columns(metadata.row_groups))
+    summary = json.dumps({**metadata.summary, **counts}).encode()
     head = _LENGTH.pack(len(summary)) + summary
     payload = head.ljust(_aligned(len(head)), b"\0") + metadata.bloom_words.astype("<u8").tobytes()
     payload += _encoded_index(metadata.index)
     if len(metadata.wide_index):
         payload = payload.ljust(_aligned(len(payload)), b"\0") + _encoded_index(metadata.wide_index)
+    if metadata.row_groups:
+        payload = payload.ljust(_aligned(len(payload)), b"\0") + _encoded_groups(metadata.row_groups)
     return payload
+
+
+def _encoded_groups(groups: RowGroups) -> bytes:
+    columns = _columns(groups)
+    stops, column_stops = (
+        np.cumsum([len(name) for name in names]).astype("<u8").tobytes() for names in (groups.first_rows, columns)
+    )
+    rows = b"".join([stops, *groups.digests, *groups.first_rows])
+    is_complete = np.array([[name in complete for name in columns] for complete in groups.complete_columns], np.bool_)
+    bits = np.packbits(is_complete, axis=1, bitorder="little").tobytes()
+    return rows.ljust(_aligned(len(rows)), b"\0") + b"".join([column_stops, *columns, bits])
+
+
+def _columns(groups: RowGroups) -> list[bytes]:
+    """Returns the columns that some group has in each of its rows, ascending."""
+    return sorted(frozenset().union(*groups.complete_columns))
 
 
 def _encoded_index(index: BlockIndex) -> bytes:
@@ -104,8 +140,46 @@ def _decode(payload: bytes) -> Metadata:
     block_count, word_count = int(summary["block_count"]), int(summary.pop("bloom_word_count"))
     words = np.frombuffer(payload, "<u8", word_count, place).astype(np.uint64)
     index, place = _decoded_index(BlockIndex, payload, place + 8 * word_count, block_count)
-    wide_index, _ = _decoded_index(WideIndex, payload, _aligned(place), int(summary.get("wide_block_count", 0)))
-    return Metadata(summary, words, index, wide_index)
+    wide_index, place = _decoded_index(WideIndex, payload, _aligned(place), int(summary.get("wide_block_count", 0)))
+    group_counts = int(summary.pop("row_group_count", 0)), int(summary.pop("row_group_column_count", 0))
+    groups = _decoded_groups(payload, _aligned(place), *group_counts, wide_index)
+    return Metadata(summary, words, index, wide_index, groups)
+
+
+def _decoded_groups(payload: bytes, place: int, group_count: int, column_count: int, index: WideIndex) -> RowGroups:
+    """Returns the groups of the rows of the wide blocks."""
+    if not group_count:
+        return NO_ROW_GROUPS
+    stops = np.frombuffer(payload, "<u8", group_count, place)
+    place += stops.nbytes
+    rows_start = place + DIGEST_BYTES * group_count
+    digests = [payload[start : start + DIGEST_BYTES] for start in range(place, rows_start, DIGEST_BYTES)]
+    first_rows, place = _rows(payload, rows_start, stops)
+    if not len(index) or first_rows[0] != index.first_rows[0] or first_rows[-1] > index.last_rows[-1]:
+        raise ValueError(f"row groups from {first_rows[0]!r} to {first_rows[-1]!r}")
+    if any(before >= after for before, after in pairwise(first_rows)):
+        raise ValueError("row groups out of order")
+    place = _aligned(place)
+    column_stops = np.frombuffer(payload, "<u8", column_count, place) if column_count else np.zeros(0, np.uint64)
+    columns, place = _rows(payload, place + column_stops.nbytes, column_stops)
+    complete = _decoded_sets(payload, place, group_count, columns)
+    return RowGroups(first_rows, digests, complete, index.last_rows[-1], len(index), max(index.timestamps_max))
+
+
+def _decoded_sets(payload: bytes, place: int, count: int, columns: Sequence[bytes]) -> list[frozenset[bytes]]:
+    """Returns `count` sets of the columns from their bits; equal ones are one object."""
+    width = (len(columns) + 7) // 8
+    distinct: dict[bytes, frozenset[bytes]] = {}
+    sets = []
+    for start in range(place, place + width * count, width) if width else [place] * count:
+        bits = payload[start : start + width]
+        if len(bits) < width:
+            raise ValueError(f"bits of {len(columns)} columns end at {len(payload)} bytes")
+        if bits not in distinct:
+            number = int.from_bytes(bits, "little")
+            distinct[bits] = frozenset([name for bit, name in enumerate(columns) if number >> bit & 1])
+        sets.append(distinct[bits])
+    return sets
 
 
 def _decoded_index(kind: type[_Index], payload: bytes, place: int, block_count: int) -> tuple[_Index, int]:

@@ -64,7 +64,7 @@ class StoreFile:
         runs: list[Run] = []
         if len(contents.wide_index):
             rows = RowFilter(contents.bloom_words, contents.wide_index)
-            runs.append(WideRun(file, contents.wide_index, rows))
+            runs.append(WideRun(file, contents.wide_index, rows, contents.row_groups))
         if len(contents.index) or not runs:
             runs.append(CellRun(file, info, contents.index, RowFilter(contents.bloom_words, contents.index)))
         # An empty file has an empty run of cells.

@@ -14,6 +14,7 @@ from pathlib import Path
 from rowlock_regionserver.arrow.columns import Column
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.sources import EVERY_LINE
 from rowlock_regionserver.storefile.block import decoded
 from rowlock_regionserver.storefile.cell_properties import CellProperties, OutOfOrderError, merged_counts
@@ -22,6 +23,7 @@ from rowlock_regionserver.storefile.extents import Extent, container_checksum, r
 from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import metadata_extent, read_metadata
+from rowlock_regionserver.storefile.row_digests import RowDigests
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_index import WideIndex, facts_of
 from rowlock_regionserver.storefile.wide_lines import decoded_lines
@@ -50,10 +52,13 @@ def _verify(path: Path, info: StoreFileInfo, files: Files, descriptor: int) -> l
         return [damage]
     blocks = _Blocks(path, files, descriptor)
     # Rows of one run that the other has too are counted once.
-    shared = common_count(blocks.rows_of_lines(contents.wide_index), blocks.rows_of_cells(contents.index))
+    groups = contents.row_groups
+    shared = common_count(blocks.rows_of_lines(contents.wide_index, groups), blocks.rows_of_cells(contents.index))
     damages = blocks.damages
     if not damages and (found := blocks.counted(shared)) != {name: getattr(info, name) for name in found}:
         damages.append(CorruptionError(path, info.metadata_offset, f"{info}", f"{found}"))
+    if not damages and groups and not blocks.has_groups(groups):
+        damages.append(CorruptionError(path, info.metadata_offset, "digests of the row groups", "others"))
     try:
         _verify_container(path, info, files, descriptor, [*contents.extents(), metadata_extent(info)])
     except CorruptionError as damage:
@@ -69,11 +74,17 @@ class _Blocks:
         self._path = path
         self._cells = CellProperties(hash_rows=False)
         self._lines = CellProperties(hash_rows=False)
+        self._row_digests = RowDigests()
         self.damages: list[CorruptionError] = []
 
     def counted(self, shared_row_count: int) -> dict[str, int]:
         """Returns the properties of all cells by their names in StoreFileInfo."""
         return merged_counts(self._cells, self._lines, shared_row_count)
+
+    def has_groups(self, groups: RowGroups) -> bool:
+        """Returns whether the rows of all lines have these groups."""
+        found = self._row_digests.finish()
+        return (found.digests, found.complete_columns) == (groups.digests, groups.complete_columns)
 
     def rows_of_cells(self, index: BlockIndex) -> Iterator[Column]:
         """Verifies the cell blocks, and yields their rows, in which neighbours may be equal."""
@@ -87,7 +98,7 @@ class _Blocks:
                     self._cells.add(batch)
                 yield batch.column(0)
 
-    def rows_of_lines(self, index: WideIndex) -> Iterator[Column]:
+    def rows_of_lines(self, index: WideIndex, groups: RowGroups) -> Iterator[Column]:
         """Verifies the wide blocks with all their chunks, and yields their rows."""
         for number in range(len(index)):
             extent = index.extent(number)
@@ -100,6 +111,7 @@ class _Blocks:
                     raise CorruptionError(self._path, extent.offset, f"{expected}", f"{found}")
                 with self._in_order(extent):
                     self._lines.add_lines(lines)
+                self._row_digests.add_like(lines, groups)
                 yield lines.rows
 
     def _check(self, index: BlockIndex, number: int, rows: Column) -> None:

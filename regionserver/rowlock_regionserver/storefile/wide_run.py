@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.cell_columns import first_not_below
 from rowlock_regionserver.arrow.columns import empty_cells
-from rowlock_regionserver.arrow.line_merging import concatenated_lines
+from rowlock_regionserver.arrow.line_merging import cells_of_parts, concatenated_lines
 from rowlock_regionserver.arrow.line_slices import last_slice_of, slices_of
 from rowlock_regionserver.arrow.line_values import cell_bytes_of_all
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.cells import TIMESTAMP_MAX
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
+from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.row_filter import RowFilter
@@ -40,11 +41,12 @@ class WideRun:
 
     has_tombstones = False
 
-    def __init__(self, file: BlockFile, index: WideIndex, rows: RowFilter) -> None:
+    def __init__(self, file: BlockFile, index: WideIndex, rows: RowFilter, row_groups: RowGroups) -> None:
         self._file = file
         self._blocks = WideBlocks(file, index)
         self._index = index
         self.rows = rows
+        self.row_groups = row_groups
         self.write_number_min = min(index.write_numbers_min)
         self.write_number_max = max(index.write_numbers_max)
         self.line_timestamp_min = min(index.timestamps_min)
@@ -109,11 +111,12 @@ class WideRun:
         window = self._window(start, stop, bytes_max, lines, reverse=reverse)
         if not window.parts:
             return self._chunk(window, empty_cells(), None, 0)
-        # Also for cells: making those of a block costs as much as those of thousands of lines.
-        taken = concatenated_lines(window.parts[::-1] if reverse else window.parts)
+        parts = window.parts[::-1] if reverse else window.parts
         if lines is not None:
+            taken = concatenated_lines(parts)
             return self._chunk(window, empty_cells(), taken, taken.bytes_held)
-        table = cells_of(taken)
+        # Of all parts at once: making the cells of a block costs as much as those of thousands of lines.
+        table = cells_of_parts(parts)
         return self._chunk(window, table, None, table.get_total_buffer_size())
 
     def _window(

@@ -77,9 +77,9 @@ def _write_unsynced(
         blocks = BlockWriter(container, family)
         for lines, cells in pieces:
             blocks.add(lines, cells)
-        index, wide_index = blocks.finish()
+        index, wide_index, row_groups = blocks.finish()
         info = _info(properties, number, len(index), len(wide_index))
-        contents = metadata.Metadata(info.summary(), properties.bloom_words(), index, wide_index)
+        contents = metadata.Metadata(info.summary(), properties.bloom_words(), index, wide_index, row_groups)
         value = layout.sealed(
             layout.METADATA_MAGIC,
             number,

@@ -66,6 +66,30 @@ def test_decimals_of_no_decimal_s_length_are_named(width: int) -> None:
             rows_from_form(form(column), mapping)
 
 
+@pytest.mark.parametrize("width", range(1, 17))
+def test_decimals_of_every_length_are_read_in_both_forms(width: int) -> None:
+    bits = 8 * width - 1
+    numbers = [1 << bits - 1, -1 << bits - 1, -1, 0x5A << max(0, bits - 8)]
+    numbers = [min(max(number, -(10**38) + 1), 10**38 - 1) for number in numbers]
+    stored = [b"\0\0\0\0" + number.to_bytes(width, "big", signed=True) for number in numbers]
+    rows = (b"a", b"b", b"c", b"d")
+    for values in (fixed(4 + width, *stored), pa.array(stored, pa.binary())):
+        read = rows_from_form(form(values, rows=rows), Mapping("k STRING :key, p DECIMAL(38,0) f:p"))
+        assert read.column("p").to_pylist() == [Decimal(number) for number in numbers]
+
+
+@pytest.mark.parametrize("width", range(1, 17))
+def test_decimals_with_a_digit_too_many_are_refused(width: int) -> None:
+    top = min((1 << 8 * width - 1) - 1, 10**38 - 1)
+    digits = len(str(top)) - 1
+    stored = [
+        None if number is None else bytes(4) + number.to_bytes(width, "big", signed=True) for number in (0, None, -top)
+    ]
+    mapping = Mapping(f"k STRING :key, p DECIMAL({digits},0) f:p")
+    with pytest.raises(MappingError, match=r"f:p of row b'c'.*does not fit"):
+        rows_from_form(form(fixed(4 + width, *stored)), mapping)
+
+
 def test_values_under_nulls_are_not_looked_at() -> None:
     """A server may leave any bytes there: of another scale, no UTF-8, or with more milliseconds than a TIMESTAMP."""
     count = 3

@@ -272,7 +272,8 @@ def test_failures_and_ids_continue_after_a_restart(case: Case) -> None:
         case.offer()
         case.fail()
     after = Case()
-    after.queue.restore(1, case.queue.histories_of(1), case.queue.next_job_id)
+    after.queue.restore(1, case.queue.histories_of(1))
+    after.queue.next_job_id = case.queue.next_job_id
     assert after.queue.jobs() == case.queue.jobs()
     attempted = after.offer()
     assert attempted is not None

@@ -121,7 +121,7 @@ class Case:
             threading.Event().wait(0.001)
 
     def ended(self, job_id: int) -> CompactionJob:
-        self.until(lambda: self.job(job_id).state.is_over)
+        self.until(lambda: any(job.state.is_over for job in self.threads.jobs_of_ids([job_id])))
         self.until(lambda: self.threads.statistics().working_count == 0)
         return self.job(job_id)
 
@@ -324,6 +324,17 @@ def test_a_damaged_history_is_ignored(make: Make, caplog: pytest.LogCaptureFixtu
     after.ended(after.request())
     after.threads.stop()
     assert [job.job_id for job in make().threads.jobs()] == [1], "the next write replaces it"
+
+
+def test_a_family_that_was_dropped_before_a_restart_has_no_history(make: Make) -> None:
+    case = make()
+    case.ended(case.request())
+    case.threads.stop()
+    after = Case(case.folder)
+    after.regions[1].table = replace(TABLE, families=(Family(2, b"g"),))
+    after.threads.begin()
+    after.threads.stop()
+    assert not any(job.family == b"f" for job in after.threads.jobs())
 
 
 def test_a_history_that_can_not_be_written_is_no_failure(make: Make, caplog: pytest.LogCaptureFixture) -> None:

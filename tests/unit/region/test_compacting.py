@@ -322,6 +322,22 @@ def test_a_dropped_file_goes_unread(lone: LoneRegion) -> None:
     assert stored(lone) == [f"1-{newest:012d}.store"]
 
 
+def test_a_file_of_expired_tombstones_stays_while_older_files_have_rows_of_it(tmp_path: Path) -> None:
+    clock = ManualClock()
+    lone = LoneRegion(tmp_path, CONFIG, clock)
+    lone.alter([Family(0, b"f", time_to_live_ms=1000)])
+    written(lone, b"1")
+    lone.change(b"a", Delete(DeleteKind.ROW))
+    lone.flush()
+    clock.advance(10_000)
+    facts = lone.region.compaction_facts()[0]
+    assert [file.is_all_expired for file in facts.files] == [False, True]
+    oldest = numbers(lone.region)[-1]
+    lone.region.compact(F, Plan(Kind.MINOR, (oldest,), "a test", dropped=(oldest,)), Progress())
+    assert [file.is_all_expired for file in lone.region.compaction_facts()[0].files] == [True]
+    lone.stop()
+
+
 def test_a_throttled_compaction_sleeps_until_its_bytes_are_due(tmp_path: Path) -> None:
     lone = LoneRegion(tmp_path, replace(CONFIG, compaction_bytes_per_second=1000), ManualClock())
     written(lone, b"1", b"2")

@@ -28,6 +28,7 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
+from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.scan.ranges import clipped
 from rowlock_regionserver.scan.scanner import FIRST_LIMITED_WINDOW_BYTES, FIRST_WINDOW_BYTES, ScanAnswer, scan
 from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN
@@ -65,6 +66,7 @@ class TableSource:
     write_number_max = 1
     has_tombstones = False
     line_timestamp_min = None
+    row_groups = NO_ROW_GROUPS
 
     def __init__(self, rows: Sequence[bytes], cells: Sequence[Sequence[Cell]]) -> None:
         self.table = cells_table(rows, cells)

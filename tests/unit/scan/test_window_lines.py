@@ -60,6 +60,24 @@ def test_rows_of_different_chunks_are_put_in_order() -> None:
     assert contents(merged(chunk_of_lines(b, c), chunk_of_lines(a)).lines) == contents(result.lines)
 
 
+def test_chunks_that_follow_one_another_are_joined_in_either_direction() -> None:
+    rows = [b"a", b"b", b"c", b"d"]
+    older = [chunk_of_lines((row, [put(b"p", b"old"), put(b"q", row)])) for row in rows]
+    newer = [chunk_of_lines(*[(row, [put(b"p", b"new " + row, 2)]) for row in part]) for part in (rows[:3], rows[3:])]
+    expected = {row: {b"p": b"new " + row, b"q": row} for row in rows}
+    for chunks in (
+        [*older, *newer],
+        [*older[::-1], *newer[::-1]],
+        [*newer, *older[::-1]],
+        [*older[:2], *newer, *older[2:]],
+    ):
+        assert contents(merged(*chunks).lines) == expected
+    # Of some rows there is one line only.
+    assert contents(merged(*older, newer[1]).lines) == {
+        row: {b"p": b"new d" if row == b"d" else b"old", b"q": row} for row in rows
+    }
+
+
 def test_of_several_lines_each_column_has_its_newest_value() -> None:
     old = chunk_of_lines((b"a", [put(b"p", b"old p"), put(b"q", b"old q")]), (b"b", [put(b"p", b"b")]))
     new = chunk_of_lines((b"a", [put(b"p", b"", 2)]))
