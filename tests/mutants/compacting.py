@@ -28,7 +28,7 @@ COMPACTING_MUTANTS = [
         "RegionCompactor._written",
         "expired_through(family, self._mvcc.oldest_now_ms())",
         "expired_through(family, self._clock.now_ms())",
-        f"{HELD_SCANS}[2]",
+        f"{HELD_SCANS}[1]",
     ),
     Mutant(
         "a replaced file is removed under its reader",

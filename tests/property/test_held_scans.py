@@ -144,17 +144,19 @@ class _History:
         files = facts.files
         if not files:
             return
-        is_major = self.generator.random() < 0.25
+        kind = self.generator.choice(["major", "requested", "random", "random"])
         plan: Plan | None
-        if is_major:
-            plan = pick_requested(files, CompactionSettings(move_bytes_min=0), major=True)
+        if kind != "random":
+            plan = pick_requested(files, CompactionSettings(move_bytes_min=0), major=kind == "major")
         else:
             start = self.generator.randrange(len(files))
             numbers = tuple(file.number for file in files[start : self.generator.randint(start + 1, len(files))])
             plan = Plan(Kind.MINOR, numbers, "a test", groups=(numbers,))
         if plan is not None:
             result = self.lone.region.compact(facts.family.number, plan, Progress())
-            self.counts["major compactions" if is_major else "minor compactions"] += 1
+            self.counts[f"{plan.kind.value} compactions"] += 1
+            self.counts["files dropped unread"] += len(plan.dropped)
+            self.counts["files moved unread"] += len(plan.moved)
             self.counts["cells dropped"] += result.cells_in - result.cells_out
 
     def tick(self) -> None:
@@ -263,7 +265,7 @@ def check_history(generator: random.Random, folder: Path) -> Counter[str]:
         *[history.bulk] * 2,
         *[history.flush] * 4,
         *[history.compact] * 4,
-        *[history.tick] * 1,
+        *[history.tick] * generator.choice([1, 4]),  # in some cases whole files expire
         *[history.hold] * 1,
         *[history.advance] * 6,
         *[history.release] * 1,
