@@ -1,18 +1,15 @@
 """The table of all figures and their targets.
 
-A figure is one sentence, one number and the function that measures it. A new workload is a module in workloads/ and an
-entry here.
+A new workload is a module in workloads/ and an entry here. Those of compactions are in compaction_figures.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
-from bench.bench import Bench
-from bench.goals import Aim, Alternative, Goal
-from bench.measure import Measurement
+from bench.figure import Figure, at_least, at_most
+from bench.goals import Alternative
 from bench.workloads import (
     bulk,
     concurrent_points,
@@ -31,39 +28,24 @@ from bench.workloads import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Figure(Goal):
-    """One number and how it is measured."""
-
-    measure: Callable[[Bench], Measurement]
-
-
-def _at_least(name: str, target: float, sentence: str, measure: Callable[[Bench], Measurement]) -> Figure:
-    return Figure(name, sentence, Aim.AT_LEAST, target, "", measure)
-
-
-def _at_most(name: str, target: float, unit: str, sentence: str, measure: Callable[[Bench], Measurement]) -> Figure:
-    return Figure(name, sentence, Aim.AT_MOST, target, unit, measure)
-
-
 def _points(name: str, case: typed_points.Case, sentence: str) -> tuple[Figure, Figure]:
     """Returns the rate and the 99th percentile of gets from wide blocks, against those from blocks of cells."""
     p99 = f"the 99th percentile of gets from wide blocks, {sentence}, against that from blocks of cells"
     return (
-        _at_least(
+        at_least(
             f"typed-get-{name}",
             0.9,
             f"gets of typed rows from wide blocks, {sentence}, against those from blocks of cells",
             partial(typed_points.rate, case=case),
         ),
-        _at_most(f"typed-get-{name}-p99", 1.2, "", p99, partial(typed_points.p99, case=case)),
+        at_most(f"typed-get-{name}-p99", 1.2, "", p99, partial(typed_points.p99, case=case)),
     )
 
 
 # Figures of rows with 15 typed columns; those from Spark are in bench/spark/typed_figures.py.
 _TYPED = (
     replace(
-        _at_least(
+        at_least(
             "typed-put-arrow",
             0.4,
             "put_arrow of 300,000 typed rows, against raw Arrow over the same stream plus write and fsync",
@@ -71,7 +53,7 @@ _TYPED = (
         ),
         alternative=Alternative(bulk.PUT_RATE, 300_000),
     ),
-    _at_least(
+    at_least(
         "typed-scan-to-arrow",
         0.5,
         "scan().to_arrow(mapping) of 300,000 typed rows, against raw Arrow over the same stream",
@@ -83,108 +65,108 @@ _TYPED = (
 )
 
 FIGURES = (
-    _at_least(
+    at_least(
         "get-sequential",
         0.6,
         "gets by one sync client, against a raw grpcio stream echo of the same messages",
         sequential_points.gets,
     ),
-    _at_least(
+    at_least(
         "put-sequential",
         0.6,
         "puts by one sync client, against that echo plus one write and fdatasync of the same bytes",
         sequential_points.puts,
     ),
-    _at_least(
+    at_least(
         "get-concurrent",
         5.0,
         "gets by 64 threads of one client, against a sequential unary echo",
         concurrent_points.gets,
     ),
-    _at_least(
+    at_least(
         "put-concurrent",
         5.0,
         "puts by 64 threads of one client, against a sequential unary echo",
         concurrent_points.puts,
     ),
-    _at_least(
+    at_least(
         "put-arrow",
         0.5,
         "put_arrow of 100,000 rows of 10 × 100 bytes, against raw Arrow over the same stream plus write, fsync and "
         "a sort of the same cells",
         bulk.put_arrow,
     ),
-    _at_least(
+    at_least(
         "scan-to-arrow",
         0.4,
         "a full scan to Arrow cells, against raw Arrow over the same stream",
         scans.full_scan,
     ),
-    _at_least(
+    at_least(
         "slow-sync-puts",
         10.0,
         "64 putters against one, with 3 ms added to each sync",
         group_commit.puts_with_slow_sync,
     ),
-    _at_least(
+    at_least(
         "slow-sync-increments",
         10.0,
         "64 incrementers of one row against one, with 3 ms added to each sync",
         group_commit.increments_with_slow_sync,
     ),
-    _at_least(
+    at_least(
         "fsync-puts",
         0.6,
         "64 putters at fsync, against the same at os",
         group_commit.puts_at_fsync,
     ),
-    _at_least(
+    at_least(
         "fsync-increments",
         0.6,
         "64 incrementers of one row at fsync, against the same at os",
         group_commit.increments_at_fsync,
     ),
-    _at_least(
+    at_least(
         "get-from-files",
         0.7,
         "gets from store files, against gets from the memstore",
         memory_and_files.gets,
     ),
-    _at_least(
+    at_least(
         "many-tables",
         0.5,
         "put_arrow to 500 tables evenly, with memory full, against the same to 4 tables",
         many_tables.put_arrow,
     ),
-    _at_most(
+    at_most(
         "get-while-flushing",
         5.0,
         "",
         "the 99th percentile of a get while a flush runs, against a quiet server",
         flushing.gets,
     ),
-    _at_most(
+    at_most(
         "ready",
         1.0,
         "s",
         "start to ready on an empty folder, pandas being installed",
         footprint.ready,
     ),
-    _at_most(
+    at_most(
         "resident",
         150.0,
         "MB",
         "memory resident in an idle server",
         footprint.resident,
     ),
-    _at_most(
+    at_most(
         "recover-puts",
         10.0,
         "s",
         "start to ready with a 100 MB log of 1 KiB puts",
         recovery.of_puts,
     ),
-    _at_most(
+    at_most(
         "recover-increments",
         10.0,
         "s",
@@ -197,7 +179,7 @@ FIGURES = (
 # The cost of abusive clients to the server and to other clients; the sentences give the cost in earlier versions too.
 # Measured only on request, by `python -m bench edges`.
 EDGES = (
-    _at_most(
+    at_most(
         "edges-refusals",
         1.0,
         "MB",
@@ -205,14 +187,14 @@ EDGES = (
         "2.6 GiB resident",
         edge_bounds.refusals,
     ),
-    _at_most(
+    at_most(
         "edges-large-messages",
         2198.0,
         "MiB",
         "peak resident memory when 24 connections send 60 MiB each concurrently; formerly 3.8 GiB",
         edge_bounds.large_messages,
     ),
-    _at_most(
+    at_most(
         "edges-unread-gets",
         1024.0,
         "MiB",
@@ -220,14 +202,14 @@ EDGES = (
         "6.4 s for another client's call",
         edge_bounds.unread_gets,
     ),
-    _at_most(
+    at_most(
         "edges-unread-scans",
         1024.0,
         "MiB",
         "peak resident memory while 40 clients scan large rows and read nothing; formerly 1.4 to 1.8 GiB",
         edge_bounds.unread_scans,
     ),
-    _at_most(
+    at_most(
         "edges-answers-flush",
         165.0,
         "ms",
@@ -235,14 +217,14 @@ EDGES = (
         "330 ms, and a manifest of 21.6 MB",
         edge_waits.flush_of_answers,
     ),
-    _at_most(
+    at_most(
         "edges-increments",
         625.0,
         "ms",
         "the longest wait of puts of other rows during one request of 100,000 increments and a flush; formerly 2.5 s",
         edge_waits.increments,
     ),
-    _at_most(
+    at_most(
         "edges-bulk",
         46.0,
         "ms",

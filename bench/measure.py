@@ -124,6 +124,12 @@ def latencies_while(operation: Operation, is_active: Callable[[], bool]) -> list
     return latencies
 
 
+def latencies_for(operation: Operation, seconds: float) -> list[float]:
+    """Calls the operation repeatedly for so long; returns the seconds of each call."""
+    stop = time.perf_counter() + seconds
+    return latencies_while(operation, lambda: time.perf_counter() < stop)
+
+
 def latencies_during(operation: Operation, work: Callable[[], object]) -> list[float]:
     """Calls the operation repeatedly while another thread does the work; returns the seconds of each call.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-import time
 
 from bench.bench import Bench
-from bench.measure import Measurement, Operation, Spread, latencies_during, latencies_while, percentile
+from bench.measure import Measurement, Spread, latencies_during, latencies_for, percentile
 from bench.targets.cell_tables import COLUMN_COUNT
 from bench.targets.cell_tables import VALUE_BYTES as CELL_BYTES
 from bench.targets.messages import FAMILY, row_key
@@ -31,7 +30,7 @@ def gets(bench: Bench) -> Measurement:
         # A flush takes long to prepare, and there are many gets in each, so three are enough.
         for _ in range(min(bench.rounds, 3)):
             _fill_cells(store, row_count)
-            quiet.append(percentile(_latencies_when_quiet(get, 4 * bench.turn_seconds), _PERCENT))
+            quiet.append(percentile(latencies_for(get, 4 * bench.turn_seconds), _PERCENT))
             flushing.append(percentile(latencies_during(get, lambda: rowlock.client.flush("points")), _PERCENT))
     return Measurement(
         Spread.of([busy / calm for busy, calm in zip(flushing, quiet, strict=True)]),
@@ -40,11 +39,6 @@ def gets(bench: Bench) -> Measurement:
             "ms when quiet": Spread.of([1000 * seconds for seconds in quiet]),
         },
     )
-
-
-def _latencies_when_quiet(get: Operation, seconds: float) -> list[float]:
-    stop = time.perf_counter() + seconds
-    return latencies_while(get, lambda: time.perf_counter() < stop)
 
 
 def _fill_cells(store: RowlockStore, row_count: int) -> None:

@@ -24,6 +24,7 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     "major_delta_share": (0, 1000),
     "major_dropped_share": (0, 1),
     "major_age_ms": (0, 36_500 * _DAY_MS),
+    "memory_tombstones": (0, 1_000_000_000),
     "files_max": (2, 10_000),
     "move_bytes_min": (0, 1 << 50),
 }
@@ -45,6 +46,7 @@ class CompactionSettings:
     major_delta_share: float = 0.1  # of the bases' bytes; 0: never because of the deltas' bytes
     major_dropped_share: float = 0.2  # of all cells; 0: never because of deleted and expired cells
     major_age_ms: int = 7 * _DAY_MS  # 0: never because of age
+    memory_tombstones: int = 1000  # so many in memory are flushed, so that they are compacted; 0: never because of them
     files_max: int = 500  # that one compaction takes
     move_bytes_min: int = 16 * _MIB  # a major compaction combines smaller files, also if their rows lie apart
 

@@ -1,8 +1,8 @@
 """The compaction threads: an initiator queues the stores that are due, workers compact them.
 
-The initiator looks at every store each `compaction_check_ms`, and when a flush or a compaction has ended. What is due
-is the picker's decision (compaction/picker.py), which job comes next and when automatic jobs stop the queue's
-(compaction/queue.py). A worker asks the picker again when it starts a job, because files may have come since.
+The initiator looks at every store each `compaction_check_ms`, and at those of a region after its flush or compaction.
+What is due is the picker's decision (compaction/picker.py), which job comes next and when automatic jobs stop the
+queue's (compaction/queue.py). A worker asks the picker again when it starts a job, because files may have come since.
 
 What the threads do with a job is in compaction_runs.py, and the files of the history in compaction_history.py.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from rowlock_regionserver.compaction.history import HistoryLimits, StoreHistory
 from rowlock_regionserver.compaction.job import CompactionJob, Entry, RequestedStore, StoreId
 from rowlock_regionserver.compaction.picker import pick
 from rowlock_regionserver.compaction.queue import CompactionQueue, QueueStatistics
+from rowlock_regionserver.compaction.tombstone_flushes import TombstoneFlushes
 from rowlock_regionserver.errors import (
     InvalidRequestError,
     NotServingRegionError,
@@ -44,8 +46,11 @@ class CompactionThreads:
         compact: Compact,
         folder_of: Callable[[int], Path],
         shared: SharedParts,
+        request_flush: Callable[[int], None],
     ) -> None:
         """`regions`: those that are served, by id, at any moment. `compact` makes a failed commit end the server.
+
+        `request_flush` makes a region, by its id, be flushed soon.
 
         `shared.on_fatal` is called when these threads end by an error of the disk or of their own.
         """
@@ -67,7 +72,11 @@ class CompactionThreads:
         self._queue = CompactionQueue(rules)
         self._runner = JobRunner(regions, compact, self._queue, self._changed, shared.clock)
         self._is_stopping = False
-        self._broken_until: dict[int, float] = {}  # by region id; used by the initiator only
+        self._woken: set[int] = set()  # region ids
+        # Used by the initiator only:
+        self._all_looked_at = -math.inf  # when all regions are looked at again
+        self._tombstones = TombstoneFlushes(request_flush)
+        self._broken_until: dict[int, float] = {}  # by region id
         self.initiator = threading.Thread(target=self._run_initiator, name="compaction-initiator", daemon=True)
         self.workers = [
             threading.Thread(target=self._run_worker, args=(name,), name=name, daemon=True)
@@ -92,8 +101,10 @@ class CompactionThreads:
             for thread in (self.initiator, *self.workers):
                 thread.start()
 
-    def wake(self) -> None:
-        """Makes the initiator look at all stores; to be called after a flush. Never blocks."""
+    def wake(self, region_id: int) -> None:
+        """Makes the initiator look at the stores of a region; to be called after a flush. Never blocks for long."""
+        with self._changed:
+            self._woken.add(region_id)
         self._wake.set()
 
     def stop(self) -> None:
@@ -167,13 +178,23 @@ class CompactionThreads:
         try:
             while not self._is_stopping:
                 self._wake.clear()
-                for region in list(self._regions.values()):
+                for region in self._next_regions():
                     self._look_at(region)
                 self._wake.wait(self._config.compaction_check_ms / 1000)
         except (UnknownOutcomeError, StoppingError):
             pass  # The server is ending, and has reported why.
         except BaseException as error:
             self._on_failure(error)
+
+    def _next_regions(self) -> list[CompactedRegion]:
+        """Returns the regions for which the initiator was woken; all of them each `compaction_check_ms`."""
+        with self._changed:
+            woken, self._woken = self._woken, set()
+        now = self._clock.monotonic()
+        if now >= self._all_looked_at:
+            self._all_looked_at = now + self._config.compaction_check_ms / 1000
+            return list(self._regions.values())
+        return [region for region in map(self._regions.get, woken) if region is not None]
 
     def _look_at(self, region: CompactedRegion) -> None:
         """Queues the stores of a region that are due. An error of one region delays no other."""
@@ -196,7 +217,10 @@ class CompactionThreads:
         if not settings.automatic:
             return
         offered: list[CompactionJob] = []
-        for facts in region.compaction_facts():
+        stores = region.compaction_facts()
+        memory = [facts.memory for facts in stores]
+        self._tombstones.look_at(region.region_id, memory, settings, self._clock.monotonic())
+        for facts in stores:
             store = StoreId(region.region_id, facts.family.number)
             with self._changed:
                 if not self._queue.may_attempt(store, self._clock.monotonic()):
@@ -217,7 +241,7 @@ class CompactionThreads:
             while (entry := self._next_entry(name)) is not None:
                 self._runner.run(entry)
                 self._save((entry.job.store.region_id,))
-                self._wake.set()
+                self.wake(entry.job.store.region_id)
         except (UnknownOutcomeError, StoppingError, OSError):
             with self._changed:
                 self._is_stopping = True  # The server is ending, and has reported why.

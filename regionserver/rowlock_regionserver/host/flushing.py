@@ -1,11 +1,11 @@
 """The flush threads: flush regions before memory, segments or the log reach their bounds.
 
 A scheduler thread finds the regions that are due and their order, and hands them to a pool of threads. A region is due
-when its own memstore is too large, when it has too many segments, or when it pins the oldest part of the log. Under
-memory pressure, which is that of the whole server, the largest regions are due too, until the memstores will be down to
-a quarter of their bound: with many tables each region is small, and none would ever be due on its own. A small flush
-mostly waits for syncs, so several run at once, as far as there is memory for their work; the file system combines their
-syncs.
+when its own memstore is too large, when it has too many segments, when it pins the oldest part of the log, or when its
+flush was requested, because of what was deleted (compaction/tombstone_flushes.py). Under memory pressure, which is that
+of the whole server, the largest regions are due too, until the memstores will be down to a quarter of their bound: with
+many tables each region is small, and none would ever be due on its own. A small flush mostly waits for syncs, so
+several run at once, as far as there is memory for their work; the file system combines their syncs.
 """
 
 from __future__ import annotations
@@ -72,10 +72,17 @@ class FlushThreads:
         # Guarded by self._lock:
         self._running: dict[int, int] = {}  # by region id: the bytes that its flush frees
         self._refused: dict[int, float] = {}  # by region id: when the disk refused it
+        self._requested: set[int] = set()  # region ids
         self.thread = threading.Thread(target=self._run, name="flush-scheduler", daemon=True)
 
     def wake(self) -> None:
         """Wakes the scheduler; to be called when memory has grown. Never blocks."""
+        self._wake.set()
+
+    def request(self, region_id: int) -> None:
+        """Requests a flush of a region soon, without waiting; it is not repeated if the disk refuses it."""
+        with self._lock:
+            self._requested.add(region_id)
         self._wake.set()
 
     def stop(self) -> None:
@@ -150,12 +157,15 @@ class FlushThreads:
         held = sorted(((region.memstore_bytes, region) for region in self._regions()), key=_bytes_of, reverse=True)
         pinning = set(self._log.regions_that_pin())
         config = self._config
+        with self._lock:
+            requested, self._requested = self._requested, set()
         due_alone = {
             region.region_id
             for byte_count, region in held
             if byte_count >= config.memstore_flush_bytes
             or region.segment_count >= config.immutable_segments_max
             or region.region_id in pinning
+            or region.region_id in requested
         }
         return list(self._with_largest(held, due_alone))
 

@@ -128,6 +128,7 @@ class RegionServer:
             self._compact_region,
             lambda region_id: region_folder(self._folder, region_id),
             self._shared,
+            self._flusher.request,
         )
         self.compactions.begin()
 
@@ -352,7 +353,7 @@ class RegionServer:
         with self._failures.are_final():
             result = region.flush()
         self._shared.open_files.close_released()  # If its table was dropped in the meantime.
-        self.compactions.wake()
+        self.compactions.wake(region.region_id)
         return result
 
     def _compact_region(self, region_id: int, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:

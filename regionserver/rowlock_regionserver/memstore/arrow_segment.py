@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.allocations import bytes_kept_alive
 from rowlock_regionserver.arrow.cell_columns import CellColumns
-from rowlock_regionserver.arrow.columns import QUALIFIER, ROW, VALUE, column, numbers, single_chunk
+from rowlock_regionserver.arrow.columns import KIND, QUALIFIER, ROW, VALUE, column, kinds, numbers, single_chunk
 from rowlock_regionserver.arrow.merge import merged
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, TableProperties, changes
 from rowlock_regionserver.arrow.sorted_run import SortedRun
@@ -40,6 +41,9 @@ class ArrowSegment:
         self._bytes_held = bytes_held
         self._cells = CellColumns(self._table)
         self._facts = TableProperties.of(self._table)
+        self._tombstone_count = 0
+        if self._facts.has_tombstones:
+            self._tombstone_count = int(np.count_nonzero(kinds(column(self._table, KIND))))
         self._row_count = int(changes(SortedCells.of(self._table).row).sum())
         self._offsets = [numbers(column(self._table, i), "i", one_more=True) for i in (ROW, QUALIFIER, VALUE)]
 
@@ -69,6 +73,10 @@ class ArrowSegment:
     @property
     def has_tombstones(self) -> bool:
         return self._facts.has_tombstones
+
+    @property
+    def tombstone_count(self) -> int:
+        return self._tombstone_count
 
     @property
     def bytes_held(self) -> int:

@@ -41,6 +41,7 @@ class LinesSegment:
         self._lines = lines
         self._columns = LineColumns(lines)
         self.has_tombstones = False
+        self.tombstone_count = 0
         self.has_versions = lines.has_versions
         self.row_count = int(lines.starts_row.sum())
         self.cell_count = lines.cell_count

@@ -37,6 +37,7 @@ class MemstoreStatistics:
     segment_count: int  # the active one included
     row_count: int
     cell_count: int
+    tombstone_count: int
     bytes_held: int
 
 
@@ -165,6 +166,7 @@ class Memstore:
             segment_count=len(segments),
             row_count=sum(segment.row_count for segment in segments),
             cell_count=sum(segment.cell_count for segment in segments),
+            tombstone_count=sum(segment.tombstone_count for segment in segments),
             bytes_held=sum(segment.bytes_held for segment in segments),
         )
 

@@ -1,8 +1,8 @@
-"""Reads a row's sorted list of cells: some of its columns, or its cells in parts as chunks."""
+"""A row's sorted list of cells: reads some of its columns or parts of it, counts its tombstones, and adds cells."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.arrow.sorted_cells import TableProperties
-from rowlock_regionserver.cells import DELETE_FAMILY, Cell
+from rowlock_regionserver.cells import DELETE_FAMILY, PUT, Cell
 from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, AwayValue, LongRowError
 from rowlock_regionserver.sources import Chunk
 
@@ -79,3 +79,26 @@ def chunk_of(
         wide_row=wide_row,
         bytes_held=table.get_total_buffer_size(),
     )
+
+
+def frontier_of(last: bytes, start: bytes, stop: bytes, reverse: bool) -> bytes | None:
+    """Returns the frontier of a chunk of [start, stop) whose last row read is `last`; None if that ends the range."""
+    if reverse:
+        return last if last > start else None
+    after = last + b"\x00"
+    return after if not stop or after < stop else None
+
+
+def tombstones_of(cells: Sequence[Cell]) -> int:
+    """Returns how many of the cells are tombstones."""
+    return sum([cell[3] != PUT for cell in cells])
+
+
+def merge_into(held: list[Cell], cells: Sequence[Cell]) -> None:
+    """Merges sorted `cells` into the sorted list, by the cheaper of two ways for their numbers."""
+    if len(cells) * 8 < len(held) or len(cells) == 1:
+        for cell in cells:
+            insort(held, cell)
+    else:
+        held += cells
+        held.sort()  # two sorted runs: one merge

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -25,7 +24,15 @@ from sortedcontainers import SortedDict
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import NEWEST, Cell, ProtectedReadPoints
 from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
-from rowlock_regionserver.memstore.row_reading import ARROW_CELL_BYTES, chunk_of, columns_of, parts_of
+from rowlock_regionserver.memstore.row_reading import (
+    ARROW_CELL_BYTES,
+    chunk_of,
+    columns_of,
+    frontier_of,
+    merge_into,
+    parts_of,
+    tombstones_of,
+)
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.sources import Chunk, LinesWanted
 from rowlock_regionserver.versions.retention import Retention, retained_cells
@@ -93,6 +100,7 @@ class RowSegment:
         self._cell_count = 0
         self._pruned_cell_count = 0
         self._has_tombstones = False
+        self._tombstone_count = 0
         self._write_number_min = NEWEST
         self._write_number_max = 0
 
@@ -120,11 +128,12 @@ class RowSegment:
             elif self._is_recovering:
                 held += cells
             else:
-                _merge(held, cells)
+                merge_into(held, cells)
             self._bytes_held += grown
             self._cell_count += len(cells)
             if kinds:
                 self._has_tombstones = True
+                self._tombstone_count += tombstones_of(cells)
             if write_number < self._write_number_min:
                 self._write_number_min = write_number
             if write_number > self._write_number_max:
@@ -142,6 +151,8 @@ class RowSegment:
             retained = retained_cells(held, Retention(spans), self._versions)
             count = len(held) - len(retained)
             grown = _bytes_of(retained) - _bytes_of(held) if count else 0
+            if self._has_tombstones:
+                self._tombstone_count += tombstones_of(retained) - tombstones_of(held)
             held[:] = retained
             self._prune_above[row] = 2 * len(retained)
             self._cell_count -= count
@@ -161,6 +172,7 @@ class RowSegment:
                 return 0
             grown = _bytes_of(remaining) - _bytes_of(held)
             self._cell_count -= len(held) - len(remaining)
+            self._tombstone_count += tombstones_of(remaining) - tombstones_of(held)
             held[:] = remaining
             if not remaining:
                 del self._rows[row]
@@ -203,6 +215,10 @@ class RowSegment:
     def has_tombstones(self) -> bool:
         """Whether a tombstone was added; it may have been taken back or pruned."""
         return self._has_tombstones
+
+    @property
+    def tombstone_count(self) -> int:
+        return self._tombstone_count
 
     @property
     def bytes_held(self) -> int:
@@ -291,7 +307,7 @@ class RowSegment:
             cells_by_row.append(cells)
             byte_count += row_bytes
             if byte_count >= bytes_max:
-                frontier = _frontier(row, start, stop, reverse)
+                frontier = frontier_of(row, start, stop, reverse)
                 break
         if reverse:
             rows.reverse()
@@ -355,7 +371,7 @@ class RowSegment:
         """Asserts every invariant. O(cells)."""
         with self._lock:
             assert list(self._rows) == sorted(self._rows), "rows are out of order"
-            cell_count = bytes_held = 0
+            cell_count = bytes_held = tombstone_count = 0
             for row, cells in self._rows.items():
                 assert cells, f"row {row!r} is empty"
                 assert cells == sorted(cells), f"the cells of row {row!r} are out of order"
@@ -363,28 +379,14 @@ class RowSegment:
                     number = -cell[2]
                     assert self._write_number_min <= number <= self._write_number_max, f"write number {number}"
                 cell_count += len(cells)
+                tombstone_count += tombstones_of(cells)
                 bytes_held += ROW_BYTES + len(row) + _bytes_of(cells)
             assert cell_count == self._cell_count, f"{cell_count} cells, counted {self._cell_count}"
+            assert tombstone_count == self._tombstone_count, (
+                f"{tombstone_count} tombstones, counted {self._tombstone_count}"
+            )
             assert bytes_held == self._bytes_held, f"{bytes_held} bytes, counted {self._bytes_held}"
             assert self._prune_above.keys() <= self._rows.keys(), "a row that does not exist is to be pruned"
-
-
-def _merge(held: list[Cell], cells: Sequence[Cell]) -> None:
-    """Merges sorted `cells` into the sorted list, by the cheaper of two ways for their numbers."""
-    if len(cells) * 8 < len(held) or len(cells) == 1:
-        for cell in cells:
-            insort(held, cell)
-    else:
-        held += cells
-        held.sort()  # two sorted runs: one merge
-
-
-def _frontier(last: bytes, start: bytes, stop: bytes, reverse: bool) -> bytes | None:
-    """Returns the frontier of a chunk of [start, stop) whose last row read is `last`; None if that ends the range."""
-    if reverse:
-        return last if last > start else None
-    after = last + b"\x00"
-    return after if not stop or after < stop else None
 
 
 def _bytes_of(cells: Sequence[Cell]) -> int:

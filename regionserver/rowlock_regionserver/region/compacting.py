@@ -20,6 +20,7 @@ from rowlock_regionserver.cells import Family
 from rowlock_regionserver.compaction.compactor import compact_files
 from rowlock_regionserver.compaction.picker import FileFacts, Kind, Plan
 from rowlock_regionserver.compaction.progress import CompactionCancelledError, CompactionResult, Progress
+from rowlock_regionserver.compaction.tombstone_flushes import NOTHING_IN_MEMORY, MemoryFacts
 from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, UnknownOutcomeError
 from rowlock_regionserver.region.live_files import Edit, Replacement
 from rowlock_regionserver.region.region_parts import RegionParts
@@ -34,6 +35,7 @@ class StoreFacts:
 
     family: Family
     files: tuple[FileFacts, ...]  # newest first
+    memory: MemoryFacts = NOTHING_IN_MEMORY
 
 
 class RegionCompactor:
@@ -67,7 +69,9 @@ class RegionCompactor:
                 _facts_of(file, store.files[place + 1 :], store.family, now_ms, readers, through)
                 for place, file in enumerate(store.files)
             ]
-            facts.append(StoreFacts(store.family, tuple(files)))
+            held = store.memstore.statistics()
+            memory = MemoryFacts(held.row_count, held.tombstone_count)
+            facts.append(StoreFacts(store.family, tuple(files), memory))
         return facts
 
     def compact(self, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:

@@ -12,7 +12,9 @@ from rich.console import Console
 import bench.__main__ as command
 from bench import machine, report
 from bench.bench import Bench, temporary_folder
-from bench.figures import EDGES, FIGURES, Figure
+from bench.compaction_figures import COMPACTION
+from bench.figure import Figure
+from bench.figures import EDGES, FIGURES
 from bench.goals import Aim, Alternative, Goal
 from bench.measure import Measurement, Spread
 from bench.report import Result
@@ -107,12 +109,13 @@ def test_facts_of_the_machine_name_no_host_and_no_path() -> None:
 
 
 def test_figures_have_names_of_their_own() -> None:
-    figures = (*FIGURES, *EDGES)
+    figures = (*FIGURES, *EDGES, *COMPACTION)
     assert len({figure.name for figure in figures}) == len(figures)
 
 
 def test_a_name_stands_for_all_that_begin_with_it_and_edges_are_measured_only_by_name() -> None:
     assert command.chosen_figures(["edges"]) == list(EDGES)
+    assert command.chosen_figures(["compaction"]) == list(COMPACTION)
     assert [figure.name for figure in command.chosen_figures(["edges-bulk", "put"])] == [
         "put-sequential",
         "put-concurrent",
@@ -134,7 +137,7 @@ def test_a_command_line_without_sense_is_refused(given: list[str], capsys: pytes
 def test_figures_are_listed_with_their_targets(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--list"]) == 0
     listed = capsys.readouterr().out
-    assert all(figure.name in listed for figure in (*FIGURES, *EDGES))
+    assert all(figure.name in listed for figure in (*FIGURES, *EDGES, *COMPACTION))
 
 
 def test_a_temporary_folder_is_on_the_disk_of_the_project_and_goes() -> None:

@@ -27,7 +27,7 @@ def test_automatic_compaction_is_switched_by_true_and_false(text: str, expected:
 def test_each_setting_has_a_property_that_accepts_its_default() -> None:
     settings = CompactionSettings()
     texts = {name: str(getattr(settings, name.removeprefix("compaction."))).lower() for name in PROPERTY_NAMES}
-    assert len(texts) == 9
+    assert len(texts) == 10
     assert parse(texts) == settings
 
 

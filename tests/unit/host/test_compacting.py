@@ -19,6 +19,7 @@ from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.compaction.job import CompactionJob, RequestedStore, State, StoreId
 from rowlock_regionserver.compaction.picker import FileFacts, Kind, Plan
 from rowlock_regionserver.compaction.progress import CompactionCancelledError, CompactionResult, Progress
+from rowlock_regionserver.compaction.tombstone_flushes import NOTHING_IN_MEMORY, MemoryFacts
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     CorruptionError,
@@ -66,9 +67,10 @@ class FakeRegion:
     region_id: int
     files: list[int] = field(default_factory=lambda: [4, 3, 2, 1])
     table: Table = TABLE
+    memory: MemoryFacts = NOTHING_IN_MEMORY
 
     def compaction_facts(self) -> Sequence[StoreFacts]:
-        return [StoreFacts(self.table.families[0], tuple(map(file_facts, self.files)))]
+        return [StoreFacts(self.table.families[0], tuple(map(file_facts, self.files)), self.memory)]
 
 
 class Case:
@@ -88,7 +90,14 @@ class Case:
         self.changed = threading.Condition()
         shared: Any = SimpleNamespace(config=config, clock=self.clock, files=Files(), on_fatal=self.failures.append)
         regions_of: Any = self.regions
-        self.threads = CompactionThreads(regions_of, self._compact, lambda number: folder / str(number), shared)
+        self.flushes_requested: list[int] = []
+        self.threads = CompactionThreads(
+            regions_of,
+            self._compact,
+            lambda number: folder / str(number),
+            shared,
+            self.flushes_requested.append,
+        )
 
     def _compact(self, region_id: int, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:
         progress.bytes_total = 1000 * len(plan.inputs)
@@ -132,7 +141,7 @@ class Case:
     def automatic(self) -> CompactionJob:
         """Has the initiator look until there is one more job; returns it when it is over."""
         before = {job.job_id for job in self.threads.jobs()}
-        self.threads.wake()
+        self.threads.wake(1)
         self.until(lambda: bool({job.job_id for job in self.threads.jobs()} - before))
         return self.ended(max(job.job_id for job in self.threads.jobs()))
 
@@ -181,6 +190,15 @@ def test_a_request_is_carried_out_and_kept_over_a_restart(make: Make) -> None:
     assert after.request() == 1001, "jobs that had not ended are not on the disk, and their ids are not used again"
 
 
+def test_a_flush_is_requested_of_a_region_with_many_tombstones_in_memory(make: Make) -> None:
+    case = make(is_automatic=True, regions=2)
+    case.ended(2)
+    assert case.flushes_requested == []
+    case.regions[2].memory = MemoryFacts(row_count=1000, tombstone_count=1000)
+    case.threads.wake(1)
+    case.until(lambda: case.flushes_requested == [2])
+
+
 def test_what_is_due_is_queued_without_a_request_also_when_a_flush_wakes_the_initiator(make: Make) -> None:
     case = make(is_automatic=True)
     first = case.ended(1)
@@ -194,7 +212,7 @@ def test_what_is_due_is_queued_without_a_request_also_when_a_flush_wakes_the_ini
 
 def test_a_table_may_switch_automatic_compaction_off(make: Make) -> None:
     case = make()
-    case.threads.wake()
+    case.threads.wake(1)
     case.ended(case.request())
     assert [job.is_by_hand for job in case.threads.jobs()] == [True]
 

@@ -136,6 +136,13 @@ def test_without_pressure_only_those_over_a_bound_of_their_own_are_due_the_large
     assert flushed(cases, case) == [3, 1, 0, 4]
 
 
+def test_a_requested_flush_is_begun_once_and_others_are_not(cases: list[Case]) -> None:
+    case = Case(ONE_BY_ONE, 100, 100, 100)
+    case.threads.request(1)
+    assert flushed(cases, case) == [1]
+    assert not case.tried_again(1)
+
+
 def test_under_pressure_so_many_of_the_largest_are_due_as_bring_the_memstores_to_a_quarter(cases: list[Case]) -> None:
     case = Case(ONE_BY_ONE, *[2 * KIB] * 250, 30 * KIB)
     assert flushed(cases, case)[0] == 250

@@ -20,7 +20,7 @@ from rowlock_regionserver.errors import (
 )
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
-from rowlock_regionserver.operations import Put, RowMutation, Selection, WriteOptions
+from rowlock_regionserver.operations import Delete, DeleteKind, Put, RowMutation, Selection, WriteOptions
 
 from tests.unit.region.conftest import WAIT_S, abandon
 
@@ -63,9 +63,12 @@ def put(
     table: str = "t",
     timestamp: int | None = None,
 ) -> None:
+    mutate(server, RowMutation(row, (Put(family, b"q", value, timestamp),)), table)
+
+
+def mutate(server: RegionServer, mutation: RowMutation, table: str = "t") -> None:
     (region,) = server.regions_of(table)
     told = threading.Event()
-    mutation = RowMutation(row, (Put(family, b"q", value, timestamp),))
     region.mutate([mutation], WriteOptions(Clock().monotonic() + WAIT_S), lambda _: told.set(), may_wait=True)
     assert told.wait(WAIT_S)
 
@@ -274,6 +277,23 @@ def test_a_missing_log_is_not_a_new_one(open_server: Open, tmp_path: Path) -> No
         path.unlink()
     with pytest.raises(CorruptionError, match="the segments of log"):
         RegionServer.open(tmp_path, Config(), Clock(), Files(), _no_fatal)
+
+
+@pytest.mark.parametrize("is_in_files", [False, True])
+def test_deleted_rows_leave_memory_and_files_without_a_request(open_server: Open, is_in_files: bool) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES[:1], Durability.OS, properties={"compaction.memory_tombstones": "20"})
+    for number in range(20):
+        put(server, b"%d" % number)
+    if is_in_files:
+        server.flush("t")
+    (region,) = server.regions_of("t")
+    for number in range(20):
+        mutate(server, RowMutation(b"%d" % number, (Delete(DeleteKind.ROW),)))
+    ends_at = Clock().monotonic() + WAIT_S
+    while (facts := region.compaction_facts()[0]).files or facts.memory.row_count:
+        assert Clock().monotonic() < ends_at, facts
+        threading.Event().wait(0.001)
 
 
 def test_the_ledger_counts_the_memory_of_open_files(open_server: Open) -> None:

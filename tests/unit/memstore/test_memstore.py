@@ -27,7 +27,9 @@ def _write_numbers(memstore: Memstore, row: bytes) -> list[int]:
 def test_a_new_memstore_is_one_empty_active_segment() -> None:
     memstore = Memstore(1)
     assert memstore.sources() == (memstore.active,)
-    assert memstore.statistics() == MemstoreStatistics(segment_count=1, row_count=0, cell_count=0, bytes_held=0)
+    assert memstore.statistics() == MemstoreStatistics(
+        segment_count=1, row_count=0, cell_count=0, tombstone_count=0, bytes_held=0
+    )
     check_memstore(memstore)
 
 
