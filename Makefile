@@ -7,7 +7,7 @@ UV := $(VENV)/bin/uv
 UV_VERSION := 0.13.9
 PROTOS := $(wildcard proto/rowlock_proto/v1/*.proto)
 
-.PHONY: help setup demo test check crash spark-crash memory bench spark-bench proto errors faces lock clean
+.PHONY: help setup demo test check crash spark-crash memory soak bench spark-bench proto errors faces lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,9 @@ spark-crash: setup ## run the long campaigns with Spark: failing tasks, speculat
 
 memory: setup ## run the long campaigns in control groups of 1 GiB and 512 MiB; needs root
 	@$(PYTHON) -m tests.memory.campaign $(ARGS)
+
+soak: setup ## write, flush and compact a table for 20 minutes beside a model
+	@$(PYTHON) -m tests.soak $(ARGS)
 
 bench: setup ## measure the figures of docs/figures.md, without Spark's
 	@$(PYTHON) -m bench $(ARGS)

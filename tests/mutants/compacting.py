@@ -5,6 +5,7 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 COMPACTING = "unit/region/test_compacting.py"
+HELD_SCANS = "property/test_held_scans.py::test_a_held_scan_returns_one_moment_and_so_do_short_ones"
 LIVE_FILES = "unit/region/test_live_files.py"
 
 COMPACTING_MUTANTS = [
@@ -21,6 +22,13 @@ COMPACTING_MUTANTS = [
         "            self._mvcc.protected_read_points(),\n",
         "            self._mvcc.protected_read_points()[-1:],\n",
         f"{COMPACTING}::test_a_scan_reads_its_moment_to_the_end_though_its_files_are_replaced",
+    ),
+    Mutant(
+        "a compaction drops what has expired since its readers began",
+        "RegionCompactor._written",
+        "expired_through(family, self._mvcc.oldest_now_ms())",
+        "expired_through(family, self._clock.now_ms())",
+        f"{HELD_SCANS}[1]",
     ),
     Mutant(
         "a replaced file is removed under its reader",

@@ -1,0 +1,248 @@
+"""A soak: a table that is written, flushed and compacted all the time, beside a model of it.
+
+Each writer has a slice of the rows to itself, so it knows what each answer must be. Chores (chores.py) run beside them.
+At the end all slices are judged whole: as they are, after a major compaction, and after a restart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import rowlock
+from rowlock.pytest_plugin import RowlockServer
+
+from tests.consistency.live_server import live_server
+from tests.consistency.worker_threads import WorkerThreads
+from tests.crash.account import Account
+from tests.soak.chores import PROPERTIES, Chores, families
+from tests.soak.held_moment import HeldMoment
+from tests.soak.model import Read, live_bytes
+from tests.soak.process_watch import ProcessWatch, growth_problems, lines_of
+from tests.soak.report import Report
+from tests.soak.turnstile import Turnstile
+from tests.soak.writer import Writer
+
+TABLE = "soak"
+_CONFIG = {
+    "memstore_flush_bytes": 1 << 20,
+    "block_cache_bytes": 4 << 20,
+    "log_segment_bytes": 4 << 20,
+    "compaction_check_ms": 200,
+    "compaction_threads": 2,
+    "compaction_pause_ms": 1000,
+    "compaction_history_succeeded_max": 50,
+    "compaction_history_failed_max": 50,
+    "compaction_history_attempted_max": 50,
+}
+# So small that each flush and compaction has many windows, at the price of speed.
+_SMALL_WINDOWS = {
+    "scan_window_bytes": 20_000,
+    "flush_window_bytes": 10_000,
+    "flush_merge_window_bytes": 20_000,
+    "compaction_window_bytes": 20_000,
+}
+_WAIT_S = 300.0
+# A run of two minutes and more is judged by its first and last minute; a shorter one by neither.
+_MINUTE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A run. `held_moment_s`: how long a moment of the whole table is held, from a quarter of the run on; 0: never."""
+
+    seed: int
+    seconds: float
+    held_moment_s: float = 0.0
+    writer_count: int = 4
+    rows_per_writer: int = 1500
+    time_to_live_ms: int = 20_000
+    has_small_windows: bool = False
+
+    @property
+    def is_timed(self) -> bool:
+        return self.seconds >= 2 * _MINUTE_S
+
+
+def run(settings: Settings) -> Report:
+    """Runs a soak on a fresh server."""
+    config = {**_CONFIG, **_SMALL_WINDOWS} if settings.has_small_windows else _CONFIG
+    with live_server(config) as server, rowlock.connect(server.address, timeout=_WAIT_S) as client:
+        return _Soak(settings, server, client).run()
+
+
+class _Soak:
+    def __init__(self, settings: Settings, server: RowlockServer, client: rowlock.Client) -> None:
+        self._settings = settings
+        self._server = server
+        self._client = client
+        self._report = Report()
+        self._turnstile = Turnstile()
+        self._random = random.Random(f"{settings.seed} soak")
+        self._writers: Sequence[Writer] = ()
+
+    def run(self) -> Report:
+        settings, client, report = self._settings, self._client, self._report
+        client.create_table(TABLE, families(settings.time_to_live_ms), durability="os", properties=PROPERTIES)
+        client.create_table(f"{TABLE}-quiet", ["f"]).put(b"row", {b"f:a": b"quiet"})
+        client.flush(f"{TABLE}-quiet")
+        with ExitStack() as connections:
+            self._writers = [
+                Writer(
+                    connections.enter_context(rowlock.connect(self._server.address, timeout=_WAIT_S)),
+                    TABLE,
+                    number,
+                    settings.rows_per_writer,
+                    settings.time_to_live_ms,
+                    settings.seed,
+                )
+                for number in range(settings.writer_count)
+            ]
+            for writer in self._writers:
+                writer.fill()
+            client.flush(TABLE)
+            watch = ProcessWatch(_process_id(self._server.folder))
+            idle = watch.sample()
+            watch.begin()
+            chores = self._work()
+            watch.stop()
+            for writer in self._writers:
+                writer.finish()
+            self._judge_all("at the end")
+            self._compact_all(chores)
+            self._judge_all("after a major compaction")
+        self._judge_files(idle.descriptors, watch)
+        self._add_figures(chores, watch)
+        self._server.restart()
+        with ExitStack() as connections:
+            # Each writer's connection is closed; its table reads through the client of the run.
+            for writer in self._writers:
+                writer.use(connections.enter_context(rowlock.connect(self._server.address, timeout=_WAIT_S)))
+            self._judge_all("after a restart")
+        report.differences += [problem for writer in self._writers for problem in writer.problems]
+        return report
+
+    # ---- the load
+
+    def _work(self) -> Chores:
+        settings = self._settings
+        account = Account("soak", "")
+        chores = Chores(self._client, TABLE, self._writers, self._turnstile, settings.time_to_live_ms, self._random)
+        with WorkerThreads(account) as threads:
+            for number, writer in enumerate(self._writers):
+                threads.repeat(f"writer-{number}", lambda writer=writer: self._turn(writer))  # type: ignore[misc]
+            threads.repeat("chores", chores.turn)
+            if settings.held_moment_s:
+                threads.start("held-moment", lambda: self._hold_moment(threads))
+            threads.wait(settings.seconds)
+        self._report.differences += account.problems
+        self._report.lines += [f"{what}: {count:,}" for what, count in sorted(account.counts.items())]
+        return chores
+
+    def _turn(self, writer: Writer) -> None:
+        with self._turnstile.turn():
+            writer.turn()
+
+    def _hold_moment(self, threads: WorkerThreads) -> None:
+        settings = self._settings
+        threads.wait(min(settings.seconds / 4, settings.seconds - settings.held_moment_s))
+        with self._turnstile.alone():
+            moment = {row: columns for writer in self._writers for row, columns in writer.model.rows.items()}
+            first_ms = _now_ms()
+            held = HeldMoment(
+                self._client,
+                self._client.table(TABLE),
+                moment,
+                lambda: Read(first_ms, _now_ms(), settings.time_to_live_ms),
+                settings.held_moment_s,
+                random.Random(settings.seed),
+            )
+        while not held.is_over and threads.has_work:
+            for problem in held.turn():
+                threads.problem(problem)
+            threads.wait(0.2)
+        for problem in held.finish():
+            threads.problem(problem)
+        threads.count("short scans of the held moment", held.short_scans)
+        threads.count("seconds that one moment was held", int(settings.held_moment_s))
+
+    # ---- the end
+
+    def _judge_all(self, when: str) -> None:
+        for writer in self._writers:
+            before = len(writer.problems)
+            for reverse in (False, True):
+                writer.scan((writer.prefix, writer.prefix + b"\xff"), reverse=reverse)
+            writer.problems[before:] = [f"{when}: {problem}" for problem in writer.problems[before:]]
+
+    def _compact_all(self, chores: Chores) -> None:
+        self._client.flush(TABLE)
+        deadline = time.monotonic() + _WAIT_S
+        while not chores.collect() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self._client.compact(TABLE, major=True, wait=True, timeout=_WAIT_S)
+        chores.collect()
+
+    def _judge_files(self, descriptors_before: int, watch: ProcessWatch) -> None:
+        """Waits until the replaced files are gone: their last readers have ended."""
+        deadline = time.monotonic() + 60
+        while True:
+            described = self._client.describe(TABLE).regions
+            names = {path.name for path in self._store_files()}
+            live = sum(region.store_file_count for region in described)
+            sample = watch.sample()
+            if len(names) == live and sample.descriptors <= descriptors_before + 2 * live:
+                return
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+        self._report.leaks.append(
+            f"{live} store files are live, {len(names)} are on the disk: {sorted(names)}; "
+            f"{sample.descriptors} descriptors are open, {descriptors_before} were before the load"
+        )
+
+    def _store_files(self) -> Iterator[Path]:
+        for region in self._client.regions(TABLE):
+            yield from (self._server.folder / "regions" / str(region.region_id)).glob("*.store")
+
+    def _add_figures(self, chores: Chores, watch: ProcessWatch) -> None:
+        settings, report = self._settings, self._report
+        counts = sum((writer.counts for writer in self._writers), Counter[str]()) + chores.counts
+        report.lines += [f"{what}: {count:,}" for what, count in counts.most_common()]
+        report.lines.append(f"bytes of values written: {sum(writer.bytes_written for writer in self._writers):,}")
+        part_s = min(_MINUTE_S, settings.seconds / 2)
+        gets, quiet_gets = (
+            sorted(itertools.chain.from_iterable(of_writers))
+            for of_writers in zip(*((writer.gets, writer.quiet_gets) for writer in self._writers), strict=True)
+        )
+        report.add_gets(gets, quiet_gets, part_s, is_judged=settings.is_timed)
+        now_ms = _now_ms()
+        read = Read(now_ms, now_ms, settings.time_to_live_ms)
+        file_bytes = sum(path.stat().st_size for path in self._store_files())
+        report.add_disk(
+            file_bytes,
+            sum(live_bytes(writer.model.rows, read) for writer in self._writers),
+            is_judged=settings.is_timed,
+        )
+        report.add_compactions(list(chores.ended.values()), file_bytes)
+        report.lines += lines_of(watch.samples)
+        answers = sum(region.kept_answer_bytes for region in self._client.describe(TABLE).regions)
+        report.lines.append(f"resident memory has {answers / (1 << 20):.1f} MiB of answers saved for clients")
+        if settings.is_timed:
+            report.misses += growth_problems(watch.samples)
+
+
+def _process_id(folder: Path) -> int:
+    """Returns the id of the server process of a folder."""
+    return next(child.pid for child in psutil.Process().children() if str(folder) in child.cmdline())
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
