@@ -64,6 +64,7 @@ def small_config(**limits: int) -> Config:
         "block_cache_bytes": 64 * 1024,
         "disk_free_bytes_min": 0,
         "manifest_answers_bytes_max": 700,
+        "compaction_threads": 0,  # the steps of a life compact
     }
     return Config(**(small | limits))
 
