@@ -25,7 +25,7 @@ from bench.simulated_store import Picker, Rows, SimulatedStore, rocksdb_universa
 MIB = 1024 * 1024
 ROW_BYTES = 1024
 TIER_FLUSHES = 10_000
-FILES_MIN = (2, 3, 4, 5, 6, 8)
+FILES_MIN = range(2, 9)
 SIZE_RATIOS = (1.0, 1.2, 1.5, 2.0)
 SHARES = (0.05, 0.1, 0.2, 0.5, 1.0)
 # Of one flush; RocksDB's pages have no figure for the same experiment.

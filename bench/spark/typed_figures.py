@@ -10,6 +10,7 @@ from bench.spark.groups import Group
 from bench.spark.trips import ONE_FAMILY, THREE_FAMILIES, Layout
 from bench.spark.workloads.typed_bytes import typed_bytes
 from bench.spark.workloads.typed_changes import typed_changes
+from bench.spark.workloads.typed_overwrites import overwritten
 from bench.spark.workloads.typed_queries import typed_queries
 from bench.spark.workloads.typed_reads import FLOOR_RATIO, typed_reads
 from bench.spark.workloads.typed_tables import by_batch, with_versions
@@ -33,6 +34,15 @@ def typed_groups() -> Sequence[Group]:
                 _at_most("typed-versions-read", 2.0, "seconds to read the newest of them, against the table once"),
             ],
             with_versions,
+        ),
+        Group(
+            [
+                _at_most(
+                    "typed-overwritten-disk", 1.2, "disk of a table written three times over, of one written once"
+                ),
+                _at_most("typed-overwritten-read", 1.2, "seconds to read it, against the table written once"),
+            ],
+            overwritten,
         ),
         Group(
             [

@@ -119,7 +119,7 @@ class Config:
     compaction_history_succeeded_max: int = 3  # ended compactions that are shown, of each store
     compaction_history_failed_max: int = 3
     compaction_history_attempted_max: int = 2
-    compaction_window_bytes: int = 8 * MIB  # cells that a compaction merges at once
+    compaction_window_bytes: int = 4 * MIB  # cells that a compaction merges at once
     compaction_bytes_per_second: int = 0  # of the input files; 0: as many as there is time for
 
     # Threads, queues and waiting.

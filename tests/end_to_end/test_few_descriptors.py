@@ -22,7 +22,7 @@ LIMITED = (
 def test_many_store_files_and_a_flood_of_connections(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with ServerCommand("--data", data, "--listen", "127.0.0.1:0") as server, rowlock.connect(server.ready()) as db:
-        table = db.create_table("t", FAMILIES)
+        table = db.create_table("t", FAMILIES, properties={"compaction.automatic": "false"})
         for number in range(40):
             table.put(b"%03d" % number, {f"{family}:q": b"%d" % number for family in FAMILIES})
             db.flush("t")

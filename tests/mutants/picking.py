@@ -8,6 +8,7 @@ PICKER = "unit/compaction/test_picker.py"
 GROUPS = "unit/compaction/test_row_groups.py"
 RANDOM = "property/test_compaction_picker.py"
 ANY_FILES = f"{RANDOM}::test_any_files_give_a_legal_plan_or_none_and_plans_come_to_an_end"
+MEMORY = "unit/compaction/test_tombstone_flushes.py"
 
 PICKING = [
     Mutant(
@@ -100,5 +101,33 @@ PICKING = [
         "            if not (math.isfinite(value) and least <= value <= greatest):\n",
         "            if not (math.isfinite(value) and value <= greatest):\n",
         "unit/compaction/test_settings.py::test_a_bad_value_is_refused_with_its_property_and_what_is_allowed",
+    ),
+    Mutant(
+        "few tombstones among many rows in memory are flushed",
+        "is_due",
+        "    least = max(settings.memory_tombstones, share * store.row_count)\n",
+        "    least = settings.memory_tombstones\n",
+        f"{MEMORY}::test_a_flush_is_due_with_enough_tombstones_that_are_a_share_of_the_rows",
+    ),
+    Mutant(
+        "a region that always deletes is flushed at each look",
+        "TombstoneFlushes.look_at",
+        "        if monotonic < self._not_before.get(region_id, monotonic):\n",
+        "        if False:\n",
+        f"{MEMORY}::test_a_region_is_flushed_once_in_a_while_however_much_is_deleted",
+    ),
+    Mutant(
+        "tombstones in memory are never flushed",
+        "CompactionThreads._offer_due",
+        "        self._tombstones.look_at(region.region_id, memory, settings, self._clock.monotonic())\n",
+        "",
+        "unit/host/test_compacting.py::test_a_flush_is_requested_of_a_region_with_many_tombstones_in_memory",
+    ),
+    Mutant(
+        "a requested flush is forgotten",
+        "FlushThreads._due",
+        "            or region.region_id in requested\n",
+        "",
+        "unit/host/test_flushing.py::test_a_requested_flush_is_begun_once_and_others_are_not",
     ),
 ]

@@ -31,6 +31,9 @@ from rowlock_regionserver.compaction.size_tiers import cheapest_run, similar_run
 
 # `major_deltas` deltas lead to a major compaction from this part of `major_delta_share` on.
 _SHARE_PART = 10
+# A store without a base gets one from so many files on: that costs little, as the store is small, and a table that was
+# written three times over is as large and as quick to read as one that was written once.
+_FILES_OF_FIRST_BASE = 3
 # A major compaction makes at most files_max / 4 + 1 bases (row_groups.py), so the next one has room for deltas.
 _GROUP_PART = 8
 _DAY_MS = 24 * 3600 * 1000
@@ -120,7 +123,7 @@ def _why_major(files: Sequence[FileFacts], settings: CompactionSettings) -> str:
     base_bytes = _bytes(files) - delta_bytes
     share_min = settings.major_delta_share
     is_share = share_min > 0 and delta_bytes >= share_min * base_bytes
-    if deltas and is_share and (has_base or len(files) >= settings.minor_files_min):
+    if deltas and is_share and (has_base or len(files) >= _FILES_OF_FIRST_BASE):
         return f"deltas are {delta_bytes / max(base_bytes, 1):.0%} of the {'bases' if has_base else 'oldest file'}"
     if _are_too_many(deltas, settings) and delta_bytes >= share_min / _SHARE_PART * base_bytes:
         return f"{len(deltas)} deltas"

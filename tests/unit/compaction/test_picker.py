@@ -49,10 +49,10 @@ def test_deltas_that_are_a_share_of_the_base_lead_to_a_major_compaction() -> Non
     assert pick([delta(2, 100 * MIB), base(1)], SETTINGS) == major(2, 1, why="deltas are 10% of the bases")
 
 
-def test_without_a_base_as_many_deltas_as_a_minor_compaction_needs_become_one() -> None:
-    assert pick([delta(number) for number in (3, 2, 1)], SETTINGS) is None
-    files = [delta(number) for number in (4, 3, 2, 1)]
-    assert pick(files, SETTINGS) == major(4, 3, 2, 1, why="deltas are 300% of the oldest file")
+def test_without_a_base_three_deltas_become_one() -> None:
+    assert pick([delta(number) for number in (2, 1)], SETTINGS) is None
+    files = [delta(number) for number in (3, 2, 1)]
+    assert pick(files, SETTINGS) == major(3, 2, 1, why="deltas are 200% of the oldest file")
 
 
 def test_without_a_base_a_large_oldest_delta_is_not_rewritten_for_tiny_ones() -> None:
@@ -103,6 +103,9 @@ def test_tombstones_that_a_reader_protects_lead_to_no_compaction_until_it_ends()
     assert pick(files, SETTINGS) is None
     assert pick_requested(files, SETTINGS, major=True) is None
     assert pick([replace(files[0], is_protected=False)], SETTINGS) is not None
+    delta_of_tombstones = delta(2, 1, tombstone_count=900, is_protected=True)
+    assert pick([delta_of_tombstones, base(1)], SETTINGS) is None
+    assert pick([replace(delta_of_tombstones, is_protected=False), base(1)], SETTINGS) is not None
 
 
 def test_deltas_and_deleted_cells_of_a_base_do_not_stay_longer_than_the_age() -> None:

@@ -37,6 +37,19 @@ def overwrite(store: SimulatedStore, flushes: int, rows: int) -> int:
     return most
 
 
+def test_the_worked_picture_of_the_documentation_holds() -> None:
+    store = store_of()
+    store.add_base(1000 * MIB)
+    sizes = {}
+    for flush in range(1, 14):
+        store.flush_bytes(8 * MIB)
+        sizes[flush] = [file.facts.byte_count // MIB for file in store.files]
+    assert [sizes[flush] for flush in (4, 6, 7)] == [[32, 1000], [8, 8, 32, 1000], [56, 1000]]
+    assert [sizes[flush] for flush in (10, 11, 12)] == [[8, 8, 8, 56, 1000], [32, 56, 1000], [8, 32, 56, 1000]]
+    assert sizes[13] == [1104]
+    assert store.compacted_bytes == (32 + 56 + 32 + 1104) * MIB
+
+
 @pytest.mark.parametrize("flushes", [300, 3000])
 @pytest.mark.parametrize("major_deltas", [10, 0])
 def test_minor_compactions_write_each_byte_a_logarithm_of_times(flushes: int, major_deltas: int) -> None:
