@@ -233,8 +233,6 @@ class _Soak:
         )
         report.add_compactions(list(chores.ended.values()), file_bytes)
         report.lines += lines_of(watch.samples)
-        answers = sum(region.kept_answer_bytes for region in self._client.describe(TABLE).regions)
-        report.lines.append(f"resident memory has {answers / (1 << 20):.1f} MiB of answers saved for clients")
         if settings.is_timed:
             report.misses += growth_problems(watch.samples)
 
