@@ -7,7 +7,7 @@ from functools import partial
 from bench.figure import Figure, at_least, at_most
 from bench.workloads import bloom_filters, compaction_deletes, compaction_disk, compaction_reads, compaction_work
 
-# A base is rewritten for deltas of a tenth of it, so each overwritten byte some ten times, and the deltas once or twice.
+# A base is rewritten for deltas of a tenth of it: each overwritten byte some ten times, and the deltas once or twice.
 # `python -m bench.compactions shares` simulates this picker and RocksDB's universal style.
 _AMPLIFICATION_MAX = 12.0
 
