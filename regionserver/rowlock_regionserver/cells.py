@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -86,6 +86,18 @@ class Durability(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class PastLimits:
+    """The limits of a family before an alter. The alter has a write number of its own, which no cell has."""
+
+    write_number: int  # of the alter: earlier writes, and reads at earlier read points, are under these limits
+    versions: int
+    min_versions: int = 0
+    time_to_live_ms: int = 0
+    # Earlier cells with this timestamp or a lower one had expired by then, and never come back; -1: there are none.
+    gone_through: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """One column family of a table; `number` is its id inside the table, which is never reused."""
 
@@ -97,6 +109,21 @@ class Family:
     block_bytes: int = 128 * 1024
     compression: Compression = Compression.ZSTD
     bloom_filter: bool = True
+    # What the cells of one region may still have to be judged by, ascending. A table of the catalog has none.
+    past: tuple[PastLimits, ...] = ()
+
+    def as_of(self, write_number: int) -> Family:
+        """Returns the family with the limits for reads at this read point, and the past limits before them."""
+        for place, limits in enumerate(self.past):
+            if write_number < limits.write_number:
+                return replace(
+                    self,
+                    versions=limits.versions,
+                    min_versions=limits.min_versions,
+                    time_to_live_ms=limits.time_to_live_ms,
+                    past=self.past[:place],
+                )
+        return self
 
 
 class ReadPoint(NamedTuple):

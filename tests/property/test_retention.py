@@ -29,8 +29,10 @@ from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.sources import Source
-from rowlock_regionserver.versions.retention import Retention, expired_through, retained_cells
+from rowlock_regionserver.versions.past_limits import altered, forgotten
+from rowlock_regionserver.versions.retention import Retention, expired_through, retained_cells, retention_of
 from rowlock_regionserver.versions.visibility import visible_cells
+from rowlock_regionserver.versions.visibility_columns import visible as visible_mask
 
 from tests.property.visibility_model import (
     TIMESTAMP_MAX,
@@ -135,6 +137,7 @@ class _Store:
     def __init__(self, generator: random.Random) -> None:
         self.generator = generator
         self.family = random_family(generator)
+        self.history = self.family  # with all past limits, for the model
         self.clock = ManualClock(now_ms=6)
         self.mvcc = Mvcc(0, self.clock)
         self.unpublished: list[int] = []
@@ -183,8 +186,25 @@ class _Store:
     def tick(self) -> None:
         self.clock.advance(1)
 
+    def alter(self) -> None:
+        """Changes the limits. No prune looks across an alter, as segments are sealed then."""
+        wanted = random_family(self.generator)
+        number = self.mvcc.begin()
+        self.unpublished.append(number)
+        now_ms = self.clock.now_ms()
+        self.history = altered(self.history, wanted, number, now_ms)
+        self.family = altered(self.family, wanted, number, now_ms)
+
+    def restart(self) -> None:
+        """Loses all readers, and publishes everything. What was in memory is replayed, and so may be pruned as one."""
+        while self.readers:
+            self.close_reader()
+        for number in self.unpublished:
+            self.mvcc.complete(number)
+        self.unpublished = []
+
     def prune(self) -> None:
-        retention = Retention(self.mvcc.protected_read_points())
+        retention = Retention(self.mvcc.protected_read_points(), past=self.family.past)
         for row, cells in self.memory.items():
             self.memory[row] = retained_cells(cells, retention, self.family.versions)
 
@@ -192,7 +212,11 @@ class _Store:
         for number in self.unpublished:
             self.mvcc.complete(number)
         self.unpublished = []
-        file = self._merged([self.memory], is_complete=not self.files)
+        is_complete = not self.files
+        settled = self.mvcc.protected_read_points()[0][0]
+        file = self._merged([self.memory], is_complete=is_complete)
+        if is_complete:
+            self.family = forgotten(self.family, settled)
         self.memory = defaultdict(list)
         self.files[:0] = [file] if any(file.values()) else []
 
@@ -203,11 +227,18 @@ class _Store:
         start = self.generator.randrange(len(self.files))
         stop = self.generator.randint(start + 1, len(self.files))
         is_complete = stop == len(self.files)
+        settled = self.mvcc.protected_read_points()[0][0]
         self.files[start:stop] = [self._merged(self.files[start:stop], is_complete=is_complete)]
+        if start == 0 and is_complete:
+            held = [-cell[2] for cells in self.memory.values() for cell in cells]
+            self.family = forgotten(self.family, min([settled, *(number - 1 for number in held)]))
 
     def _merged(self, files: Sequence[File], *, is_complete: bool) -> File:
         spans = self.mvcc.protected_read_points()
-        retention = Retention(spans, is_complete, expired_through(self.family, self.mvcc.oldest_now_ms()))
+        number_min = min((-cell[2] for file in files for cells in file.values() for cell in cells), default=NEWEST)
+        retention = retention_of(
+            self.family, spans, self.mvcc.oldest_now_ms(), is_complete=is_complete, write_number_min=number_min
+        )
         rows = [sorted(cell for file in files for cell in file.get(row, ())) for row in range(ROW_COUNT)]
         kept = [retained_cells(cells, retention, self.family.versions) for cells in rows]
         by_vectors = cells_by_row(retained(table_of(rows), retention, self.family.versions), ROW_COUNT)
@@ -236,9 +267,13 @@ class _Store:
         for at in {*self.readers, current, ReadPoint(self.mvcc.last, now_ms), ReadPoint(NEWEST, now_ms)}:
             for row in range(ROW_COUNT):
                 cells = sorted(cell for file in [self.memory, *self.files] for cell in file.get(row, ()))
-                expected = literal_visible_cells(self.written[row], at, self.family)
+                expected = literal_visible_cells(self.written[row], at, self.history)
                 where = f"row {row} at {at} in {self.family}: {sorted(self.written[row])}, held {cells}"
                 assert visible_cells(cells, at, self.family) == expected, where
+                if self.family.past:
+                    table = table_of([cells])
+                    mask = visible_mask(table, at, self.family)
+                    assert cells_by_row(table.filter(pa.array(mask)), 1)[0] == expected, where
 
     def check_that_only_live_cells_are_left(self) -> None:
         """Ends all readers and compacts everything."""
@@ -247,7 +282,8 @@ class _Store:
         self.flush()
         self.files[:] = [self._merged(self.files, is_complete=True)]
         at = ReadPoint(self.mvcc.read_point, self.clock.now_ms())
-        family = replace(self.family, time_to_live_ms=0) if self.family.min_versions else self.family
+        family = replace(self.history, time_to_live_ms=0) if self.history.min_versions else self.history
+        assert not forgotten(self.family, self.mvcc.read_point).past
         for row, cells in self.files[0].items():
             assert cells == literal_visible_cells(self.written[row], at, family), f"row {row} in {family}"
 
@@ -278,6 +314,34 @@ def test_no_answer_depends_on_flushes_compactions_and_pruning(
         dropped += store.dropped
     assert all(count > HISTORIES / 10 for count in dropped.values()), dropped
     assert len(dropped) == 5, dropped
+
+
+def test_no_answer_depends_on_flushes_compactions_and_pruning_after_alters(generator: random.Random) -> None:
+    """Alters of versions, min_versions and time to live, and restarts, between all else; readers from before them."""
+    dropped: Counter[str] = Counter()
+    forgotten_count = 0
+    for _ in range(2 * HISTORIES):
+        store = _Store(generator)
+        events = [
+            *[store.write] * 10,
+            *[store.publish] * 3,
+            *[store.open_reader] * 2,
+            *[store.close_reader] * 2,
+            *[store.flush] * 3,
+            *[store.compact] * 3,
+            *[store.prune] * 1,
+            *[store.tick] * 2,
+            *[store.alter] * 2,
+            *[store.restart] * 1,
+        ]
+        for _ in range(EVENTS):
+            generator.choice(events)()
+            store.check_reads()
+        forgotten_count += len(store.history.past) - len(store.family.past)
+        store.check_that_only_live_cells_are_left()
+        dropped += store.dropped
+    assert len(dropped) == 5, dropped
+    assert forgotten_count > HISTORIES
 
 
 # ---- the loop that writes files

@@ -15,10 +15,17 @@ TIMESTAMP_MAX = 5
 
 def literal_visible_cells(cells: Sequence[Cell], read_point: ReadPoint, family: Family) -> list[Cell]:
     """Applies the rules of visibility.py literally: replays every column from its first write."""
+    family = family.as_of(read_point.write_number)
     visible: list[Cell] = []
     for qualifier in sorted({cell[0] for cell in cells}):
         live: dict[int, Cell] = {}  # by timestamp
-        for write_number in sorted({-cell[2] for cell in cells if -cell[2] <= read_point.write_number}):
+        alters = {limits.write_number: limits for limits in family.past}
+        for write_number in sorted({*(-cell[2] for cell in cells if -cell[2] <= read_point.write_number), *alters}):
+            versions = family.as_of(write_number).versions
+            if write_number in alters:
+                live = dict(sorted(live.items(), reverse=True)[:versions])
+                live = {at: cell for at, cell in live.items() if at > alters[write_number].gone_through}
+                continue
             write = [cell for cell in cells if -cell[2] == write_number]
             for cell_qualifier, negated_timestamp, _, kind, _ in write:
                 if kind == DELETE_FAMILY or (kind == DELETE_COLUMN and cell_qualifier == qualifier):
@@ -26,7 +33,7 @@ def literal_visible_cells(cells: Sequence[Cell], read_point: ReadPoint, family: 
                 elif kind == DELETE_VERSION and cell_qualifier == qualifier:
                     live.pop(-negated_timestamp, None)
             live |= {-cell[1]: cell for cell in write if cell[3] == PUT and cell[0] == qualifier}
-            live = dict(sorted(live.items(), reverse=True)[: family.versions])
+            live = dict(sorted(live.items(), reverse=True)[:versions])
         for place, timestamp in enumerate(sorted(live, reverse=True)):
             is_expired = family.time_to_live_ms and timestamp + family.time_to_live_ms <= read_point.now_ms
             if not is_expired or place < family.min_versions:

@@ -22,6 +22,7 @@ from rowlock_regionserver.inspection.unnamed import lost_generations
 from rowlock_regionserver.inspection.unnamed_regions import unnamed_regions
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
+from rowlock_regionserver.region.applied_limits import with_applied_limits
 from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_parts, read_bulk_file
 from rowlock_regionserver.region.bulk.bulk_segments import segments_of
 from rowlock_regionserver.region.store_file_names import store_file_names, store_file_path
@@ -44,6 +45,8 @@ class SalvagedRegion:
     def __init__(self, stored: StoredRegion, *, segment_bytes_max: int = _SEGMENT_BYTES_MAX) -> None:
         self.stored = stored
         self._segment_bytes_max = segment_bytes_max
+        applied = {} if stored.manifest is None else stored.manifest.limits
+        self._families = with_applied_limits(stored.table, applied).families
         self._segments: dict[int, RowSegment] = {}
         self._sources: dict[int, list[Source]] = {family.number: [] for family in stored.table.families}
         # Everything up to this write number is in store files, if there is an intact manifest.
@@ -59,7 +62,7 @@ class SalvagedRegion:
                     *([self._segments[family.number]] if family.number in self._segments else []),
                 ],
             )
-            for family in self.stored.table.families
+            for family in self._families
         ]
 
     def add_store_files(self, open_files: OpenFiles, cache: BlockCache, damage: list[CorruptionError]) -> None:
@@ -115,8 +118,8 @@ class SalvagedRegion:
 
     def _segment(self, family_number: int) -> RowSegment:
         if family_number not in self._segments:
-            versions = {family.number: family.versions for family in self.stored.table.families}
-            self._segments[family_number] = RowSegment(versions[family_number])
+            family = next(family for family in self._families if family.number == family_number)
+            self._segments[family_number] = RowSegment(family.versions, past=family.past)
         return self._segments[family_number]
 
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rowlock_regionserver.cells import Cell, ProtectedReadPoints
+from rowlock_regionserver.cells import Cell, PastLimits, ProtectedReadPoints
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
@@ -44,8 +44,19 @@ class MemstoreStatistics:
 class Memstore:
     """One family's cells of one region that are not yet flushed. Any number of threads may use it."""
 
-    def __init__(self, versions: int, *, recovering: bool = False, prune_cells_min: int = PRUNE_CELLS_MIN) -> None:
-        """`versions` is the family's. If `recovering`, it must not be read before `recovered()`, but may be flushed."""
+    def __init__(
+        self,
+        versions: int,
+        *,
+        recovering: bool = False,
+        prune_cells_min: int = PRUNE_CELLS_MIN,
+        past: tuple[PastLimits, ...] = (),
+    ) -> None:
+        """`versions` and `past` are the family's; replay may bring cells from before its alters.
+
+        If `recovering`, it must not be read before `recovered()`, but may be flushed.
+        """
+        self._past = past
         self._prune_cells_min = prune_cells_min
         self._lock = threading.Lock()
         # Guarded by self._lock for writing; read without it, each field by a single access:
@@ -56,7 +67,12 @@ class Memstore:
         self._unmerged_through = 0
 
     def _new_segment(self) -> RowSegment:
-        return RowSegment(self._versions, recovering=self._is_recovering, prune_cells_min=self._prune_cells_min)
+        return RowSegment(
+            self._versions,
+            recovering=self._is_recovering,
+            prune_cells_min=self._prune_cells_min,
+            past=self._past if self._is_recovering else (),
+        )
 
     def apply(self, row: bytes, cells: Sequence[Cell], protected_read_points: Callable[[], ProtectedReadPoints]) -> int:
         """Adds one write's cells to the row; see RowSegment.apply. The caller holds the gate."""

@@ -22,7 +22,7 @@ from itertools import chain, islice
 from sortedcontainers import SortedDict
 
 from rowlock_regionserver.arrow.columns import cells_table
-from rowlock_regionserver.cells import NEWEST, Cell, ProtectedReadPoints
+from rowlock_regionserver.cells import NEWEST, Cell, PastLimits, ProtectedReadPoints
 from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
 from rowlock_regionserver.memstore.row_reading import (
     ARROW_CELL_BYTES,
@@ -85,9 +85,12 @@ class RowSegment:
         recovering: bool = False,
         slice_rows: int = 64,
         prune_cells_min: int = PRUNE_CELLS_MIN,
+        past: tuple[PastLimits, ...] = (),
     ) -> None:
+        """`past`: the family's limits before alters, for cells from before those."""
         assert versions > 0, f"versions is {versions}"
         self._versions = versions
+        self._past = past
         self._slice_rows = slice_rows
         self._prune_cells_min = prune_cells_min
         self._lock = threading.Lock()
@@ -148,7 +151,7 @@ class RowSegment:
         with self._lock:
             if self._is_recovering:
                 held.sort()
-            retained = retained_cells(held, Retention(spans), self._versions)
+            retained = retained_cells(held, Retention(spans, past=self._past), self._versions)
             count = len(held) - len(retained)
             grown = _bytes_of(retained) - _bytes_of(held) if count else 0
             if self._has_tombstones:

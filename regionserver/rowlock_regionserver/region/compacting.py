@@ -26,7 +26,7 @@ from rowlock_regionserver.region.live_files import Edit, Replacement
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.stores import Store
 from rowlock_regionserver.storefile.reader import StoreFile
-from rowlock_regionserver.versions.retention import Retention, expired_through
+from rowlock_regionserver.versions.retention import expired_for_all, retention_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,12 @@ class RegionCompactor:
 
     def facts(self) -> list[StoreFacts]:
         """Returns the facts of each store, by family name."""
-        now_ms, readers = self._clock.now_ms(), self._mvcc.protected_read_points()[0][0]
+        now_ms, protected = self._clock.now_ms(), self._mvcc.protected_read_points()
+        readers = protected[0][0]
         oldest_now_ms = self._mvcc.oldest_now_ms()
         facts = []
         for store in self._stores.all():
-            through = expired_through(store.family, oldest_now_ms)
+            through = expired_for_all(store.family, protected, oldest_now_ms)
             files = [
                 _facts_of(file, store.files[place + 1 :], store.family, now_ms, readers, through)
                 for place, file in enumerate(store.files)
@@ -108,15 +109,18 @@ class RegionCompactor:
         rewritten = [file for file in inputs if file.info.number not in unread]
         progress.bytes_total = sum(file.info.file_bytes for file in rewritten)
         self._check_space(progress.bytes_total)
+        settled = self._settled_through(store, plan)
         written: list[StoreFile] = []
         try:
             for group in plan.groups:
                 files = [file for file in rewritten if file.info.number in group]
-                written += self._written(store.family, files, older, plan, progress)
+                written += self._written(family_number, files, older, plan, progress)
             moved = [file.as_base() for file in inputs if file.info.number in plan.moved]
             outputs = sorted([*moved, *written], key=lambda file: file.info.write_number_max, reverse=True)
             progress.check()
-            self._live_files.apply_edit(Edit(replaced={family_number: Replacement(inputs, outputs)}))
+            self._live_files.apply_edit(
+                Edit(replaced={family_number: Replacement(inputs, outputs)}, settled={family_number: settled})
+            )
         except UnknownOutcomeError:
             raise  # The manifest that names the new files may be on the disk.
         except BaseException:
@@ -148,14 +152,26 @@ class RegionCompactor:
                 f"and {free} are free; nothing was changed, free some disk space"
             )
 
+    def _settled_through(self, store: Store, plan: Plan) -> int:
+        """Returns the write number up to which the store will have live cells alone after a compaction by this plan."""
+        through = self._live_files.manifest.flushed_write_number
+        through = min(through, self._mvcc.protected_read_points()[0][0])
+        read = {*plan.dropped, *(number for group in plan.groups for number in group)}
+        unread = [file.info.write_number_min for file in store.files if file.info.number not in read]
+        return min([through, *(first - 1 for first in unread)])
+
     def _written(
-        self, family: Family, files: Sequence[StoreFile], older: Sequence[StoreFile], plan: Plan, progress: Progress
+        self, family_number: int, files: Sequence[StoreFile], older: Sequence[StoreFile], plan: Plan, progress: Progress
     ) -> list[StoreFile]:
         """Writes the cells of the files as one, and opens it; returns no file if no cell remains."""
-        retention = Retention(
-            self._mvcc.protected_read_points(),
-            not any(_overlap(file, other) for file in files for other in older),
-            expired_through(family, self._mvcc.oldest_now_ms()),
+        protected, oldest_now_ms = self._mvcc.protected_read_points(), self._mvcc.oldest_now_ms()
+        family = self._store(family_number).family
+        retention = retention_of(
+            family,
+            protected,
+            oldest_now_ms,
+            is_complete=not any(_overlap(file, other) for file in files for other in older),
+            write_number_min=min(file.info.write_number_min for file in files),
         )
         number = self._live_files.new_file_number()
         path = self._live_files.path_of(family.number, number)
@@ -236,5 +252,6 @@ def _facts_of(
         last_row=file.last_row,
         row_count=info.row_count,
         family_tombstone_count=info.delete_family_count,
-        has_surplus_versions=info.has_versions and family.versions == 1,
+        has_surplus_versions=(info.has_versions and family.versions == 1)
+        or any(limits.write_number > info.write_number_min for limits in family.past),
     )

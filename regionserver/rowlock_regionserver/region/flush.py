@@ -30,7 +30,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.lines import Lines
-from rowlock_regionserver.cells import Family, ProtectedReadPoints
+from rowlock_regionserver.cells import NEWEST, Family, ProtectedReadPoints
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.memstore.row_segment import RowSegment
@@ -44,7 +44,7 @@ from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
-from rowlock_regionserver.versions.retention import Retention, expired_through
+from rowlock_regionserver.versions.retention import Retention, retention_of
 
 # Rows and their keys that are freed before yielding: some 0.1 ms for rows of ten cells.
 FREED_AT_ONCE = 128
@@ -126,6 +126,12 @@ class Flusher:
         spans = self._mvcc.protected_read_points()
         oldest_now_ms = self._mvcc.oldest_now_ms()
         manifest = self._with_answers(sealed.write_number)
+        settled_through = min(spans[0][0], sealed.write_number)
+        settled = {
+            family.number: settled_through
+            for family, _ in sealed.segments
+            if family.past and not self._stores.of(family.number).files
+        }
         try:
             written = self._write_all(sealed, spans, oldest_now_ms)
         except BaseException:
@@ -135,6 +141,7 @@ class Flusher:
             Edit(
                 added={family.number: file for family, file in written},
                 flushed={family.number: segments for family, segments in sealed.segments},
+                settled=settled,
             ),
             manifest,
         )
@@ -215,8 +222,13 @@ class Flusher:
             for family, segments in sealed.segments:
                 number = self._live_files.new_file_number()
                 paths.append(self._live_files.path_of(family.number, number))
-                is_complete = not self._stores.of(family.number).files
-                retention = Retention(spans, is_complete, expired_through(family, oldest_now_ms))
+                retention = retention_of(
+                    family,
+                    spans,
+                    oldest_now_ms,
+                    is_complete=not self._stores.of(family.number).files,
+                    write_number_min=min([segment.write_number_min for segment in segments], default=NEWEST),
+                )
                 info = self._write(family, segments, number, paths[-1], retention)
                 if info is not None:
                     info = replace(info, made_ms=self._clock.now_ms())

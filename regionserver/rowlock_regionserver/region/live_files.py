@@ -21,12 +21,14 @@ from pathlib import Path
 from rowlock_regionserver.errors import DiskFullError, FamilyNotFoundError, TooManyOpenFilesError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.memstore import Segment
+from rowlock_regionserver.region.applied_limits import AppliedLimits
 from rowlock_regionserver.region.idempotency.manifest_answers import unnamed_answers
 from rowlock_regionserver.region.manifest import LiveManifest, Manifest
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.region.stores import Store, Stores
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.versions.past_limits import forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Edit:
     flushed: Mapping[int, Sequence[Segment]] = field(default_factory=dict)
     # Stores of families that were dropped.
     dropped: Sequence[Store] = ()
+    # By family number: the write number up to which past limits make no difference any more.
+    settled: Mapping[int, int] = field(default_factory=dict)
 
 
 class LiveFiles:
@@ -135,14 +139,20 @@ class LiveFiles:
 
     def _edited(self, manifest: Manifest, edit: Edit) -> Manifest:
         """Returns the manifest with the live store files and this change of them, and without dropped families."""
-        served = {store.family.number for store in self._stores.all()} - {store.family.number for store in edit.dropped}
+        dropped = {store.family.number for store in edit.dropped}
+        families = [store.family for store in self._stores.all() if store.family.number not in dropped]
+        served = {family.number for family in families}
+        limits = {
+            family.number: AppliedLimits.of(forgotten(family, edit.settled.get(family.number, 0)))
+            for family in families
+        }
         live = self.manifest.store_files
         store_files = {number: infos for number, infos in live.items() if number in served}
         for number, replacement in edit.replaced.items():
             store_files[number] = _replaced_infos(store_files[number], replacement)
         for number, file in edit.added.items():
             store_files[number] = (file.info, *store_files.get(number, ()))
-        return replace(manifest, store_files=store_files, next_file_number=self._next_file_number)
+        return replace(manifest, store_files=store_files, next_file_number=self._next_file_number, limits=limits)
 
     def _publish(self, edit: Edit) -> None:
         """2. Replaces segments by files, in one step for all readers."""
@@ -158,6 +168,9 @@ class LiveFiles:
                 store.files = (*store.files[:place], *replacement.outputs, *after)
             for number, segments in edit.flushed.items():
                 self._stores.of(number).memstore.drop(segments)
+            for number, write_number in edit.settled.items():
+                store = self._stores.of(number)
+                store.family = forgotten(store.family, write_number)
 
         if edit.added or edit.replaced or edit.flushed:
             self._stores.change(exchange)

@@ -15,6 +15,7 @@ from rowlock_regionserver import generations
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import AnswerCell, RowResult
+from rowlock_regionserver.region.applied_limits import AppliedLimits
 from rowlock_regionserver.region.idempotency.answer import SavedAnswer
 from rowlock_regionserver.region.idempotency.answers_file import AnswersFile
 from rowlock_regionserver.storefile.info import StoreFileInfo
@@ -44,6 +45,8 @@ class Manifest:
     # Whether the region's stamp reservation in the log was moved by its own stamps alone; False if unknown, as in
     # manifests of earlier versions.
     stamps_are_own: bool = True
+    # By family number. Manifests of earlier versions have none: the region has applied those of the catalog.
+    limits: dict[int, AppliedLimits] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         return json.dumps(
@@ -60,6 +63,7 @@ class Manifest:
                 "answers_files": [file.to_json() for file in self.answers_files],
                 "forgotten_ms_ago": self.forgotten_ms_ago,
                 "stamps_are_own": self.stamps_are_own,
+                "limits": {str(family): limits.to_json() for family, limits in self.limits.items()},
             }
         ).encode()
 
@@ -81,6 +85,10 @@ class Manifest:
             answers_files=tuple(AnswersFile.from_json(file) for file in fields.get("answers_files", ())),
             forgotten_ms_ago=fields.get("forgotten_ms_ago"),
             stamps_are_own=fields.get("stamps_are_own", False),
+            limits={
+                int(family): AppliedLimits.from_json(limits, limits["past"])
+                for family, limits in fields.get("limits", {}).items()
+            },
         )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.region.applied_limits import limits_of
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, LostAnswers, with_answers
 from rowlock_regionserver.region.manifest import Manifest, write_manifest
 from rowlock_regionserver.region.region import Region
@@ -17,7 +18,7 @@ def make_region_folder(
 ) -> None:
     """Makes a region's folder with its first manifest; durable when it returns. `answers`: of the replaced region."""
     files.make_folder(folder)
-    manifest = Manifest(region_id, table.table_id)
+    manifest = Manifest(region_id, table.table_id, limits=limits_of(table))
     if answers is not None:
         bytes_max = config.manifest_answers_bytes_max
         manifest = with_answers(manifest, answers, 0, files, folder, table.number_by_name, bytes_max, lambda: 1)

@@ -149,7 +149,10 @@ class ReadPath:
     ) -> tuple[list[AnswerCell], int]:
         """Returns the cells of a long row, and the bytes of all rows' cells so far, this row included."""
         cells: list[AnswerCell] = []
-        by_name = sorted(view.values(), key=lambda store: store[0].name)
+        as_of = read_point.write_number
+        by_name = sorted(
+            ((family.as_of(as_of), sources) for family, sources in view.values()), key=lambda store: store[0].name
+        )
         for some in point_answer(RowReading(row, by_name, read_point, selection, _PART_BYTES)):
             byte_count += sum([len(family) + len(qualifier) + len(value) for family, qualifier, _, value in some])
             check_answer(byte_count, first_row, self._config)

@@ -29,6 +29,7 @@ from rowlock_regionserver.errors import (
     UnknownOutcomeError,
 )
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
+from rowlock_regionserver.region.applied_limits import limits_of
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.compacting import RegionCompactor, StoreFacts
@@ -95,7 +96,8 @@ class Region:
         self.replay.apply_deferred()
         del self.replay  # It refers to all memstores, and would hold those of families that are dropped later.
         replayed = mvcc.last
-        mvcc.restore(max(replayed, numbers_until))
+        mvcc.restore(max(replayed, numbers_until, self._newest_alter()))
+        self._apply_wanted_limits()
         stamps = stamps_after_restart(
             shared.clock,
             shared.config.stamp_leap_ms,
@@ -110,6 +112,27 @@ class Region:
         self._bulk_load = BulkLoad(parts, bulk_numbers, numbering, commit, log)
         parts.log.begin(log, live_files.generation, live_files.manifest.flushed_write_number)
         self._state = State.SERVING
+
+    def _newest_alter(self) -> int:
+        """Returns the greatest write number that an alter has taken."""
+        families = self.table.families
+        return max((limits.write_number for family in families for limits in family.past), default=0)
+
+    def _apply_wanted_limits(self) -> None:
+        """Applies the catalog's limits, if the region ended before it could; no write was under them yet."""
+        parts = self._parts
+        before = limits_of(self.table)
+        parts.stores.alter(parts.wanted, parts.mvcc.last + 1, parts.shared.clock.now_ms())
+        if limits_of(self.table) != before:
+            parts.mvcc.restore(parts.mvcc.last + 1)
+        if limits_of(self.table) != parts.live_files.manifest.limits:
+            self._commit(Edit())
+
+    def _commit(self, edit: Edit) -> None:
+        """Commits the applied limits and the live families."""
+        # If the disk is full, the manifest names the files until the next flush; the catalog drops the families.
+        with contextlib.suppress(DiskFullError, TooManyOpenFilesError):
+            self._parts.live_files.apply_edit(edit)
 
     def abandon(self) -> None:
         """Changes OPENING to CLOSED without serving. Frees its memory; its bulk files stay, for salvage."""
@@ -256,13 +279,17 @@ class Region:
         parts = self._parts
         with self._flusher.no_flush():
             with parts.gate.exclusive():
-                dropped = parts.stores.alter(table)
+                before = limits_of(self.table)
+                dropped = parts.stores.alter(table, parts.mvcc.last + 1, parts.shared.clock.now_ms())
+                after = limits_of(self.table)
+                if any(after.get(number) != limits for number, limits in before.items() if number in after):
+                    # No write comes between: a start could not know under which limits it was made.
+                    self._commit(Edit())
+                    parts.mvcc.complete(parts.mvcc.begin())
             for store in dropped:
                 self._compactor.cancel(store.family.number, "the column family was dropped")
             parts.shared.memory.add(-sum(store.memstore.bytes_held for store in dropped))
-            # If the disk is full, the manifest names the files until the next flush; the catalog drops the families.
-            with contextlib.suppress(DiskFullError, TooManyOpenFilesError):
-                parts.live_files.apply_edit(Edit(dropped=dropped))
+            self._commit(Edit(dropped=dropped))
         del dropped
         parts.shared.open_files.close_released()
 

@@ -12,6 +12,7 @@ from rowlock_regionserver.commit.row_locks import RowLocks
 from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.region.applied_limits import with_applied_limits
 from rowlock_regionserver.region.apply import Applier
 from rowlock_regionserver.region.bulk.logged_bulk_files import LoggedBulkFiles
 from rowlock_regionserver.region.idempotency.answers_file import read_answers
@@ -57,6 +58,7 @@ class RegionParts:
     log: RegionLog
     live_files: LiveFiles
     bulk_files: LoggedBulkFiles
+    wanted: Table  # the catalog's; `serve` applies its limits if the region has applied others
 
 
 def open_parts(
@@ -76,7 +78,8 @@ def open_parts(
     idempotency = IdempotencyTable(clock, shared.request_ids, config.request_ids_forgotten_after_ms, answers_max)
     in_files = (read_answers(files, folder, file, table.name_by_number) for file in manifest.answers_files)
     idempotency.restore((*itertools.chain.from_iterable(in_files), *manifest.answers), manifest.forgotten_ms_ago)
-    stores = Stores(table, _open_store_files(folder, manifest, table, shared))
+    applied = with_applied_limits(table, manifest.limits)
+    stores = Stores(applied, _open_store_files(folder, manifest, table, shared))
     log = RegionLog(region_id)
     return RegionParts(
         region_id,
@@ -94,6 +97,7 @@ def open_parts(
             replace(live, manifest=_with_unused_file_number(manifest, files, folder)), stores, files, log.committed
         ),
         LoggedBulkFiles(shared.bulk_folder, files),
+        table,
     )
 
 

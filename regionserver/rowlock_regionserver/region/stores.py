@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -24,6 +24,7 @@ from rowlock_regionserver.memstore.memstore import Memstore, Segment
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.reader import Run, StoreFile
 from rowlock_regionserver.table import Table
+from rowlock_regionserver.versions.past_limits import altered
 
 # How many cells, in all families, may be read on the event loop: one or two milliseconds.
 INLINE_CELLS_MAX = 1000
@@ -49,6 +50,11 @@ class Store:
     memstore: Memstore
     files: tuple[StoreFile, ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no cells. O(segments)."""
+        return not self.files and not any(segment.cell_count for segment in self.memstore.sources())
+
     def remove_files_when_unused(self, *, folder_too: bool = False) -> None:
         """Removes each file from the disk after its last reader is done."""
         for file in self.files:
@@ -71,7 +77,7 @@ class Stores:
         self._pin_count = 0
         self._is_retired = False
         stores = [
-            Store(family, Memstore(family.versions, recovering=True), files.get(family.number, ()))
+            Store(family, Memstore(family.versions, recovering=True, past=family.past), files.get(family.number, ()))
             for family in table.families
         ]
         self._replace(table, stores)
@@ -114,10 +120,11 @@ class Stores:
             action()
             self._publish()
 
-    def alter(self, table: Table) -> list[Store]:
+    def alter(self, table: Table, write_number: int, now_ms: int) -> list[Store]:
         """Switches to the families of the altered table. Returns the stores of dropped families.
 
-        A changed family keeps its cells: its active segment is sealed under the old limits.
+        A changed family keeps its cells: its active segment is sealed under the old limits. If its limits change, it
+        remembers those before this write number (versions/past_limits.py), unless it has no cells.
         """
         with self._lock:
             dropped = [store for number, store in self._stores.items() if number not in table.name_by_number]
@@ -126,8 +133,10 @@ class Stores:
                 store = self._stores.get(family.number)
                 if store is None:
                     store = Store(family, Memstore(family.versions))
-                elif store.family != family:
+                elif replace(store.family, past=()) != family:
                     store.memstore.switch(versions=family.versions)
+                    if not store.is_empty:
+                        family = altered(store.family, family, write_number, now_ms)
                     store = Store(family, store.memstore, store.files)
                 stores.append(store)
             self._replace(table, stores)
@@ -138,12 +147,16 @@ class Stores:
         self._publish(table)
 
     def _publish(self, table: Table | None = None) -> None:
+        table = table or self.served.table
+        families = tuple(store.family for store in self._stores.values())
+        if table.families != families:
+            table = replace(table, families=families)
         self.has_files = any(store.files for store in self._stores.values())
         view = {
             number: (store.family, (*store.memstore.sources(), *(run for file in store.files for run in file.runs)))
             for number, store in self._stores.items()
         }
-        self.served = Served(table or self.served.table, view)
+        self.served = Served(table, view)
 
     def remove_files_when_unused(self) -> set[Path]:
         """Removes all store files after their last readers are done, and then their folder. Returns their paths."""

@@ -41,6 +41,8 @@ def read_row(
     else:
         answer = []
         for family, sources in families:
+            if family.past:
+                family = family.as_of(read_point.write_number)
             if cells := visible_row(sources, row, read_point, family, None, cells_max):
                 _answer(answer, family, cells, selection)
     if selection.cells is not EVERY_CELL and answer:
@@ -71,6 +73,8 @@ def _selected(
     newest: dict[ColumnName, bytes] = {}
     answer: list[FoundAnswer] = []
     for family, sources in families:
+        if family.past:
+            family = family.as_of(read_point.write_number)
         name = family.name
         is_requested = requested is None or name in requested
         filtered_by = {qualifier for family_name, qualifier in required if family_name == name}

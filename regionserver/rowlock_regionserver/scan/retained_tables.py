@@ -100,7 +100,7 @@ def _tables(runs: Iterable[SortedRun], bytes_max: int) -> Iterator[pa.Table]:
 def _lines_of(chunks: Sequence[Chunk], retention: Retention, versions: int) -> Sequence[Lines] | None:
     """Returns the retained rows as lines; None if they must be merged as cells."""
     lines = [chunk.lines for chunk in chunks if chunk.lines is not None]
-    if len(lines) < len(chunks):
+    if len(lines) < len(chunks) or retention.past:
         return None
     retained_ones = merged_lines(lines)
     if retained_ones is None:

@@ -28,6 +28,7 @@ from rowlock_regionserver.scan.window_lines import window_lines
 from rowlock_regionserver.scan.window_selection import FamilyCells
 from rowlock_regionserver.scan.window_split import View, WideRow, Window, split_window
 from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, Source
+from rowlock_regionserver.versions.past_limits import gone_through
 from rowlock_regionserver.versions.visibility_columns import visible
 
 # The families that a scan reads, and the qualifiers of each; None means all qualifiers.
@@ -121,7 +122,7 @@ class WindowReader:
         """Returns the families to read, by name, with the sources that may have visible cells which matter."""
         newest = self._read_point.write_number
         view: list[tuple[Family, Sequence[Source]]] = [
-            (family, [source for source in sources if source.write_number_min <= newest])
+            (family.as_of(newest), [source for source in sources if source.write_number_min <= newest])
             for family, sources in self._sources_now()
             if self._columns_read is None or family.name in self._columns_read
         ]
@@ -177,7 +178,8 @@ class WindowReader:
     def _are_seen(self, write_number_max: int, timestamp_min: int, family: Family) -> bool:
         """Returns whether the read point sees puts within these bounds, and none has expired."""
         expires = family.time_to_live_ms and timestamp_min + family.time_to_live_ms <= self._read_point.now_ms
-        return write_number_max <= self._read_point.write_number and not expires
+        is_gone = family.past and timestamp_min <= gone_through(family)
+        return write_number_max <= self._read_point.write_number and not expires and not is_gone
 
 
 def _of_qualifiers(run: SortedRun, qualifiers: frozenset[bytes]) -> SortedRun:

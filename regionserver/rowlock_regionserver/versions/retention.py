@@ -24,11 +24,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 
-from rowlock_regionserver.cells import DELETE_COLUMN, DELETE_FAMILY, PUT, Cell, Family, ProtectedReadPoints, ReadPoint
+from rowlock_regionserver.cells import (
+    DELETE_COLUMN,
+    DELETE_FAMILY,
+    PUT,
+    Cell,
+    Family,
+    PastLimits,
+    ProtectedReadPoints,
+    ReadPoint,
+)
+from rowlock_regionserver.versions.past_limits import spans_of_limits
 from rowlock_regionserver.versions.visibility import visible_cells
 
 _qualifier_of = itemgetter(0)
@@ -43,11 +53,43 @@ class Retention:
     protected: the read points whose answers must not change; ask for them before any cell is read.
     is_complete: every cell of the store with a smaller write number, in the rows that take part, takes part.
     expired_through: puts with this timestamp or a lower one have expired for every reader; -1: none has.
+    past: the family's limits from before the alters that came after some of the cells.
     """
 
     protected: ProtectedReadPoints
     is_complete: bool = False
     expired_through: int = -1
+    past: tuple[PastLimits, ...] = ()
+
+    @property
+    def past_unsettled(self) -> tuple[PastLimits, ...]:
+        """The past limits that still matter after rule 2."""
+        if not self.is_complete:
+            return self.past
+        return tuple(limits for limits in self.past if limits.write_number > self.protected[0][0])
+
+
+def retention_of(
+    family: Family,
+    protected: ProtectedReadPoints,
+    oldest_now_ms: int,
+    *,
+    is_complete: bool,
+    write_number_min: int,
+) -> Retention:
+    """Returns what may be dropped of a family's cells, the oldest of which has the write number `write_number_min`.
+
+    Take `protected` and `oldest_now_ms` first, then the family, then the cells: an alter may come in between.
+    """
+    past = tuple(limits for limits in family.past if limits.write_number > write_number_min)
+    return Retention(protected, is_complete, expired_for_all(family, protected, oldest_now_ms), past)
+
+
+def expired_for_all(family: Family, protected: ProtectedReadPoints, oldest_now_ms: int) -> int:
+    """Returns as `expired_through`; -1 also as long as a reader is under the limits from before an alter."""
+    if family.as_of(protected[0][0]) is not family:
+        return -1
+    return expired_through(family, oldest_now_ms)
 
 
 def expired_through(family: Family, oldest_now_ms: int) -> int:
@@ -63,11 +105,12 @@ def expired_through(family: Family, oldest_now_ms: int) -> int:
 def retained_cells(cells: Sequence[Cell], retention: Retention, versions: int) -> list[Cell]:
     """Returns the cells to retain of one row and family, of which `versions` are live at most; both in store order."""
     retained = cells if retention.expired_through < 0 else _unexpired(cells, retention)
-    if any(map(_kind_of, retained)):
-        if retention.is_complete:
-            retained = _settled(retained, retention.protected[0][0], versions)
+    has_tombstones = any(map(_kind_of, retained))
+    if retention.is_complete and (has_tombstones or retention.past):
+        retained = _settled(retained, retention.protected[0][0], Family(0, b"", versions, past=retention.past))
+    if has_tombstones:
         retained = _not_hidden(retained, retention.protected)
-    return _without_surplus(retained, retention.protected, versions)
+    return _without_surplus(retained, retention, versions)
 
 
 def _unexpired(cells: Sequence[Cell], retention: Retention) -> list[Cell]:
@@ -76,9 +119,9 @@ def _unexpired(cells: Sequence[Cell], retention: Retention) -> list[Cell]:
     ]
 
 
-def _settled(cells: Sequence[Cell], read_point: int, versions: int) -> list[Cell]:
-    """Replaces the cells up to the read point by the puts that are live there."""
-    live = visible_cells(cells, ReadPoint(read_point, 0), Family(0, b"", versions))  # without time to live
+def _settled(cells: Sequence[Cell], read_point: int, family: Family) -> list[Cell]:
+    """Replaces the cells up to the read point by the puts that are live there, expired or not."""
+    live = visible_cells(cells, ReadPoint(read_point, 0), replace(family.as_of(read_point), time_to_live_ms=0))
     return sorted([*live, *(cell for cell in cells if -cell[2] > read_point)])
 
 
@@ -115,7 +158,7 @@ def _not_hidden_by(of_family: list[Cell], cells: list[Cell], protected: Protecte
     return retained
 
 
-def _without_surplus(cells: Sequence[Cell], protected: ProtectedReadPoints, versions: int) -> list[Cell]:
+def _without_surplus(cells: Sequence[Cell], retention: Retention, versions: int) -> list[Cell]:
     """Drops puts that are newer than every tombstone of `cells` that touches their column, and that no range needs.
 
     A range of protected read points does not need a put that is newer than its last one. It does not need a put either
@@ -126,7 +169,10 @@ def _without_surplus(cells: Sequence[Cell], protected: ProtectedReadPoints, vers
     in older files have smaller write numbers, later ones have greater numbers. So whenever a read may see which of
     these puts are live, the state machine has taken them without a tombstone in between, whatever other puts there
     were. Then the highest timestamps are live, and versions that were pushed out before make no difference later.
+
+    An alter between two puts may have removed versions too. So puts from before and after one never count together.
     """
+    past = retention.past_unsettled
     newest_of_family = max([-cell[2] for cell in cells if cell[3] == DELETE_FAMILY], default=0)
     retained: list[Cell] = []
     for _, column in groupby(cells, _qualifier_of):
@@ -136,7 +182,14 @@ def _without_surplus(cells: Sequence[Cell], protected: ProtectedReadPoints, vers
             continue
         newest_tombstone = max([newest_of_family, *[-cell[2] for cell in column_cells if cell[3] != PUT]])
         newer = [cell for cell in column_cells if -cell[2] > newest_tombstone]
-        column_retained = _needed(newer, protected, versions)
+        if not past:
+            column_retained = _needed(newer, retention.protected, versions)
+        else:
+            column_retained = []
+            for start, stop, limit in spans_of_limits(past, versions):
+                of_span = [cell for cell in newer if start <= -cell[2] < stop]
+                column_retained += _needed(of_span, retention.protected, limit)
+            column_retained.sort()
         if len(newer) < len(column_cells):
             older = [cell for cell in column_cells if -cell[2] <= newest_tombstone]
             column_retained = sorted([*column_retained, *older])

@@ -13,7 +13,8 @@ import numpy as np
 
 from rowlock_regionserver.arrow.columns import Integers, Mask
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, count_before, spread
-from rowlock_regionserver.cells import DELETE_COLUMN, DELETE_FAMILY, PUT, ProtectedReadPoints
+from rowlock_regionserver.cells import DELETE_COLUMN, DELETE_FAMILY, PUT, Family, ProtectedReadPoints
+from rowlock_regionserver.versions.past_limits import spans_of_limits
 from rowlock_regionserver.versions.retention import Retention
 from rowlock_regionserver.versions.tombstones import covered
 from rowlock_regionserver.versions.visibility_columns import live_at
@@ -24,7 +25,7 @@ def retained(cells: SortedCells, retention: Retention, versions: int) -> Mask:
 
     80 M cells/s in columns of four versions without tombstones, 15 to 20 M cells/s with some; less for each span.
     """
-    is_plain = not cells.has_versions and not cells.kind.any()
+    is_plain = not cells.has_versions and not cells.kind.any() and not retention.past
     if retention.expired_through < 0:
         return np.ones(len(cells), np.bool_) if is_plain else _of_unexpired(cells, retention, versions)
     mask: Mask = cells.timestamp > retention.expired_through
@@ -44,16 +45,17 @@ def _narrowed(cells: SortedCells, mask: Mask, rule: Callable[[SortedCells], Mask
 def _of_unexpired(cells: SortedCells, retention: Retention, versions: int) -> Mask:
     """Applies rules 2 to 4. Without tombstones, rule 4 drops all that rule 2 would."""
     protected = retention.protected
-    if not cells.kind.any():
+    if not cells.kind.any() and not retention.past:
         return _needed(cells, protected, versions)
 
     def of_settled(settled: SortedCells) -> Mask:
-        return _narrowed(settled, ~_hidden(settled, protected), lambda rest: _not_surplus(rest, protected, versions))
+        return _narrowed(settled, ~_hidden(settled, protected), lambda rest: _not_surplus(rest, retention, versions))
 
     if not retention.is_complete:
         return of_settled(cells)
     first = protected[0][0]
-    return _narrowed(cells, (cells.write_number > first) | live_at(cells, first, versions), of_settled)
+    family = Family(0, b"", versions, past=retention.past)
+    return _narrowed(cells, (cells.write_number > first) | live_at(cells, first, family), of_settled)
 
 
 def _hidden(cells: SortedCells, protected: ProtectedReadPoints) -> Mask:
@@ -70,13 +72,17 @@ def _hidden(cells: SortedCells, protected: ProtectedReadPoints) -> Mask:
     return hidden
 
 
-def _not_surplus(cells: SortedCells, protected: ProtectedReadPoints, versions: int) -> Mask:
+def _not_surplus(cells: SortedCells, retention: Retention, versions: int) -> Mask:
     """Drops puts that are newer than every tombstone that touches their column, and that no range needs."""
-    if not cells.kind.any():
-        return _needed(cells, protected, versions)
+    past = retention.past_unsettled
+    if not len(cells) or not (past or cells.kind.any()):
+        return _needed(cells, retention.protected, versions)
     retained = np.ones(len(cells), np.bool_)
-    newer = np.flatnonzero(cells.write_number > _newest_tombstone(cells))
-    retained[newer] = _needed(cells.at(newer), protected, versions)
+    is_newer = cells.write_number > _newest_tombstone(cells)
+    for start, stop, limit in spans_of_limits(past, versions):
+        newer = np.flatnonzero(is_newer & (cells.write_number >= start) & (cells.write_number < stop))
+        if len(newer):
+            retained[newer] = _needed(cells.at(newer), retention.protected, limit)
     return retained
 
 

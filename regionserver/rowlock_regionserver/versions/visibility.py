@@ -11,6 +11,7 @@ are live after all writes up to its read point:
 3. Within one write number the tombstones come first, then the puts.
 4. A read does not see a live version with timestamp + time to live <= now, unless it is one of the newest
    `min_versions` live ones.
+5. An alter of these limits is a step of its own between two writes: past_limits.py.
 
 So without tombstones a column's answer is its `versions` highest timestamps, each with its highest write number. A
 worked example with versions 1: put a@100, put b@200, DELETE_VERSION@200 leaves nothing (b had pushed out a); put c@100
@@ -28,12 +29,14 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar
 
-from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, PUT, Family, ReadPoint
+from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, NEWEST, PUT, Family, PastLimits, ReadPoint
 from rowlock_regionserver.found_cells import AnyCell
+from rowlock_regionserver.versions.past_limits import alters
 
 T = TypeVar("T")
 
 _qualifier_of = itemgetter(0)
+_AT_THE_END = ReadPoint(NEWEST, 0)
 
 
 def visible_cells(cells: Sequence[AnyCell], read_point: ReadPoint, family: Family) -> list[AnyCell]:
@@ -41,6 +44,9 @@ def visible_cells(cells: Sequence[AnyCell], read_point: ReadPoint, family: Famil
 
     A row of 10 cells, one a column and without tombstones, takes about 1 µs.
     """
+    if family.past:
+        family = family.as_of(read_point.write_number)
+        cells = after_alters(cells, family)
     oldest_seen = -read_point.write_number  # numbers in tuples are negated: greater ones are older
     expired_from = _expired_from(read_point, family)
     previous: bytes | None = None
@@ -56,6 +62,26 @@ def visible_cells(cells: Sequence[AnyCell], read_point: ReadPoint, family: Famil
     else:
         return list(cells)
     return _newest_versions(_live([cell for cell in cells if cell[2] >= oldest_seen], family), expired_from, family)
+
+
+def after_alters(cells: Sequence[AnyCell], family: Family) -> Sequence[AnyCell]:
+    """Replaces the cells from before the family's past alters by the puts that these leave; both are in store order.
+
+    The cells are all of one row and family, or of one column with the family tombstones. Later cells stay as they are.
+    """
+    for limits, versions in alters(family):
+        cells = _after_alter(cells, limits, versions)
+    return cells
+
+
+def _after_alter(cells: Sequence[AnyCell], limits: PastLimits, versions: int) -> Sequence[AnyCell]:
+    """Replaces the cells from before one alter; `limits` are those from before it, and `versions` stay."""
+    before = [cell for cell in cells if -cell[2] < limits.write_number]
+    if not before:
+        return cells
+    live = visible_cells(before, _AT_THE_END, Family(0, b"", limits.versions))
+    left = _newest_versions(live, -limits.gone_through, Family(0, b"", versions))
+    return sorted([*left, *(cell for cell in cells if -cell[2] > limits.write_number)])
 
 
 def _expired_from(read_point: ReadPoint, family: Family) -> int:

@@ -8,12 +8,15 @@ true for the cells that are visible.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Mask
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, count_before
 from rowlock_regionserver.cells import Family, ReadPoint
+from rowlock_regionserver.versions.past_limits import alters
 from rowlock_regionserver.versions.tombstones import live_puts
 
 
@@ -27,15 +30,40 @@ def visible(table: pa.Table, read_point: ReadPoint, family: Family) -> Mask:
 
 def visible_of(cells: SortedCells, read_point: ReadPoint, family: Family) -> Mask:
     """Returns which cells a read at `read_point` sees, like `visible`, from keys that are SortedCells already."""
-    published = cells.write_number <= read_point.write_number
-    if not (cells.has_versions or cells.kind.any() or family.time_to_live_ms):
-        return published
-    return _visible_among(cells, published, read_point.now_ms, family)
+    if not (cells.has_versions or cells.kind.any() or family.time_to_live_ms or family.past):
+        return cells.write_number <= read_point.write_number
+    return _visible_at(cells, read_point, family)
 
 
-def live_at(cells: SortedCells, write_number: int, versions: int) -> Mask:
+def live_at(cells: SortedCells, write_number: int, family: Family) -> Mask:
     """Returns which cells are live puts after the writes up to `write_number`: visible, but for the time to live."""
-    return _visible_among(cells, cells.write_number <= write_number, 0, Family(0, b"", versions))
+    return _visible_at(cells, ReadPoint(write_number, 0), replace(family.as_of(write_number), time_to_live_ms=0))
+
+
+def _visible_at(cells: SortedCells, read_point: ReadPoint, family: Family) -> Mask:
+    if not family.past:
+        return _visible_among(cells, cells.write_number <= read_point.write_number, read_point.now_ms, family)
+    family = family.as_of(read_point.write_number)
+    mask = after_alters(cells, family)
+    left = cells.at(mask)
+    mask[mask] = _visible_among(left, left.write_number <= read_point.write_number, read_point.now_ms, family)
+    return mask
+
+
+def after_alters(cells: SortedCells, family: Family) -> Mask:
+    """Returns which cells are newer than the family's past alters, or are puts that these leave."""
+    mask = np.ones(len(cells), np.bool_)
+    for limits, versions in alters(family):
+        places = np.flatnonzero(mask & (cells.write_number < limits.write_number))
+        if not len(places):
+            continue
+        before = cells.at(places)
+        live = _visible_among(before, np.ones(len(before), np.bool_), 0, Family(0, b"", limits.versions))
+        live &= before.timestamp > limits.gone_through
+        if versions < limits.versions:
+            live[live] = _newest_versions(before.at(live), 0, Family(0, b"", versions))
+        mask[places] = live
+    return mask
 
 
 def _visible_among(cells: SortedCells, published: Mask, now_ms: int, family: Family) -> Mask:

@@ -153,7 +153,7 @@ def test_files_of_a_dropped_family_are_removed_after_their_last_reader(region: R
     region.live.apply_edit(Edit(added={1: region.file(F)}))
     region.live.apply_edit(Edit(added={2: region.file(G)}))
     reader = region.stores.view
-    dropped = region.stores.alter(Table("t", 1, (F,)))
+    dropped = region.stores.alter(Table("t", 1, (F,)), 8, 0)
     region.live.apply_edit(Edit(dropped=dropped))
     del dropped
     assert region.named() == {1: [1]}
@@ -241,7 +241,7 @@ def test_files_of_a_dropped_family_are_not_replaced(region: Region) -> None:
     first = region.file(F)
     region.live.apply_edit(Edit(added={1: first}))
     output = region.file(F)
-    dropped = region.stores.alter(Table("t", 1, (G,)))
+    dropped = region.stores.alter(Table("t", 1, (G,)), 8, 0)
     region.live.apply_edit(Edit(dropped=dropped))
     with pytest.raises(FamilyNotFoundError):
         region.live.apply_edit(Edit(replaced={1: Replacement([first], [output])}))

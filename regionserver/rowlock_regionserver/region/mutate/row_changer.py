@@ -19,7 +19,7 @@ from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, 
 from rowlock_regionserver.region.idempotency.answer_size import AnswerSize
 from rowlock_regionserver.region.mutate.family_change import FamilyChange
 from rowlock_regionserver.region.mutate.row_state import RowState
-from rowlock_regionserver.versions.visibility import live_versions, visible_cells
+from rowlock_regionserver.versions.visibility import after_alters, live_versions, visible_cells
 from rowlock_regionserver.wal.mutation import UnnumberedCell
 
 _COUNTER = struct.Struct(">q")
@@ -195,6 +195,8 @@ class RowChanger:
     def _newest_stored(self, family: Family, change: FamilyChange, qualifier: bytes) -> FoundCell | None:
         """Returns the column's newest stored version, expired or not, that the mutation has not deleted."""
         cells = self._row_state.column_cells(family, qualifier)
+        if family.past:
+            cells = after_alters(cells, family)
         # If no tombstone comes first, nothing hides the newest put.
         if not cells or (cells[0][3] == PUT and qualifier and not change.may_hide(qualifier)):
             return cells[0] if cells else None
