@@ -81,7 +81,9 @@ def _after_alter(cells: Sequence[AnyCell], limits: PastLimits, versions: int) ->
         return cells
     live = visible_cells(before, _AT_THE_END, Family(0, b"", limits.versions))
     left = _newest_versions(live, -limits.gone_through, Family(0, b"", versions))
-    return sorted([*left, *(cell for cell in cells if -cell[2] > limits.write_number)])
+    left += [cell for cell in cells if -cell[2] > limits.write_number]
+    left.sort()
+    return left
 
 
 def _expired_from(read_point: ReadPoint, family: Family) -> int:
