@@ -37,14 +37,16 @@ from rowlock_regionserver.operations import (
 
 from tests.property.visibility_model import literal_visible_cells
 from tests.seeds import drawn_seed
+from tests.unit.region.conftest import bulk_batch
 from tests.unit.region.lone_region import LoneRegion
 
-HISTORIES = 12
+HISTORIES = 8
 EVENTS = 60
+_APART = 1000
 ROWS = [b"a", b"b"]
 QUALIFIERS = [b"", b"q"]
 VERSIONS = Selection(versions=9)
-CONFIG = Config(log_segment_bytes=1 << 20, long_work_pause_percent=0, bulk_file_bytes_min=4096)
+CONFIG = Config(log_segment_bytes=1 << 20, long_work_pause_percent=0, bulk_file_bytes_min=1)
 START_MS = 1_000_000
 Answer = list[tuple[bytes, bytes, int, bytes]]
 
@@ -61,22 +63,27 @@ def _limits(generator: random.Random) -> Family:
 
 
 class _Model:
-    """Every write and every alter, by the numbers of one region."""
+    """Every write and every alter, by the numbers of one region.
+
+    They are multiplied, since a write may get the number of an earlier alter of an empty store after a crash.
+    """
 
     def __init__(self) -> None:
         self.family = Family(1, b"f")
         self.written: dict[bytes, list[Cell]] = defaultdict(list)
 
     def write(self, row: bytes, number: int, changes: list[Cell]) -> None:
-        self.written[row] += [(q, at, -number, kind, value) for q, at, _, kind, value in changes]
+        self.written[row] += [(q, at, -number * _APART, kind, value) for q, at, _, kind, value in changes]
 
     def alter(self, wanted: Family, number: int, now_ms: int) -> None:
         before = self.family
         gone = now_ms - before.time_to_live_ms if before.time_to_live_ms and not before.min_versions else -1
-        past = PastLimits(number, before.versions, before.min_versions, before.time_to_live_ms, gone)
+        place = (number - 1) * _APART + 1 + len(before.past)
+        past = PastLimits(place, before.versions, before.min_versions, before.time_to_live_ms, gone)
         self.family = replace(wanted, past=(*before.past, past))
 
     def answer(self, at: ReadPoint) -> Answer:
+        at = ReadPoint(at.write_number * _APART, at.now_ms)
         return [
             (row, cell[0], -cell[1], cell[4])
             for row in ROWS
@@ -100,15 +107,21 @@ class _Twin:
 
     def alter(self, wanted: Family, *, crashes: bool) -> None:
         """`crashes`: after the catalog has the new limits, and before the region has applied them."""
-        before = self.last
         if crashes:
             self.lone._state = self.lone._state.with_altered_table("t", [wanted], (), None)
             self.restart()
         else:
             self.lone.alter([wanted])
-        # A start may take more numbers.
-        number = self.last if crashes or self.last > before else self.last + 1
-        self.model.alter(wanted, number, self.lone.clock.now_ms())
+        if replace(self.model.family, past=()) != wanted:
+            self.model.alter(wanted, self.last, self.lone.clock.now_ms())
+
+    def delete_newest(self, row: bytes, qualifier: bytes) -> None:
+        now = ReadPoint(self.last, self.lone.clock.now_ms())
+        answer = self.model.answer(now)
+        timestamps = [cell[2] for cell in answer if cell[:2] == (row, qualifier)]
+        self.lone.change(row, Delete(DeleteKind.VERSION, b"f", qualifier))
+        if timestamps:
+            self.model.write(row, self.last, [(qualifier, -timestamps[0], 0, DELETE_VERSION, b"")])
 
     def restart(self) -> None:
         self.readers.clear()
@@ -195,8 +208,21 @@ def test_no_answer_depends_on_flushes_compactions_and_restarts_after_alters(tmp_
 def _step(generator: random.Random, clock: ManualClock, compacted: _Twin, plain: _Twin, seen: Counter[str]) -> None:
     both = (compacted, plain)
     event = generator.choices(
-        ["write", "tick", "flush", "minor", "major", "alter", "crash", "restart", "open", "close"],
-        [20, 3, 6, 2, 3, 4, 1, 1, 2, 2],
+        [
+            "write",
+            "delete newest",
+            "bulk",
+            "tick",
+            "flush",
+            "minor",
+            "major",
+            "alter",
+            "crash",
+            "restart",
+            "open",
+            "close",
+        ],
+        [20, 3, 3, 3, 6, 2, 3, 4, 1, 1, 2, 2],
     )[0]
     if event == "write":
         row = generator.choice(ROWS)
@@ -204,6 +230,18 @@ def _step(generator: random.Random, clock: ManualClock, compacted: _Twin, plain:
         for twin in both:
             twin.lone.change(row, change)
             twin.model.write(row, twin.last, [cell])
+    elif event == "delete newest":
+        row, qualifier = generator.choice(ROWS), generator.choice(QUALIFIERS)
+        for twin in both:
+            twin.delete_newest(row, qualifier)
+    elif event == "bulk":
+        timestamp = clock.now_ms() - generator.randint(0, 7)
+        qualifiers = generator.choice([QUALIFIERS, QUALIFIERS, [b""]])
+        cells: list[Cell] = [(q, -timestamp, 0, PUT, b"%d" % generator.randrange(1000)) for q in qualifiers]
+        for twin in both:
+            twin.lone.bulk(bulk_batch(*[(row, b"f", cell[0], timestamp, cell[4]) for row in ROWS for cell in cells]))
+            for row in ROWS:
+                twin.model.write(row, twin.last, cells)
     elif event == "tick":
         clock.advance(generator.randint(1, 3))
     elif event == "flush":
