@@ -18,6 +18,7 @@ from .compaction_queue import COMPACTION_QUEUE_MUTANTS
 from .durability import DURABILITY
 from .edges import EDGES
 from .folders import FOLDERS
+from .limits import LIMIT_MUTANTS
 from .lines import OF_LINES
 from .locks import LOCK_MUTANTS
 from .memory import MEMORY
@@ -33,6 +34,7 @@ from .writing import WRITING
 MUTANTS = [
     *WRITING,
     *ADMISSION,
+    *LIMIT_MUTANTS,
     *LOCK_MUTANTS,
     *OF_LINES,
     *BULK_AND_REQUESTS,

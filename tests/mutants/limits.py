@@ -1,0 +1,82 @@
+"""Broken builds of alters: the limits by which a write is judged, and how long a region remembers them."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+LIMITS = "unit/region/test_altered_limits.py"
+HISTORIES = "property/test_altered_limits.py"
+RULES = "property/test_retention.py::test_no_answer_depends_on_flushes_compactions_and_pruning_after_alters"
+
+LIMIT_MUTANTS = [
+    Mutant(
+        "a get forgets which versions a lower limit removed",
+        "_after_alter",
+        '    left = _newest_versions(live, -limits.gone_through, Family(0, b"", versions))\n',
+        '    left = _newest_versions(live, -limits.gone_through, Family(0, b"", limits.versions))\n',
+        f"{LIMITS}::test_what_a_lower_limit_removes_stays_gone",
+    ),
+    Mutant(
+        "a scan shows what had expired before an alter",
+        "after_alters",
+        "        live &= before.timestamp > limits.gone_through\n",
+        "        live &= before.timestamp > -1\n",
+        f"{LIMITS}::test_a_longer_time_to_live_brings_nothing_back",
+    ),
+    Mutant(
+        "an old reader is under the new limits",
+        "Family.as_of",
+        "            if write_number < limits.write_number:\n",
+        "            if write_number < 0:\n",
+        f"{LIMITS}::test_a_scan_from_before_an_alter_is_under_the_limits_of_its_moment",
+    ),
+    Mutant(
+        "cells expire under the eyes of a reader from before an alter",
+        "expired_for_all",
+        "    if family.as_of(protected[0][0]) is not family:\n",
+        "    if False:\n",
+        f"{LIMITS}::test_a_scan_from_before_an_alter_is_under_the_limits_of_its_moment",
+    ),
+    Mutant(
+        "surplus versions are counted across an alter",
+        "_without_surplus",
+        "                of_span = [cell for cell in newer if start <= -cell[2] < stop]\n",
+        "                of_span = newer\n",
+        RULES,
+    ),
+    Mutant(
+        "pruning in a replay takes the newest limits for all writes",
+        "RowSegment._prune",
+        "Retention(spans, past=self._past)",
+        "Retention(spans)",
+        f"{LIMITS}::test_replay_prunes_each_write_by_the_limits_of_its_moment",
+    ),
+    Mutant(
+        "past limits end although cells from before are in memory",
+        "RegionCompactor._settled_through",
+        "        through = self._live_files.manifest.flushed_write_number\n",
+        "        through = self._mvcc.last\n",
+        f"{LIMITS}::test_past_limits_stay_while_memory_or_files_left_out_have_cells_from_before",
+    ),
+    Mutant(
+        "past limits end although a reader is under them",
+        "RegionCompactor._settled_through",
+        "        through = min(through, self._mvcc.protected_read_points()[0][0])\n",
+        "",
+        f"{LIMITS}::test_past_limits_end_with_a_major_compaction",
+    ),
+    Mutant(
+        "a start forgets an alter that the region had not applied",
+        "open_parts",
+        "    applied = with_applied_limits(table, manifest.limits)\n",
+        "    applied = table\n",
+        f"{LIMITS}::test_a_start_after_a_crash_applies_an_alter_after_all_writes_of_the_log",
+    ),
+    Mutant(
+        "an alter takes no write number",
+        "Region.alter",
+        "                    parts.mvcc.complete(parts.mvcc.begin())\n",
+        "                    pass\n",
+        HISTORIES,
+    ),
+]
