@@ -10,17 +10,24 @@ RULES = "property/test_retention.py::test_no_answer_depends_on_flushes_compactio
 
 LIMIT_MUTANTS = [
     Mutant(
-        "a get forgets which versions a lower limit removed",
-        "_after_alter",
-        '    left = _newest_versions(live, -limits.gone_through, Family(0, b"", versions))\n',
-        '    left = _newest_versions(live, -limits.gone_through, Family(0, b"", limits.versions))\n',
-        f"{LIMITS}::test_what_a_lower_limit_removes_stays_gone",
+        "a get takes the newest limit for all writes",
+        "alters",
+        "        if limits.versions != versions or limits.gone_through >= 0:\n",
+        "        if limits.gone_through >= 0:\n",
+        f"{LIMITS}::test_a_higher_limit_brings_no_version_back",
+    ),
+    Mutant(
+        "a get shows what had expired before an alter",
+        "after_alters",
+        "            left = [cell for cell in live if -cell[1] > limits.gone_through]\n",
+        "            left = list(live)\n",
+        f"{LIMITS}::test_a_longer_time_to_live_brings_nothing_back",
     ),
     Mutant(
         "a scan shows what had expired before an alter",
         "after_alters",
-        "        live &= before.timestamp > limits.gone_through\n",
-        "        live &= before.timestamp > -1\n",
+        "        mask[places] = live & (before.timestamp > limits.gone_through)\n",
+        "        mask[places] = live\n",
         f"{LIMITS}::test_a_longer_time_to_live_brings_nothing_back",
     ),
     Mutant(

@@ -105,7 +105,7 @@ RETENTION_MUTANTS = [
         "retained",
         "        mask |= cells.kind != PUT\n",
         "        pass\n",
-        f"{FLUSH}::test_a_longer_time_to_live_does_not_bring_back_what_was_deleted",
+        TWINS,
     ),
     # ---- complete cells
     Mutant(

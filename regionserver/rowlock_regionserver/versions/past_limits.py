@@ -10,7 +10,8 @@ read point is under the limits from before it, whenever it runs. At its write nu
 
 Both remove a timestamp only together with all lower ones. So the live versions at the alter are a plain start for the
 writes after it, and a reader, or a compaction that is complete, first replaces the cells from before each alter by what
-the alter has left (`after_alters` in visibility.py, and its vector twin). After a complete compaction nothing in the
+the alter has left (`after_alters` in visibility.py, and its vector twin). The state machine then takes these puts before
+all later writes, under the next limit, which is step 1. After a complete compaction nothing in the
 store depends on the past limits up to its first protected read point, and the region forgets them.
 """
 
@@ -60,12 +61,12 @@ def gone_through(family: Family) -> int:
     return max([limits.gone_through for limits in family.past], default=-1)
 
 
-def alters(family: Family) -> Iterator[tuple[PastLimits, int]]:
-    """Yields the alters that may have removed versions, oldest first: the limits before, and how many versions stay."""
+def alters(family: Family) -> Iterator[PastLimits]:
+    """Yields the limits from before each alter that may have removed versions, oldest first."""
     for place, limits in enumerate(family.past, start=1):
         versions = family.past[place].versions if place < len(family.past) else family.versions
         if limits.versions != versions or limits.gone_through >= 0:
-            yield limits, min(limits.versions, versions)
+            yield limits
 
 
 def spans_of_limits(past: tuple[PastLimits, ...], versions: int) -> Iterator[tuple[int, int, int]]:

@@ -29,7 +29,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar
 
-from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, NEWEST, PUT, Family, PastLimits, ReadPoint
+from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, NEWEST, PUT, Family, ReadPoint
 from rowlock_regionserver.found_cells import AnyCell
 from rowlock_regionserver.versions.past_limits import alters
 
@@ -69,21 +69,15 @@ def after_alters(cells: Sequence[AnyCell], family: Family) -> Sequence[AnyCell]:
 
     The cells are all of one row and family, or of one column with the family tombstones. Later cells stay as they are.
     """
-    for limits, versions in alters(family):
-        cells = _after_alter(cells, limits, versions)
+    for limits in alters(family):
+        before = [cell for cell in cells if -cell[2] < limits.write_number]
+        if before:
+            live = visible_cells(before, _AT_THE_END, Family(0, b"", limits.versions))
+            left = [cell for cell in live if -cell[1] > limits.gone_through]
+            left += [cell for cell in cells if -cell[2] > limits.write_number]
+            left.sort()
+            cells = left
     return cells
-
-
-def _after_alter(cells: Sequence[AnyCell], limits: PastLimits, versions: int) -> Sequence[AnyCell]:
-    """Replaces the cells from before one alter; `limits` are those from before it, and `versions` stay."""
-    before = [cell for cell in cells if -cell[2] < limits.write_number]
-    if not before:
-        return cells
-    live = visible_cells(before, _AT_THE_END, Family(0, b"", limits.versions))
-    left = _newest_versions(live, -limits.gone_through, Family(0, b"", versions))
-    left += [cell for cell in cells if -cell[2] > limits.write_number]
-    left.sort()
-    return left
 
 
 def _expired_from(read_point: ReadPoint, family: Family) -> int:

@@ -53,16 +53,13 @@ def _visible_at(cells: SortedCells, read_point: ReadPoint, family: Family) -> Ma
 def after_alters(cells: SortedCells, family: Family) -> Mask:
     """Returns which cells are newer than the family's past alters, or are puts that these leave."""
     mask = np.ones(len(cells), np.bool_)
-    for limits, versions in alters(family):
+    for limits in alters(family):
         places = np.flatnonzero(mask & (cells.write_number < limits.write_number))
         if not len(places):
             continue
         before = cells.at(places)
         live = _visible_among(before, np.ones(len(before), np.bool_), 0, Family(0, b"", limits.versions))
-        live &= before.timestamp > limits.gone_through
-        if versions < limits.versions:
-            live[live] = _newest_versions(before.at(live), 0, Family(0, b"", versions))
-        mask[places] = live
+        mask[places] = live & (before.timestamp > limits.gone_through)
     return mask
 
 

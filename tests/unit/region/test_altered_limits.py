@@ -119,6 +119,18 @@ def test_what_a_lower_limit_removes_stays_gone(lone: LoneRegion, between: Betwee
 
 
 @between
+def test_a_delete_does_not_show_what_a_lower_limit_removed(lone: LoneRegion, between: Between) -> None:
+    lone.alter([Family(0, b"f", versions=3)])
+    put(lone, (100, b"a"), (200, b"b"))
+    between(lone)
+    lone.alter([Family(0, b"f")])
+    delete_version(lone, 200)
+    between(lone)
+    assert values(lone) == []
+    assert lone.scan() == []
+
+
+@between
 def test_a_longer_time_to_live_brings_nothing_back(lone: LoneRegion, between: Between) -> None:
     assert isinstance(lone.clock, ManualClock)
     lone.alter([Family(0, b"f", versions=3, time_to_live_ms=10)])
