@@ -61,15 +61,15 @@ LIMIT_MUTANTS = [
     Mutant(
         "past limits end although cells from before are in memory",
         "RegionCompactor._settled_through",
-        "        through = self._live_files.manifest.flushed_write_number\n",
-        "        through = self._mvcc.last\n",
+        "        return min([through, *(source.write_number_min - 1 for source in sources if id(source) not in read)])\n",
+        "        return through\n",
         f"{LIMITS}::test_past_limits_stay_while_memory_or_files_left_out_have_cells_from_before",
     ),
     Mutant(
         "past limits end although a reader is under them",
         "RegionCompactor._settled_through",
-        "        through = min(through, self._mvcc.protected_read_points()[0][0])\n",
-        "",
+        "        through = self._mvcc.protected_read_points()[0][0]\n",
+        "        through = self._mvcc.last\n",
         f"{LIMITS}::test_past_limits_end_with_a_major_compaction",
     ),
     Mutant(
@@ -82,7 +82,8 @@ LIMIT_MUTANTS = [
     Mutant(
         "an alter takes no write number",
         "Region.alter",
-        "                    parts.mvcc.complete(parts.mvcc.begin())\n",
+        '                    assert parts.mvcc.begin() == write_number, "a write began with the gate held"\n'
+        "                    parts.mvcc.complete(write_number)\n",
         "                    pass\n",
         HISTORIES,
     ),

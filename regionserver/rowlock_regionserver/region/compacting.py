@@ -109,7 +109,7 @@ class RegionCompactor:
         rewritten = [file for file in inputs if file.info.number not in unread]
         progress.bytes_total = sum(file.info.file_bytes for file in rewritten)
         self._check_space(progress.bytes_total)
-        settled = self._settled_through(store, plan)
+        settled = self._settled_through(family_number, [f for f in inputs if f.info.number not in plan.moved])
         written: list[StoreFile] = []
         try:
             for group in plan.groups:
@@ -152,13 +152,13 @@ class RegionCompactor:
                 f"and {free} are free; nothing was changed, free some disk space"
             )
 
-    def _settled_through(self, store: Store, plan: Plan) -> int:
-        """Returns the write number up to which the store will have live cells alone after a compaction by this plan."""
-        through = self._live_files.manifest.flushed_write_number
-        through = min(through, self._mvcc.protected_read_points()[0][0])
-        read = {*plan.dropped, *(number for group in plan.groups for number in group)}
-        unread = [file.info.write_number_min for file in store.files if file.info.number not in read]
-        return min([through, *(first - 1 for first in unread)])
+    def _settled_through(self, family_number: int, rewritten: Sequence[StoreFile]) -> int:
+        """Returns the write number up to which the store will have live cells alone when these files are rewritten."""
+        read = {id(run) for file in rewritten for run in file.runs}
+        through = self._mvcc.protected_read_points()[0][0]
+        # One view: a flush moves cells from memory to a new file meanwhile.
+        _, sources = self._stores.view.get(family_number, (None, ()))
+        return min([through, *(source.write_number_min - 1 for source in sources if id(source) not in read)])
 
     def _written(
         self, family_number: int, files: Sequence[StoreFile], older: Sequence[StoreFile], plan: Plan, progress: Progress

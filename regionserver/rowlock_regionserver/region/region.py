@@ -280,12 +280,14 @@ class Region:
         with self._flusher.no_flush():
             with parts.gate.exclusive():
                 before = limits_of(self.table)
-                dropped = parts.stores.alter(table, parts.mvcc.last + 1, parts.shared.clock.now_ms())
+                write_number = parts.mvcc.last + 1
+                dropped = parts.stores.alter(table, write_number, parts.shared.clock.now_ms())
                 after = limits_of(self.table)
                 if any(after.get(number) != limits for number, limits in before.items() if number in after):
                     # No write comes between: a start could not know under which limits it was made.
                     self._commit(Edit())
-                    parts.mvcc.complete(parts.mvcc.begin())
+                    assert parts.mvcc.begin() == write_number, "a write began with the gate held"
+                    parts.mvcc.complete(write_number)
             for store in dropped:
                 self._compactor.cancel(store.family.number, "the column family was dropped")
             parts.shared.memory.add(-sum(store.memstore.bytes_held for store in dropped))

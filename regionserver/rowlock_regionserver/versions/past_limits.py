@@ -9,10 +9,12 @@ read point is under the limits from before it, whenever it runs. At its write nu
    could still be seen again after a delete of newer ones.
 
 Both remove a timestamp only together with all lower ones. So the live versions at the alter are a plain start for the
-writes after it, and a reader, or a compaction that is complete, first replaces the cells from before each alter by what
-the alter has left (`after_alters` in visibility.py, and its vector twin). The state machine then takes these puts before
-all later writes, under the next limit, which is step 1. After a complete compaction nothing in the
-store depends on the past limits up to its first protected read point, and the region forgets them.
+writes after it. A reader, or a compaction that is complete, first replaces the cells from before each alter by the puts
+that were live there and had not expired (`after_alters` in visibility.py, and its vector twin). The state machine takes
+these puts before all later writes, under the next limit, which is step 1.
+
+After a complete compaction nothing in the store depends on the past limits up to its first protected read point, and
+the region forgets them.
 """
 
 from __future__ import annotations
