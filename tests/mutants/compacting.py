@@ -19,8 +19,8 @@ COMPACTING_MUTANTS = [
     Mutant(
         "a compaction ignores protected read points",
         "RegionCompactor._written",
-        "            self._mvcc.protected_read_points(),\n",
-        "            self._mvcc.protected_read_points()[-1:],\n",
+        "        protected, oldest_now_ms = self._mvcc.protected_read_points(), self._mvcc.oldest_now_ms()\n",
+        "        protected, oldest_now_ms = self._mvcc.protected_read_points()[-1:], self._mvcc.oldest_now_ms()\n",
         f"{COMPACTING}::test_a_scan_reads_its_moment_to_the_end_though_its_files_are_replaced",
     ),
     Mutant(

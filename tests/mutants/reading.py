@@ -94,9 +94,9 @@ READING = [
     # ---- visibility, vector twins
     Mutant(
         "a scan sees later writes",
-        "visible_of",
-        "    published = cells.write_number <= read_point.write_number\n",
-        "    published = cells.write_number >= 0\n",
+        "_visible_among",
+        "    seen = np.flatnonzero(cells.write_number <= read_point.write_number)\n",
+        "    seen = np.flatnonzero(cells.write_number >= 0)\n",
         VECTORS,
     ),
     Mutant(

@@ -53,8 +53,8 @@ RETENTION_MUTANTS = [
     Mutant(
         "flush counts puts before a tombstone",
         "_not_surplus",
-        "    newer = np.flatnonzero(cells.write_number > _newest_tombstone(cells))\n",
-        "    newer = np.flatnonzero(cells.kind == PUT)\n",
+        "    is_newer = cells.write_number > _newest_tombstone(cells)\n",
+        "    is_newer = cells.kind == PUT\n",
         f"{VISIBILITY}::test_the_answer_does_not_depend_on_what_was_flushed",
     ),
     Mutant(
@@ -118,15 +118,15 @@ RETENTION_MUTANTS = [
     Mutant(
         "pruning drops tombstones as if no older cell existed",
         "RowSegment._prune",
-        "Retention(spans)",
+        "Retention(spans, past=self._past)",
         "Retention(spans, is_complete=True)",
         f"{SEGMENT}::test_what_a_tombstone_hides_is_pruned_when_no_reader_of_before_is_left",
     ),
     Mutant(
         "compaction of some files drops tombstones",
         "retained_cells",
-        "        if retention.is_complete:\n",
-        "        if True:\n",
+        "    if retention.is_complete and (has_tombstones or retention.past):\n",
+        "    if has_tombstones or retention.past:\n",
         HISTORIES,
     ),
     Mutant(
@@ -153,8 +153,8 @@ RETENTION_MUTANTS = [
     Mutant(
         "settling keeps one version too many",
         "_settled",
-        'Family(0, b"", versions)',
-        'Family(0, b"", versions + 1)',
+        "replace(family.as_of(read_point), time_to_live_ms=0)",
+        "replace(family.as_of(read_point), time_to_live_ms=0, versions=family.versions + 1)",
         HISTORIES,
     ),
     Mutant(

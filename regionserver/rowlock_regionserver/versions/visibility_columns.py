@@ -15,9 +15,11 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Mask
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, count_before
-from rowlock_regionserver.cells import Family, ReadPoint
+from rowlock_regionserver.cells import NEWEST, Family, ReadPoint
 from rowlock_regionserver.versions.past_limits import alters
 from rowlock_regionserver.versions.tombstones import live_puts
+
+_AT_THE_END = ReadPoint(NEWEST, 0)
 
 
 def visible(table: pa.Table, read_point: ReadPoint, family: Family) -> Mask:
@@ -42,11 +44,10 @@ def live_at(cells: SortedCells, write_number: int, family: Family) -> Mask:
 
 def _visible_at(cells: SortedCells, read_point: ReadPoint, family: Family) -> Mask:
     if not family.past:
-        return _visible_among(cells, cells.write_number <= read_point.write_number, read_point.now_ms, family)
+        return _visible_among(cells, read_point, family)
     family = family.as_of(read_point.write_number)
     mask = after_alters(cells, family)
-    left = cells.at(mask)
-    mask[mask] = _visible_among(left, left.write_number <= read_point.write_number, read_point.now_ms, family)
+    mask[mask] = _visible_among(cells.at(mask), read_point, family)
     return mask
 
 
@@ -58,19 +59,20 @@ def after_alters(cells: SortedCells, family: Family) -> Mask:
         if not len(places):
             continue
         before = cells.at(places)
-        live = _visible_among(before, np.ones(len(before), np.bool_), 0, Family(0, b"", limits.versions))
+        live = _visible_among(before, _AT_THE_END, Family(0, b"", limits.versions))
         mask[places] = live & (before.timestamp > limits.gone_through)
     return mask
 
 
-def _visible_among(cells: SortedCells, published: Mask, now_ms: int, family: Family) -> Mask:
-    seen = np.flatnonzero(published)
+def _visible_among(cells: SortedCells, read_point: ReadPoint, family: Family) -> Mask:
+    """Returns which cells a read sees if all were written under the limits that the family has now."""
+    seen = np.flatnonzero(cells.write_number <= read_point.write_number)
     puts = cells.at(seen)
     if puts.kind.any():
         live = np.flatnonzero(live_puts(puts, family.versions))
         seen, puts = seen[live], puts.at(live)
     mask = np.zeros(len(cells), np.bool_)
-    mask[seen[_newest_versions(puts, now_ms, family)]] = True
+    mask[seen[_newest_versions(puts, read_point.now_ms, family)]] = True
     return mask
 
 
