@@ -80,6 +80,13 @@ LIMIT_MUTANTS = [
         f"{LIMITS}::test_a_start_after_a_crash_applies_an_alter_after_all_writes_of_the_log",
     ),
     Mutant(
+        "writes come between an alter and its manifest",
+        "Region.alter",
+        "                    self._commit(Edit())\n",
+        "                    pass\n",
+        f"{LIMITS}::test_no_write_comes_between_an_alter_and_its_manifest",
+    ),
+    Mutant(
         "an alter takes no write number",
         "Region.alter",
         '                    assert parts.mvcc.begin() == write_number, "a write began with the gate held"\n'

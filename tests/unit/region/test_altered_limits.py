@@ -252,3 +252,32 @@ def test_a_folder_without_applied_limits_is_under_those_of_the_catalog(lone: Lon
     lone.alter([Family(0, b"f")])
     lone.alter([Family(0, b"f", versions=3)])
     assert values(lone) == [b"b"]
+
+
+class WatchedFiles(Files):
+    """Calls an action before a manifest becomes live."""
+
+    before_manifest: Callable[[], None] | None = None
+
+    def rename(self, source: Path, target: Path) -> None:
+        if self.before_manifest is not None and target.name.startswith(manifest.NAME):
+            self.before_manifest()
+        super().rename(source, target)
+
+
+def test_no_write_comes_between_an_alter_and_its_manifest(tmp_path: Path) -> None:
+    files = WatchedFiles()
+    lone = LoneRegion(tmp_path, CONFIG, ManualClock(now_ms=START_MS), files)
+    put(lone, (100, b"a"))
+    may_enter: list[bool] = []
+
+    def note() -> None:
+        has_entered = lone.parts.gate.try_enter()
+        may_enter.append(has_entered)
+        if has_entered:
+            lone.parts.gate.leave()
+
+    files.before_manifest = note
+    lone.alter([Family(0, b"f", versions=3)])
+    assert may_enter[0] is False
+    lone.stop()
