@@ -139,7 +139,7 @@ class Driver:
         for store in region.compaction_facts():
             plan = pick_requested(store.files, CompactionSettings(), major=is_major)
             if plan is not None:
-                region.compact(store.family.number, plan, Progress())
+                self.server._compact_region(region.region_id, store.family.number, plan, Progress())
 
     def _write(self, number: int, step: DataStep) -> bool:
         request = RequestId(CLIENT, number, max(0, number - REQUESTS_KEPT))

@@ -195,7 +195,7 @@ def test_a_flush_is_requested_of_a_region_with_many_tombstones_in_memory(make: M
     case.ended(2)
     assert case.flushes_requested == []
     case.regions[2].memory = MemoryFacts(row_count=1000, tombstone_count=1000)
-    case.threads.wake(1)
+    case.threads.wake(2)
     case.until(lambda: case.flushes_requested == [2])
 
 
