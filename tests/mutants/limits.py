@@ -61,9 +61,16 @@ LIMIT_MUTANTS = [
     Mutant(
         "past limits end although cells from before are in memory",
         "RegionCompactor._settled_through",
-        " for source in sources if id(source) not in read",
-        " for source in sources[:0]",
+        "self._oldest_outside(family_number, rewritten) - 1",
+        "NEWEST",
         f"{LIMITS}::test_past_limits_stay_while_memory_or_files_left_out_have_cells_from_before",
+    ),
+    Mutant(
+        "a compaction applies an alter before a delete in memory that came before the alter",
+        "RegionCompactor._written",
+        "            newer_from=self._oldest_outside(family_number, [*inputs, *older]),\n",
+        "            newer_from=NEWEST,\n",
+        f"{LIMITS}::test_a_compaction_leaves_what_a_delete_in_memory_shows_again",
     ),
     Mutant(
         "past limits end although a reader is under them",

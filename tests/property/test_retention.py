@@ -131,6 +131,11 @@ def _is_touched(put: Cell, cells: list[Cell]) -> bool:
 File = Mapping[int, list[Cell]]  # the sorted cells of each row
 
 
+def _oldest(files: Sequence[File]) -> int:
+    """Returns the smallest write number of all cells; NEWEST without any."""
+    return min((-cell[2] for file in files for cells in file.values() for cell in cells), default=NEWEST)
+
+
 class _Store:
     """One family of a region: a memstore, files, readers and a clock. Nothing is ever dropped from `written`."""
 
@@ -214,7 +219,7 @@ class _Store:
         self.unpublished = []
         is_complete = not self.files
         settled = self.mvcc.protected_read_points()[0][0]
-        file = self._merged([self.memory], is_complete=is_complete)
+        file = self._merged([self.memory], [], is_complete=is_complete)
         if is_complete:
             self.family = forgotten(self.family, settled)
         self.memory = defaultdict(list)
@@ -228,16 +233,20 @@ class _Store:
         stop = self.generator.randint(start + 1, len(self.files))
         is_complete = stop == len(self.files)
         settled = self.mvcc.protected_read_points()[0][0]
-        self.files[start:stop] = [self._merged(self.files[start:stop], is_complete=is_complete)]
+        newer = [self.memory, *self.files[:start]]
+        self.files[start:stop] = [self._merged(self.files[start:stop], newer, is_complete=is_complete)]
         if start == 0 and is_complete:
-            held = [-cell[2] for cells in self.memory.values() for cell in cells]
-            self.family = forgotten(self.family, min([settled, *(number - 1 for number in held)]))
+            self.family = forgotten(self.family, min(settled, _oldest([self.memory]) - 1))
 
-    def _merged(self, files: Sequence[File], *, is_complete: bool) -> File:
+    def _merged(self, files: Sequence[File], newer: Sequence[File], *, is_complete: bool) -> File:
         spans = self.mvcc.protected_read_points()
-        number_min = min((-cell[2] for file in files for cells in file.values() for cell in cells), default=NEWEST)
         retention = retention_of(
-            self.family, spans, self.mvcc.oldest_now_ms(), is_complete=is_complete, write_number_min=number_min
+            self.family,
+            spans,
+            self.mvcc.oldest_now_ms(),
+            is_complete=is_complete,
+            write_number_min=_oldest(files),
+            newer_from=_oldest(newer),
         )
         rows = [sorted(cell for file in files for cell in file.get(row, ())) for row in range(ROW_COUNT)]
         kept = [retained_cells(cells, retention, self.family.versions) for cells in rows]
@@ -280,7 +289,7 @@ class _Store:
         while self.readers:
             self.close_reader()
         self.flush()
-        self.files[:] = [self._merged(self.files, is_complete=True)]
+        self.files[:] = [self._merged(self.files, [], is_complete=True)]
         at = ReadPoint(self.mvcc.read_point, self.clock.now_ms())
         family = replace(self.history, time_to_live_ms=0) if self.history.min_versions else self.history
         assert not forgotten(self.family, self.mvcc.read_point).past

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from rowlock_regionserver.cells import Family
+from rowlock_regionserver.cells import NEWEST, Family
 from rowlock_regionserver.compaction.compactor import compact_files
 from rowlock_regionserver.compaction.picker import FileFacts, Kind, Plan
 from rowlock_regionserver.compaction.progress import CompactionCancelledError, CompactionResult, Progress
@@ -114,7 +114,7 @@ class RegionCompactor:
         try:
             for group in plan.groups:
                 files = [file for file in rewritten if file.info.number in group]
-                written += self._written(family_number, files, older, plan, progress)
+                written += self._written(family_number, files, inputs, older, plan, progress)
             moved = [file.as_base() for file in inputs if file.info.number in plan.moved]
             outputs = sorted([*moved, *written], key=lambda file: file.info.write_number_max, reverse=True)
             progress.check()
@@ -154,16 +154,29 @@ class RegionCompactor:
 
     def _settled_through(self, family_number: int, rewritten: Sequence[StoreFile]) -> int:
         """Returns the write number up to which the store will have live cells alone when these files are rewritten."""
-        read = {id(run) for file in rewritten for run in file.runs}
         through = self._mvcc.protected_read_points()[0][0]
+        return min(through, self._oldest_outside(family_number, rewritten) - 1)
+
+    def _oldest_outside(self, family_number: int, files: Sequence[StoreFile]) -> int:
+        """Returns the write number of the store's oldest cell that is in none of these files."""
+        read = {id(run) for file in files for run in file.runs}
         # One view: a flush moves cells from memory to a new file meanwhile.
         _, sources = self._stores.view.get(family_number, (None, ()))
-        return min([through, *(source.write_number_min - 1 for source in sources if id(source) not in read)])
+        return min([source.write_number_min for source in sources if id(source) not in read], default=NEWEST)
 
     def _written(
-        self, family_number: int, files: Sequence[StoreFile], older: Sequence[StoreFile], plan: Plan, progress: Progress
+        self,
+        family_number: int,
+        files: Sequence[StoreFile],
+        inputs: Sequence[StoreFile],
+        older: Sequence[StoreFile],
+        plan: Plan,
+        progress: Progress,
     ) -> list[StoreFile]:
-        """Writes the cells of the files as one, and opens it; returns no file if no cell remains."""
+        """Writes the cells of the files as one, and opens it; returns no file if no cell remains.
+
+        The files are one group of `inputs`; `older` are the store's older files.
+        """
         protected, oldest_now_ms = self._mvcc.protected_read_points(), self._mvcc.oldest_now_ms()
         family = self._store(family_number).family
         retention = retention_of(
@@ -172,6 +185,7 @@ class RegionCompactor:
             oldest_now_ms,
             is_complete=not any(_overlap(file, other) for file in files for other in older),
             write_number_min=min(file.info.write_number_min for file in files),
+            newer_from=self._oldest_outside(family_number, [*inputs, *older]),
         )
         number = self._live_files.new_file_number()
         path = self._live_files.path_of(family.number, number)

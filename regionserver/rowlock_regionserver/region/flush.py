@@ -228,6 +228,7 @@ class Flusher:
                     oldest_now_ms,
                     is_complete=not self._stores.of(family.number).files,
                     write_number_min=min([segment.write_number_min for segment in segments], default=NEWEST),
+                    newer_from=sealed.write_number + 1,
                 )
                 info = self._write(family, segments, number, paths[-1], retention)
                 if info is not None:

@@ -9,6 +9,7 @@ of the rules are those of docs/compaction.md, "What a compaction drops".
    cells are complete: else a longer time to live would bring back what they hide in other files.
 2. Settled, only if the cells are complete: the cells that every protected read point sees become the puts that are live
    at the first one. The machine starts from these puts as it would from all of those cells, since they fit the limit.
+   This ends before the first alter that came after a write elsewhere, which the machine processes before that alter.
 3. Hidden: a cell that a later DELETE_COLUMN or DELETE_FAMILY reaches, unless a protected read point lies between them.
    The tombstone empties the column up to its timestamp, so what was there before it makes no difference afterwards.
 4. Surplus: puts that newer ones of the same timestamp replace, or that `versions` higher timestamps push out, at every
@@ -31,6 +32,7 @@ from operator import itemgetter
 from rowlock_regionserver.cells import (
     DELETE_COLUMN,
     DELETE_FAMILY,
+    NEWEST,
     PUT,
     Cell,
     Family,
@@ -54,19 +56,27 @@ class Retention:
     is_complete: every cell of the store with a smaller write number, in the rows that take part, takes part.
     expired_through: puts with this timestamp or a lower one have expired for every reader; -1: none has.
     past: the family's limits from before the alters that came after some of the cells.
+    newer_from: the write number of the oldest newer cell of the store that takes no part.
     """
 
     protected: ProtectedReadPoints
     is_complete: bool = False
     expired_through: int = -1
     past: tuple[PastLimits, ...] = ()
+    newer_from: int = NEWEST
+
+    @property
+    def settled_through(self) -> int:
+        """The write number up to which rule 2 leaves live puts only; -1: it does not apply."""
+        if not self.is_complete:
+            return -1
+        alters = [limits.write_number for limits in self.past if limits.write_number > self.newer_from]
+        return min([self.protected[0][0], *(number - 1 for number in alters)])
 
     @property
     def past_unsettled(self) -> tuple[PastLimits, ...]:
         """The past limits that still matter after rule 2."""
-        if not self.is_complete:
-            return self.past
-        return tuple(limits for limits in self.past if limits.write_number > self.protected[0][0])
+        return tuple(limits for limits in self.past if limits.write_number > self.settled_through)
 
 
 def retention_of(
@@ -76,13 +86,14 @@ def retention_of(
     *,
     is_complete: bool,
     write_number_min: int,
+    newer_from: int,
 ) -> Retention:
     """Returns what may be dropped of a family's cells, the oldest of which has the write number `write_number_min`.
 
     Take `protected` and `oldest_now_ms` first, then the family, then the cells: an alter may come in between.
     """
     past = tuple(limits for limits in family.past if limits.write_number > write_number_min)
-    return Retention(protected, is_complete, expired_for_all(family, protected, oldest_now_ms), past)
+    return Retention(protected, is_complete, expired_for_all(family, protected, oldest_now_ms), past, newer_from)
 
 
 def expired_for_all(family: Family, protected: ProtectedReadPoints, oldest_now_ms: int) -> int:
@@ -106,8 +117,9 @@ def retained_cells(cells: Sequence[Cell], retention: Retention, versions: int) -
     """Returns the cells to retain of one row and family, of which `versions` are live at most; both in store order."""
     retained = cells if retention.expired_through < 0 else _unexpired(cells, retention)
     has_tombstones = any(map(_kind_of, retained))
-    if retention.is_complete and (has_tombstones or retention.past):
-        retained = _settled(retained, retention.protected[0][0], Family(0, b"", versions, past=retention.past))
+    through = retention.settled_through
+    if through >= 0 and (has_tombstones or retention.past):
+        retained = _settled(retained, through, Family(0, b"", versions, past=retention.past))
     if has_tombstones:
         retained = _not_hidden(retained, retention.protected)
     return _without_surplus(retained, retention, versions)

@@ -51,11 +51,11 @@ def _of_unexpired(cells: SortedCells, retention: Retention, versions: int) -> Ma
     def of_settled(settled: SortedCells) -> Mask:
         return _narrowed(settled, ~_hidden(settled, protected), lambda rest: _not_surplus(rest, retention, versions))
 
-    if not retention.is_complete:
+    through = retention.settled_through
+    if through < 0:
         return of_settled(cells)
-    first = protected[0][0]
     family = Family(0, b"", versions, past=retention.past)
-    return _narrowed(cells, (cells.write_number > first) | live_at(cells, first, family), of_settled)
+    return _narrowed(cells, (cells.write_number > through) | live_at(cells, through, family), of_settled)
 
 
 def _hidden(cells: SortedCells, protected: ProtectedReadPoints) -> Mask:

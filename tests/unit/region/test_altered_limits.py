@@ -118,6 +118,23 @@ def test_what_a_lower_limit_removes_stays_gone(lone: LoneRegion, between: Betwee
     assert values(lone) == []
 
 
+def test_a_compaction_leaves_what_a_delete_in_memory_shows_again(lone: LoneRegion) -> None:
+    lone.alter([Family(0, b"f", versions=3)])
+    put(lone, (100, b"a"), (200, b"b"))
+    lone.flush()
+    delete_version(lone, 200)
+    lone.alter([Family(0, b"f")])
+    facts = next(facts for facts in lone.region.compaction_facts() if facts.family.number == F)
+    plan = pick_requested(facts.files, CompactionSettings(), major=True)
+    assert plan is not None
+    lone.region.compact(F, plan, Progress())
+    assert values(lone) == [b"a"]
+    assert past_count(lone) > 0
+    compact(lone)
+    assert values(lone) == [b"a"]
+    assert past_count(lone) == 0
+
+
 @between
 def test_a_delete_does_not_show_what_a_lower_limit_removed(lone: LoneRegion, between: Between) -> None:
     lone.alter([Family(0, b"f", versions=3)])
