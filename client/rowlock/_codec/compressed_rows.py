@@ -28,8 +28,9 @@ _ALIGNMENT = 8
 _NONE, _LZ4, _ZSTD, _ABSENT = 0, 1, 2, 15
 _CODEC, _TRANSPOSED = 0x0F, 0x10
 _LZ4_FRAME = pa.Codec("lz4")
-# A larger chunk, column or batch would be damage.
+# A larger chunk or column, or a batch of more rows, would be damage.
 _BYTES_MAX = 1 << 30
+_ROWS_MAX = 1 << 24
 # From so many bytes on numpy transposes back faster than it places byte after byte of all values.
 _LONG_VALUE_BYTES = 8
 
@@ -100,6 +101,7 @@ def _parsed(message: pa.Buffer) -> tuple[int, list[_Column]]:
     """Returns the number of rows, and the columns."""
     view = memoryview(message)
     row_count, column_count, _, _ = _HEAD.unpack_from(view)
+    _require(row_count <= _ROWS_MAX, "%d rows", row_count)
     pieces_start = _HEAD.size + column_count * _COLUMN.size
     _require(pieces_start <= len(view), "%d columns in %d bytes", column_count, len(view))
     heads = list(_COLUMN.iter_unpack(view[_HEAD.size : pieces_start]))
