@@ -33,7 +33,7 @@ _DIRECTORY_BYTES = 2500
 # A bulk read that needs more of a block's bytes than this reads its blocks whole, with their neighbours.
 _WHOLE_SHARE_MIN = 0.5
 # Bytes between two wanted chunks that cost less to read than one more read.
-_GAP_BYTES_MAX = 8192
+GAP_BYTES_MAX = 8192
 
 
 class WideBlocks:
@@ -191,7 +191,7 @@ def _runs(chunks: Sequence[int], starts: Sequence[int]) -> Iterator[list[int]]:
     """Yields the chunks, which ascend, in groups that are close to each other."""
     run: list[int] = []
     for chunk in chunks:
-        if run and starts[chunk] - starts[run[-1] + 1] > _GAP_BYTES_MAX:
+        if run and starts[chunk] - starts[run[-1] + 1] > GAP_BYTES_MAX:
             yield run
             run = []
         run.append(chunk)
