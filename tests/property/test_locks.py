@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 
 from rowlock_regionserver.clock import ManualClock
@@ -59,6 +60,7 @@ class Both:
 
     async def take(self) -> None:
         """Takes an explicit lock, or those of a table operation, for a session."""
+        work: Coroutine[object, object, object]
         ref, table = self.draw.choice(self.refs), self.draw.choice(TABLES)
         lock_id = ""
         regions = self.draw.sample(REGIONS, self.draw.randint(1, 2))
@@ -74,7 +76,7 @@ class Both:
             wanted = wanted_by(operation, table, regions)
             work = self.clients.take_for(operation, table, Caller("", ref, WAIT_MS), regions)
         request = ModelRequest(ref.session_id, wanted)
-        call: asyncio.Task[object] = asyncio.create_task(work)
+        call = asyncio.ensure_future(work)
         await idle()
         if self.model.ask(request):
             self.asked.append(Asked(request, ref, lock_id, call))

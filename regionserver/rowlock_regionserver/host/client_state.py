@@ -145,7 +145,7 @@ class ClientState:
         return [
             info
             for info in self.sessions.infos()
-            if info.ref != caller.session and any(item.table == table for item in info.held)
+            if info.ref != caller.session and any(item.table == table and not item.is_waiting for item in info.held)
         ]
 
     def check_unused(self, table: str, caller: Caller, *, force: bool = False) -> None:

@@ -21,8 +21,9 @@ class SessionLock:
 
     def item(self) -> HeldItem:
         key, mode = self.request.wanted[-1]
-        waits = "" if self.request.is_granted else " (waits)"
-        return HeldItem(HeldKind.LOCK, key.table, f"{mode.value} lock of {places_text(self.request.wanted)}{waits}")
+        is_waiting = not self.request.is_granted
+        text = f"{mode.value} lock of {places_text(self.request.wanted)}{' (waits)' if is_waiting else ''}"
+        return HeldItem(HeldKind.LOCK, key.table, text, is_waiting)
 
     def release(self, reason: str, *, is_stopping: bool) -> None:
         self._forget()

@@ -235,7 +235,7 @@ class TableLocks:
             when_granted()
         self._refused_count += 1
         what = f"table {key.table!r}" if not key.region_id else f"region {key.region_id} of table {key.table!r}"
-        named = [f"{each.holder.holder_id} ({each.holder.purpose})" for each in blockers[:_NAMED_MAX]]
+        named = [_named(each.holder) for each in blockers[:_NAMED_MAX]]
         if len(blockers) > _NAMED_MAX:
             named.append(f"{len(blockers) - _NAMED_MAX} more")
         waited = f" after {wait_s:g} s" if wait_s else ""
@@ -274,3 +274,7 @@ class TableLocks:
             self._tree._check()
             waiting = {request for request in self._tree.requests if not request.is_granted}
             assert waiting == self._when_granted.keys(), (waiting, self._when_granted)
+
+
+def _named(holder: LockHolder) -> str:
+    return f"{holder.holder_id} ({holder.purpose})" if holder.purpose else holder.holder_id

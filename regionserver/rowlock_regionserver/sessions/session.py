@@ -42,11 +42,12 @@ class HeldKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class HeldItem:
-    """Something that a session holds. `text` says it in words, as in "exclusive lock of flights"."""
+    """Something that a session holds, or waits for. `text` says it in words, as in "exclusive lock of flights"."""
 
     kind: HeldKind
     table: str
     text: str
+    is_waiting: bool = False
 
 
 class Holding(Protocol):
