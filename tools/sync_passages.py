@@ -62,11 +62,18 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
 """,
         """\
         Use `async with db.snapshot(...)`, which ends it, or `await db.snapshot(...)`. It also ends after lease_s
-        seconds without use, at most a day; see Snapshot.
+        seconds without use, at most a day; see Snapshot. session: the snapshot lives as long as this session instead.
+        Raises LockUnavailableError while others hold the table's exclusive lock.
 """: """\
         Use `with db.snapshot(...)`, which ends it, or call its `end`. It also ends after lease_s seconds without use,
-        at most a day; see Snapshot.
+        at most a day; see Snapshot. session: the snapshot lives as long as this session instead. Raises
+        LockUnavailableError while others hold the table's exclusive lock.
 """,
+    },
+    "_session_calls.py": {
+        "Use `async with db.session(...)`, which ends it, or `await db.session(...)`.": (
+            "Use `with db.session(...)`, which ends it, or call its `end`."
+        ),
     },
     "scan.py": {
         "at one read point. For one task at a time.": "at one read point. For one thread at a time.",

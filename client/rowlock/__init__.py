@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rowlock.connecting import connect, open
     from rowlock.counters import counter_value
     from rowlock.filters import Filter, column, row_key
+    from rowlock.lock import Lock
     from rowlock.mapping import Mapping
     from rowlock.rows import Cell
     from rowlock.scan import Scan
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
         TableDescription,
     )
     from rowlock.selection import CellFilter
+    from rowlock.session import Session
+    from rowlock.session_info import HeldItem, LockInfo, SessionInfo
     from rowlock.snapshot import Snapshot
     from rowlock.split_plan import Split
     from rowlock.table import Table
@@ -60,6 +63,7 @@ _MODULES = {
     "rowlock.connecting": ("connect", "open"),
     "rowlock.counters": ("counter_value",),
     "rowlock.filters": ("Filter", "column", "row_key"),
+    "rowlock.lock": ("Lock",),
     "rowlock.mapping": ("Mapping",),
     "rowlock.rows": ("Cell",),
     "rowlock.scan": ("Scan",),
@@ -74,6 +78,8 @@ _MODULES = {
         "TableDescription",
     ),
     "rowlock.selection": ("CellFilter",),
+    "rowlock.session": ("Session",),
+    "rowlock.session_info": ("HeldItem", "LockInfo", "SessionInfo"),
     "rowlock.snapshot": ("Snapshot",),
     "rowlock.split_plan": ("Split",),
     "rowlock.table": ("Table",),
@@ -96,14 +102,19 @@ __all__ = [
     "Family",
     "Filter",
     "FlushResult",
+    "HeldItem",
     "Increment",
     "Limits",
+    "Lock",
+    "LockInfo",
     "Mapping",
     "Put",
     "Region",
     "RegionStatistics",
     "Scan",
     "ServerInfo",
+    "Session",
+    "SessionInfo",
     "Snapshot",
     "Split",
     "Table",

@@ -22,8 +22,8 @@ from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.search import PROTOCOL
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of
 from rowlock._core.view import View, checked_timeout
+from rowlock._session_calls import SessionCalls
 from rowlock._transport import methods
-from rowlock._transport.servers import Servers
 from rowlock.compactions import Compaction, compaction_from
 from rowlock.errors import DeadlineError, TableExistsError, TableNotFoundError
 from rowlock.schema import (
@@ -37,21 +37,18 @@ from rowlock.schema import (
     region_from,
     server_info_from,
 )
+from rowlock.session import Session
 from rowlock.snapshot import Snapshot, new_snapshot
 from rowlock.table import Table
 
 
-class Client:
+class Client(SessionCalls):
     """A connection to the servers of one store, returned by `rowlock.connect` and `rowlock.open`.
 
     Thread-safe. It also works in the child of a fork, which opens its own connections. Close it, or use it with `with`.
     A call blocks for its answer, and raises the errors of rowlock.errors. UnknownOutcomeError means that a change may
     or may not have been made.
     """
-
-    def __init__(self, servers: Servers, timeout_s: float) -> None:
-        self._servers = servers
-        self._timeout_s = timeout_s
 
     @overload
     def table(
@@ -131,7 +128,8 @@ class Client:
         try:
             # A repetition is harmless if the table may exist already.
             kind = Kind.READ if if_not_exists else Kind.PLAIN_CHANGE
-            self._servers.call(methods.CREATE_TABLE, request, self._timeout_s, kind, work_s=TABLE_OPERATION_S)
+            request.lock.CopyFrom(self._lock_options())
+            self._call_locked(methods.CREATE_TABLE, request, kind)
         except TableExistsError:
             if not if_not_exists:
                 raise
@@ -145,33 +143,39 @@ class Client:
         drop_families: Iterable[str] = (),
         durability: Durability | None = None,
         properties: Mapping[str, object] | None = None,
+        session: Session | None = None,
     ) -> TableDescription:
         """Adds, replaces and drops families and changes durability and properties, in one atomic step.
 
         set_families: {name: rowlock.Family(...)}; an existing family keeps its cells. drop_families: names; their
-        cells are deleted. durability: None: unchanged. properties: those to change; a value of None drops one. Returns
-        the new description, without region statistics. Raises TableNotFoundError.
+        cells are deleted. durability: None: unchanged. properties: those to change; a value of None drops one. session:
+        whose locks don't exclude this call. Returns the new description, without region statistics. Raises
+        TableNotFoundError, and LockUnavailableError while others hold a lock of the table.
         """
         request = alter_request(name, set_families, drop_families, durability, properties)
-        answer = self._servers.call(
-            methods.ALTER_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE, work_s=TABLE_OPERATION_S
-        )
+        request.lock.CopyFrom(self._lock_options(session))
+        answer = self._call_locked(methods.ALTER_TABLE, request)
         return description_from(answer.table, self._servers.catalog_address)
 
-    def truncate_table(self, name: str) -> None:
-        """Deletes every cell of a table and keeps its families. Raises TableNotFoundError."""
+    def truncate_table(self, name: str, *, session: Session | None = None) -> None:
+        """Deletes every cell of a table and keeps its families. Raises TableNotFoundError and LockUnavailableError.
+
+        session: whose locks don't exclude this call.
+        """
         check_table_name(name)
-        request = catalog_pb2.TruncateTableRequest(name=name)
-        self._servers.call(
-            methods.TRUNCATE_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE, work_s=TABLE_OPERATION_S
-        )
+        request = catalog_pb2.TruncateTableRequest(name=name, lock=self._lock_options(session))
+        self._call_locked(methods.TRUNCATE_TABLE, request)
         self._servers.regions.forget_table(name)
 
-    def drop_table(self, name: str) -> None:
-        """Deletes a table and all its cells. Raises TableNotFoundError."""
+    def drop_table(self, name: str, *, force: bool = False, session: Session | None = None) -> None:
+        """Deletes a table and all its cells. Raises TableNotFoundError and LockUnavailableError.
+
+        Raises TableInUseError if sessions have bulk writes, locks or snapshots of it; force: ends these sessions
+        instead. session: whose locks don't exclude this call.
+        """
         check_table_name(name)
-        request = catalog_pb2.DropTableRequest(name=name)
-        self._servers.call(methods.DROP_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE, work_s=TABLE_OPERATION_S)
+        request = catalog_pb2.DropTableRequest(name=name, force=bool(force), lock=self._lock_options(session))
+        self._call_locked(methods.DROP_TABLE, request)
         self._servers.regions.forget_table(name)
 
     def flush(self, name: str, *, timeout: float | None = None) -> FlushResult:
@@ -259,15 +263,17 @@ class Client:
         self._servers.regions.store(name, regions)
         return regions
 
-    def snapshot(self, name: str, lease_s: float = LEASE_S_DEFAULT) -> Snapshot:
+    def snapshot(self, name: str, lease_s: float = LEASE_S_DEFAULT, *, session: Session | None = None) -> Snapshot:
         """Takes a snapshot, one moment of a whole table: it has every change acknowledged before this call.
 
         Use `with db.snapshot(...)`, which ends it, or call its `end`. It also ends after lease_s seconds without use,
-        at most a day; see Snapshot.
+        at most a day; see Snapshot. session: the snapshot lives as long as this session instead. Raises
+        LockUnavailableError while others hold the table's exclusive lock.
         """
         check_table_name(name)
         lease_ms = lease_ms_of(lease_s)
-        return new_snapshot(self._servers, name, lease_ms, self._timeout_s)
+        policy = self._lock_policy
+        return new_snapshot(self._servers, name, lease_ms, self._timeout_s, policy, session)
 
     def server_info(self, table: str = "") -> ServerInfo:
         """Returns the server's version, clock, limits and ids.

@@ -23,6 +23,10 @@ RowlockError
 ├── CorruptionError            The server found damaged data and serves none of it
 ├── LeaseExpiredError          A strict scan lost its read point: its caller was too slow, or the server was lost
 ├── SnapshotEndedError         The snapshot has ended; make a new one
+├── SessionEndedError          The session has ended, or never existed
+├── LockUnavailableError       Others hold the lock; nothing was changed
+├── TableInUseError            Open sessions use the table; nothing was changed
+├── ConflictError              Rows have changed since the snapshot; nothing was written
 ├── BatchError                 Some rows of a batch were not changed, or may not have been
 ├── BulkError                  Some rows of a put_arrow were not written, or may not have been
 ├── CompactionError            A compaction that was waited for failed, or did not start
@@ -98,6 +102,7 @@ __all__ = [
     "BulkError",
     "ClosedError",
     "CompactionError",
+    "ConflictError",
     "CorruptionError",
     "CounterOverflowError",
     "DeadlineError",
@@ -108,6 +113,7 @@ __all__ = [
     "InvalidArgumentError",
     "LeaseExpiredError",
     "LimitExceededError",
+    "LockUnavailableError",
     "MappingError",
     "NotACounterError",
     "NotServingRegionError",
@@ -117,8 +123,10 @@ __all__ = [
     "ServerRecoveringError",
     "ServerStoppingError",
     "ServerUnavailableError",
+    "SessionEndedError",
     "SnapshotEndedError",
     "TableExistsError",
+    "TableInUseError",
     "TableNotFoundError",
     "UnknownOutcomeError",
 ]
@@ -336,3 +344,51 @@ class BulkError(RowlockError):
         self.applied = list(applied)
         self.failed = list(failed)
         self.unknown = list(unknown)
+
+
+class SessionEndedError(RowlockError):
+    """The session has ended, or never existed.
+
+    What it held is gone: locks, snapshots, scans, staged batches. ended_ms: when it ended, by the server's clock in
+    milliseconds since the epoch; 0: unknown. reason: why, in words.
+    """
+
+    def __init__(self, message: str, *, table: str = "", ended_ms: int = 0, reason: str = "") -> None:
+        super().__init__(message, table=table)
+        self.ended_ms = ended_ms
+        self.reason = reason
+
+
+class LockUnavailableError(RowlockError):
+    """Others hold the lock; nothing was changed.
+
+    holders: the ids of the sessions that hold it, or wait for it before this request; perhaps not all of them.
+    """
+
+    can_retry = True
+
+    def __init__(self, message: str, *, table: str = "", holders: Sequence[str] = ()) -> None:
+        super().__init__(message, table=table)
+        self.holders = tuple(holders)
+
+
+class TableInUseError(RowlockError):
+    """Open sessions use the table; nothing was changed.
+
+    holders: the ids of these sessions; perhaps not all of them.
+    """
+
+    def __init__(self, message: str, *, table: str = "", holders: Sequence[str] = ()) -> None:
+        super().__init__(message, table=table)
+        self.holders = tuple(holders)
+
+
+class ConflictError(RowlockError):
+    """Rows have changed since the snapshot; nothing was written.
+
+    rows: some of these rows, at most 100.
+    """
+
+    def __init__(self, message: str, *, table: str = "", rows: Sequence[bytes] = ()) -> None:
+        super().__init__(message, table=table)
+        self.rows = list(rows)

@@ -48,10 +48,11 @@ from rowlock_regionserver.resident import anonymous_bytes
 from rowlock_regionserver.rpc.grpc.addresses import Address, AnyAddress, UnixAddress, checked_listen, parsed_address
 from rowlock_regionserver.rpc.grpc.calls import Calls
 from rowlock_regionserver.rpc.grpc.connections import Connections
-from rowlock_regionserver.rpc.grpc.listener import CATALOG, REGION_SERVICE, Listener
+from rowlock_regionserver.rpc.grpc.listener import CATALOG, REGION_SERVICE, SESSIONS, Listener
 from rowlock_regionserver.rpc.grpc.receiving import ReceiveWatch, senders, unix_senders
 from rowlock_regionserver.rpc.services.catalog_service import CatalogService
 from rowlock_regionserver.rpc.services.region_service import RegionService, RegionServiceStatistics
+from rowlock_regionserver.rpc.services.session_service import SessionService
 
 # How long active calls may take to end when the server stops.
 STOP_GRACE_SECONDS = 10.0
@@ -255,7 +256,8 @@ class Server:
             regions = RegionService(region_server, engine, calls, self._config)
             self._engine, self._region_service = engine, regions
             catalog = CatalogService(region_server, workers, self._advertised_address(), folder.folder_id, self._config)
-            calls.serve({CATALOG: catalog.methods(), REGION_SERVICE: regions.methods()})
+            sessions = SessionService(region_server, engine)
+            calls.serve({CATALOG: catalog.methods(), REGION_SERVICE: regions.methods(), SESSIONS: sessions.methods()})
             watch = self._watch(ledger, listener, calls.connections)
             undo.callback(watch.stop)
             await self._serve_clients(listener, folder, presence, stopping)

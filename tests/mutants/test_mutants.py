@@ -28,6 +28,7 @@ from .reading import READING
 from .recovery import RECOVERY
 from .retention import RETENTION_MUTANTS
 from .rows_and_files import ROWS_AND_FILES
+from .sessions import SESSION_MUTANTS
 from .snapshots import SNAPSHOT_MUTANTS
 from .stamps_and_answers import STAMPS_AND_ANSWERS
 from .writing import WRITING
@@ -52,6 +53,7 @@ MUTANTS = [
     *PICKING,
     *RECOVERY,
     *RETENTION_MUTANTS,
+    *SESSION_MUTANTS,
     *SNAPSHOT_MUTANTS,
     *STAMPS_AND_ANSWERS,
 ]

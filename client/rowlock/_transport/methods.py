@@ -1,4 +1,4 @@
-"""The methods of the two services as typed values, for both faces of the client."""
+"""The methods of the three services as typed values, for both faces of the client."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from rowlock_proto.v1 import catalog_pb2 as catalog
 from rowlock_proto.v1 import region_pb2 as region
+from rowlock_proto.v1 import sessions_pb2 as sessions
 
 from rowlock._codec.scan_message import parse_scan_message
 
@@ -36,6 +37,7 @@ def folder_metadata(folder_id: str) -> Metadata:
 
 _CATALOG = "/rowlock.v1.Catalog/"
 _REGION = "/rowlock.v1.RegionService/"
+_SESSIONS = "/rowlock.v1.Sessions/"
 
 CREATE_TABLE = Method(
     _CATALOG + "CreateTable", catalog.CreateTableRequest.SerializeToString, catalog.CreateTableResponse.FromString
@@ -87,3 +89,24 @@ SCAN = Method(_REGION + "Scan", region.ScanRequest.SerializeToString, parse_scan
 BULK_PUT = Method(_REGION + "BulkPut", region.BulkBatch.SerializeToString, region.BulkAnswer.FromString)
 # The conversation sends serialized messages: see Request.message in conversation.py.
 CONVERSE: Method[bytes, region.PointAnswers] = Method(_REGION + "Converse", bytes, region.PointAnswers.FromString)
+OPEN_SESSION = Method(
+    _SESSIONS + "OpenSession", sessions.OpenSessionRequest.SerializeToString, sessions.OpenSessionResponse.FromString
+)
+RENEW_SESSION = Method(
+    _SESSIONS + "RenewSession", sessions.RenewSessionRequest.SerializeToString, sessions.RenewSessionResponse.FromString
+)
+END_SESSION = Method(
+    _SESSIONS + "EndSession", sessions.EndSessionRequest.SerializeToString, sessions.EndSessionResponse.FromString
+)
+LIST_SESSIONS = Method(
+    _SESSIONS + "ListSessions", sessions.ListSessionsRequest.SerializeToString, sessions.ListSessionsResponse.FromString
+)
+TAKE_LOCK = Method(
+    _SESSIONS + "TakeLock", sessions.TakeLockRequest.SerializeToString, sessions.TakeLockResponse.FromString
+)
+RELEASE_LOCK = Method(
+    _SESSIONS + "ReleaseLock", sessions.ReleaseLockRequest.SerializeToString, sessions.ReleaseLockResponse.FromString
+)
+LIST_LOCKS = Method(
+    _SESSIONS + "ListLocks", sessions.ListLocksRequest.SerializeToString, sessions.ListLocksResponse.FromString
+)

@@ -14,8 +14,10 @@ from __future__ import annotations
 from rowlock.aio.batch import Batch
 from rowlock.aio.client import Client
 from rowlock.aio.connecting import connect, open
+from rowlock.aio.lock import Lock
 from rowlock.aio.scan import Scan
+from rowlock.aio.session import Session
 from rowlock.aio.snapshot import Snapshot
 from rowlock.aio.table import Table
 
-__all__ = ["Batch", "Client", "Scan", "Snapshot", "Table", "connect", "open"]
+__all__ = ["Batch", "Client", "Lock", "Scan", "Session", "Snapshot", "Table", "connect", "open"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from rowlock.cli import compactions, rows, scans, shell, tables, transfer
+from rowlock.cli import compactions, rows, scans, sessions, shell, tables, transfer
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output, OutputError, drop_unwritten, writing_to
 from rowlock.cli.session import (
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 BROKEN_PIPE = 141
 # A prompt should report soon that no server runs; a server that recovers is worth the whole timeout.
 _CONNECT_SECONDS = 2.0
+# A person at a prompt waits for half a minute while others hold a lock, and can try again.
+_LOCK_RETRIES = 2
 
 application = typer.Typer(
     add_completion=False,
@@ -54,6 +56,8 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "flush": tables.flush,
     "compact": compactions.compact,
     "compactions": compactions.compactions,
+    "sessions": sessions.sessions,
+    "locks": sessions.locks,
     "put": rows.put,
     "get": rows.get,
     "scan": scans.scan,
@@ -67,8 +71,20 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "shell": shell.shell,
 }
 
-# Also those after which a doubt would do no harm: a compaction changes no answer.
-_READ_ONLY = {"tables", "describe", "get", "scan", "count", "export", "shell", "compact", "compactions"}
+# Also those after which a doubt would do no harm: a compaction changes no answer, and a session ends once.
+_READ_ONLY = {
+    "tables",
+    "describe",
+    "get",
+    "scan",
+    "count",
+    "export",
+    "shell",
+    "compact",
+    "compactions",
+    "locks",
+    "sessions",
+}
 
 for _name, _function in COMMANDS.items():
     register(application, _name, _function, dashes_are_arguments=_name == "increment", changes=_name not in _READ_ONLY)
@@ -197,10 +213,12 @@ def _flush_error(stdout: TextIO) -> OutputError | None:
 
 def _connect(server: str, *, timeout: float) -> Client:
     with interrupts_end_at_once():
+        from rowlock._core.lock_requests import LockPolicy
         from rowlock._transport.channels import parse_addresses
         from rowlock.connecting import connected
 
-    return connected(parse_addresses(server), timeout, absent_s=_CONNECT_SECONDS)
+    policy = LockPolicy(retries=_LOCK_RETRIES)
+    return connected(parse_addresses(server), timeout, absent_s=_CONNECT_SECONDS, policy=policy)
 
 
 def _history_path() -> str | None:

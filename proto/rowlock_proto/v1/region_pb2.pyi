@@ -183,7 +183,7 @@ class RowRange(_message.Message):
     def __init__(self, start: _Optional[bytes] = ..., stop: _Optional[bytes] = ...) -> None: ...
 
 class ScanRequest(_message.Message):
-    __slots__ = ("region_id", "ranges", "columns", "time_range", "versions", "where", "cells", "row_limit", "reverse", "batch_bytes", "batch_rows", "row_form", "snapshot_id")
+    __slots__ = ("region_id", "ranges", "columns", "time_range", "versions", "where", "cells", "row_limit", "reverse", "batch_bytes", "batch_rows", "row_form", "snapshot_id", "session", "owner")
     REGION_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
@@ -197,6 +197,8 @@ class ScanRequest(_message.Message):
     BATCH_ROWS_FIELD_NUMBER: _ClassVar[int]
     ROW_FORM_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     region_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[RowRange]
     columns: _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]
@@ -210,7 +212,9 @@ class ScanRequest(_message.Message):
     batch_rows: int
     row_form: RowForm
     snapshot_id: bytes
-    def __init__(self, region_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ..., row_limit: _Optional[int] = ..., reverse: bool = ..., batch_bytes: _Optional[int] = ..., batch_rows: _Optional[int] = ..., row_form: _Optional[_Union[RowForm, _Mapping]] = ..., snapshot_id: _Optional[bytes] = ...) -> None: ...
+    session: _types_pb2.SessionRef
+    owner: str
+    def __init__(self, region_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ..., row_limit: _Optional[int] = ..., reverse: bool = ..., batch_bytes: _Optional[int] = ..., batch_rows: _Optional[int] = ..., row_form: _Optional[_Union[RowForm, _Mapping]] = ..., snapshot_id: _Optional[bytes] = ..., session: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class RowForm(_message.Message):
     __slots__ = ("columns", "fixed_size", "compressed", "without_keys")

@@ -66,6 +66,7 @@ class CatalogState:
     next_region_id: int = 1
     log_id: bytes = b""  # of the log that belongs to these regions; empty before there is one
     log_position: Position = NOWHERE  # the log was durable up to here when this was written
+    session_numbers_until: int = 1  # numbers of sessions and locks below this may have been used
 
     def entry(self, name: str) -> TableEntry:
         """The table of this name. Raises TableNotFoundError."""
@@ -221,6 +222,7 @@ def encode(state: CatalogState) -> bytes:
             "next_region_id": state.next_region_id,
             "log_id": _text(state.log_id),
             "log_position": state.log_position,
+            **({"session_numbers_until": state.session_numbers_until} if state.session_numbers_until > 1 else {}),
             "tables": [
                 {
                     "name": entry.table.name,
@@ -265,6 +267,7 @@ def decode(body: bytes) -> CatalogState:
         fields["next_region_id"],
         base64.b64decode(fields["log_id"]),
         Position(*fields.get("log_position", NOWHERE)),  # Version 0.1.0 writes none.
+        fields.get("session_numbers_until", 1),
     )
 
 

@@ -34,6 +34,7 @@ from rowlock_regionserver.errors import (
     TooManyOpenFilesError,
 )
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.host.compacting import CompactionThreads
 from rowlock_regionserver.host.compaction_runs import settings_of
 from rowlock_regionserver.host.disk_failures import DiskFailures, OnFatal
@@ -42,6 +43,7 @@ from rowlock_regionserver.host.flushing import FlushThreads
 from rowlock_regionserver.host.opening import Opened, Opening, open_region
 from rowlock_regionserver.host.region_folder import free_region_path, region_folder, remove_region_folder
 from rowlock_regionserver.host.server_statistics import RegionServerStatistics
+from rowlock_regionserver.host.session_snapshots import make_snapshot
 from rowlock_regionserver.host.set_aside import SetAside
 from rowlock_regionserver.host.snapshot_region import SnapshotRegion
 from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
@@ -49,6 +51,8 @@ from rowlock_regionserver.host.startup_report import startup_report
 from rowlock_regionserver.host.stopping import Unflushed, flush_at_the_end
 from rowlock_regionserver.host.timestamps import TimestampRange, Timestamps
 from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.locks.lock_matrix import Operation
+from rowlock_regionserver.locks.table_locks import THE_SERVER, Caller
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.memory import MemoryGauge
@@ -85,6 +89,7 @@ class RegionServer:
         # Guarded by self._catalog_lock, which a table operation holds from beginning to end; read without it.
         self._catalog_lock = threading.Lock()
         self._catalog: LiveCatalog
+        self.clients: ClientState
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
         self._made: set[int] = set()  # regions for which this server has made folders
@@ -100,7 +105,6 @@ class RegionServer:
         """Recovers the regions of the folder and serves them. The caller holds the folder's lock.
 
         `on_fatal` is called once, when a sync has failed: nothing is acknowledged after it, and the process must end.
-        `ledger` counts the server's memory; None: a new one.
         Raises CorruptionError when the catalog is damaged, DataFolderError and OSError.
         """
         server = cls(folder, config, clock, files, on_fatal, ledger)
@@ -112,14 +116,16 @@ class RegionServer:
         self.set_aside = opened.set_aside
         self._log, self._bulk_numbers = opened.log, opened.bulk_numbers
         self._catalog = LiveCatalog(self._folder, self._files, opened.log, opened.generation, opened.state)
+        config, clock = self._shared.config, self._shared.clock
+        self.clients = ClientState(config, clock, opened.state.session_numbers_until, self._reserve_session_numbers)
         self._flusher = FlushThreads(
             self._regions_to_flush,
             self.flush_region,
             self._memory,
             self.ledger,
             self._log,
-            self._shared.config,
-            self._shared.clock,
+            config,
+            clock,
             self._failures.end,
         )
         self._flusher.thread.start()
@@ -148,6 +154,7 @@ class RegionServer:
         in the log, so none is lost.
         """
         self.stop_waiting_for_space()
+        self.clients.sessions.stop()
         self.snapshots.stop()
         self.compactions.stop()
         if self._flusher is not None:
@@ -177,9 +184,10 @@ class RegionServer:
         families: Sequence[Family],
         durability: Durability = Durability.FSYNC,
         properties: Mapping[str, str] = NO_PROPERTIES,
+        caller: Caller = THE_SERVER,
     ) -> Table:
         """Creates an empty table of one region. Assigns the numbers of the families."""
-        with self._catalog_lock, self._failures.are_final():
+        with self._operation(Operation.CREATE, name, caller):
             state = self._catalog.state.with_new_table(name, families, durability, properties)
             entry = state.entry(name)
             settings_of(entry.table)  # Refuses unknown properties and impossible values.
@@ -194,9 +202,10 @@ class RegionServer:
         durability: Durability | None = None,
         set_properties: Mapping[str, str] = NO_PROPERTIES,
         drop_properties: Sequence[str] = (),
+        caller: Caller = THE_SERVER,
     ) -> Table:
         """Adds, replaces and drops families and properties, or changes the durability: one atomic change."""
-        with self._catalog_lock, self._failures.are_final():
+        with self._operation(Operation.ALTER, name, caller):
             state = self._catalog.state.with_altered_table(
                 name, set_families, drop_families, durability, set_properties, drop_properties
             )
@@ -210,9 +219,9 @@ class RegionServer:
                     self.compactions.forget(region.region_id, entry.table.name_by_number, "its family was dropped")
             return entry.table
 
-    def truncate_table(self, name: str) -> Table:
+    def truncate_table(self, name: str, caller: Caller = THE_SERVER) -> Table:
         """Removes every cell: new regions replace the old ones."""
-        with self._catalog_lock, self._failures.are_final():
+        with self._operation(Operation.TRUNCATE, name, caller):
             old = self._catalog.state.entry(name)
             state = self._catalog.state.with_truncated_table(name)
             entry = state.entry(name)
@@ -226,13 +235,24 @@ class RegionServer:
                     self._remove_regions(old, "its table was truncated")
             return old.table
 
-    def drop_table(self, name: str) -> None:
-        """Removes the table and all its cells."""
-        with self._catalog_lock, self._failures.are_final():
+    def drop_table(self, name: str, caller: Caller = THE_SERVER, *, force: bool = False) -> None:
+        """Removes the table and all its cells. Raises TableInUseError, unless `force` ends the sessions."""
+        self.clients.check_unused(name, caller, force=force)
+        with self._operation(Operation.DROP, name, caller):
             entry = self._catalog.state.entry(name)
             state = self._catalog.state.without_table(name)
             with self._catalog.committed(state, f"table {name!r} was dropped"):
                 self._remove_regions(entry, "its table was dropped")
+
+    @contextlib.contextmanager
+    def _operation(self, operation: Operation, name: str, caller: Caller) -> Iterator[None]:
+        """Returns a context for a table operation: it holds its locks, and excludes all other table operations."""
+        with self.clients.locked(operation, name, caller), self._catalog_lock, self._failures.are_final():
+            yield
+
+    def _reserve_session_numbers(self, until: int) -> None:
+        with self._catalog_lock, self._failures.are_final():
+            self._catalog.reserve_session_numbers(until)
 
     @contextlib.contextmanager
     def _new_regions(
@@ -303,26 +323,17 @@ class RegionServer:
 
     # Snapshots.
 
-    def make_snapshot(self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str) -> Snapshot:
-        """Takes a read point of every region of a table; see Snapshots.make. An empty incarnation is not checked.
-
-        Raises SnapshotEndedError also when the id was chosen before this server was started.
-        """
+    def make_snapshot(
+        self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str, caller: Caller = THE_SERVER
+    ) -> Snapshot:
+        """Takes a read point of every region of a table; see session_snapshots.make_snapshot."""
         if incarnation_id and incarnation_id != self.incarnation_id:
             raise ended_error(snapshot_id, name, "the server was restarted since it was requested")
-        return self.snapshots.make(snapshot_id, lambda: self.regions_of(name), lease_ms)
+        return make_snapshot(self, name, snapshot_id, lease_ms, caller)
 
     def region_at(self, region_id: int, snapshot_id: bytes) -> SnapshotRegion:
-        """The region as a snapshot sees it. Raises SnapshotEndedError.
-
-        Raises NotServingRegionError when the region was removed but the snapshot exists: it was made later, and the
-        caller does not know yet that the table was dropped or truncated.
-        """
-        if region_id not in self._regions:
-            self.snapshots.check(snapshot_id)
-            self.region(region_id)
-        self.snapshots.check(snapshot_id, region_id)
-        return SnapshotRegion(self.snapshots, snapshot_id, region_id)
+        """The region as a snapshot sees it; see SnapshotRegion.of."""
+        return SnapshotRegion.of(self.snapshots, snapshot_id, region_id, self.region)
 
     def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange:
         """A range of timestamps to write with, for one table or for all; see Timestamps.
@@ -344,9 +355,7 @@ class RegionServer:
         results = [self.flush_region(region) for region in self.regions_of(name)]
         # So that the loss of a manifest is noticed.
         self._log.sync(gives_up=lambda: self._log.waits_for_space)
-        return FlushResult(
-            sum(result.store_file_count for result in results), sum(result.cell_count for result in results)
-        )
+        return sum(results, FlushResult(0, 0))
 
     def flush_region(self, region: Region) -> FlushResult:
         """Flushes one region; a failed sync is final. Blocks. Raises DiskFullError, which changes nothing."""

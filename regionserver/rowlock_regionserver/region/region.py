@@ -166,6 +166,10 @@ class Region:
         return self._parts.stores.served.table
 
     @property
+    def table_name(self) -> str:
+        return self.table.name
+
+    @property
     def newest_stamp(self) -> int:
         """The newest stamp. No cell has a later one, and no client has a reserved timestamp range beyond it."""
         return self._numbering.newest_stamp
