@@ -28,13 +28,11 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction.picker import Plan
 from rowlock_regionserver.compaction.progress import CompactionResult, Progress
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import (
-    NotServingRegionError,
-    RegionServerError,
-    TooManyOpenFilesError,
-)
+from rowlock_regionserver.errors import NotServingRegionError, RegionServerError, TooManyOpenFilesError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
+from rowlock_regionserver.host.commit_parts import CommitParts
 from rowlock_regionserver.host.compacting import CompactionThreads
 from rowlock_regionserver.host.compaction_runs import settings_of
 from rowlock_regionserver.host.disk_failures import DiskFailures, OnFatal
@@ -118,6 +116,8 @@ class RegionServer:
         self._catalog = LiveCatalog(self._folder, self._files, opened.log, opened.generation, opened.state)
         config, clock = self._shared.config, self._shared.clock
         self.clients = ClientState(config, clock, opened.state.session_numbers_until, self._reserve_session_numbers)
+        self.bulk_writes = BulkWrites(self._folder, config, clock, self._files, self.clients.sessions)
+        self.bulk_writes.restore(opened.staged)
         self._flusher = FlushThreads(
             self._regions_to_flush,
             self.flush_region,
@@ -187,7 +187,7 @@ class RegionServer:
         caller: Caller = THE_SERVER,
     ) -> Table:
         """Creates an empty table of one region. Assigns the numbers of the families."""
-        with self._operation(Operation.CREATE, name, caller):
+        with self.operation(Operation.CREATE, name, caller):
             state = self._catalog.state.with_new_table(name, families, durability, properties)
             entry = state.entry(name)
             settings_of(entry.table)  # Refuses unknown properties and impossible values.
@@ -205,7 +205,7 @@ class RegionServer:
         caller: Caller = THE_SERVER,
     ) -> Table:
         """Adds, replaces and drops families and properties, or changes the durability: one atomic change."""
-        with self._operation(Operation.ALTER, name, caller):
+        with self.operation(Operation.ALTER, name, caller):
             state = self._catalog.state.with_altered_table(
                 name, set_families, drop_families, durability, set_properties, drop_properties
             )
@@ -221,7 +221,7 @@ class RegionServer:
 
     def truncate_table(self, name: str, caller: Caller = THE_SERVER) -> Table:
         """Removes every cell: new regions replace the old ones."""
-        with self._operation(Operation.TRUNCATE, name, caller):
+        with self.operation(Operation.TRUNCATE, name, caller):
             old = self._catalog.state.entry(name)
             state = self._catalog.state.with_truncated_table(name)
             entry = state.entry(name)
@@ -238,17 +238,23 @@ class RegionServer:
     def drop_table(self, name: str, caller: Caller = THE_SERVER, *, force: bool = False) -> None:
         """Removes the table and all its cells. Raises TableInUseError, unless `force` ends the sessions."""
         self.clients.check_unused(name, caller, force=force)
-        with self._operation(Operation.DROP, name, caller):
+        with self.operation(Operation.DROP, name, caller):
             entry = self._catalog.state.entry(name)
             state = self._catalog.state.without_table(name)
             with self._catalog.committed(state, f"table {name!r} was dropped"):
                 self._remove_regions(entry, "its table was dropped")
 
     @contextlib.contextmanager
-    def _operation(self, operation: Operation, name: str, caller: Caller) -> Iterator[None]:
+    def operation(
+        self, operation: Operation, name: str, caller: Caller, region_ids: Sequence[int] = ()
+    ) -> Iterator[None]:
         """Returns a context for a table operation: it holds its locks, and excludes all other table operations."""
-        with self.clients.locked(operation, name, caller), self._catalog_lock, self._failures.are_final():
+        with self.clients.locked(operation, name, caller, region_ids), self._catalog_lock, self._failures.are_final():
             yield
+
+    def commit_parts(self) -> CommitParts:
+        """Returns what the commit of a bulk write needs. Used within `operation`, except for its `commits`."""
+        return CommitParts(self._catalog, self._log, self._shared, self._regions, self._damaged)
 
     def _reserve_session_numbers(self, until: int) -> None:
         with self._catalog_lock, self._failures.are_final():
@@ -376,15 +382,8 @@ class RegionServer:
             self.ledger.flushes.give(work_bytes)
 
     def statistics(self) -> RegionServerStatistics:
-        return RegionServerStatistics(
-            table_count=len(self._catalog.state.tables),
-            region_count=len(self._regions),
-            damaged_region_count=len(self._damaged),
-            memstore_bytes=self._memory.bytes_held,
-            request_id_bytes=self._shared.request_ids.bytes_held,
-            log=self._log.statistics(),
-            snapshots=self.snapshots.statistics(),
-            open_files=self._shared.open_files.statistics(),
+        return RegionServerStatistics.of(
+            self._catalog.state, self._regions, self._damaged, self._shared, self._log, self.snapshots
         )
 
     def startup_report(self) -> str:
