@@ -168,6 +168,13 @@ class BulkWrites:
             )
         return found
 
+    def abort(self, ref: SessionRef, table: Table) -> None:
+        """Ends the session's bulk write of the table without a commit; none is no error. Raises SessionEndedError."""
+        with self._sessions.using(ref) as session:
+            found = self._writes.get((session.number, table.table_id))
+            if found is not None and self._sessions.detach(session.ref, found):
+                found.release("it was aborted", is_stopping=False)
+
     def stage(self, ref: SessionRef, region: Region, batch: BulkBatch, request: RequestId | None) -> BulkResult:
         """Stages a batch of a region; returns when it is durable.
 

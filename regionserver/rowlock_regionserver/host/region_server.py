@@ -51,12 +51,15 @@ from rowlock_regionserver.host.timestamps import TimestampRange, Timestamps
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import THE_SERVER, Caller
-from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
+from rowlock_regionserver.operations import RequestId
+from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers, BulkResult
+from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.new_region import inherited_answers, make_region_folder
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
+from rowlock_regionserver.sessions.session import SessionRef
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 
@@ -144,7 +147,7 @@ class RegionServer:
         return list(self._regions.values())
 
     def stop_waiting_for_space(self) -> None:
-        """For a server that is about to stop: fails changes that wait for disk space, and notifies their callers."""
+        """Fails changes that wait for disk space, because the server is about to stop."""
         self._log.stop_waiting_for_space()
 
     def stop(self) -> list[Unflushed]:
@@ -171,11 +174,9 @@ class RegionServer:
     # Tables.
 
     def tables(self) -> list[Table]:
-        """All tables, by name."""
         return [entry.table for entry in self._catalog.state.tables]
 
     def table(self, name: str) -> Table:
-        """The table of this name. Raises TableNotFoundError."""
         return self._catalog.state.entry(name).table
 
     def create_table(
@@ -253,8 +254,11 @@ class RegionServer:
             yield
 
     def commit_parts(self) -> CommitParts:
-        """Returns what the commit of a bulk write needs. Used within `operation`, except for its `commits`."""
         return CommitParts(self._catalog, self._log, self._shared, self._regions, self._damaged)
+
+    def stage(self, session: SessionRef, region_id: int, batch: BulkBatch, request: RequestId | None) -> BulkResult:
+        with self._failures.are_final():
+            return self.bulk_writes.stage(session, self.region(region_id), batch, request)
 
     def _reserve_session_numbers(self, until: int) -> None:
         with self._catalog_lock, self._failures.are_final():
@@ -342,10 +346,9 @@ class RegionServer:
         return SnapshotRegion.of(self.snapshots, snapshot_id, region_id, self.region)
 
     def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange:
-        """A range of timestamps to write with, for one table or for all; see Timestamps.
+        """A range of timestamps to write with, for one table or for all; see Timestamps. It may be shorter.
 
-        It may reserve fewer milliseconds than requested, because it ends less than a block ahead of the clock. Raises
-        TableNotFoundError, and for a table NotServingRegionError and CorruptionError.
+        Raises TableNotFoundError, and for a table NotServingRegionError and CorruptionError.
         """
         with self._timestamps.lock:
             if table:
@@ -353,7 +356,6 @@ class RegionServer:
             return self._timestamps.of_all(list(self._regions.values()), reserve_ms)
 
     def uptime_ms(self) -> int:
-        """The time since this incarnation began; at least 1."""
         return 1 + int((self._shared.clock.monotonic() - self._started_at) * 1000)
 
     def flush(self, name: str) -> FlushResult:
@@ -391,7 +393,6 @@ class RegionServer:
         return startup_report(self._folder, self._catalog.state, self._damaged, self.set_aside)
 
     def damaged_regions(self) -> dict[int, RegionServerError]:
-        """The regions that are closed because of damage, with the damage."""
         return dict(self._damaged)
 
     def _wake_flusher(self) -> None:

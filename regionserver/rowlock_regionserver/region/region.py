@@ -225,7 +225,6 @@ class Region:
 
     @property
     def flushed_write_number(self) -> int:
-        """Every write up to it is in live store files."""
         return self._parts.live_files.manifest.flushed_write_number
 
     def get(

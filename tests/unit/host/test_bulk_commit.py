@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.catalog.commits import Identity
+from rowlock_regionserver.catalog.live_catalog import LiveCatalog
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
@@ -31,6 +33,7 @@ from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.operations import Put, RequestId, RowMutation, ScanPlan, WriteOptions
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
+from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.sessions.session import SessionRef
 
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
@@ -385,6 +388,43 @@ def test_a_commit_takes_its_locks(store: Store) -> None:
         with pytest.raises(LockUnavailableError):
             store.commit(ref, replaces=True)
         store.commit(ref)
+
+
+# ---- what others see and do meanwhile
+
+
+def test_no_reader_sees_a_commit_before_its_commit_point(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put(b"a", b"old")
+    ref = store.session()
+    store.stage(ref, *everywhere(b"new"))
+    commit, seen = LiveCatalog.commit, []
+
+    def look_first(catalog: LiveCatalog, state: CatalogState) -> None:
+        seen.append(store.content())
+        commit(catalog, state)
+
+    monkeypatch.setattr(LiveCatalog, "commit", look_first)
+    store.commit(ref)
+    assert seen[-1] == {b"a": b"old"}
+    assert store.content() == dict(everywhere(b"new"))
+
+
+def test_a_row_that_comes_while_a_replacement_is_prepared_is_replaced_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(b"a", b"old")
+    ref = store.session()
+    enter = Region.without_writes
+    late = [b"b", b"y"]
+
+    def write_first(region: Region, deadline: float) -> contextlib.AbstractContextManager[None]:
+        while late:
+            store.put(late.pop(), b"late")
+        return enter(region, deadline)
+
+    monkeypatch.setattr(Region, "without_writes", write_first)
+    store.commit(ref, replaces=True)
+    assert store.content() == {}
 
 
 # ---- crashes
