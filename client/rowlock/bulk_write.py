@@ -45,6 +45,7 @@ class BulkWrite:
         servers: Servers,
         view: View[bytes],
         session: Session,
+        number: int,
         options: WriteOptions,
         policy: LockPolicy,
         *,
@@ -52,6 +53,7 @@ class BulkWrite:
     ) -> None:
         self._servers = servers
         self._view = view
+        self._number = number
         self._options = options
         self._policy = policy
         self._is_session_mine = is_session_mine
@@ -135,7 +137,7 @@ class BulkWrite:
             return self.result
         self._send_gathered()
         self._check()
-        request = self._options.commit_request(self.session.ref, self._policy)
+        request = self._options.commit_request(self.session.ref, self._number, self._policy)
         attempts = LockAttempts(self._policy)
         while self.result is None:
             try:
@@ -211,11 +213,11 @@ def open_bulk_write(
     try:
         session.check()
         request = sessions_pb2.OpenBulkWriteRequest(session=session.ref, table=options.table)
-        servers.call(methods.OPEN_BULK_WRITE, request, timeout_s, work_s=TABLE_OPERATION_S)
+        answer = servers.call(methods.OPEN_BULK_WRITE, request, timeout_s, work_s=TABLE_OPERATION_S)
     except BaseException:
         if is_mine:
             with contextlib.suppress(RowlockError):
                 session.end()
         raise
     view = View(options.table, timeout_s, bytes, types_pb2.DURABILITY_UNSPECIFIED)
-    return BulkWrite(servers, view, session, options, policy, is_session_mine=is_mine)
+    return BulkWrite(servers, view, session, answer.number, options, policy, is_session_mine=is_mine)

@@ -72,6 +72,9 @@ def test_an_exception_in_the_block_aborts(rowlock_client: rowlock.Client, table:
         with rowlock_client.bulk_write("t", session=session) as write:
             write.put(b"r", {b"f:q": b"2"})
         assert list(table.scan()) == [(b"r", {b"f:q": b"2"})]
+        with rowlock_client.bulk_write("t", session=session) as write:
+            write.put(b"r", {b"f:q": b"3"})
+        assert list(table.scan()) == [(b"r", {b"f:q": b"3"})]
 
 
 def test_what_is_staged_survives_a_kill_of_the_server(

@@ -53,12 +53,15 @@ class WriteOptions:
     snapshot_id: bytes
     identity: tuple[str, int] | None
 
-    def commit_request(self, session: types_pb2.SessionRef, policy: LockPolicy) -> sessions_pb2.CommitBulkWriteRequest:
-        """Returns the request that commits."""
+    def commit_request(
+        self, session: types_pb2.SessionRef, number: int, policy: LockPolicy
+    ) -> sessions_pb2.CommitBulkWriteRequest:
+        """Returns the request that commits. number: of the bulk write."""
         identity = self.identity
         return sessions_pb2.CommitBulkWriteRequest(
             session=session,
             table=self.table,
+            number=number,
             start=self.start,
             stop=self.stop,
             replace=self.replace,

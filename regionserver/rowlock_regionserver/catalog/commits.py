@@ -2,7 +2,7 @@
 
 1. A region's log record of a bulk write counts only if the catalog has its commit. So writing the catalog commits all
    regions at once. A commit's regions are listed until their manifests say that they have flushed it.
-2. A commit is remembered for a day by the number of its session, so that a repeated call is answered.
+2. A commit is remembered for a day by the number of its bulk write, so that a repeated call is answered.
 3. A commit with an identity, a text and a number, is remembered for the configured days. Consecutive numbers of a text
    are one range, whose age is that of its last number.
 """
@@ -44,7 +44,7 @@ class CommitEntry:
 
     number: int
     table_id: int
-    session_number: int
+    bulk_write_number: int
     committed_ms: int
     row_count: int
     cell_count: int
@@ -64,9 +64,9 @@ class Commits:
         """The numbers of all commits of which the log may have records that are not flushed."""
         return frozenset([entry.number for entry in self.entries])
 
-    def of_session(self, session_number: int, table_id: int) -> CommitEntry | None:
-        """Returns the commit of this session and table; None if there is none, or none is remembered."""
-        found = [each for each in self.entries if (each.session_number, each.table_id) == (session_number, table_id)]
+    def of_write(self, bulk_write_number: int) -> CommitEntry | None:
+        """Returns the commit of this bulk write; None if there is none, or it is not remembered."""
+        found = [each for each in self.entries if each.bulk_write_number == bulk_write_number]
         return found[0] if found else None
 
     def has_identity(self, table_id: int, identity: Identity) -> bool:
@@ -141,7 +141,7 @@ def commits_to_json(commits: Commits) -> dict[str, object]:
             [
                 each.number,
                 each.table_id,
-                each.session_number,
+                each.bulk_write_number,
                 each.committed_ms,
                 each.row_count,
                 each.cell_count,
@@ -164,6 +164,8 @@ def commits_from_json(fields: Mapping[str, Any]) -> Commits:  # Any: JSON
 
 
 def _entry_from_json(fields: Any) -> CommitEntry:  # Any: JSON
-    number, table_id, session_number, committed_ms, row_count, cell_count, timestamp, regions = fields
+    number, table_id, bulk_write_number, committed_ms, row_count, cell_count, timestamp, regions = fields
     places = tuple([(region_id, write_number) for region_id, write_number in regions])
-    return CommitEntry(number, table_id, session_number, committed_ms, row_count, cell_count, timestamp, regions=places)
+    return CommitEntry(
+        number, table_id, bulk_write_number, committed_ms, row_count, cell_count, timestamp, regions=places
+    )

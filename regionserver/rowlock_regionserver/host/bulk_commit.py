@@ -55,6 +55,7 @@ class CommitRequest:
     replaces: bool = False
     snapshot_id: bytes = b""  # refuse if rows have changed since; empty: no check
     identity: Identity | None = None
+    number: int = 0  # of the bulk write, by which a repeated call is recognised; 0: it is not
 
     @property
     def operation(self) -> Operation:
@@ -107,6 +108,9 @@ def commit_bulk_write(host: CommitHost, request: CommitRequest, caller: Caller) 
         host.clients.sessions.uninterrupted(request.session) as session,
         host.operation(request.operation, request.table, caller, regions),
     ):
+        known = known_commit(host, request)  # A call that was repeated while the first one ran.
+        if known is not None:
+            return known
         write = host.bulk_writes.find(session, table)
         with write.closed():
             return _Committing(host, request, table, write).commit()
@@ -114,7 +118,7 @@ def commit_bulk_write(host: CommitHost, request: CommitRequest, caller: Caller) 
 
 def known_commit(host: CommitHost, request: CommitRequest) -> CommitResult | None:
     """Returns the result of the commit that this call repeats, because its answer was lost; None if there is none."""
-    entry = host.commit_parts().commits.of_session(request.session.number, host.table(request.table).table_id)
+    entry = host.commit_parts().commits.of_write(request.number) if request.number else None
     return None if entry is None else CommitResult(entry.row_count, entry.cell_count, entry.timestamp)
 
 
@@ -238,7 +242,7 @@ class _Committing:
             entry = CommitEntry(
                 number,
                 self._table.table_id,
-                self._write.write.number,
+                self._write.write.write_number,
                 self._shared.clock.now_ms(),
                 sum([each.record.row_count for each in self._staged]),
                 sum([each.record.cell_count for each in self._staged]),

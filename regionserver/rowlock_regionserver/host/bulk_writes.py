@@ -15,6 +15,7 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import MIB, Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError, SessionEndedError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.host.staging import Batch, StagedWrite, Staging
 from rowlock_regionserver.operations import RequestId
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path
@@ -23,7 +24,6 @@ from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.bulk.staged import StagedBatch
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.sessions.session import HeldItem, HeldKind, SessionInfo, SessionRef
-from rowlock_regionserver.sessions.sessions import Sessions
 from rowlock_regionserver.table import Table
 
 
@@ -110,11 +110,12 @@ def _key_of(request: RequestId | None) -> tuple[bytes, int] | None:
 class BulkWrites:
     """All open bulk writes of a server. Thread-safe."""
 
-    def __init__(self, folder: Path, config: Config, clock: Clock, files: Files, sessions: Sessions) -> None:
+    def __init__(self, folder: Path, config: Config, clock: Clock, files: Files, clients: ClientState) -> None:
         self._config = config
         self._clock = clock
         self._files = files
-        self._sessions = sessions
+        self._sessions = clients.sessions
+        self._numbers = clients.numbers
         self._bulk_folder = folder / "bulk"
         self.staging = Staging(folder / "staging", files)
         # By session number and table id; each change is one step.
@@ -122,19 +123,26 @@ class BulkWrites:
 
     def restore(self, found: Iterable[tuple[StagedWrite, dict[int, Batch]]]) -> None:
         """Opens the writes from before a restart again, with their sessions."""
-        restored: set[int] = set()
-        for write, batches in found:
-            if write.number not in restored:
-                restored.add(write.number)
+        restored: dict[str, int] = {}
+        for write, batches in sorted(found, key=lambda each: each[0].number, reverse=True):
+            if restored.get(write.session_id, write.number) != write.number:
+                self.remove(BulkWrite(write, self, batches), bulk_files_too=True)  # Of an earlier opening of the id.
+                continue
+            if write.session_id not in restored:
+                restored[write.session_id] = write.number
                 self._sessions.restore(
                     write.session_id, write.number, write.owner, write.purpose, write.idle_ms, write.started_ms
                 )
             self._hold(BulkWrite(write, self, batches))
 
-    def open(self, ref: SessionRef, table: Table) -> SessionInfo:
-        """Opens a bulk write of the session; an open one of this table stays. Blocks. Raises SessionEndedError."""
+    def open(self, ref: SessionRef, table: Table) -> int:
+        """Opens a bulk write of the session; an open one of this table stays. Returns its number. Blocks.
+
+        Raises SessionEndedError.
+        """
         with self._sessions.using(ref) as session:
-            if (session.number, table.table_id) not in self._writes:
+            known = self._writes.get((session.number, table.table_id))
+            if known is None:
                 write = StagedWrite(
                     session.session_id,
                     session.number,
@@ -144,10 +152,12 @@ class BulkWrites:
                     session.idle_ms,
                     table.name,
                     table.table_id,
+                    self._numbers.next_prepared(),
                 )
                 self.staging.make(write)
-                self._hold(BulkWrite(write, self, {}))
-            return session
+                known = BulkWrite(write, self, {})
+                self._hold(known)
+            return known.write.write_number
 
     def _hold(self, write: BulkWrite) -> None:
         place = (write.write.number, write.write.table_id)
@@ -172,8 +182,10 @@ class BulkWrites:
         """Ends the session's bulk write of the table without a commit; none is no error. Raises SessionEndedError."""
         with self._sessions.using(ref) as session:
             found = self._writes.get((session.number, table.table_id))
-            if found is not None and self._sessions.detach(session.ref, found):
-                found.release("it was aborted", is_stopping=False)
+            if found is not None:
+                with found.closed():  # Not while it is being committed.
+                    if self._sessions.detach(session.ref, found):
+                        found.release("it was aborted", is_stopping=False)
 
     def stage(self, ref: SessionRef, region: Region, batch: BulkBatch, request: RequestId | None) -> BulkResult:
         """Stages a batch of a region; returns when it is durable.

@@ -119,7 +119,7 @@ class RegionServer:
         self._catalog = LiveCatalog(self._folder, self._files, opened.log, opened.generation, opened.state)
         config, clock = self._shared.config, self._shared.clock
         self.clients = ClientState(config, clock, opened.state.session_numbers_until, self._reserve_session_numbers)
-        self.bulk_writes = BulkWrites(self._folder, config, clock, self._files, self.clients.sessions)
+        self.bulk_writes = BulkWrites(self._folder, config, clock, self._files, self.clients)
         self.bulk_writes.restore(opened.staged)
         self._flusher = FlushThreads(
             self._regions_to_flush,

@@ -1,7 +1,7 @@
 """The folder `staging`: what bulk writes have staged, over restarts.
 
-    staging/N-T/write        session number N, table id T: whose it is
-    staging/N-T/batch-B      batch B: its bulk files, which are in the folder `bulk`, and the request that sent it
+    staging/N/write        bulk write number N: its session and its table
+    staging/N/batch-B      batch B: its bulk files, which are in the folder `bulk`, and the request that sent it
 
 Both are small files with the frame of generations.py. A batch is staged when its file here is durable; the bulk files
 are durable before. At start a write is open again with its session, unless it was committed, or its table is gone. What
@@ -25,7 +25,7 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.bulk.staged import StagedBatch
 
-_FOLDER = re.compile(r"(\d+)-(\d+)")
+_FOLDER = re.compile(r"\d+")
 _BATCH = re.compile(r"batch-(\d{8})")
 
 RequestKey = tuple[bytes, int]
@@ -43,6 +43,7 @@ class StagedWrite:
     idle_ms: int
     table: str
     table_id: int
+    write_number: int  # of this bulk write; never used again
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Staging:
                     self._remove(folder)
                     continue
                 is_of_table = any(entry.table.table_id == write.table_id for entry in state.tables)
-                if is_of_table and state.commits.of_session(write.number, write.table_id) is None:
+                if is_of_table and state.commits.of_write(write.write_number) is None:
                     found.append((write, batches))
                 else:
                     self._remove(folder)
@@ -119,4 +120,4 @@ class Staging:
             self._files.remove_folder(folder)
 
     def _folder_of(self, write: StagedWrite) -> Path:
-        return self._folder / f"{write.number}-{write.table_id}"
+        return self._folder / str(write.write_number)

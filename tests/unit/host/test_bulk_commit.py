@@ -222,13 +222,43 @@ def test_a_repeated_batch_is_staged_once_also_after_a_restart(store: Store) -> N
 def test_a_repeated_commit_is_answered_and_not_made_twice(store: Store) -> None:
     ref = store.session()
     store.stage(ref, (b"a", b"1"))
-    result = store.commit(ref)
+    number = store.server.bulk_writes.open(ref, store.server.table("t"))
+    result = store.commit(ref, number=number)
     store.put(b"a", b"later")
-    assert known_commit(store.server, CommitRequest(ref, "t")) == result
+    assert known_commit(store.server, CommitRequest(ref, "t", number=number)) == result
+    assert store.commit(ref, number=number) == result
     store.crash()
-    assert known_commit(store.server, CommitRequest(ref, "t")) == result
+    assert known_commit(store.server, CommitRequest(ref, "t", number=number)) == result
     assert store.content() == {b"a": b"later"}
-    assert known_commit(store.server, CommitRequest(SessionRef("job", 99), "t")) is None
+    assert known_commit(store.server, CommitRequest(ref, "t", number=number + 1)) is None
+
+
+def test_a_session_may_write_a_table_several_times(store: Store) -> None:
+    ref = store.session()
+    numbers = []
+    for value in (b"1", b"2"):
+        numbers.append(store.server.bulk_writes.open(ref, store.server.table("t")))
+        store.stage(ref, (b"a", value))
+        store.commit(ref, number=numbers[-1])
+        assert store.content() == {b"a": value}
+    assert numbers[1] > numbers[0]
+
+
+def test_a_write_that_is_being_committed_is_not_aborted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref = store.session()
+    store.stage(ref, (b"a", b"1"))
+    commit = LiveCatalog.commit
+
+    def abort_first(catalog: LiveCatalog, state: CatalogState) -> None:
+        with pytest.raises(InvalidRequestError, match="is being committed already"):
+            store.server.bulk_writes.abort(ref, store.server.table("t"))
+        commit(catalog, state)
+
+    monkeypatch.setattr(LiveCatalog, "commit", abort_first)
+    store.commit(ref)
+    monkeypatch.undo()
+    store.crash()
+    assert store.content() == {b"a": b"1"}
 
 
 # ---- replace
@@ -499,7 +529,7 @@ def test_a_full_disk_refuses_a_commit_and_nothing_of_it_is_seen(tmp_path: Path) 
             assert store.content() == {b"k": b"old"}
             store.put(b"l", b"other")
             store.commit(ref)
-        except (UnknownOutcomeError, OSError):
+        except (UnknownOutcomeError, StoppingError, OSError):  # The log failed, and the server ends.
             continue
         disk.revive()
         assert store.content().items() >= dict(everywhere(b"new")).items()

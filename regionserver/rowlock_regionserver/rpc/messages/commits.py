@@ -28,6 +28,7 @@ def commit_request(message: sessions_pb2.CommitBulkWriteRequest) -> CommitReques
         message.replace,
         message.snapshot_id,
         identity,
+        message.number,
     )
 
 

@@ -129,8 +129,8 @@ class SessionService:
 
     def _open_bulk_write(self, data: bytes) -> sessions_pb2.OpenBulkWriteResponse:
         message = parsed(sessions_pb2.OpenBulkWriteRequest, data)
-        self._host.bulk_writes.open(session_ref(message.session), self._host.table(message.table))
-        return sessions_pb2.OpenBulkWriteResponse()
+        number = self._host.bulk_writes.open(session_ref(message.session), self._host.table(message.table))
+        return sessions_pb2.OpenBulkWriteResponse(number=number)
 
     def _abort_bulk_write(self, data: bytes) -> sessions_pb2.AbortBulkWriteResponse:
         message = parsed(sessions_pb2.AbortBulkWriteRequest, data)
