@@ -41,6 +41,7 @@ FACES = (
     "_transport/servers.py",
     "_transport/splits.py",
     "batch.py",
+    "bulk_write.py",
     "client.py",
     "lock.py",
     "scan.py",
@@ -56,6 +57,7 @@ TESTS = "tests/unit/client"
 NAMES: Mapping[str, str] = {
     "AsyncGenerator": "Generator",
     "AsyncIterator": "Iterator",
+    "MakingBulkWrite": "BulkWrite",
     "MakingLock": "Lock",
     "MakingSession": "Session",
     "MakingSnapshot": "Snapshot",
@@ -72,7 +74,8 @@ NAMES: Mapping[str, str] = {
 # In code, text and comments alike; the longer ones first.
 PHRASES: Mapping[str, str] = {
     "grpc.aio.AioRpcError": "grpc.RpcError",
-    "from rowlock.aio._unfinished import MakingLock, MakingSession\n": "",
+    "from rowlock.aio._unfinished import MakingBulkWrite, MakingLock, MakingSession\n": "",
+    "rowlock.aio.bulk_write import open_bulk_write": "rowlock.bulk_write import BulkWrite, open_bulk_write",
     "rowlock.aio.lock import take_lock": "rowlock.lock import Lock, take_lock",
     "rowlock.aio._unfinished import MakingSnapshot": "rowlock.snapshot import Snapshot",
     "rowlock.aio.": "rowlock.",
@@ -82,7 +85,7 @@ PHRASES: Mapping[str, str] = {
     "(asyncio)": "(threads)",
 }
 # Names of the asyncio face for a value that is not created yet.
-_UNFINISHED = ("MakingLock", "MakingSession", "MakingSnapshot")
+_UNFINISHED = ("MakingBulkWrite", "MakingLock", "MakingSession", "MakingSnapshot")
 
 # Rules that ruff fixes: duplicate, unsorted or unused imports, `[x for x in y]`, loops that yield, nested `with`.
 _FIXES = "I,F401,UP028,C416,SIM117"

@@ -71,6 +71,9 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
 """,
     },
     "_session_calls.py": {
+        'Use `async with db.bulk_write("t") as write`, which commits at its end and aborts at an exception.': (
+            'Use `with db.bulk_write("t") as write`, which commits at its end and aborts at an exception.'
+        ),
         "Use `async with db.session(...)`, which ends it, or `await db.session(...)`.": (
             "Use `with db.session(...)`, which ends it, or call its `end`."
         ),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rowlock import aio
     from rowlock.batch import Batch
     from rowlock.bulk_outcome import BulkResult
+    from rowlock.bulk_write import BulkWrite
     from rowlock.changes import Append, Delete, Increment, Put
     from rowlock.checks import Check, CheckResult
     from rowlock.client import Client
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "rowlock.batch": ("Batch",),
     "rowlock.bulk_outcome": ("BulkResult",),
+    "rowlock.bulk_write": ("BulkWrite",),
     "rowlock.changes": ("Append", "Delete", "Increment", "Put"),
     "rowlock.checks": ("Check", "CheckResult"),
     "rowlock.client": ("Client",),
@@ -91,6 +93,7 @@ __all__ = [
     "Append",
     "Batch",
     "BulkResult",
+    "BulkWrite",
     "Cell",
     "CellFilter",
     "Check",

@@ -9,13 +9,17 @@ from typing import TypeVar
 
 from rowlock_proto.v1 import catalog_pb2, sessions_pb2, types_pb2
 
+from rowlock._codec.columns import Name
+from rowlock._core.bulk_write_requests import write_options
 from rowlock._core.catalog import check_table_name
 from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockAttempts, LockPolicy
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_id, default_owner, infos_from
+from rowlock._core.snapshot_requests import TakenSnapshot
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
 from rowlock._transport.servers import Servers
+from rowlock.bulk_write import BulkWrite, open_bulk_write
 from rowlock.errors import LockUnavailableError
 from rowlock.lock import Lock, take_lock
 from rowlock.session import Session, open_session
@@ -99,6 +103,33 @@ class SessionCalls:
         """
         policy = self._lock_policy.changed(wait_s, retries)
         return take_lock(self._servers, tables, mode, region, session, purpose, policy, self._timeout_s)
+
+    def bulk_write(
+        self,
+        table: str,
+        *,
+        replace: bool = False,
+        prefix: Name | None = None,
+        start: Name | None = None,
+        stop: Name | None = None,
+        snapshot: TakenSnapshot | bytes | None = None,
+        identity: tuple[str, int] | None = None,
+        session: Session | None = None,
+        purpose: str = "",
+    ) -> BulkWrite:
+        """Changes any number of rows of a table at one moment: readers see all of it or nothing.
+
+        Use `with db.bulk_write("t") as write`, which commits at its end and aborts at an exception.
+
+        replace: the commit hides everything older, of the whole table or of the range. prefix, start, stop: the rows
+        that may be written. snapshot: refuse the commit with ConflictError if a row has changed since. identity: a text
+        and a number; a second commit of this table with the same does nothing, for at least 30 days. session: None: one
+        of its own. purpose: for those who list sessions.
+
+        Raises TableNotFoundError and SessionEndedError. docs/bulk_writes.md.
+        """
+        options = write_options(table, replace, start, stop, prefix, snapshot, identity)
+        return open_bulk_write(self._servers, options, purpose, session, self._lock_policy, self._timeout_s)
 
     def locks(self, table: str | None = None) -> list[LockInfo]:
         """Returns the locks of a table, or of all, that are held or waited for. Raises TableNotFoundError."""

@@ -120,6 +120,10 @@ class Config:
     lock_wait_ms_max: int = 600_000
     lock_requests_waiting_max: int = 10_000
 
+    # Bulk writes.
+    commit_identities_days: int = 30  # how long at least a commit with an identity is known
+    commit_identities_max: int = 10_000  # texts, in each table
+
     # Files.
     open_store_files_max: int = 0  # descriptors that stay open; 0: half of the process's limit
 

@@ -13,6 +13,7 @@ from .admission import ADMISSION
 from .broken_build import PACKAGE, Mutant, Verdict, broken_copy, copy_of_package, definitions_of_package, run_tests
 from .bulk_and_requests import BULK_AND_REQUESTS
 from .bulk_rows import BULK_ROWS
+from .bulk_writes import BULK_WRITE_MUTANTS
 from .compacting import COMPACTING_MUTANTS
 from .compaction_queue import COMPACTION_QUEUE_MUTANTS
 from .compressed import COMPRESSED
@@ -41,6 +42,7 @@ MUTANTS = [
     *OF_LINES,
     *BULK_AND_REQUESTS,
     *BULK_ROWS,
+    *BULK_WRITE_MUTANTS,
     *READING,
     *ROWS_AND_FILES,
     *COMPACTING_MUTANTS,

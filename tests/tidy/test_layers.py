@@ -72,6 +72,7 @@ _CLIENT_LAYERS: Sequence[frozenset[str]] = (
     frozenset(
         {
             "batch",
+            "bulk_write",
             "client",
             "connecting",
             "lock",

@@ -88,6 +88,21 @@ PLAN_SCAN = Method(_REGION + "PlanScan", region.PlanScanRequest.SerializeToStrin
 SCAN = Method(_REGION + "Scan", region.ScanRequest.SerializeToString, parse_scan_message)
 BULK_PUT = Method(_REGION + "BulkPut", region.BulkBatch.SerializeToString, region.BulkAnswer.FromString)
 # The conversation sends serialized messages: see Request.message in conversation.py.
+OPEN_BULK_WRITE = Method(
+    _SESSIONS + "OpenBulkWrite",
+    sessions.OpenBulkWriteRequest.SerializeToString,
+    sessions.OpenBulkWriteResponse.FromString,
+)
+COMMIT_BULK_WRITE = Method(
+    _SESSIONS + "CommitBulkWrite",
+    sessions.CommitBulkWriteRequest.SerializeToString,
+    sessions.CommitBulkWriteResponse.FromString,
+)
+ABORT_BULK_WRITE = Method(
+    _SESSIONS + "AbortBulkWrite",
+    sessions.AbortBulkWriteRequest.SerializeToString,
+    sessions.AbortBulkWriteResponse.FromString,
+)
 CONVERSE: Method[bytes, region.PointAnswers] = Method(_REGION + "Converse", bytes, region.PointAnswers.FromString)
 OPEN_SESSION = Method(
     _SESSIONS + "OpenSession", sessions.OpenSessionRequest.SerializeToString, sessions.OpenSessionResponse.FromString

@@ -12,6 +12,7 @@ async with rowlock.aio.connect("127.0.0.1:7460") as db:
 from __future__ import annotations
 
 from rowlock.aio.batch import Batch
+from rowlock.aio.bulk_write import BulkWrite
 from rowlock.aio.client import Client
 from rowlock.aio.connecting import connect, open
 from rowlock.aio.lock import Lock
@@ -20,4 +21,4 @@ from rowlock.aio.session import Session
 from rowlock.aio.snapshot import Snapshot
 from rowlock.aio.table import Table
 
-__all__ = ["Batch", "Client", "Lock", "Scan", "Session", "Snapshot", "Table", "connect", "open"]
+__all__ = ["Batch", "BulkWrite", "Client", "Lock", "Scan", "Session", "Snapshot", "Table", "connect", "open"]

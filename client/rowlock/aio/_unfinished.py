@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
+from rowlock.aio.bulk_write import BulkWrite
 from rowlock.aio.lock import Lock
 from rowlock.aio.session import Session
 from rowlock.aio.snapshot import Snapshot
@@ -79,3 +80,9 @@ class MakingLock(Unfinished[Lock]):
     """A lock that is being taken: `await` it, or use it with `async with`, which releases the lock."""
 
     what = "a lock that is being taken"
+
+
+class MakingBulkWrite(Unfinished[BulkWrite]):
+    """A bulk write that is being opened: `await` it, or use it with `async with`, which commits or aborts it."""
+
+    what = "a bulk write that is being opened"

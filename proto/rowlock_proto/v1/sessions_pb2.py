@@ -22,58 +22,73 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from rowlock_proto.v1 import catalog_pb2 as rowlock__proto_dot_v1_dot_catalog__pb2
 from rowlock_proto.v1 import types_pb2 as rowlock__proto_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1frowlock_proto/v1/sessions.proto\x12\nrowlock.v1\x1a\x1crowlock_proto/v1/types.proto\"\xe0\x02\n\x07Session\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x0f\n\x07purpose\x18\x04 \x01(\t\x12(\n\x05state\x18\x05 \x01(\x0e\x32\x19.rowlock.v1.Session.State\x12\x12\n\nstarted_ms\x18\x06 \x01(\x03\x12\x14\n\x0cheartbeat_ms\x18\x07 \x01(\x03\x12\x0f\n\x07idle_ms\x18\x08 \x01(\x04\x12\"\n\x04held\x18\t \x03(\x0b\x32\x14.rowlock.v1.HeldItem\x12\x13\n\x0bis_implicit\x18\n \x01(\x08\x12\x10\n\x08\x65nded_ms\x18\x0b \x01(\x03\x12\x0e\n\x06reason\x18\x0c \x01(\t\"Q\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0e\n\nSTATE_OPEN\x10\x01\x12\x10\n\x0cSTATE_ENDING\x10\x02\x12\x0f\n\x0bSTATE_ENDED\x10\x03\"\xb4\x01\n\x08HeldItem\x12\'\n\x04kind\x18\x01 \x01(\x0e\x32\x19.rowlock.v1.HeldItem.Kind\x12\r\n\x05table\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\"b\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\r\n\tKIND_LOCK\x10\x01\x12\x13\n\x0fKIND_BULK_WRITE\x10\x02\x12\x11\n\rKIND_SNAPSHOT\x10\x03\x12\r\n\tKIND_SCAN\x10\x04\"Y\n\x12OpenSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0f\n\x07purpose\x18\x03 \x01(\t\x12\x0f\n\x07idle_ms\x18\x04 \x01(\x04\";\n\x13OpenSessionResponse\x12$\n\x07session\x18\x01 \x01(\x0b\x32\x13.rowlock.v1.Session\">\n\x13RenewSessionRequest\x12\'\n\x07session\x18\x01 \x01(\x0b\x32\x16.rowlock.v1.SessionRef\"<\n\x14RenewSessionResponse\x12$\n\x07session\x18\x01 \x01(\x0b\x32\x13.rowlock.v1.Session\"L\n\x11\x45ndSessionRequest\x12\'\n\x07session\x18\x01 \x01(\x0b\x32\x16.rowlock.v1.SessionRef\x12\x0e\n\x06reason\x18\x02 \x01(\t\":\n\x12\x45ndSessionResponse\x12$\n\x07session\x18\x01 \x01(\x0b\x32\x13.rowlock.v1.Session\"(\n\x13ListSessionsRequest\x12\x11\n\tended_too\x18\x01 \x01(\x08\"=\n\x14ListSessionsResponse\x12%\n\x08sessions\x18\x01 \x03(\x0b\x32\x13.rowlock.v1.Session\"R\n\nLockTarget\x12\r\n\x05table\x18\x01 \x01(\t\x12\x11\n\tregion_id\x18\x02 \x01(\x04\x12\"\n\x04mode\x18\x03 \x01(\x0e\x32\x14.rowlock.v1.LockMode\"\xa7\x01\n\x0fTakeLockRequest\x12\'\n\x07session\x18\x01 \x01(\x0b\x32\x16.rowlock.v1.SessionRef\x12\x0f\n\x07lock_id\x18\x02 \x01(\t\x12\'\n\x07targets\x18\x03 \x03(\x0b\x32\x16.rowlock.v1.LockTarget\x12\x14\n\x07wait_ms\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x0f\n\x07purpose\x18\x05 \x01(\tB\n\n\x08_wait_ms\"\"\n\x10TakeLockResponse\x12\x0e\n\x06number\x18\x01 \x01(\x04\"N\n\x12ReleaseLockRequest\x12\'\n\x07session\x18\x01 \x01(\x0b\x32\x16.rowlock.v1.SessionRef\x12\x0f\n\x07lock_id\x18\x02 \x01(\t\"\x15\n\x13ReleaseLockResponse\"\xee\x01\n\x04Lock\x12\r\n\x05table\x18\x01 \x01(\t\x12\x11\n\tregion_id\x18\x02 \x01(\x04\x12\"\n\x04mode\x18\x03 \x01(\x0e\x32\x14.rowlock.v1.LockMode\x12\r\n\x05waits\x18\x04 \x01(\x08\x12\x0e\n\x06holder\x18\x05 \x01(\t\x12\r\n\x05owner\x18\x06 \x01(\t\x12\x0f\n\x07purpose\x18\x07 \x01(\t\x12\x0e\n\x06number\x18\x08 \x01(\x04\x12\x10\n\x08since_ms\x18\t \x01(\x03\x12\x11\n\twaits_for\x18\n \x03(\t\x12\x16\n\x0ewaits_until_ms\x18\x0b \x01(\x03\x12\x14\n\x0cheartbeat_ms\x18\x0c \x01(\x03\"!\n\x10ListLocksRequest\x12\r\n\x05table\x18\x01 \x01(\t\"4\n\x11ListLocksResponse\x12\x1f\n\x05locks\x18\x01 \x03(\x0b\x32\x10.rowlock.v1.Lock*T\n\x08LockMode\x12\x19\n\x15LOCK_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10LOCK_MODE_SHARED\x10\x01\x12\x17\n\x13LOCK_MODE_EXCLUSIVE\x10\x02\x32\xae\x04\n\x08Sessions\x12N\n\x0bOpenSession\x12\x1e.rowlock.v1.OpenSessionRequest\x1a\x1f.rowlock.v1.OpenSessionResponse\x12Q\n\x0cRenewSession\x12\x1f.rowlock.v1.RenewSessionRequest\x1a .rowlock.v1.RenewSessionResponse\x12K\n\nEndSession\x12\x1d.rowlock.v1.EndSessionRequest\x1a\x1e.rowlock.v1.EndSessionResponse\x12Q\n\x0cListSessions\x12\x1f.rowlock.v1.ListSessionsRequest\x1a .rowlock.v1.ListSessionsResponse\x12\x45\n\x08TakeLock\x12\x1b.rowlock.v1.TakeLockRequest\x1a\x1c.rowlock.v1.TakeLockResponse\x12N\n\x0bReleaseLock\x12\x1e.rowlock.v1.ReleaseLockRequest\x1a\x1f.rowlock.v1.ReleaseLockResponse\x12H\n\tListLocks\x12\x1c.rowlock.v1.ListLocksRequest\x1a\x1d.rowlock.v1.ListLocksResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1frowlock_proto/v1/sessions.proto\x12\nrowlock.v1\x1a\x1erowlock_proto/v1/catalog.proto\x1a\x1crowlock_proto/v1/types.proto\"\xe0\x02\n\x07Session\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x0f\n\x07purpose\x18\x04 \x01(\t\x12(\n\x05state\x18\x05 \x01(\x0e\x32\x19.rowlock.v1.Session.State\x12\x12\n\nstarted_ms\x18\x06 \x01(\x03\x12\x14\n\x0cheartbeat_ms\x18\x07 \x01(\x03\x12\x0f\n\x07idle_ms\x18\x08 \x01(\x04\x12\"\n\x04held\x18\t \x03(\x0b\x32\x14.rowlock.v1.HeldItem\x12\x13\n\x0bis_implicit\x18\n \x01(\x08\x12\x10\n\x08\x65nded_ms\x18\x0b \x01(\x03\x12\x0e\n\x06reason\x18\x0c \x01(\t\"Q\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0e\n\nSTATE_OPEN\x10\x01\x12\x10\n\x0cSTATE_ENDING\x10\x02\x12\x0f\n\x0bSTATE_ENDED\x10\x03\"\xb4\x01\n\x08HeldItem\x12\'\n\x04kind\x18\x01 \x01(\x0e\x32\x19.rowlock.v1.HeldItem.Kind\x12\r\n\x05table\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\"b\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\r\n\tKIND_LOCK\x10\x01\x12\x13\n\x0fKIND_BULK_WRITE\x10\x02\x12\x11\n\rKIND_SNAPSHOT\x10\x03\x12\r\n\tKIND_SCAN\x10\x04\"Y\n\x12OpenSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0f\n\x07purpose\x18\x03 \x01(\t\x12\x0f\n\x07idle_ms\x18\x04 \x01(\x04\";\n\x13OpenSessionResponse\x12$\n\x07session\x18\x01 \x01(\x0b\x32\x13.rowlock.v1.Session\">\n\x13RenewSessionRequest\x12\'\n\x07session\x18\x01 \x01(\x0b\x32\x16.rowlock.v1.SessionRef\"<\n\x14RenewSessionResponse\x12$\n\x07session\x18\x01 \x01(\x0b\x32\x13.rowlock.v1.Session\"L\n\x11\x45ndSessionRequest\x12\'\n\x07session\x18\x01 \x01(\x0b\x32\x16.rowlock.v1.SessionRef\x12\x0e\n\x06reason\x18\x02 \x01(\t\":\n\x12\x45ndSessionResponse\x12$\n\x07session\x18\x01 \x01(\x0b\x32\x13.rowlock.v1.Session\"(\n\x13ListSessionsRequest\x12\x11\n\tended_too\x18\x01 \x01(\x08\"=\n\x14ListSessionsResponse\x12%\n\x08sessions\x18\x01 \x03(\x0b\x32\x13.rowlock.v1.Session\"R\n\nLockTarget\x12\r\n\x05table\x18\x01 \x01(\t\x12\x11\n\tregion_id\x18\x02 \x01(\x04\x12\"\n\x04mode\x18\x03 \x01(\x0e\x32\x14.rowlock.v1.LockMode\"\xa7\x01\n\x0fTakeLockRequest\x12\'\n\x07session\x18\x01 \x01(\x0b\x32\x16.rowlock.v1.SessionRef\x12\x0f\n\x07lock_id\x18\x02 \x01(\t\x12\'\n\x07targets\x18\x03 \x03(\x0b\x32\x16.rowlock.v1.LockTarget\x12\x14\n\x07wait_ms\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x0f\n\x07purpose\x18\x05 \x01(\tB\n\n\x08_wait_ms\"\"\n\x10TakeLockResponse\x12\x0e\n\x06number\x18\x01 \x01(\x04\"N\n\x12ReleaseLockRequest\x12\'\n\x07session\x18\x01 \x01(\x0b\x32\x16.rowlock.v1.SessionRef\x12\x0f\n\x07lock_id\x18\x02 \x01(\t\"\x15\n\x13ReleaseLockResponse\"\xee\x01\n\x04Lock\x12\r\n\x05table\x18\x01 \x01(\t\x12\x11\n\tregion_id\x18\x02 \x01(\x04\x12\"\n\x04mode\x18\x03 \x01(\x0e\x32\x14.rowlock.v1.LockMode\x12\r\n\x05waits\x18\x04 \x01(\x08\x12\x0e\n\x06holder\x18\x05 \x01(\t\x12\r\n\x05owner\x18\x06 \x01(\t\x12\x0f\n\x07purpose\x18\x07 \x01(\t\x12\x0e\n\x06number\x18\x08 \x01(\x04\x12\x10\n\x08since_ms\x18\t \x01(\x03\x12\x11\n\twaits_for\x18\n \x03(\t\x12\x16\n\x0ewaits_until_ms\x18\x0b \x01(\x03\x12\x14\n\x0cheartbeat_ms\x18\x0c \x01(\x03\"!\n\x10ListLocksRequest\x12\r\n\x05table\x18\x01 \x01(\t\"4\n\x11ListLocksResponse\x12\x1f\n\x05locks\x18\x01 \x03(\x0b\x32\x10.rowlock.v1.Lock\"N\n\x14OpenBulkWriteRequest\x12\'\n\x07session\x18\x01 \x01(\x0b\x32\x16.rowlock.v1.SessionRef\x12\r\n\x05table\x18\x02 \x01(\t\"\'\n\x15OpenBulkWriteResponse\x12\x0e\n\x06number\x18\x01 \x01(\x04\"\xf8\x01\n\x16\x43ommitBulkWriteRequest\x12\'\n\x07session\x18\x01 \x01(\x0b\x32\x16.rowlock.v1.SessionRef\x12\r\n\x05table\x18\x02 \x01(\t\x12\r\n\x05start\x18\x03 \x01(\x0c\x12\x0c\n\x04stop\x18\x04 \x01(\x0c\x12\x0f\n\x07replace\x18\x05 \x01(\x08\x12\x13\n\x0bsnapshot_id\x18\x06 \x01(\x0c\x12,\n\x08identity\x18\x07 \x01(\x0b\x32\x1a.rowlock.v1.CommitIdentity\x12\x0e\n\x06number\x18\x08 \x01(\x04\x12%\n\x04lock\x18\x14 \x01(\x0b\x32\x17.rowlock.v1.LockOptions\".\n\x0e\x43ommitIdentity\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x03\"h\n\x17\x43ommitBulkWriteResponse\x12\x11\n\trow_count\x18\x01 \x01(\x04\x12\x12\n\ncell_count\x18\x02 \x01(\x04\x12\x11\n\ttimestamp\x18\x03 \x01(\x03\x12\x13\n\x0bis_repeated\x18\x04 \x01(\x08\"O\n\x15\x41\x62ortBulkWriteRequest\x12\'\n\x07session\x18\x01 \x01(\x0b\x32\x16.rowlock.v1.SessionRef\x12\r\n\x05table\x18\x02 \x01(\t\"\x18\n\x16\x41\x62ortBulkWriteResponse*T\n\x08LockMode\x12\x19\n\x15LOCK_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10LOCK_MODE_SHARED\x10\x01\x12\x17\n\x13LOCK_MODE_EXCLUSIVE\x10\x02\x32\xb9\x06\n\x08Sessions\x12N\n\x0bOpenSession\x12\x1e.rowlock.v1.OpenSessionRequest\x1a\x1f.rowlock.v1.OpenSessionResponse\x12Q\n\x0cRenewSession\x12\x1f.rowlock.v1.RenewSessionRequest\x1a .rowlock.v1.RenewSessionResponse\x12K\n\nEndSession\x12\x1d.rowlock.v1.EndSessionRequest\x1a\x1e.rowlock.v1.EndSessionResponse\x12Q\n\x0cListSessions\x12\x1f.rowlock.v1.ListSessionsRequest\x1a .rowlock.v1.ListSessionsResponse\x12\x45\n\x08TakeLock\x12\x1b.rowlock.v1.TakeLockRequest\x1a\x1c.rowlock.v1.TakeLockResponse\x12N\n\x0bReleaseLock\x12\x1e.rowlock.v1.ReleaseLockRequest\x1a\x1f.rowlock.v1.ReleaseLockResponse\x12H\n\tListLocks\x12\x1c.rowlock.v1.ListLocksRequest\x1a\x1d.rowlock.v1.ListLocksResponse\x12T\n\rOpenBulkWrite\x12 .rowlock.v1.OpenBulkWriteRequest\x1a!.rowlock.v1.OpenBulkWriteResponse\x12Z\n\x0f\x43ommitBulkWrite\x12\".rowlock.v1.CommitBulkWriteRequest\x1a#.rowlock.v1.CommitBulkWriteResponse\x12W\n\x0e\x41\x62ortBulkWrite\x12!.rowlock.v1.AbortBulkWriteRequest\x1a\".rowlock.v1.AbortBulkWriteResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'rowlock_proto.v1.sessions_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LOCKMODE']._serialized_start=1859
-  _globals['_LOCKMODE']._serialized_end=1943
-  _globals['_SESSION']._serialized_start=78
-  _globals['_SESSION']._serialized_end=430
-  _globals['_SESSION_STATE']._serialized_start=349
-  _globals['_SESSION_STATE']._serialized_end=430
-  _globals['_HELDITEM']._serialized_start=433
-  _globals['_HELDITEM']._serialized_end=613
-  _globals['_HELDITEM_KIND']._serialized_start=515
-  _globals['_HELDITEM_KIND']._serialized_end=613
-  _globals['_OPENSESSIONREQUEST']._serialized_start=615
-  _globals['_OPENSESSIONREQUEST']._serialized_end=704
-  _globals['_OPENSESSIONRESPONSE']._serialized_start=706
-  _globals['_OPENSESSIONRESPONSE']._serialized_end=765
-  _globals['_RENEWSESSIONREQUEST']._serialized_start=767
-  _globals['_RENEWSESSIONREQUEST']._serialized_end=829
-  _globals['_RENEWSESSIONRESPONSE']._serialized_start=831
-  _globals['_RENEWSESSIONRESPONSE']._serialized_end=891
-  _globals['_ENDSESSIONREQUEST']._serialized_start=893
-  _globals['_ENDSESSIONREQUEST']._serialized_end=969
-  _globals['_ENDSESSIONRESPONSE']._serialized_start=971
-  _globals['_ENDSESSIONRESPONSE']._serialized_end=1029
-  _globals['_LISTSESSIONSREQUEST']._serialized_start=1031
-  _globals['_LISTSESSIONSREQUEST']._serialized_end=1071
-  _globals['_LISTSESSIONSRESPONSE']._serialized_start=1073
-  _globals['_LISTSESSIONSRESPONSE']._serialized_end=1134
-  _globals['_LOCKTARGET']._serialized_start=1136
-  _globals['_LOCKTARGET']._serialized_end=1218
-  _globals['_TAKELOCKREQUEST']._serialized_start=1221
-  _globals['_TAKELOCKREQUEST']._serialized_end=1388
-  _globals['_TAKELOCKRESPONSE']._serialized_start=1390
-  _globals['_TAKELOCKRESPONSE']._serialized_end=1424
-  _globals['_RELEASELOCKREQUEST']._serialized_start=1426
-  _globals['_RELEASELOCKREQUEST']._serialized_end=1504
-  _globals['_RELEASELOCKRESPONSE']._serialized_start=1506
-  _globals['_RELEASELOCKRESPONSE']._serialized_end=1527
-  _globals['_LOCK']._serialized_start=1530
-  _globals['_LOCK']._serialized_end=1768
-  _globals['_LISTLOCKSREQUEST']._serialized_start=1770
-  _globals['_LISTLOCKSREQUEST']._serialized_end=1803
-  _globals['_LISTLOCKSRESPONSE']._serialized_start=1805
-  _globals['_LISTLOCKSRESPONSE']._serialized_end=1857
-  _globals['_SESSIONS']._serialized_start=1946
-  _globals['_SESSIONS']._serialized_end=2504
+  _globals['_LOCKMODE']._serialized_start=2524
+  _globals['_LOCKMODE']._serialized_end=2608
+  _globals['_SESSION']._serialized_start=110
+  _globals['_SESSION']._serialized_end=462
+  _globals['_SESSION_STATE']._serialized_start=381
+  _globals['_SESSION_STATE']._serialized_end=462
+  _globals['_HELDITEM']._serialized_start=465
+  _globals['_HELDITEM']._serialized_end=645
+  _globals['_HELDITEM_KIND']._serialized_start=547
+  _globals['_HELDITEM_KIND']._serialized_end=645
+  _globals['_OPENSESSIONREQUEST']._serialized_start=647
+  _globals['_OPENSESSIONREQUEST']._serialized_end=736
+  _globals['_OPENSESSIONRESPONSE']._serialized_start=738
+  _globals['_OPENSESSIONRESPONSE']._serialized_end=797
+  _globals['_RENEWSESSIONREQUEST']._serialized_start=799
+  _globals['_RENEWSESSIONREQUEST']._serialized_end=861
+  _globals['_RENEWSESSIONRESPONSE']._serialized_start=863
+  _globals['_RENEWSESSIONRESPONSE']._serialized_end=923
+  _globals['_ENDSESSIONREQUEST']._serialized_start=925
+  _globals['_ENDSESSIONREQUEST']._serialized_end=1001
+  _globals['_ENDSESSIONRESPONSE']._serialized_start=1003
+  _globals['_ENDSESSIONRESPONSE']._serialized_end=1061
+  _globals['_LISTSESSIONSREQUEST']._serialized_start=1063
+  _globals['_LISTSESSIONSREQUEST']._serialized_end=1103
+  _globals['_LISTSESSIONSRESPONSE']._serialized_start=1105
+  _globals['_LISTSESSIONSRESPONSE']._serialized_end=1166
+  _globals['_LOCKTARGET']._serialized_start=1168
+  _globals['_LOCKTARGET']._serialized_end=1250
+  _globals['_TAKELOCKREQUEST']._serialized_start=1253
+  _globals['_TAKELOCKREQUEST']._serialized_end=1420
+  _globals['_TAKELOCKRESPONSE']._serialized_start=1422
+  _globals['_TAKELOCKRESPONSE']._serialized_end=1456
+  _globals['_RELEASELOCKREQUEST']._serialized_start=1458
+  _globals['_RELEASELOCKREQUEST']._serialized_end=1536
+  _globals['_RELEASELOCKRESPONSE']._serialized_start=1538
+  _globals['_RELEASELOCKRESPONSE']._serialized_end=1559
+  _globals['_LOCK']._serialized_start=1562
+  _globals['_LOCK']._serialized_end=1800
+  _globals['_LISTLOCKSREQUEST']._serialized_start=1802
+  _globals['_LISTLOCKSREQUEST']._serialized_end=1835
+  _globals['_LISTLOCKSRESPONSE']._serialized_start=1837
+  _globals['_LISTLOCKSRESPONSE']._serialized_end=1889
+  _globals['_OPENBULKWRITEREQUEST']._serialized_start=1891
+  _globals['_OPENBULKWRITEREQUEST']._serialized_end=1969
+  _globals['_OPENBULKWRITERESPONSE']._serialized_start=1971
+  _globals['_OPENBULKWRITERESPONSE']._serialized_end=2010
+  _globals['_COMMITBULKWRITEREQUEST']._serialized_start=2013
+  _globals['_COMMITBULKWRITEREQUEST']._serialized_end=2261
+  _globals['_COMMITIDENTITY']._serialized_start=2263
+  _globals['_COMMITIDENTITY']._serialized_end=2309
+  _globals['_COMMITBULKWRITERESPONSE']._serialized_start=2311
+  _globals['_COMMITBULKWRITERESPONSE']._serialized_end=2415
+  _globals['_ABORTBULKWRITEREQUEST']._serialized_start=2417
+  _globals['_ABORTBULKWRITEREQUEST']._serialized_end=2496
+  _globals['_ABORTBULKWRITERESPONSE']._serialized_start=2498
+  _globals['_ABORTBULKWRITERESPONSE']._serialized_end=2522
+  _globals['_SESSIONS']._serialized_start=2611
+  _globals['_SESSIONS']._serialized_end=3436
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,4 @@
+from rowlock_proto.v1 import catalog_pb2 as _catalog_pb2
 from rowlock_proto.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -214,3 +215,71 @@ class ListLocksResponse(_message.Message):
     LOCKS_FIELD_NUMBER: _ClassVar[int]
     locks: _containers.RepeatedCompositeFieldContainer[Lock]
     def __init__(self, locks: _Optional[_Iterable[_Union[Lock, _Mapping]]] = ...) -> None: ...
+
+class OpenBulkWriteRequest(_message.Message):
+    __slots__ = ("session", "table")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    session: _types_pb2.SessionRef
+    table: str
+    def __init__(self, session: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ..., table: _Optional[str] = ...) -> None: ...
+
+class OpenBulkWriteResponse(_message.Message):
+    __slots__ = ("number",)
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    def __init__(self, number: _Optional[int] = ...) -> None: ...
+
+class CommitBulkWriteRequest(_message.Message):
+    __slots__ = ("session", "table", "start", "stop", "replace", "snapshot_id", "identity", "number", "lock")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    REPLACE_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    LOCK_FIELD_NUMBER: _ClassVar[int]
+    session: _types_pb2.SessionRef
+    table: str
+    start: bytes
+    stop: bytes
+    replace: bool
+    snapshot_id: bytes
+    identity: CommitIdentity
+    number: int
+    lock: _catalog_pb2.LockOptions
+    def __init__(self, session: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ..., table: _Optional[str] = ..., start: _Optional[bytes] = ..., stop: _Optional[bytes] = ..., replace: bool = ..., snapshot_id: _Optional[bytes] = ..., identity: _Optional[_Union[CommitIdentity, _Mapping]] = ..., number: _Optional[int] = ..., lock: _Optional[_Union[_catalog_pb2.LockOptions, _Mapping]] = ...) -> None: ...
+
+class CommitIdentity(_message.Message):
+    __slots__ = ("text", "number")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    number: int
+    def __init__(self, text: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
+class CommitBulkWriteResponse(_message.Message):
+    __slots__ = ("row_count", "cell_count", "timestamp", "is_repeated")
+    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CELL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    IS_REPEATED_FIELD_NUMBER: _ClassVar[int]
+    row_count: int
+    cell_count: int
+    timestamp: int
+    is_repeated: bool
+    def __init__(self, row_count: _Optional[int] = ..., cell_count: _Optional[int] = ..., timestamp: _Optional[int] = ..., is_repeated: bool = ...) -> None: ...
+
+class AbortBulkWriteRequest(_message.Message):
+    __slots__ = ("session", "table")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    session: _types_pb2.SessionRef
+    table: str
+    def __init__(self, session: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ..., table: _Optional[str] = ...) -> None: ...
+
+class AbortBulkWriteResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -69,6 +69,21 @@ class SessionsStub(object):
                 request_serializer=rowlock__proto_dot_v1_dot_sessions__pb2.ListLocksRequest.SerializeToString,
                 response_deserializer=rowlock__proto_dot_v1_dot_sessions__pb2.ListLocksResponse.FromString,
                 _registered_method=True)
+        self.OpenBulkWrite = channel.unary_unary(
+                '/rowlock.v1.Sessions/OpenBulkWrite',
+                request_serializer=rowlock__proto_dot_v1_dot_sessions__pb2.OpenBulkWriteRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_sessions__pb2.OpenBulkWriteResponse.FromString,
+                _registered_method=True)
+        self.CommitBulkWrite = channel.unary_unary(
+                '/rowlock.v1.Sessions/CommitBulkWrite',
+                request_serializer=rowlock__proto_dot_v1_dot_sessions__pb2.CommitBulkWriteRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_sessions__pb2.CommitBulkWriteResponse.FromString,
+                _registered_method=True)
+        self.AbortBulkWrite = channel.unary_unary(
+                '/rowlock.v1.Sessions/AbortBulkWrite',
+                request_serializer=rowlock__proto_dot_v1_dot_sessions__pb2.AbortBulkWriteRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_sessions__pb2.AbortBulkWriteResponse.FromString,
+                _registered_method=True)
 
 
 class SessionsServicer(object):
@@ -125,6 +140,29 @@ class SessionsServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def OpenBulkWrite(self, request, context):
+        """Opens a bulk write of a session: from now on BulkPut may stage batches for it (BulkBatch.stage). No error if it is
+        open. A session has at most one of each table.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CommitBulkWrite(self, request, context):
+        """Makes everything visible that was staged, in all regions at once, or nothing. Of two batches the one that was
+        answered later wins. A repeated call is answered as the first one, for a day. After an error what was staged stays.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AbortBulkWrite(self, request, context):
+        """Removes what was staged. The session stays.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SessionsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -162,6 +200,21 @@ def add_SessionsServicer_to_server(servicer, server):
                     servicer.ListLocks,
                     request_deserializer=rowlock__proto_dot_v1_dot_sessions__pb2.ListLocksRequest.FromString,
                     response_serializer=rowlock__proto_dot_v1_dot_sessions__pb2.ListLocksResponse.SerializeToString,
+            ),
+            'OpenBulkWrite': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenBulkWrite,
+                    request_deserializer=rowlock__proto_dot_v1_dot_sessions__pb2.OpenBulkWriteRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_sessions__pb2.OpenBulkWriteResponse.SerializeToString,
+            ),
+            'CommitBulkWrite': grpc.unary_unary_rpc_method_handler(
+                    servicer.CommitBulkWrite,
+                    request_deserializer=rowlock__proto_dot_v1_dot_sessions__pb2.CommitBulkWriteRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_sessions__pb2.CommitBulkWriteResponse.SerializeToString,
+            ),
+            'AbortBulkWrite': grpc.unary_unary_rpc_method_handler(
+                    servicer.AbortBulkWrite,
+                    request_deserializer=rowlock__proto_dot_v1_dot_sessions__pb2.AbortBulkWriteRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_sessions__pb2.AbortBulkWriteResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -353,6 +406,87 @@ class Sessions(object):
             '/rowlock.v1.Sessions/ListLocks',
             rowlock__proto_dot_v1_dot_sessions__pb2.ListLocksRequest.SerializeToString,
             rowlock__proto_dot_v1_dot_sessions__pb2.ListLocksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenBulkWrite(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Sessions/OpenBulkWrite',
+            rowlock__proto_dot_v1_dot_sessions__pb2.OpenBulkWriteRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_sessions__pb2.OpenBulkWriteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CommitBulkWrite(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Sessions/CommitBulkWrite',
+            rowlock__proto_dot_v1_dot_sessions__pb2.CommitBulkWriteRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_sessions__pb2.CommitBulkWriteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AbortBulkWrite(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Sessions/AbortBulkWrite',
+            rowlock__proto_dot_v1_dot_sessions__pb2.AbortBulkWriteRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_sessions__pb2.AbortBulkWriteResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -106,7 +106,9 @@ class ClientState:
                         "; choose another id"
                     )
                 return known
-            holder = LockHolder(session.session_id, session.owner, purpose or session.purpose, session.ref)
+            holder = LockHolder(
+                session.session_id, session.owner, purpose or session.purpose, session.ref, is_explicit=True
+            )
             wait_s = self.locks.wait_s(wait_ms)
             request, granted = self.locks.requested(holder, wanted, wait_s)
             place = (session.number, lock_id)

@@ -28,13 +28,11 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction.picker import Plan
 from rowlock_regionserver.compaction.progress import CompactionResult, Progress
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import (
-    NotServingRegionError,
-    RegionServerError,
-    TooManyOpenFilesError,
-)
+from rowlock_regionserver.errors import NotServingRegionError, RegionServerError, TooManyOpenFilesError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
+from rowlock_regionserver.host.commit_parts import CommitParts
 from rowlock_regionserver.host.compacting import CompactionThreads
 from rowlock_regionserver.host.compaction_runs import settings_of
 from rowlock_regionserver.host.disk_failures import DiskFailures, OnFatal
@@ -53,12 +51,15 @@ from rowlock_regionserver.host.timestamps import TimestampRange, Timestamps
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import THE_SERVER, Caller
-from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
+from rowlock_regionserver.operations import RequestId
+from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers, BulkResult
+from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.new_region import inherited_answers, make_region_folder
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
+from rowlock_regionserver.sessions.session import SessionRef
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 
@@ -118,6 +119,8 @@ class RegionServer:
         self._catalog = LiveCatalog(self._folder, self._files, opened.log, opened.generation, opened.state)
         config, clock = self._shared.config, self._shared.clock
         self.clients = ClientState(config, clock, opened.state.session_numbers_until, self._reserve_session_numbers)
+        self.bulk_writes = BulkWrites(self._folder, config, clock, self._files, self.clients)
+        self.bulk_writes.restore(opened.staged)
         self._flusher = FlushThreads(
             self._regions_to_flush,
             self.flush_region,
@@ -144,7 +147,7 @@ class RegionServer:
         return list(self._regions.values())
 
     def stop_waiting_for_space(self) -> None:
-        """For a server that is about to stop: fails changes that wait for disk space, and notifies their callers."""
+        """Fails changes that wait for disk space, because the server is about to stop."""
         self._log.stop_waiting_for_space()
 
     def stop(self) -> list[Unflushed]:
@@ -171,11 +174,9 @@ class RegionServer:
     # Tables.
 
     def tables(self) -> list[Table]:
-        """All tables, by name."""
         return [entry.table for entry in self._catalog.state.tables]
 
     def table(self, name: str) -> Table:
-        """The table of this name. Raises TableNotFoundError."""
         return self._catalog.state.entry(name).table
 
     def create_table(
@@ -187,7 +188,7 @@ class RegionServer:
         caller: Caller = THE_SERVER,
     ) -> Table:
         """Creates an empty table of one region. Assigns the numbers of the families."""
-        with self._operation(Operation.CREATE, name, caller):
+        with self.operation(Operation.CREATE, name, caller):
             state = self._catalog.state.with_new_table(name, families, durability, properties)
             entry = state.entry(name)
             settings_of(entry.table)  # Refuses unknown properties and impossible values.
@@ -205,7 +206,7 @@ class RegionServer:
         caller: Caller = THE_SERVER,
     ) -> Table:
         """Adds, replaces and drops families and properties, or changes the durability: one atomic change."""
-        with self._operation(Operation.ALTER, name, caller):
+        with self.operation(Operation.ALTER, name, caller):
             state = self._catalog.state.with_altered_table(
                 name, set_families, drop_families, durability, set_properties, drop_properties
             )
@@ -221,7 +222,7 @@ class RegionServer:
 
     def truncate_table(self, name: str, caller: Caller = THE_SERVER) -> Table:
         """Removes every cell: new regions replace the old ones."""
-        with self._operation(Operation.TRUNCATE, name, caller):
+        with self.operation(Operation.TRUNCATE, name, caller):
             old = self._catalog.state.entry(name)
             state = self._catalog.state.with_truncated_table(name)
             entry = state.entry(name)
@@ -238,17 +239,26 @@ class RegionServer:
     def drop_table(self, name: str, caller: Caller = THE_SERVER, *, force: bool = False) -> None:
         """Removes the table and all its cells. Raises TableInUseError, unless `force` ends the sessions."""
         self.clients.check_unused(name, caller, force=force)
-        with self._operation(Operation.DROP, name, caller):
+        with self.operation(Operation.DROP, name, caller):
             entry = self._catalog.state.entry(name)
             state = self._catalog.state.without_table(name)
             with self._catalog.committed(state, f"table {name!r} was dropped"):
                 self._remove_regions(entry, "its table was dropped")
 
     @contextlib.contextmanager
-    def _operation(self, operation: Operation, name: str, caller: Caller) -> Iterator[None]:
+    def operation(
+        self, operation: Operation, name: str, caller: Caller, region_ids: Sequence[int] = ()
+    ) -> Iterator[None]:
         """Returns a context for a table operation: it holds its locks, and excludes all other table operations."""
-        with self.clients.locked(operation, name, caller), self._catalog_lock, self._failures.are_final():
+        with self.clients.locked(operation, name, caller, region_ids), self._catalog_lock, self._failures.are_final():
             yield
+
+    def commit_parts(self) -> CommitParts:
+        return CommitParts(self._catalog, self._log, self._shared, self._regions, self._damaged)
+
+    def stage(self, session: SessionRef, region_id: int, batch: BulkBatch, request: RequestId | None) -> BulkResult:
+        with self._failures.are_final():
+            return self.bulk_writes.stage(session, self.region(region_id), batch, request)
 
     def _reserve_session_numbers(self, until: int) -> None:
         with self._catalog_lock, self._failures.are_final():
@@ -336,10 +346,9 @@ class RegionServer:
         return SnapshotRegion.of(self.snapshots, snapshot_id, region_id, self.region)
 
     def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange:
-        """A range of timestamps to write with, for one table or for all; see Timestamps.
+        """A range of timestamps to write with, for one table or for all; see Timestamps. It may be shorter.
 
-        It may reserve fewer milliseconds than requested, because it ends less than a block ahead of the clock. Raises
-        TableNotFoundError, and for a table NotServingRegionError and CorruptionError.
+        Raises TableNotFoundError, and for a table NotServingRegionError and CorruptionError.
         """
         with self._timestamps.lock:
             if table:
@@ -347,7 +356,6 @@ class RegionServer:
             return self._timestamps.of_all(list(self._regions.values()), reserve_ms)
 
     def uptime_ms(self) -> int:
-        """The time since this incarnation began; at least 1."""
         return 1 + int((self._shared.clock.monotonic() - self._started_at) * 1000)
 
     def flush(self, name: str) -> FlushResult:
@@ -376,15 +384,8 @@ class RegionServer:
             self.ledger.flushes.give(work_bytes)
 
     def statistics(self) -> RegionServerStatistics:
-        return RegionServerStatistics(
-            table_count=len(self._catalog.state.tables),
-            region_count=len(self._regions),
-            damaged_region_count=len(self._damaged),
-            memstore_bytes=self._memory.bytes_held,
-            request_id_bytes=self._shared.request_ids.bytes_held,
-            log=self._log.statistics(),
-            snapshots=self.snapshots.statistics(),
-            open_files=self._shared.open_files.statistics(),
+        return RegionServerStatistics.of(
+            self._catalog.state, self._regions, self._damaged, self._shared, self._log, self.snapshots
         )
 
     def startup_report(self) -> str:
@@ -392,7 +393,6 @@ class RegionServer:
         return startup_report(self._folder, self._catalog.state, self._damaged, self.set_aside)
 
     def damaged_regions(self) -> dict[int, RegionServerError]:
-        """The regions that are closed because of damage, with the damage."""
         return dict(self._damaged)
 
     def _wake_flusher(self) -> None:

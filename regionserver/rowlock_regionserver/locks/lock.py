@@ -36,6 +36,7 @@ class LockHolder:
     owner: str
     purpose: str
     session: SessionRef | None = None  # None: a call
+    is_explicit: bool = False  # a client has asked for the lock itself, which gets a number
 
 
 class LockState(enum.Enum):

@@ -60,7 +60,7 @@ class TableLocks:
     """Thread-safe."""
 
     def __init__(self, config: Config, clock: Clock, next_number: Callable[[], int]) -> None:
-        """`next_number` returns a number greater than all it has returned; it never blocks."""
+        """`next_number` returns a number greater than all it has returned; it never blocks. For explicit locks."""
         self._config = config
         self._clock = clock
         self._next_number = next_number
@@ -212,7 +212,7 @@ class TableLocks:
     # The caller of the methods below holds self._lock.
 
     def _note_granted(self, request: LockRequest) -> None:
-        if request.holder.session is not None:
+        if request.holder.is_explicit:
             request.number = self._next_number()
         request.granted_ms = self._clock.now_ms()
         self._granted_count += 1

@@ -29,7 +29,7 @@ def locks_of(config: Config | None = None) -> TableLocks:
 
 
 def holder(name: str, purpose: str = "a load") -> LockHolder:
-    return LockHolder(name, f"{name}@host", purpose, SessionRef(name, 1))
+    return LockHolder(name, f"{name}@host", purpose, SessionRef(name, 1), is_explicit=True)
 
 
 def test_a_refusal_names_the_holders_and_leaves_nothing() -> None:

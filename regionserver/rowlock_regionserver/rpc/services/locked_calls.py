@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
 
@@ -21,12 +21,13 @@ async def run_locked(
     table: str,
     caller: Caller,
     work: Callable[[Caller], R],
+    region_ids: Sequence[int] = (),
 ) -> R:
     """Takes the locks of the operation, then calls `work` with them in a worker; returns what it returns.
 
     The locks are released when the worker is done, also if the call is cancelled before.
     """
-    locked = await clients.take_for(operation, table, caller)
+    locked = await clients.take_for(operation, table, caller, region_ids)
     request = locked.held
     assert request is not None
     try:

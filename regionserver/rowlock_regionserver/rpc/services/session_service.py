@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from google.protobuf.message import Message
@@ -11,27 +12,25 @@ from rowlock_proto.v1 import sessions_pb2
 
 from rowlock_regionserver.engine.engine import Engine
 from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.host.client_state import ClientState
+from rowlock_regionserver.host.bulk_commit import CommitHost, commit_bulk_write, known_commit, regions_locked
 from rowlock_regionserver.host.session_snapshots import implicit_sessions, snapshot_id_of
-from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.locks.lock import LockKey, Mode
-from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.rpc.grpc.calls import Context, Method
+from rowlock_regionserver.rpc.messages.commits import commit_message, commit_request
 from rowlock_regionserver.rpc.messages.failures import parsed
-from rowlock_regionserver.rpc.messages.sessions import lock_message, lock_targets, session_message, session_ref
+from rowlock_regionserver.rpc.messages.sessions import (
+    caller_of,
+    lock_message,
+    lock_targets,
+    session_message,
+    session_ref,
+)
+from rowlock_regionserver.rpc.services.locked_calls import run_locked
 from rowlock_regionserver.sessions.session import SessionInfo, session_ended_error
-from rowlock_regionserver.table import Table
 
 
-class SessionHost(Protocol):
+class SessionHost(CommitHost, Protocol):
     """The region server as this service sees it. Thread-safe."""
-
-    @property
-    def clients(self) -> ClientState: ...
-    @property
-    def snapshots(self) -> Snapshots: ...
-    def table(self, name: str) -> Table: ...
-    def regions_of(self, name: str) -> Sequence[Region]: ...
 
 
 class SessionService:
@@ -55,6 +54,9 @@ class SessionService:
             "TakeLock": self._take_lock,
             "ReleaseLock": self._in_worker(self._release_lock),
             "ListLocks": self._in_worker(self._list_locks),
+            "OpenBulkWrite": self._in_worker(self._open_bulk_write, is_slow=True),
+            "CommitBulkWrite": self._commit_bulk_write,
+            "AbortBulkWrite": self._in_worker(self._abort_bulk_write, is_slow=True),
         }
 
     def _in_worker(self, answer: Callable[[bytes], Message], *, is_slow: bool = False) -> Method:
@@ -124,6 +126,33 @@ class SessionService:
                 raise InvalidRequestError(
                     f"region {key.region_id} is not one of table {key.table!r}; list its regions", table=key.table
                 )
+
+    def _open_bulk_write(self, data: bytes) -> sessions_pb2.OpenBulkWriteResponse:
+        message = parsed(sessions_pb2.OpenBulkWriteRequest, data)
+        number = self._host.bulk_writes.open(session_ref(message.session), self._host.table(message.table))
+        return sessions_pb2.OpenBulkWriteResponse(number=number)
+
+    def _abort_bulk_write(self, data: bytes) -> sessions_pb2.AbortBulkWriteResponse:
+        message = parsed(sessions_pb2.AbortBulkWriteRequest, data)
+        self._host.bulk_writes.abort(session_ref(message.session), self._host.table(message.table))
+        return sessions_pb2.AbortBulkWriteResponse()
+
+    async def _commit_bulk_write(self, data: bytes, context: Context) -> bytes:
+        message = parsed(sessions_pb2.CommitBulkWriteRequest, data)
+        request = commit_request(message)
+        result = known_commit(self._host, request)
+        if result is None:
+            caller = replace(caller_of(message.lock, context.peer()), session=request.session)
+            result = await run_locked(
+                self._clients,
+                self._workers.tables,
+                request.operation,
+                request.table,
+                caller,
+                lambda locked: commit_bulk_write(self._host, request, locked),
+                regions_locked(self._host, request),
+            )
+        return commit_message(result).SerializeToString()
 
     def _release_lock(self, data: bytes) -> sessions_pb2.ReleaseLockResponse:
         message = parsed(sessions_pb2.ReleaseLockRequest, data)
