@@ -110,9 +110,15 @@ class CompactionQueue:
 
     # Jobs end.
 
-    def succeeded(self, entry: Entry, now_ms: int) -> None:
-        """Ends a working job whose new files are live, or that found nothing to do."""
+    def succeeded(self, entry: Entry, now_ms: int, monotonic: float) -> None:
+        """Ends a working job whose new files are live, or that found nothing to do.
+
+        After an automatic one that read files and gained nothing the next one waits, whatever made it due.
+        """
+        job = entry.shown()
         self._end(entry, State.SUCCEEDED, now_ms, "")
+        if not job.is_by_hand and not entry.is_gone and job.work.has_gained_nothing:
+            self._attempts_of(job.store).pause(monotonic)
 
     def failed(self, entry: Entry, failure: Failure, error: str, now_ms: int, monotonic: float) -> None:
         """Ends a working job that failed; the next automatic one waits, or is never queued (attempts.py)."""

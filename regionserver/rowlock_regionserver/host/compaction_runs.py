@@ -82,7 +82,7 @@ class JobRunner:
                 self._record_failure(entry, error)
         else:
             with self._lock:
-                self._queue.succeeded(entry, self._clock.now_ms())
+                self._queue.succeeded(entry, self._clock.now_ms(), self._clock.monotonic())
 
     def _record_failure(self, entry: Entry, error: Exception) -> None:
         now_ms, monotonic = self._clock.now_ms(), self._clock.monotonic()

@@ -55,7 +55,7 @@ class Case:
         self.queue.failed(self.start(), failure, error, self.tick(), self.monotonic)
 
     def succeed(self) -> None:
-        self.queue.succeeded(self.start(), self.tick())
+        self.queue.succeeded(self.start(), self.tick(), self.monotonic)
 
     def states(self, table: str | None = None) -> list[State]:
         return [job.state for job in self.queue.jobs(table)]
@@ -144,6 +144,33 @@ def test_a_success_starts_the_count_of_failures_again(case: Case) -> None:
     assert job.state is State.QUEUED
 
 
+@pytest.mark.parametrize(
+    ("result", "is_paused"),
+    [
+        (CompactionResult(2, 1, 100, 100, 9, 9), False),
+        (CompactionResult(1, 1, 100, 90, 9, 8), False),
+        (CompactionResult(1, 1, 0, 0, 0, 0), False),  # a file was moved
+        (CompactionResult(1, 1, 100, 100, 9, 9), True),
+    ],
+)
+def test_after_an_automatic_job_that_gained_nothing_the_next_one_waits_for_the_pause(
+    case: Case, result: CompactionResult, is_paused: bool
+) -> None:
+    def compact() -> None:
+        entry = case.start()
+        entry.begin_plan(MINOR)
+        entry.end_plan(result)
+        case.queue.succeeded(entry, case.tick(), case.monotonic)
+
+    case.request()
+    compact()
+    assert case.offer() is not None, "a request by hand is no reason to wait"
+    compact()
+    assert (case.offer() is None) == is_paused
+    case.wait()
+    assert is_paused == (case.offer() is not None)
+
+
 def test_damage_stops_automatic_jobs_at_once(case: Case) -> None:
     case.offer()
     case.fail("7.store is damaged at byte 5.", Failure.DAMAGE)
@@ -201,7 +228,7 @@ def test_a_job_shows_its_progress_and_adds_up_its_plans(case: Case) -> None:
     progress = entry.begin_plan(Plan(Kind.MAJOR, (5, 4, 6), "3 files"))
     progress.bytes_total, progress.bytes_read, progress.bytes_written = 90, 90, 60
     entry.end_plan(CompactionResult(3, 1, 90, 60, 7, 6))
-    case.queue.succeeded(entry, case.tick())
+    case.queue.succeeded(entry, case.tick(), case.monotonic)
     [job] = case.queue.jobs()
     work = job.work
     assert (work.bytes_total, work.bytes_read, work.bytes_written) == (190, 190, 130)
@@ -212,7 +239,7 @@ def test_a_request_that_finds_nothing_to_do_says_so(case: Case) -> None:
     case.request()
     entry = case.start()
     entry.begin_plan(None)
-    case.queue.succeeded(entry, case.tick())
+    case.queue.succeeded(entry, case.tick(), case.monotonic)
     assert case.queue.jobs()[0].why == "requested by hand; there was nothing to compact"
 
 
@@ -300,7 +327,8 @@ def _random_life(chance: random.Random, case: Case) -> None:
                 entry = case.queue.start_next("compaction-1", case.tick())
                 working += [] if entry is None else [entry]
             case 5 if working:
-                case.queue.succeeded(working.pop(chance.randrange(len(working))), case.tick())
+                entry = working.pop(chance.randrange(len(working)))
+                case.queue.succeeded(entry, case.tick(), case.monotonic)
             case 6 if working:
                 entry = working.pop(chance.randrange(len(working)))
                 case.queue.failed(entry, chance.choice(list(Failure)), "a bug", case.tick(), case.monotonic)
