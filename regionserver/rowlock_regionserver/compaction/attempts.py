@@ -1,9 +1,9 @@
 """What became of a store's compactions, and whether an automatic one may be tried. No threads, no clock.
 
-After a job that did not succeed, the next automatic one of the store waits for a pause; also after an automatic one that
-read files and gained nothing. Automatic jobs stop after `failures_max` failures in a row, and at once if a file is
-damaged, until a request by hand succeeds. Failures for reasons outside the store don't count: a cancellation, a full
-disk, no free descriptor.
+After a job that did not succeed, the next automatic one of the store waits for a pause. So does the next one after an
+automatic one that read files and gained nothing. Automatic jobs stop after `failures_max` failures in a row, and at
+once if a file is damaged, until a request by hand succeeds. Failures for reasons outside the store don't count: a
+cancellation, a full disk, no free descriptor.
 """
 
 from __future__ import annotations
