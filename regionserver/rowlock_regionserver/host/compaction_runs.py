@@ -17,6 +17,7 @@ from typing import Protocol
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction import settings as compaction_settings
+from rowlock_regionserver.compaction.attempts import Failure
 from rowlock_regionserver.compaction.job import Entry
 from rowlock_regionserver.compaction.picker import Kind, Plan, pick, pick_requested
 from rowlock_regionserver.compaction.progress import CompactionCancelledError, CompactionResult, Progress
@@ -81,26 +82,28 @@ class JobRunner:
                 self._record_failure(entry, error)
         else:
             with self._lock:
-                self._queue.succeeded(entry, self._clock.now_ms())
+                self._queue.succeeded(entry, self._clock.now_ms(), self._clock.monotonic())
 
     def _record_failure(self, entry: Entry, error: Exception) -> None:
         now_ms, monotonic = self._clock.now_ms(), self._clock.monotonic()
         text = str(error)
+        failure = Failure.STORE
         match error:
             case DiskFullError() | TooManyOpenFilesError() if not entry.shown().work.bytes_read:
                 self._queue.refused(entry, text, now_ms, monotonic)
+                return
             case DiskFullError() | TooManyOpenFilesError():
-                self._queue.failed(entry, text, now_ms, monotonic, counts=False)
+                failure = Failure.OUTSIDE
             case CompactionCancelledError() | NotServingRegionError():
-                self._queue.failed(entry, entry.cancelled or text, now_ms, monotonic, counts=False)
+                failure, text = Failure.OUTSIDE, entry.cancelled or text
             case CorruptionError():
-                self._queue.failed(entry, text, now_ms, monotonic, counts=True, damage=True)
+                failure = Failure.DAMAGE
             case RegionServerError():
-                self._queue.failed(entry, text, now_ms, monotonic, counts=True)
+                pass
             case _:
                 logger.error("compaction %d of table %r failed", entry.job.job_id, entry.job.table, exc_info=error)
                 text = f"unexpected {type(error).__name__}: {error}; the server's log has more, please report this bug"
-                self._queue.failed(entry, text, now_ms, monotonic, counts=True)
+        self._queue.failed(entry, failure, text, now_ms, monotonic)
 
     def _carry_out(self, entry: Entry) -> None:
         """Compacts the store, for a request by hand in several steps if one compaction can't take all files."""
