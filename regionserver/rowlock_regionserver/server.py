@@ -282,7 +282,7 @@ class Server:
             )
             regions = RegionService(region_server, engine, calls, self._config)
             self._engine, self._region_service, self._direct = engine, regions, direct_port
-            await direct_port.start(
+            direct_port.start(
                 DirectService(
                     engine.points, ledger, clients, DropLog(self._clock), folder.folder_id, region_server.incarnation_id
                 )

@@ -44,7 +44,8 @@ def announcement_of(info: catalog_pb2.ServerInfoResponse) -> Announcement | None
     """Returns what a server announces; None if it takes no direct connections."""
     if not info.HasField("direct"):
         return None
-    return Announcement(info.direct.address, info.direct.socket, info.data_folder_id, info.incarnation_id)
+    direct = info.direct
+    return Announcement(direct.address, os.fsdecode(direct.socket), info.data_folder_id, info.incarnation_id)
 
 
 def targets(announcement: Announcement, server: str) -> list[str]:

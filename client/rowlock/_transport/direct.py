@@ -93,9 +93,15 @@ class DirectConnection:
     _is_closed = True
 
     def __init__(
-        self, opened: OpenSocket, target: str, sequences: Sequences, now: Callable[[], float] = time.monotonic
+        self,
+        opened: OpenSocket,
+        server: str,
+        target: str,
+        sequences: Sequences,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """target: the address, for messages."""
+        """server, target: its address for gRPC, and where this connection goes, for messages."""
+        self._server = server
         self.target = target
         self._now = now
         self._socket = opened.socket
@@ -220,7 +226,7 @@ class DirectConnection:
         conversation.submit(request)
         if len(request.payload) + HEADER_BYTES_MAX > self._body_bytes_max:
             conversation.abandon(request)
-            request.fail(too_large_error(len(request.payload), self._body_bytes_max, self.target))
+            request.fail(too_large_error(len(request.payload), self._body_bytes_max, self._server))
             return
         if self._reader is None:
             self._reader, self._read_at = request, now

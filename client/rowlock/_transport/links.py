@@ -209,10 +209,13 @@ class PointLink:
         reasons = []
         for target in targets(announcement, self._server):
             try:
-                return DirectConnection(open_socket(target, announcement, until), target, self._sequences), ""
+                return self._new_connection(target, announcement, until), ""
             except (OSError, DirectUnusableError) as error:
                 reasons.append(f"{target}: {str(error) or type(error).__name__}")
         return None, "; ".join(reasons)
+
+    def _new_connection(self, target: str, announcement: Announcement, until: float) -> DirectConnection:
+        return DirectConnection(open_socket(target, announcement, until), self._server, target, self._sequences)
 
 
 def _requests(driver: DirectConnection | PointStream | None) -> int:

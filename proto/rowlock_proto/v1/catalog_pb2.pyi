@@ -354,8 +354,8 @@ class DirectAddress(_message.Message):
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     SOCKET_FIELD_NUMBER: _ClassVar[int]
     address: str
-    socket: str
-    def __init__(self, address: _Optional[str] = ..., socket: _Optional[str] = ...) -> None: ...
+    socket: bytes
+    def __init__(self, address: _Optional[str] = ..., socket: _Optional[bytes] = ...) -> None: ...
 
 class Limits(_message.Message):
     __slots__ = ("row_bytes_max", "qualifier_bytes_max", "cell_bytes_max", "request_bytes_max", "timestamp_ahead_ms_max")

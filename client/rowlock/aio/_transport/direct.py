@@ -50,8 +50,12 @@ _LOOKS_PER_KEEPALIVE = 4
 class DirectConnection(asyncio.BufferedProtocol):
     """Sends requests over one socket and waits for their answers. For tasks of one event loop."""
 
-    def __init__(self, target: str, announcement: Announcement, sequences: Sequences) -> None:
-        """target: the address, for messages. Use it when `welcomed` has returned."""
+    def __init__(self, server: str, target: str, announcement: Announcement, sequences: Sequences) -> None:
+        """server, target: its address for gRPC, and where this connection goes, for messages.
+
+        Use it when `welcomed` has returned.
+        """
+        self._server = server
         self.target = target
         self._announcement = announcement
         self._sequences = sequences
@@ -184,7 +188,7 @@ class DirectConnection(asyncio.BufferedProtocol):
         conversation.submit(request)
         if len(request.payload) + HEADER_BYTES_MAX > self._body_bytes_max:
             conversation.abandon(request)
-            request.fail(too_large_error(len(request.payload), self._body_bytes_max, self.target))
+            request.fail(too_large_error(len(request.payload), self._body_bytes_max, self._server))
             return False
         if is_first:
             self._quiet_since = self._loop.time()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 from rowlock_proto.unix_sockets import PREFIX, SocketName
 
@@ -13,24 +14,20 @@ from rowlock.aio._transport.direct import DirectConnection
 
 
 async def open_direct(
-    target: str, announcement: Announcement, timeout_s: float, sequences: Sequences
+    server: str, target: str, announcement: Announcement, timeout_s: float, sequences: Sequences
 ) -> DirectConnection:
     """Connects to the target, `unix:PATH` or `host:port`, and checks that the announced server is there.
 
-    Raises OSError, or DirectUnusableError if another server is there, or none of rowlock.
+    server: its address for gRPC, for messages. Raises OSError, or DirectUnusableError if another server is there, or none of rowlock.
     """
     async with asyncio.timeout(max(0.0, timeout_s)):
-        connection = await _connected(target, announcement, sequences)
+        connection = await _connected(target, lambda: DirectConnection(server, target, announcement, sequences))
         await connection.welcomed()
     return connection
 
 
-async def _connected(target: str, announcement: Announcement, sequences: Sequences) -> DirectConnection:
+async def _connected(target: str, protocol: Callable[[], DirectConnection]) -> DirectConnection:
     loop = asyncio.get_running_loop()
-
-    def protocol() -> DirectConnection:
-        return DirectConnection(target, announcement, sequences)
-
     if not target.startswith(PREFIX):
         host, _, port = target.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")

@@ -195,10 +195,14 @@ class PointLink:
         reasons = []
         for target in targets(announcement, self._server):
             try:
-                return await open_direct(target, announcement, until - time.monotonic(), self._sequences), ""
+                return await self._new_connection(target, announcement, until), ""
             except (OSError, DirectUnusableError) as error:
                 reasons.append(f"{target}: {str(error) or type(error).__name__}")
         return None, "; ".join(reasons)
+
+    async def _new_connection(self, target: str, announcement: Announcement, until: float) -> DirectConnection:
+        timeout_s = until - time.monotonic()
+        return await open_direct(self._server, target, announcement, timeout_s, self._sequences)
 
 
 def _requests(driver: DirectConnection | PointStream | None) -> int:

@@ -7,7 +7,6 @@ and clients ask by gRPC what the matter is.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import socket
@@ -17,7 +16,7 @@ from pathlib import Path
 from rowlock_proto.unix_sockets import SocketName
 from rowlock_proto.v1.catalog_pb2 import DirectAddress
 
-from rowlock_regionserver.rpc.direct.connection import DirectConnection
+from rowlock_regionserver.rpc.direct.acceptor import Acceptor
 from rowlock_regionserver.rpc.direct.plan import SOCKET, DirectPlan
 from rowlock_regionserver.rpc.direct.service import DirectService
 from rowlock_regionserver.rpc.grpc.addresses import Address, ListenError
@@ -44,7 +43,7 @@ class DirectListener:
         self._unix: socket.socket | None = None
         self._name: SocketName | None = None
         self._path: Path | None = None
-        self._servers: list[asyncio.Server] = []
+        self._acceptors: list[Acceptor] = []
         self._service: DirectService | None = None
 
     def bind_tcp(self) -> None:
@@ -96,21 +95,17 @@ class DirectListener:
             return None
         return DirectAddress(
             address=str(advertised) if self._address is not None else "",
-            socket=str(self._path) if self._path is not None else "",
+            socket=os.fsencode(self._path) if self._path is not None else b"",
         )
 
-    async def start(self, service: DirectService) -> None:
+    def start(self, service: DirectService) -> None:
         """Accepts clients from now on."""
         self._service = service
-        loop = asyncio.get_running_loop()
-
-        def connection() -> DirectConnection:
-            return DirectConnection(service)
-
-        if self._tcp is not None:
-            self._servers.append(await loop.create_server(connection, sock=self._tcp, backlog=_BACKLOG))
-        if self._unix is not None:
-            self._servers.append(await loop.create_unix_server(connection, sock=self._unix, backlog=_BACKLOG))
+        for bound in (self._tcp, self._unix):
+            if bound is not None:
+                bound.setblocking(False)
+                bound.listen(_BACKLOG)
+                self._acceptors.append(Acceptor(bound, service))
 
     def statistics(self) -> DirectStatistics:
         """From any thread."""
@@ -133,15 +128,15 @@ class DirectListener:
             await self._service.clients.left(seconds_max)
 
     def _close_sockets(self) -> None:
-        for server in self._servers:
-            server.close()
+        for acceptor in self._acceptors:
+            acceptor.stop()
         for bound in (self._tcp, self._unix):
             if bound is not None:
                 bound.close()
         if self._path is not None:
             self._path.unlink(missing_ok=True)
             self._path = None
-        self._servers, self._tcp, self._unix = [], None, None
+        self._acceptors, self._tcp, self._unix = [], None, None
         if self._name is not None:
             self._name.close()
 
