@@ -64,7 +64,6 @@ class FrameReader:
         reader.received(socket.recv_into(reader.room()))
         while (found := reader.next()) is not None:
             kind, body = found
-        reader.hold()
 
     After `next` has returned None, a large frame may wait for memory (`large_bytes`): then call `begin_large` before
     the next `room`. Or the bytes make no sense: then `error` is set.
@@ -125,6 +124,8 @@ class FrameReader:
         """Returns where to receive the next bytes."""
         assert not self.large_bytes, "a large frame waits for memory"
         if self._large_view is None:
+            if self._at < self._end:
+                self.hold()
             return self._scratch
         return self._large_view[len(self._large_view) - self._missing :]
 
@@ -162,7 +163,7 @@ class FrameReader:
         return kind, bytes(data[at + HEAD_BYTES : stop])
 
     def hold(self) -> None:
-        """Copies the bytes that are not cut out of the scratch."""
+        """Copies the bytes that are not cut out of the scratch, so that another reader may use it."""
         if self._at == self._end:
             self._data, self._at, self._end = b"", 0, 0
         elif self._data is self._scratch:

@@ -130,8 +130,8 @@ class PointLink:
             direct=direct.target if direct is not None and is_open else None,
             reason=self._choice.reason,
             opened=self._opened_count,
-            direct_requests=self._past_direct_requests + _requests(direct),
-            grpc_requests=self._past_grpc_requests + _requests(stream),
+            direct_requests=self._past_direct_requests + _direct_requests(direct),
+            grpc_requests=self._past_grpc_requests + (stream.statistics().requests_sent if stream is not None else 0),
         )
 
     def _open_stream(self) -> PointStream:
@@ -167,7 +167,7 @@ class PointLink:
             if self._failure is not None and failed_count != self._failed_count:
                 raise self._failure  # The server did not answer the call that this one waited for.
             if direct is not None:
-                self._past_direct_requests += _requests(direct)
+                self._past_direct_requests += _direct_requests(direct)
                 self._direct = None
             try:
                 self._direct = direct = self._new(deadline)
@@ -218,5 +218,5 @@ class PointLink:
         return DirectConnection(open_socket(target, announcement, until), self._server, target, self._sequences)
 
 
-def _requests(driver: DirectConnection | PointStream | None) -> int:
-    return 0 if driver is None else driver.statistics().requests_sent
+def _direct_requests(direct: DirectConnection | None) -> int:
+    return 0 if direct is None else direct.statistics().conversation.requests_sent
