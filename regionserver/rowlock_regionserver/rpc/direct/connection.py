@@ -68,8 +68,8 @@ class DirectConnection(asyncio.BufferedProtocol):
         self._is_taking = False
         self._is_flush_due = False
         self._is_turn_due = False
+        self._is_turn_missed = False  # because of unread answers
         self._is_paused = False
-        self._is_client_done = False  # it has closed its side
         self._end: RegionServerError | None = None
         self._slice_began = 0.0
         # For `look`: since when the state and the unread answers have been as they are.
@@ -106,10 +106,8 @@ class DirectConnection(asyncio.BufferedProtocol):
         return self._state is _State.OPEN or self._state is _State.GREETING
 
     def eof_received(self) -> bool:
-        self._is_client_done = True
-        if self._state is _State.OPEN:
-            self._take_turn()
-        return self._state is _State.OPEN or self._state is _State.ENDING
+        self.abort()  # The client has left: nothing that it has sent need begin, and no answer need be sent.
+        return False
 
     def pause_writing(self) -> None:
         self._outgoing.block()
@@ -118,8 +116,6 @@ class DirectConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._outgoing.unblock()
         self._flush()
-        if not self._outgoing.is_blocked:
-            self._take_turn_soon()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_state(_State.CLOSED)
@@ -187,8 +183,10 @@ class DirectConnection(asyncio.BufferedProtocol):
         self._flush()
         if not is_all_taken:
             self._pause_reading()
-            if not (incoming.is_parsing or self._is_unread_too_much()):
-                self._take_turn_soon()  # Else the end of the parsing, or of the client's reading, begins the next turn.
+            if self._is_unread_too_much():
+                self._is_turn_missed = True
+            elif not incoming.is_parsing:
+                self._take_turn_soon()
         elif self._state is _State.OPEN:
             self._read_on()
 
@@ -215,9 +213,6 @@ class DirectConnection(asyncio.BufferedProtocol):
         error = incoming.error()
         if error is not None:
             self._end_with(error)
-        elif self._is_client_done:
-            self._set_state(_State.ENDING)
-            self._finish()
         elif not incoming.reader.large_bytes or incoming.begin_large():
             self._resume_reading()
         else:
@@ -241,7 +236,7 @@ class DirectConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        if self._is_paused and not self._is_client_done:
+        if self._is_paused:
             self._is_paused = False
             self._transport.resume_reading()
 
@@ -276,6 +271,9 @@ class DirectConnection(asyncio.BufferedProtocol):
         self._is_flush_due = False
         if self._state is not _State.CLOSED:
             self._outgoing.flush()
+            if self._is_turn_missed and not self._is_unread_too_much():
+                self._is_turn_missed = False
+                self._take_turn_soon()
             if self._state is _State.ENDING:
                 self._finish()
 
@@ -307,7 +305,7 @@ class DirectConnection(asyncio.BufferedProtocol):
         if self._end is not None:
             self._outgoing.set_frame(END, error_message(self._end, "reading frames").SerializeToString())
             self._outgoing.flush()
-        if self._is_client_done or isinstance(self._end, StoppingError):
+        if isinstance(self._end, StoppingError):
             self._transport.close()  # It sends what it still holds.
         else:
             self._resume_reading()
