@@ -127,4 +127,4 @@ def too_large_error(payload_bytes: int, body_bytes_max: int, server: str) -> Lim
 
 def lost_error(server: str, reason: object) -> ServerUnavailableError:
     """Returns the error for a direct connection that was lost."""
-    return ServerUnavailableError(f"the direct connection to {server} was lost: {reason}")
+    return ServerUnavailableError(f"the connection to {server} was lost: {reason}")

@@ -202,19 +202,22 @@ class Connections:
         link = self._links.get((address, folder_id))
         if link is not None:
             return link
-        new = PointLink(
-            address,
-            folder_id,
-            self.sequences,
-            partial(self._ask, address),
-            partial(self._new_stream, address, folder_id),
-            is_direct=self._is_direct,
-        )
-        info = self.infos.get(address)
-        if info is not None:
-            new.learn(info)
         with self._lock:
-            return self._links.setdefault((address, folder_id), new)
+            link = self._links.get((address, folder_id))
+            if link is None:
+                link = self._links[address, folder_id] = PointLink(
+                    address,
+                    folder_id,
+                    self.sequences,
+                    partial(self._ask, address),
+                    partial(self._new_stream, address, folder_id),
+                    is_direct=self._is_direct,
+                    is_closed=self._is_closed,
+                )
+                info = self.infos.get(address)
+                if info is not None:
+                    link.learn(info)
+        return link
 
     def _ask(self, address: str, deadline: float) -> catalog_pb2.ServerInfoResponse:
         """Returns what the server says of itself. Raises RowlockError."""

@@ -40,8 +40,12 @@ class PointLink:
         new_stream: Callable[[], PointStream],
         *,
         is_direct: bool,
+        is_closed: bool,
     ) -> None:
-        """folder_id: the data folder that the server must have; empty: any. is_direct: False: only ever use gRPC."""
+        """folder_id: the data folder that the server must have; empty: any. is_direct: False: only ever use gRPC.
+
+        is_closed: the client was closed; all calls end with ClosedError.
+        """
         self._server = server
         self._folder_id = folder_id
         self._sequences = sequences
@@ -59,7 +63,7 @@ class PointLink:
         self._lock = threading.Lock()
         # Guarded by self._lock, but for reads:
         self._stream: PointStream | None = None
-        self._is_closed = False
+        self._is_closed = is_closed
         self._past_direct_requests = self._past_grpc_requests = 0
 
     def call(self, request: Request, region_id: int, deadline: float) -> None:

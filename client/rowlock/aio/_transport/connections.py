@@ -95,7 +95,7 @@ class Connections:
     async def close(self) -> None:
         """Closes all links and channels. Idempotent."""
         self._is_closed = True
-        links, self._links = list(self._links.values()), {}
+        links = list(self._links.values())
         channels, self._channels = list(self._channels.values()), {}
         targets, self._targets = list(self._targets.values()), {}
         reason = ClosedError("the client was closed while the call was under way")
@@ -189,6 +189,7 @@ class Connections:
                 partial(self._ask, address),
                 partial(self._new_stream, address, folder_id),
                 is_direct=self._is_direct,
+                is_closed=self._is_closed,
             )
             info = self.infos.get(address)
             if info is not None:

@@ -18,7 +18,8 @@ async def open_direct(
 ) -> DirectConnection:
     """Connects to the target, `unix:PATH` or `host:port`, and checks that the announced server is there.
 
-    server: its address for gRPC, for messages. Raises OSError, or DirectUnusableError if another server is there, or none of rowlock.
+    server: its address for gRPC, for messages. Raises OSError, and DirectUnusableError if another server is there, or
+    none of rowlock.
     """
     async with asyncio.timeout(max(0.0, timeout_s)):
         connection = await _connected(target, lambda: DirectConnection(server, target, announcement, sequences))

@@ -39,8 +39,12 @@ class PointLink:
         new_stream: Callable[[], PointStream],
         *,
         is_direct: bool,
+        is_closed: bool,
     ) -> None:
-        """folder_id: the data folder that the server must have; empty: any. is_direct: False: only ever use gRPC."""
+        """folder_id: the data folder that the server must have; empty: any. is_direct: False: only ever use gRPC.
+
+        is_closed: the client was closed; all calls end with ClosedError.
+        """
         self._server = server
         self._folder_id = folder_id
         self._sequences = sequences
@@ -54,7 +58,7 @@ class PointLink:
         self._failed_count = 0  # openings that ended with `_failure`
         self._failure: RowlockError | None = None
         self._stream: PointStream | None = None
-        self._is_closed = False
+        self._is_closed = is_closed
         self._past_direct_requests = 0
 
     async def call(self, request: Request, region_id: int, deadline: float) -> None:
