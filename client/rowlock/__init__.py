@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rowlock.selection import CellFilter
     from rowlock.snapshot import Snapshot
     from rowlock.split_plan import Split
+    from rowlock.statistics import ClientStatistics, ConnectionStatistics
     from rowlock.table import Table
 
 _MODULES = {
@@ -76,6 +77,7 @@ _MODULES = {
     "rowlock.selection": ("CellFilter",),
     "rowlock.snapshot": ("Snapshot",),
     "rowlock.split_plan": ("Split",),
+    "rowlock.statistics": ("ClientStatistics", "ConnectionStatistics"),
     "rowlock.table": ("Table",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
@@ -90,7 +92,9 @@ __all__ = [
     "Check",
     "CheckResult",
     "Client",
+    "ClientStatistics",
     "Compaction",
+    "ConnectionStatistics",
     "Delete",
     "Durability",
     "Family",

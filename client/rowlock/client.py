@@ -38,6 +38,7 @@ from rowlock.schema import (
     server_info_from,
 )
 from rowlock.snapshot import Snapshot, new_snapshot
+from rowlock.statistics import ClientStatistics
 from rowlock.table import Table
 
 
@@ -277,6 +278,10 @@ class Client:
         request = catalog_pb2.ServerInfoRequest(table=table, protocol=PROTOCOL)
         answer = self._servers.call(methods.SERVER_INFO, request, self._timeout_s)
         return server_info_from(answer, self._servers.catalog_address)
+
+    def statistics(self) -> ClientStatistics:
+        """Returns how the client's point operations travel: over direct connections or by gRPC, and why."""
+        return self._servers.statistics()
 
     def close(self) -> None:
         """Closes all connections. Calls in flight end with ClosedError or UnknownOutcomeError. Idempotent."""

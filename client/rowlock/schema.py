@@ -182,23 +182,6 @@ class ServerInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionStatistics:
-    """How a client's point operations travel to one server.
-
-    server: host:port or unix:PATH, as the catalog has it. direct: the address of the open direct connection, or None;
-    then they go by gRPC. reason: why there is none; empty if nothing is known against one. opened: direct connections
-    opened so far. direct_requests, grpc_requests: how many requests were sent each way.
-    """
-
-    server: str
-    direct: str | None
-    reason: str
-    opened: int
-    direct_requests: int
-    grpc_requests: int
-
-
-@dataclass(frozen=True, slots=True)
 class FlushResult:
     """How many store files a flush wrote, 0 if the memstores were empty, and how many cells are in them."""
 

@@ -62,6 +62,7 @@ _CLIENT_LAYERS: Sequence[frozenset[str]] = (
             "mapping",
             "schema",
             "selection",
+            "statistics",
         }
     ),
     frozenset({"_core"}),

@@ -29,7 +29,8 @@ from rowlock._transport.methods import Metadata, Method, folder_metadata
 from rowlock._transport.stream import Answers, PointStream
 from rowlock._transport.timeouts import Timeouts
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
-from rowlock.schema import ConnectionStatistics, Region
+from rowlock.schema import Region
+from rowlock.statistics import ClientStatistics
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -169,9 +170,9 @@ class Connections:
         """Keeps a connection to the catalog's server open from now on. Raises RowlockError if it does not answer."""
         self.link(self.catalog_address, self._folder_id).hold_open(time.monotonic() + _HOLD_OPEN_S)
 
-    def statistics(self) -> tuple[ConnectionStatistics, ...]:
+    def statistics(self) -> ClientStatistics:
         """Returns how the point operations to each server travel."""
-        return tuple(link.statistics() for link in self._all_links())
+        return ClientStatistics(tuple(link.statistics() for link in self._all_links()))
 
     def call_once(
         self,

@@ -157,9 +157,16 @@ class DirectChannel:
     # Waiting
 
     def poll(self, timeout_s: float) -> Events:
-        """Blocks until there is something to receive, or room for bytes to send; returns nothing after the timeout."""
-        # Set before it looks for bytes to send: a thread that adds some from here on wakes it.
+        """Blocks until there is something to receive, or room for bytes to send; returns nothing after the timeout.
+
+        Returns nothing, at once, for a connection that is over.
+        """
+        # Set first: from here on a thread that adds bytes to send wakes this one, and a thread that ends the connection
+        # leaves it to this one to close the files.
         self.is_polling = True
+        if self.failure is not None:
+            self.is_polling = False
+            return []
         polls_for = select.POLLIN if self.unsent is None else select.POLLIN | select.POLLOUT
         if polls_for != self._polls_for:
             self._poll.modify(self._socket, polls_for)

@@ -7,6 +7,7 @@ begins another attempt.
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 from collections.abc import Callable
@@ -22,10 +23,14 @@ from rowlock._transport.direct_socket import open_socket
 from rowlock._transport.fork import gate
 from rowlock._transport.stream import PointStream
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
-from rowlock.schema import ConnectionStatistics
+from rowlock.statistics import ConnectionStatistics
 
 # Asks the server for its ServerInfo, until a deadline. Raises RowlockError.
 Ask = Callable[[float], catalog_pb2.ServerInfoResponse]
+
+# How often a call that waits for another one's connection looks, and after how long that one has surely ended.
+_LOOK_S = 0.5
+_OPENING_S_MAX = 10.0
 
 
 class PointLink:
@@ -52,16 +57,17 @@ class PointLink:
         self._ask = ask
         self._new_stream = new_stream
         self._is_direct = is_direct
-        # Held while a direct connection is opened.
-        self._opening = threading.Lock()
-        # Guarded by self._opening, but for reads:
-        self._choice = DirectChoice()
+        self._choice = DirectChoice()  # used by the opener, but for reads
+        # A plain lock: an interruption within the `__enter__` of a Condition would leave it locked.
+        self._lock = threading.Lock()
+        # Guarded by self._lock, but for reads:
         self._direct: DirectConnection | None = None
+        self._opener: object | None = None  # the call that opens a direct connection for all
+        self._opens_until = 0.0
+        self._waiting: list[_thread.LockType] = []  # of the calls that wait for the opener
         self._opened_count = 0
         self._failed_count = 0  # openings that ended with `_failure`
         self._failure: RowlockError | None = None
-        self._lock = threading.Lock()
-        # Guarded by self._lock, but for reads:
         self._stream: PointStream | None = None
         self._is_closed = is_closed
         self._past_direct_requests = self._past_grpc_requests = 0
@@ -154,38 +160,69 @@ class PointLink:
 
         Raises RowlockError: the server does not answer at all, the client was closed, or the deadline has passed.
         """
-        choice = self._choice
-        if not self._is_direct or not choice.may_open(time.monotonic()):
-            return None
-        # The first caller opens it for all. While calls go by gRPC, the others don't wait for another attempt.
-        timeout_s = 0.0 if choice.has_fallen_back else max(0.0, deadline - time.monotonic())
-        failed_count = self._failed_count
-        if not self._opening.acquire(timeout=timeout_s):
-            if choice.has_fallen_back:
-                return None
-            raise DeadlineError(f"timed out waiting for another call's connection to {self._server}; retry")
+        me = object()
         try:
-            direct = self._direct
-            if direct is not None and not direct.is_over:
-                return direct
-            if self._failure is not None and failed_count != self._failed_count:
-                raise self._failure  # The server did not answer the call that this one waited for.
-            if direct is not None:
-                self._past_direct_requests += _direct_requests(direct)
-                self._direct = None
-            try:
-                self._direct = direct = self._new(deadline)
-            except RowlockError as error:
-                self._failed_count += 1
-                self._failure = error
-                raise
+            found = self._opened_by_another(me, deadline)
+            if self._opener is not me:
+                return found
+            direct = self._new(deadline)
+            with self._lock:
+                self._direct = direct
             if self._is_closed:
                 if direct is not None:
                     direct.close()
                 raise ClosedError("the client was closed")
             return direct
+        except RowlockError as error:
+            with self._lock:
+                if self._opener is me:
+                    self._failed_count += 1
+                    self._failure = error
+            raise
         finally:
-            self._opening.release()
+            with self._lock:
+                if self._opener is me:
+                    self._opener = None
+                    waiting, self._waiting = self._waiting, []
+                    for each in waiting:
+                        each.release()
+
+    def _opened_by_another(self, me: object, deadline: float) -> DirectConnection | None:
+        """Returns the open connection, for which it waits if another call opens it; or makes this call the opener.
+
+        Returns None if calls go by gRPC. Raises RowlockError as `_opened`.
+        """
+        failed_count = self._failed_count
+        while True:
+            with self._lock:
+                direct = self._direct
+                if direct is not None and not direct.is_over:
+                    return direct
+                if self._failure is not None and failed_count != self._failed_count:
+                    raise self._failure  # The server did not answer the call that this one waited for.
+                now = time.monotonic()
+                if not self._is_direct or not self._choice.may_open(now):
+                    return None
+                # A call that was interrupted while it left may have left itself as the opener.
+                if self._opener is None or now > self._opens_until:
+                    self._become_opener(me, now, deadline)
+                    return None
+                if self._choice.has_fallen_back:
+                    return None  # The others don't wait for another attempt.
+                if now >= deadline:
+                    raise DeadlineError(f"timed out waiting for another call's connection to {self._server}; retry")
+                ended = _thread.allocate_lock()
+                ended.acquire()
+                self._waiting.append(ended)
+            ended.acquire(timeout=min(_LOOK_S, deadline - now))
+
+    def _become_opener(self, me: object, now: float, deadline: float) -> None:
+        if self._is_closed:
+            raise ClosedError("the client was closed")
+        if self._direct is not None:
+            self._past_direct_requests += _direct_requests(self._direct)
+            self._direct = None
+        self._opener, self._opens_until = me, max(now + OPEN_S_MAX, min(deadline, now + _OPENING_S_MAX))
 
     def _new(self, deadline: float) -> DirectConnection | None:
         choice = self._choice

@@ -27,7 +27,8 @@ from rowlock._transport.methods import Metadata, Method, folder_metadata
 from rowlock.aio._transport.links import PointLink
 from rowlock.aio._transport.stream import OpenStream, PointStream
 from rowlock.errors import ClosedError, DeadlineError, ServerUnavailableError
-from rowlock.schema import ConnectionStatistics, Region
+from rowlock.schema import Region
+from rowlock.statistics import ClientStatistics
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -145,9 +146,9 @@ class Connections:
         """Keeps a connection to the catalog's server open from now on. Raises RowlockError if it does not answer."""
         await self.link(self.catalog_address, self._folder_id).hold_open(time.monotonic() + _HOLD_OPEN_S)
 
-    def statistics(self) -> tuple[ConnectionStatistics, ...]:
+    def statistics(self) -> ClientStatistics:
         """Returns how the point operations to each server travel."""
-        return tuple(link.statistics() for link in self._links.values())
+        return ClientStatistics(tuple(link.statistics() for link in self._links.values()))
 
     @contextmanager
     def reports_closing(self) -> Iterator[None]:

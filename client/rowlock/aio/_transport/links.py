@@ -21,7 +21,7 @@ from rowlock.aio._transport.direct import DirectConnection
 from rowlock.aio._transport.direct_opening import open_direct
 from rowlock.aio._transport.stream import PointStream
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
-from rowlock.schema import ConnectionStatistics
+from rowlock.statistics import ConnectionStatistics
 
 # Asks the server for its ServerInfo, until a deadline. Raises RowlockError.
 Ask = Callable[[float], Awaitable[catalog_pb2.ServerInfoResponse]]
