@@ -89,6 +89,9 @@ class PointLink:
                     break
             if direct.call(request, region_id, deadline):
                 return
+        self._call_by_grpc(request, region_id, deadline)
+
+    def _call_by_grpc(self, request: Request, region_id: int, deadline: float) -> None:
         with gate:
             try:
                 self._open_stream().call(request, region_id, deadline)

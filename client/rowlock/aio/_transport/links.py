@@ -78,6 +78,9 @@ class PointLink:
                     break
             if await direct.call(request, region_id, deadline):
                 return
+        await self._call_by_grpc(request, region_id, deadline)
+
+    async def _call_by_grpc(self, request: Request, region_id: int, deadline: float) -> None:
         try:
             await self._open_stream().call(request, region_id, deadline)
         except ClosedError as error:
