@@ -22,7 +22,7 @@ from rowlock_regionserver.cells import PUT, Cell, Compression, Kind
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.sources import LinesWanted
-from rowlock_regionserver.storefile import codecs, wide_directory, wide_form
+from rowlock_regionserver.storefile import codecs, wide_blocks, wide_directory, wide_form
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.cell_run import CellRun
@@ -252,10 +252,12 @@ def test_only_a_file_with_lines_has_a_version_that_older_servers_refuse(wide: Ca
 # ---- what is read
 
 
-def test_a_scan_of_few_columns_reads_few_bytes(wide: Case) -> None:
+def test_a_scan_of_few_columns_reads_few_bytes(wide: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wide_blocks, "GAP_BYTES_MAX", 0)
     wide.family = replace(wide.family, compression=Compression.NONE)
     lines = typed_lines(2000)
     info, run = written(wide, lines)
+    run.read_rows(b"", b"", 1 << 20, lines=LinesWanted(frozenset()))  # caches the directories
     seen = []
     for columns in (frozenset[bytes](), frozenset([b"c03"]), frozenset([b"c03", b"c04", b"c12"]), None):
         before = run.statistics().block_read_bytes
@@ -373,6 +375,33 @@ def test_a_wrong_byte_of_a_plain_chunk_is_no_answer(wide: Case) -> None:
         run.columns_cells(b"k000000", [b"c03"])
     with pytest.raises(CorruptionError):
         run.read_rows(b"", b"", 1 << 20, lines=LinesWanted())
+
+
+def test_a_wrong_byte_of_a_chunk_is_not_passed_on_compressed(wide: Case) -> None:
+    info, _ = written(wide, typed_lines(200))
+    [(place, chunks)] = chunks_of(wide, info)
+    raw = bytearray(wide.path.read_bytes())
+    raw[place + layout.HEADER_BYTES + chunks.directory.starts[chunks.directory.form.columns[3].values] + 5] ^= 1
+    wide.path.write_bytes(raw)
+    wanted = LinesWanted(frozenset([b"c03", b"c04"]), compressed=True)
+    lines = wide.open_file(info).runs[0].read_rows(b"", b"", 1 << 20, lines=wanted).lines
+    assert lines is not None
+    assert lines.stored is not None
+    [(block, start, stop)] = lines.stored.slices
+    assert (start, stop) == (0, 200)
+    assert block.chunk(b"c04").width == 8
+    with pytest.raises(CorruptionError):
+        block.chunk(b"c03")
+
+
+def test_a_scan_of_compressed_lines_reads_nothing_that_is_not_needed(wide: Case) -> None:
+    _, run = written(wide, typed_lines(2000))
+    wanted = LinesWanted(frozenset(), compressed=True, without_rows=True)
+    run.read_rows(b"", b"", 1 << 20, lines=wanted)  # reads a directory, once
+    before = run.statistics()
+    chunk = run.read_rows(b"", b"", 1 << 20, lines=wanted)
+    assert (len(chunk), chunk.row(0), chunk.row(-1)) == (2000, b"k000000", b"k001999")
+    assert run.statistics() == before
 
 
 def test_a_chunk_that_was_not_written_as_it_should_fails_the_write(wide: Case, monkeypatch: pytest.MonkeyPatch) -> None:
