@@ -15,24 +15,6 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
         "For tasks of one event loop. Close it before a fork, see rowlock._transport.fork.": "Thread-safe.",
         "on one row and waits for its answer": "on one row and blocks for its answer",
         "with all its rows, and waits until": "with all its rows, and blocks until",
-        # A fork waits until no call is under way.
-        """\
-        try:
-            await self._stream(region.server, self._folder_of(region)).call(request, region.region_id, deadline)
-        except ClosedError as error:
-            # Not raised: an earlier attempt may have left the change in doubt.
-            request.fail(error)
-""": """\
-        with gate:
-            try:
-                self._stream(region.server, self._folder_of(region)).call(request, region.region_id, deadline)
-            except ClosedError as error:
-                # Not raised: an earlier attempt may have left the change in doubt.
-                request.fail(error)
-""",
-        "from rowlock._transport.methods import Method\n": (
-            "from rowlock._transport.fork import gate\nfrom rowlock._transport.methods import Method\n"
-        ),
         # A plain change passes the gate in another way; and a client that is closed has not sent it.
         "server, method, request, remaining)": "server, method, request, remaining, kind=kind)",
         """\

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from rowlock.session_info import HeldItem, LockInfo, SessionInfo
     from rowlock.snapshot import Snapshot
     from rowlock.split_plan import Split
+    from rowlock.statistics import ClientStatistics, ConnectionStatistics
     from rowlock.table import Table
 
 _MODULES = {
@@ -84,6 +85,7 @@ _MODULES = {
     "rowlock.session_info": ("HeldItem", "LockInfo", "SessionInfo"),
     "rowlock.snapshot": ("Snapshot",),
     "rowlock.split_plan": ("Split",),
+    "rowlock.statistics": ("ClientStatistics", "ConnectionStatistics"),
     "rowlock.table": ("Table",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
@@ -99,7 +101,9 @@ __all__ = [
     "Check",
     "CheckResult",
     "Client",
+    "ClientStatistics",
     "Compaction",
+    "ConnectionStatistics",
     "Delete",
     "Durability",
     "Family",

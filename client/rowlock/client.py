@@ -39,6 +39,7 @@ from rowlock.schema import (
 )
 from rowlock.session import Session
 from rowlock.snapshot import Snapshot, new_snapshot
+from rowlock.statistics import ClientStatistics
 from rowlock.table import Table
 
 
@@ -283,6 +284,10 @@ class Client(SessionCalls):
         request = catalog_pb2.ServerInfoRequest(table=table, protocol=PROTOCOL)
         answer = self._servers.call(methods.SERVER_INFO, request, self._timeout_s)
         return server_info_from(answer, self._servers.catalog_address)
+
+    def statistics(self) -> ClientStatistics:
+        """Returns how the client's point operations travel: over direct connections or by gRPC, and why."""
+        return self._servers.statistics()
 
     def close(self) -> None:
         """Closes all connections. Calls in flight end with ClosedError or UnknownOutcomeError. Idempotent."""

@@ -1,8 +1,8 @@
-"""A region server process: a data folder, the regions in it, and the gRPC listener before them.
+"""A region server process: a data folder, the regions in it, and the listeners before them, gRPC's and the direct one.
 
 Start; when a step fails, the steps before it are undone:
 
-1. Bind the address. Nothing was changed yet if that fails. (A socket in the folder is bound after step 2.)
+1. Bind the addresses. Nothing was changed yet if that fails. (Sockets in the folder are bound after step 2.)
 2. Lock the folder (data_folder.py), and make it if it is missing.
 3. Refuse calls with SERVER_RECOVERING, and answer health checks with NOT_SERVING.
 4. Recover the regions from the folder.
@@ -45,6 +45,11 @@ from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_limit import memory_limit
 from rowlock_regionserver.memory_plan import planned
 from rowlock_regionserver.resident import anonymous_bytes
+from rowlock_regionserver.rpc.direct.clients import DirectClients
+from rowlock_regionserver.rpc.direct.drop_log import DropLog
+from rowlock_regionserver.rpc.direct.listener import DirectListener, DirectStatistics
+from rowlock_regionserver.rpc.direct.plan import check_plan, direct_plan
+from rowlock_regionserver.rpc.direct.service import DirectService
 from rowlock_regionserver.rpc.grpc.addresses import Address, AnyAddress, UnixAddress, checked_listen, parsed_address
 from rowlock_regionserver.rpc.grpc.calls import Calls
 from rowlock_regionserver.rpc.grpc.connections import Connections
@@ -91,6 +96,7 @@ class ServerStatistics:
     region_server: RegionServerStatistics
     engine: EngineStatistics
     region_service: RegionServiceStatistics
+    direct: DirectStatistics
 
 
 class Server:
@@ -102,6 +108,8 @@ class Server:
         *,
         listen: str | None = "127.0.0.1:0",
         advertise: str | None = None,
+        direct: str | None = None,
+        advertise_direct: str | None = None,
         is_insecure: bool = False,
         linger_seconds: float | None = None,
         is_self_checking: bool = False,
@@ -114,13 +122,15 @@ class Server:
 
         `listen`: HOST:PORT, where port 0 lets the system choose, or unix:PATH; None: a socket in the folder. Hosts
         other than loopback, and a folder that other users own or may write to, need `is_insecure`. `advertise`: the
-        address for clients. `linger_seconds`: an embedded server, which stops so long after the last client.
+        address for clients. `direct`, `advertise_direct`: the same for direct connections (rpc/direct/plan.py), or
+        `off`; None: beside `listen`. `linger_seconds`: an embedded server, which stops so long after the last client.
         `is_self_checking`: see host/self_check.py. `on_fatal` is called when a sync has failed, and must end the
         process.
         """
         self._path = Path(folder)
         self._listen = parsed_address(listen) if listen is not None else None
         self._advertise = parsed_address(advertise) if advertise is not None else None
+        self._direct_plan = direct_plan(direct, advertise_direct, self._listen, self._advertise)
         self._is_insecure = is_insecure
         self._linger_seconds = linger_seconds
         self._is_self_checking = is_self_checking
@@ -141,6 +151,7 @@ class Server:
         self._unflushed: list[Unflushed] = []
         self._engine: Engine | None = None
         self._region_service: RegionService | None = None
+        self._direct: DirectListener | None = None
 
     @property
     def address(self) -> str:
@@ -199,8 +210,12 @@ class Server:
         """The statistics of a server that has started."""
         assert self._engine is not None, "the server has not started"
         assert self._region_service is not None, "the server has not started"
+        assert self._direct is not None, "the server has not started"
         return ServerStatistics(
-            self.region_server.statistics(), self._engine.statistics(), self._region_service.statistics()
+            self.region_server.statistics(),
+            self._engine.statistics(),
+            self._region_service.statistics(),
+            self._direct.statistics(),
         )
 
     def __enter__(self) -> Server:
@@ -232,16 +247,21 @@ class Server:
             undo.push_async_callback(listener.abandon)
             if self._listen is not None:
                 self._address = await self._bind(listener, self._listen)
+            direct_port = DirectListener(self._direct_plan)
+            undo.push_async_callback(direct_port.close, 0.0)
+            await loop.run_in_executor(None, self._bind_direct, direct_port)
             folder = await loop.run_in_executor(None, self._take_folder)
             undo.callback(folder.close)
             # The folder's next server may make a socket of the same name: ours is removed before that.
             undo.push_async_callback(listener.abandon)
+            undo.push_async_callback(direct_port.close, 0.0)
             AddressFile(folder.path, self._files).remove()
+            direct_port.bind_socket(folder.path, allows_other_users=self._is_insecure)
             if self._listen is None:
                 self._address = await self._bind(listener, UnixAddress(folder.path / SOCKET))
             # Measured before clients can connect: requests during the recovery are not the process's own memory.
             ledger = Ledger(self._config, own_bytes=anonymous_bytes())
-            calls = Calls(self._config, ledger, presence.count_changed, data_folder_id=folder.folder_id)
+            calls = Calls(self._config, ledger, presence.counter(), data_folder_id=folder.folder_id)
             await listener.start(calls)
             region_server = await loop.run_in_executor(None, self._recover, folder, ledger)
             undo.callback(lambda: self._unflushed.extend(region_server.stop()))
@@ -252,10 +272,30 @@ class Server:
             workers = Workers(self._config.worker_threads)
             undo.callback(workers.stop)
             self._region_server = region_server
-            engine = Engine(region_server, workers, self._config, self._clock, ledger, lambda: calls.open_count)
+            clients = DirectClients(self._config, self._clock, presence.counter())
+            engine = Engine(
+                region_server,
+                workers,
+                self._config,
+                self._clock,
+                ledger,
+                lambda: calls.open_count + clients.open_count,
+            )
             regions = RegionService(region_server, engine, calls, self._config)
-            self._engine, self._region_service = engine, regions
-            catalog = CatalogService(region_server, workers, self._advertised_address(), folder.folder_id, self._config)
+            self._engine, self._region_service, self._direct = engine, regions, direct_port
+            direct_port.start(
+                DirectService(
+                    engine.points, ledger, clients, DropLog(self._clock), folder.folder_id, region_server.incarnation_id
+                )
+            )
+            catalog = CatalogService(
+                region_server,
+                workers,
+                self._advertised_address(),
+                folder.folder_id,
+                self._config,
+                direct_port.announcement(),
+            )
             sessions = SessionService(region_server, engine)
             calls.serve({CATALOG: catalog.methods(), REGION_SERVICE: regions.methods(), SESSIONS: sessions.methods()})
             watch = self._watch(ledger, listener, calls.connections)
@@ -263,9 +303,12 @@ class Server:
             await self._serve_clients(listener, folder, presence, stopping)
             calls.stop()
             regions.stop()
+            direct_port.stop()
             engine.stop()
             region_server.stop_waiting_for_space()
-            await listener.close(presence.is_idle, STOP_GRACE_SECONDS)
+            await asyncio.gather(
+                direct_port.close(STOP_GRACE_SECONDS), listener.close(presence.is_idle, STOP_GRACE_SECONDS)
+            )
             # From here on the loop has no work, so it may be blocked.
 
     async def _bind(self, listener: Listener, listen: AnyAddress) -> AnyAddress:
@@ -273,6 +316,10 @@ class Server:
             None, checked_listen, listen, self._advertise, self._is_insecure
         )
         return listener.bind(checked, allows_other_users=self._is_insecure)
+
+    def _bind_direct(self, direct_port: DirectListener) -> None:
+        check_plan(self._direct_plan, is_insecure=self._is_insecure)
+        direct_port.bind_tcp()
 
     def _advertised_address(self) -> str:
         """The address for clients; empty for a socket, whose path may differ between clients."""

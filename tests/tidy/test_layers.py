@@ -64,6 +64,7 @@ _CLIENT_LAYERS: Sequence[frozenset[str]] = (
             "schema",
             "selection",
             "session_info",
+            "statistics",
         }
     ),
     frozenset({"_core"}),

@@ -41,6 +41,7 @@ from rowlock.schema import (
     region_from,
     server_info_from,
 )
+from rowlock.statistics import ClientStatistics
 
 
 class Client(SessionCalls):
@@ -286,6 +287,10 @@ class Client(SessionCalls):
         request = catalog_pb2.ServerInfoRequest(table=table, protocol=PROTOCOL)
         answer = await self._servers.call(methods.SERVER_INFO, request, self._timeout_s)
         return server_info_from(answer, self._servers.catalog_address)
+
+    def statistics(self) -> ClientStatistics:
+        """Returns how the client's point operations travel: over direct connections or by gRPC, and why."""
+        return self._servers.statistics()
 
     async def close(self) -> None:
         """Closes all connections. Calls in flight end with ClosedError or UnknownOutcomeError. Idempotent."""

@@ -348,7 +348,7 @@ class ServerInfoRequest(_message.Message):
     def __init__(self, reserve_ms: _Optional[int] = ..., table: _Optional[str] = ..., protocol: _Optional[int] = ...) -> None: ...
 
 class ServerInfoResponse(_message.Message):
-    __slots__ = ("version", "protocol", "now_ms", "data_folder_id", "incarnation_id", "limits", "uptime_ms", "reserved_ms", "request_ids_remembered_ms")
+    __slots__ = ("version", "protocol", "now_ms", "data_folder_id", "incarnation_id", "limits", "uptime_ms", "reserved_ms", "request_ids_remembered_ms", "direct")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
@@ -358,6 +358,7 @@ class ServerInfoResponse(_message.Message):
     UPTIME_MS_FIELD_NUMBER: _ClassVar[int]
     RESERVED_MS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_IDS_REMEMBERED_MS_FIELD_NUMBER: _ClassVar[int]
+    DIRECT_FIELD_NUMBER: _ClassVar[int]
     version: str
     protocol: int
     now_ms: int
@@ -367,7 +368,16 @@ class ServerInfoResponse(_message.Message):
     uptime_ms: int
     reserved_ms: int
     request_ids_remembered_ms: int
-    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., now_ms: _Optional[int] = ..., data_folder_id: _Optional[str] = ..., incarnation_id: _Optional[str] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., uptime_ms: _Optional[int] = ..., reserved_ms: _Optional[int] = ..., request_ids_remembered_ms: _Optional[int] = ...) -> None: ...
+    direct: DirectAddress
+    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., now_ms: _Optional[int] = ..., data_folder_id: _Optional[str] = ..., incarnation_id: _Optional[str] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., uptime_ms: _Optional[int] = ..., reserved_ms: _Optional[int] = ..., request_ids_remembered_ms: _Optional[int] = ..., direct: _Optional[_Union[DirectAddress, _Mapping]] = ...) -> None: ...
+
+class DirectAddress(_message.Message):
+    __slots__ = ("address", "socket")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SOCKET_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    socket: bytes
+    def __init__(self, address: _Optional[str] = ..., socket: _Optional[bytes] = ...) -> None: ...
 
 class Limits(_message.Message):
     __slots__ = ("row_bytes_max", "qualifier_bytes_max", "cell_bytes_max", "request_bytes_max", "timestamp_ahead_ms_max")

@@ -116,10 +116,10 @@ async def end_call(context: grpc.aio.ServicerContext[bytes, bytes], message: Err
     await context.abort(code, message.message)
 
 
-def parsed(kind: type[M], data: bytes) -> M:
+def parsed(kind: type[M], data: bytes | bytearray) -> M:
     """Parses the bytes as a message of this kind. Raises InvalidRequestError if they are not one."""
     try:
-        return kind.FromString(data)
+        return kind.FromString(data)  # type: ignore[arg-type]  # it takes a bytearray too
     except DecodeError as error:
         raise InvalidRequestError(
             f"the {len(data)} bytes sent are not a {kind.DESCRIPTOR.full_name} message ({error}); "

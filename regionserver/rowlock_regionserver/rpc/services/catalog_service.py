@@ -84,7 +84,11 @@ class CatalogHost(Protocol):
 
 
 class CatalogService:
-    """The methods of rowlock.v1.Catalog. `server`: this server's address for clients, empty if it advertises none."""
+    """The methods of rowlock.v1.Catalog.
+
+    `server`: this server's address for clients, empty if it advertises none. `direct`: where it takes direct
+    connections; None: nowhere.
+    """
 
     def __init__(
         self,
@@ -93,8 +97,10 @@ class CatalogService:
         server: str,
         data_folder_id: str,
         config: Config,
+        direct: catalog_pb2.DirectAddress | None = None,
     ) -> None:
         self._host = host
+        self._direct = direct
         self._data_folder_id = data_folder_id
         self._workers = workers
         self._server = server
@@ -268,6 +274,7 @@ class CatalogService:
             incarnation_id=self._host.incarnation_id,
             uptime_ms=self._host.uptime_ms(),
             request_ids_remembered_ms=config.request_ids_forgotten_after_ms,
+            direct=self._direct,
             limits=catalog_pb2.Limits(
                 row_bytes_max=config.row_bytes_max,
                 qualifier_bytes_max=config.qualifier_bytes_max,

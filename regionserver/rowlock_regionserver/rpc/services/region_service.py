@@ -29,7 +29,8 @@ from rowlock_regionserver.rpc.messages.reads import scan_plan
 from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
 from rowlock_regionserver.rpc.messages.scan_parts import parts_message, plan_to_cut
 from rowlock_regionserver.rpc.messages.sessions import session_ref
-from rowlock_regionserver.rpc.services.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
+from rowlock_regionserver.rpc.services.conversation import Conversation
+from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
 from rowlock_regionserver.scan.split_points import Part
 from rowlock_regionserver.sessions.session import SessionRef
 
