@@ -31,6 +31,13 @@ COMPACTING_MUTANTS = [
         f"{HELD_SCANS}[1]",
     ),
     Mutant(
+        "a compaction does not count the cells that it writes",
+        "RegionCompactor._compact",
+        "cells_out=sum(file.info.cell_count for file in written)",
+        "cells_out=0",
+        f"{COMPACTING}::test_a_compaction_gains_nothing_only_if_it_writes_all_that_it_reads",
+    ),
+    Mutant(
         "a replaced file is removed under its reader",
         "LiveFiles.apply_edit",
         "                    file.remove_when_unused()\n",

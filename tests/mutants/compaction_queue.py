@@ -51,6 +51,13 @@ COMPACTION_QUEUE_MUTANTS = [
         f"{QUEUE}::test_after_an_automatic_job_that_gained_nothing_the_next_one_waits_for_the_pause",
     ),
     Mutant(
+        "the pause after a compaction that gained nothing is over at once",
+        "JobRunner.run",
+        "self._clock.now_ms(), self._clock.monotonic())",
+        "self._clock.now_ms(), 0.0)",
+        f"{THREADS}::test_an_automatic_compaction_that_gained_nothing_is_not_repeated_before_the_pause_is_over",
+    ),
+    Mutant(
         "a full disk counts as a failure of the store",
         "JobRunner._record_failure",
         "            case DiskFullError() | TooManyOpenFilesError() if not entry.shown().work.bytes_read:\n",

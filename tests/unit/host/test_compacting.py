@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -68,8 +69,14 @@ class FakeRegion:
     files: list[int] = field(default_factory=lambda: [4, 3, 2, 1])
     table: Table = TABLE
     memory: MemoryFacts = NOTHING_IN_MEMORY
+    gains_nothing: bool = False  # its compactions leave the files as they were, so the next one is due at once
+    look_count: int = 0
+
+    def has_been_looked_at(self, times: int) -> bool:
+        return self.look_count >= times
 
     def compaction_facts(self) -> Sequence[StoreFacts]:
+        self.look_count += 1
         return [StoreFacts(self.table.families[0], tuple(map(file_facts, self.files)), self.memory)]
 
 
@@ -111,6 +118,8 @@ class Case:
             raise outcome
         progress.bytes_read = progress.bytes_total
         region = self.regions[region_id]
+        if region.gains_nothing:
+            return CompactionResult(len(plan.inputs), len(plan.inputs), progress.bytes_total, 1000, 40, 40)
         region.files = [number for number in region.files if number not in plan.inputs] + [max(region.files) + 1]
         return CompactionResult(len(plan.inputs), 1, progress.bytes_total, 500, 40, 30)
 
@@ -137,6 +146,14 @@ class Case:
     def until_working(self) -> None:
         with self.changed:
             assert self.changed.wait_for(lambda: self.begun, WAIT_S)
+
+    def look(self) -> None:
+        """Has the initiator look at region 1 once, from beginning to end. No job may be queued or working."""
+        region = self.regions[1]
+        for _ in range(2):  # The second look begins after the end of the first one.
+            target = region.look_count + 1
+            self.threads.wake(1)
+            self.until(partial(region.has_been_looked_at, target))
 
     def automatic(self) -> CompactionJob:
         """Has the initiator look until there is one more job; returns it when it is over."""
@@ -208,6 +225,22 @@ def test_what_is_due_is_queued_without_a_request_also_when_a_flush_wakes_the_ini
     wait_until_it_ends_or(case.threads.initiator, lambda: is_at(case.threads.initiator, "self._wake.wait("))
     case.regions[1].files = [24, 23, 22, 21]
     assert case.automatic().state is State.SUCCEEDED
+
+
+def test_an_automatic_compaction_that_gained_nothing_is_not_repeated_before_the_pause_is_over(
+    begun: list[Case], tmp_path: Path
+) -> None:
+    case = Case(tmp_path)
+    begun.append(case)
+    case.regions[1].gains_nothing = True
+    case.threads.begin()
+    assert case.ended(1).state is State.SUCCEEDED
+    case.clock.advance(CONFIG.compaction_pause_ms - 1)
+    case.look()
+    assert len(case.threads.jobs()) == 1
+    case.clock.advance(1)
+    assert case.automatic().state is State.SUCCEEDED
+    assert len(case.begun) == 2
 
 
 def test_a_table_may_switch_automatic_compaction_off(make: Make) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import ManualClock
+from rowlock_regionserver.compaction.job import CompactionJob, Entry, StoreId, Work
 from rowlock_regionserver.compaction.picker import Kind, Plan, pick
 from rowlock_regionserver.compaction.progress import CompactionCancelledError, CompactionResult, Progress
 from rowlock_regionserver.compaction.settings import CompactionSettings
@@ -357,6 +358,27 @@ def test_a_store_whose_lines_expire_in_part_is_compacted_once_and_is_idle_then(t
     assert plans == 1
     assert [qualifier for _, _, qualifier, _, _ in lone.scan()] == [b"late"] * 100
     lone.stop()
+
+
+def test_a_compaction_gains_nothing_only_if_it_writes_all_that_it_reads(lone: LoneRegion) -> None:
+    written(lone, b"1", b"2")
+    gained = [work_of(compacted(lone)).has_gained_nothing]
+    gained.append(work_of(compacted(lone)).has_gained_nothing)
+    lone.alter([Family(0, b"f", time_to_live_ms=1)])
+    clock = lone.parts.shared.clock
+    written_ms = clock.now_ms()
+    while clock.now_ms() <= written_ms + 1:
+        clock.wait_for_next_ms()
+    gained.append(work_of(compacted(lone)).has_gained_nothing)
+    assert gained == [False, True, False], "two files became one; a base was written again; its cells had expired"
+
+
+def work_of(result: CompactionResult) -> Work:
+    """Returns the work of a job of one plan."""
+    store = StoreId(1, F)
+    entry = Entry(CompactionJob(1, store, "t", b"f", Kind.MAJOR, "a test", is_by_hand=False, queued_ms=1), None)
+    entry.end_plan(result)
+    return entry.shown().work
 
 
 def test_a_throttled_compaction_sleeps_until_its_bytes_are_due(tmp_path: Path) -> None:
