@@ -3,9 +3,9 @@
     preamble   "rowlock", one byte: the version
     frame      four bytes, big-endian: the length of kind and body; one byte: the kind; the body
 
-`FrameReader` cuts received bytes into frames, one at a time. It checks each length before it keeps anything, so it holds
-one frame within the limit at most, plus what one receive brought. A large body is received in place: the system copies
-its bytes to where they stay.
+`FrameReader` cuts received bytes into frames, one at a time. It checks each length before it keeps anything, so it
+holds one frame within the limit at most, plus what one receive brought. A large body is received in place: the system
+copies its bytes to where they stay.
 """
 
 from __future__ import annotations

@@ -17,9 +17,11 @@ from rowlock_regionserver.rpc.direct.clients import DirectClients
 from rowlock_regionserver.rpc.direct.connection import DirectConnection
 from rowlock_regionserver.rpc.direct.drop_log import DropLog
 from rowlock_regionserver.rpc.direct.service import DirectService
+from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
 
 from tests.unit.engine.fakes import FakeRegion
 from tests.unit.engine.loops import until
+from tests.unit.rpc.stream import put
 
 BUFFER_BYTES = 16 * 1024
 
@@ -144,6 +146,12 @@ class DirectClient:
 def requests_frame(*requests: region_pb2.PointRequest, client_id: bytes = b"") -> bytes:
     message = region_pb2.PointRequests(client_id=client_id, requests=requests)
     return frame(REQUESTS, message.SerializeToString())
+
+
+def large_requests(*requests: region_pb2.PointRequest) -> bytes:
+    """A frame that is too large to be parsed on the loop."""
+    padding = put(99, *[b"x" * 1000] * (INLINE_MESSAGE_BYTES_MAX // 1000))
+    return requests_frame(*requests, padding)
 
 
 async def turns(count: int = 20) -> None:
