@@ -6,7 +6,8 @@ from .broken_build import CLIENT, PROTOCOL, Mutant
 
 FRAMES = "property/test_direct_frames.py"
 CONNECTION = "unit/rpc/direct/test_connection.py"
-ENDS = "unit/rpc/direct/test_connection_ends.py"
+UNREAD_AND_LARGE = "unit/rpc/direct/test_unread_and_large.py"
+BAD_INPUT = "unit/rpc/direct/test_bad_input.py"
 LISTENER = "unit/rpc/direct/test_listener.py"
 PLAN = "unit/rpc/direct/test_plan.py"
 THREADS = "unit/client/test_direct.py"
@@ -61,84 +62,84 @@ _SERVER = [
         "DirectConnection._is_unread_too_much",
         "        return unread_bytes > 0 and unread_bytes > self._points.unread_bytes_max\n",
         "        return False\n",
-        f"{CONNECTION}::test_a_client_that_reads_nothing_is_not_read_from_and_its_answers_are_counted",
+        f"{UNREAD_AND_LARGE}::test_a_client_that_reads_nothing_is_not_read_from_and_its_answers_are_counted",
     ),
     Mutant(
         "unread answers of a direct connection are not counted",
         "Outgoing._count",
         "        self._holding.set(",
         "        print(",
-        f"{CONNECTION}::test_a_client_that_reads_nothing_is_not_read_from_and_its_answers_are_counted",
+        f"{UNREAD_AND_LARGE}::test_a_client_that_reads_nothing_is_not_read_from_and_its_answers_are_counted",
     ),
     Mutant(
         "a turn that unread answers prevented is not made up for",
         "DirectConnection._flush",
         "                self._take_turn_soon()\n",
         "                pass\n",
-        f"{CONNECTION}::test_answers_of_workers_wait_for_a_client_that_reads_nothing",
+        f"{UNREAD_AND_LARGE}::test_answers_of_workers_wait_for_a_client_that_reads_nothing",
     ),
     Mutant(
         "a large frame is received without memory for it",
         "Incoming.begin_large",
         "        if not self._points.requests.try_take(byte_count):\n",
         "        if self._points.requests.add(byte_count):\n",
-        f"{CONNECTION}::test_a_large_frame_waits_for_memory_and_is_not_read_meanwhile",
+        f"{UNREAD_AND_LARGE}::test_a_large_frame_waits_for_memory_and_is_not_read_meanwhile",
     ),
     Mutant(
         "what is received of a frame is not counted",
         "Incoming.hold",
         "        self._holding.set(self.reader.bytes_held)\n",
         "",
-        f"{CONNECTION}::test_a_client_that_leaves_in_the_middle_of_a_large_frame_leaves_nothing",
+        f"{UNREAD_AND_LARGE}::test_a_client_that_leaves_in_the_middle_of_a_large_frame_leaves_nothing",
     ),
     Mutant(
         "bytes of one connection are read as another one's",
         "Incoming.hold",
         "        self.reader.hold()\n",
         "",
-        f"{ENDS}::test_random_frames_and_bytes_harm_nobody",
+        f"{BAD_INPUT}::test_random_frames_and_bytes_harm_nobody",
     ),
     Mutant(
         "a connection of a client that has left goes on",
         "DirectConnection.eof_received",
         "        self.abort()",
         "        return True",
-        f"{ENDS}::test_a_client_that_is_gone_is_answered_no_more",
+        f"{CONNECTION}::test_a_client_that_is_gone_is_answered_no_more",
     ),
     Mutant(
         "a malformed frame ends the connection before earlier requests are answered",
         "DirectConnection._finish",
         "        if self._open_count or self._incoming.has_begun_message or not self._outgoing.is_empty:\n",
         "        if not self._outgoing.is_empty:\n",
-        f"{ENDS}::test_a_malformed_frame_ends_the_connection_after_the_answers_to_earlier_requests",
+        f"{BAD_INPUT}::test_a_malformed_frame_ends_the_connection_after_the_answers_to_earlier_requests",
     ),
     Mutant(
         "a client that does not greet is waited for",
         "DirectConnection.look",
         "        if self._state is _State.GREETING and now - self._state_since > GREETING_SECONDS_MAX:\n",
         "        if False:\n",
-        f"{ENDS}::test_a_client_that_is_silent_before_its_greeting_is_dropped",
+        f"{BAD_INPUT}::test_a_client_that_is_silent_before_its_greeting_is_dropped",
     ),
     Mutant(
         "a frame that trickles is waited for",
         "Incoming.slowness",
         "        if reader.has_bytes and not reader.large_bytes:\n",
         "        if False:\n",
-        f"{ENDS}::test_a_frame_that_trickles_is_dropped_and_a_long_one_in_good_time_is_not",
+        f"{BAD_INPUT}::test_a_frame_that_trickles_is_dropped_and_a_long_one_in_good_time_is_not",
     ),
     Mutant(
         "there may be any number of direct connections",
         "DirectClients.refusal",
         "        if len(self._open) >= self._count_max:\n",
         "        if False:\n",
-        f"{ENDS}::test_a_connection_too_many_is_refused_with_the_reason",
+        f"{BAD_INPUT}::test_a_connection_too_many_is_refused_with_the_reason",
     ),
     Mutant(
         "there may be any number of connections without a greeting",
         "DirectClients.enter",
         "        if len(self._greeting) > GREETING_COUNT_MAX:\n",
         "        if False:\n",
-        f"{ENDS}::test_of_many_connections_that_do_not_greet_the_oldest_are_dropped",
+        f"{BAD_INPUT}::test_of_many_connections_that_do_not_greet_the_oldest_are_dropped",
     ),
     Mutant(
         "a direct client does not count for the last one that leaves",

@@ -148,6 +148,12 @@ def requests_frame(*requests: region_pb2.PointRequest, client_id: bytes = b"") -
     return frame(REQUESTS, message.SerializeToString())
 
 
+def large_requests(*requests: region_pb2.PointRequest) -> bytes:
+    """A frame that is too large to be parsed on the loop."""
+    padding = put(99, *[b"x" * 1000] * (INLINE_MESSAGE_BYTES_MAX // 1000))
+    return requests_frame(*requests, padding)
+
+
 async def turns(count: int = 20) -> None:
     """Lets the event loop turn a few times."""
     for _ in range(count):
@@ -155,9 +161,3 @@ async def turns(count: int = 20) -> None:
 
 
 RunPort = Callable[[Callable[[Port], Awaitable[None]]], None]
-
-
-def large_requests(*requests: region_pb2.PointRequest) -> bytes:
-    """Returns a frame that is too large to be parsed on the loop."""
-    padding = put(99, *[b"x" * 1000] * (INLINE_MESSAGE_BYTES_MAX // 1000))
-    return requests_frame(*requests, padding)
