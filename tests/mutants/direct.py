@@ -90,14 +90,14 @@ _SERVER = [
         "Incoming.hold",
         "        self._holding.set(self.reader.bytes_held)\n",
         "",
-        f"{UNREAD_AND_LARGE}::test_a_client_that_leaves_in_the_middle_of_a_large_frame_leaves_nothing",
+        f"{CONNECTION}::test_half_frames_of_two_connections_stay_apart_and_are_counted",
     ),
     Mutant(
         "bytes of one connection are read as another one's",
         "Incoming.hold",
         "        self.reader.hold()\n",
         "",
-        f"{BAD_INPUT}::test_random_frames_and_bytes_harm_nobody",
+        f"{CONNECTION}::test_half_frames_of_two_connections_stay_apart_and_are_counted",
     ),
     Mutant(
         "a connection of a client that has left goes on",

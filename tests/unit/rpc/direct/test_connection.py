@@ -67,6 +67,26 @@ def test_bytes_may_come_in_any_pieces(run_port: RunPort) -> None:
     run_port(test)
 
 
+def test_half_frames_of_two_connections_stay_apart_and_are_counted(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        clients = [await port.welcomed(), await port.welcomed()]
+        frames = [requests_frame(get(1, b"a")), requests_frame(get(1, b"a", region_id=99))]
+        half_bytes = 0
+        for client, data in zip(clients, frames, strict=True):
+            await client.send(data[:-3])
+            half_bytes += len(data) - 3
+            await turns()
+            assert port.ledger.requests.bytes_held == half_bytes
+        for client, data in zip(clients, frames, strict=True):
+            await client.send(data[-3:])
+            await client.until(1)
+        assert clients[0].answers[1].get.rows[0].cells[0].value == b"v"
+        assert clients[1].answers[1].error.code == Error.NOT_SERVING_REGION
+        assert port.ledger.requests.bytes_held == 0
+
+    run_port(test)
+
+
 def test_a_waiting_request_delays_no_other_of_the_connection(run_port: RunPort, region: FakeRegion) -> None:
     async def test(port: Port) -> None:
         client = await port.welcomed()
