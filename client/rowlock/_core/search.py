@@ -17,7 +17,7 @@ from rowlock._core.retry import RetryPolicy
 from rowlock.errors import InvalidArgumentError, RowlockError, ServerRecoveringError, ServerUnavailableError
 
 # The feature count of rowlock.v1 that this client knows, and the first that has rows in bulk batches.
-PROTOCOL = 3
+PROTOCOL = 4
 ROWS_PROTOCOL = 2
 _POLICY = RetryPolicy(pause_first_s=0.05, pause_s_max=0.5)
 

@@ -23,8 +23,15 @@ class CreateTableResponse(_message.Message):
     def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ...) -> None: ...
 
 class AlterTableRequest(_message.Message):
-    __slots__ = ("name", "set_families", "drop_families", "durability", "set_properties", "drop_properties")
+    __slots__ = ("name", "set_families", "drop_families", "durability", "set_properties", "drop_properties", "expected_properties")
     class SetPropertiesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class ExpectedPropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -37,13 +44,15 @@ class AlterTableRequest(_message.Message):
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     SET_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     DROP_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     name: str
     set_families: _containers.RepeatedCompositeFieldContainer[_types_pb2.Family]
     drop_families: _containers.RepeatedScalarFieldContainer[bytes]
     durability: _types_pb2.Durability
     set_properties: _containers.ScalarMap[str, str]
     drop_properties: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., set_families: _Optional[_Iterable[_Union[_types_pb2.Family, _Mapping]]] = ..., drop_families: _Optional[_Iterable[bytes]] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., set_properties: _Optional[_Mapping[str, str]] = ..., drop_properties: _Optional[_Iterable[str]] = ...) -> None: ...
+    expected_properties: _containers.ScalarMap[str, str]
+    def __init__(self, name: _Optional[str] = ..., set_families: _Optional[_Iterable[_Union[_types_pb2.Family, _Mapping]]] = ..., drop_families: _Optional[_Iterable[bytes]] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., set_properties: _Optional[_Mapping[str, str]] = ..., drop_properties: _Optional[_Iterable[str]] = ..., expected_properties: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class AlterTableResponse(_message.Message):
     __slots__ = ("table",)

@@ -21,6 +21,7 @@ from rowlock_regionserver.catalog.names import (
     check_family_settings,
     check_table_name,
 )
+from rowlock_regionserver.catalog.properties import check_expected, check_mapping
 from rowlock_regionserver.cells import Compression, Durability, Family
 from rowlock_regionserver.errors import (
     CorruptionError,
@@ -91,6 +92,7 @@ class CatalogState:
             for number, family in enumerate(sorted(families, key=lambda family: family.name), start=1)
         )
         table = Table(name, self.next_table_id, numbered, durability, tuple(sorted(properties.items())))
+        check_mapping(table)
         entry = TableEntry(table, (RegionEntry(self.next_region_id, b"", b""),), len(families) + 1)
         return replace(
             self,
@@ -107,9 +109,14 @@ class CatalogState:
         durability: Durability | None,
         set_properties: Mapping[str, str] = NO_PROPERTIES,
         drop_properties: Sequence[str] = (),
+        expected_properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> CatalogState:
-        """Returns the state with families and properties set and dropped. A changed family keeps its number."""
+        """Returns the state with families and properties set and dropped. A changed family keeps its number.
+
+        Raises InvalidRequestError unless the expected properties have their values; an empty one stands for none.
+        """
         entry = self.entry(name)
+        check_expected(entry.table, expected_properties)
         families = dict(entry.table.by_name)
         next_number = entry.next_family_number
         both = {family.name for family in set_families} & set(drop_families)
@@ -146,6 +153,7 @@ class CatalogState:
             entry.table.durability if durability is None else durability,
             _altered_properties(entry.table, set_properties, drop_properties),
         )
+        check_mapping(altered)
         return self._with(replace(entry, table=altered, next_family_number=next_number))
 
     def without_table(self, name: str) -> CatalogState:

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from rowlock_regionserver.catalog.properties import used_properties
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction import settings as compaction_settings
 from rowlock_regionserver.compaction.job import Entry
@@ -134,4 +135,4 @@ class JobRunner:
 
 def settings_of(table: Table) -> CompactionSettings:
     """Returns the settings that the table's properties set. Raises InvalidRequestError."""
-    return compaction_settings.parse(dict(table.properties))
+    return compaction_settings.parse(used_properties(table))

@@ -194,11 +194,12 @@ class RegionServer:
         durability: Durability | None = None,
         set_properties: Mapping[str, str] = NO_PROPERTIES,
         drop_properties: Sequence[str] = (),
+        expected_properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> Table:
         """Adds, replaces and drops families and properties, or changes the durability: one atomic change."""
         with self._catalog_lock, self._failures.are_final():
             state = self._catalog.state.with_altered_table(
-                name, set_families, drop_families, durability, set_properties, drop_properties
+                name, set_families, drop_families, durability, set_properties, drop_properties, expected_properties
             )
             entry = state.entry(name)
             settings_of(entry.table)  # Refuses unknown properties and impossible values.

@@ -34,7 +34,7 @@ from rowlock_regionserver.rpc.messages.tables import (
 )
 from rowlock_regionserver.table import Table
 
-PROTOCOL = 3
+PROTOCOL = 4
 
 
 class CatalogHost(Protocol):
@@ -60,6 +60,7 @@ class CatalogHost(Protocol):
         durability: Durability | None,
         set_properties: Mapping[str, str],
         drop_properties: Sequence[str],
+        expected_properties: Mapping[str, str],
     ) -> Table: ...
     def drop_table(self, name: str) -> None: ...
     def truncate_table(self, name: str) -> Table: ...
@@ -135,6 +136,7 @@ class CatalogService:
             durability(message.durability),
             dict(message.set_properties),
             tuple(message.drop_properties),
+            dict(message.expected_properties),
         )
         return catalog_pb2.AlterTableResponse(table=table_message(table))
 
