@@ -58,7 +58,7 @@ def test_the_error_for_missing_pandas_names_the_package_to_install(monkeypatch: 
 def test_an_unknown_type_and_target_of_a_mapping_are_named() -> None:
     with pytest.raises(rowlock.MappingError, match="column 'a' has the unknown type VARCHAR; the types are BIGINT"):
         rowlock.Mapping("id STRING :key, a VARCHAR f:a")
-    with pytest.raises(rowlock.MappingError, match="which is :key or family:qualifier"):
+    with pytest.raises(rowlock.MappingError, match="which is :key, :timestamp or family:qualifier"):
         rowlock.Mapping("id STRING :kex")
 
 
