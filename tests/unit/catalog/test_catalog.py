@@ -66,7 +66,9 @@ def test_a_mapping_is_kept_as_it_is_and_survives_the_encoding() -> None:
 
 def test_a_mapping_is_bounded_and_not_empty() -> None:
     with pytest.raises(LimitExceededError, match="65537 bytes, more than mapping_bytes_max = 65536") as raised:
-        CatalogState().with_new_table("t", [Family(0, b"f")], Durability.FSYNC, {MAPPING: "x" * (MAPPING_BYTES_MAX + 1)})
+        CatalogState().with_new_table(
+            "t", [Family(0, b"f")], Durability.FSYNC, {MAPPING: "x" * (MAPPING_BYTES_MAX + 1)}
+        )
     assert (raised.value.limit, raised.value.found) == ("mapping_bytes_max", 65537)
     state = CatalogState().with_new_table("t", [Family(0, b"f")], Durability.FSYNC, {MAPPING: "x" * MAPPING_BYTES_MAX})
     with pytest.raises(LimitExceededError, match="mapping_bytes_max"):
