@@ -38,13 +38,20 @@ CLIENT = "client/rowlock"
 FACES = (
     "_transport/bulk.py",
     "_transport/finding.py",
+    "_transport/kept_mapping.py",
     "_transport/servers.py",
     "_transport/splits.py",
+    "_tables/access.py",
+    "_tables/changes.py",
+    "_tables/typed_changes.py",
     "batch.py",
     "client.py",
     "scan.py",
     "snapshot.py",
     "table.py",
+    "typed_batch.py",
+    "typed_scan.py",
+    "typed_table.py",
 )
 
 # The tests of both faces: those in `blocking` are generated from those in `awaited`.

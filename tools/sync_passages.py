@@ -79,4 +79,17 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
     A call blocks for its answer. It retries where that is safe and can help, until the table's timeout. Calls raise
     the errors of rowlock.errors. TableNotFoundError,""",
     },
+    "typed_batch.py": {
+        "at the end of the block. For one task.": "at the end of the block. Not thread-safe.",
+        "        async with features.batch() as batch:\n            await batch.put(": (
+            "        with features.batch() as batch:\n            batch.put("
+        ),
+        "changes now and waits until": "changes now and blocks until",
+    },
+    "typed_scan.py": {
+        "at one read point. For one task at a time.": "at one read point. For one thread at a time.",
+    },
+    "typed_table.py": {
+        "and `Client.table`. For tasks of the client's event loop.": "and `Client.table`. Thread-safe.",
+    },
 }

@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from rowlock.snapshot import Snapshot
     from rowlock.split_plan import Split
     from rowlock.table import Table
+    from rowlock.typed_batch import TypedBatch
+    from rowlock.typed_checks import TypedCheckResult
+    from rowlock.typed_scan import TypedScan
+    from rowlock.typed_table import TypedTable
 
 _MODULES = {
     "rowlock.batch": ("Batch",),
@@ -77,6 +81,10 @@ _MODULES = {
     "rowlock.snapshot": ("Snapshot",),
     "rowlock.split_plan": ("Split",),
     "rowlock.table": ("Table",),
+    "rowlock.typed_batch": ("TypedBatch",),
+    "rowlock.typed_checks": ("TypedCheckResult",),
+    "rowlock.typed_scan": ("TypedScan",),
+    "rowlock.typed_table": ("TypedTable",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -108,6 +116,10 @@ __all__ = [
     "Split",
     "Table",
     "TableDescription",
+    "TypedBatch",
+    "TypedCheckResult",
+    "TypedScan",
+    "TypedTable",
     "column",
     "connect",
     "counter_value",

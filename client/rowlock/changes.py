@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol
 
 from rowlock_proto.v1 import region_pb2, types_pb2
@@ -24,12 +26,19 @@ AMOUNT_MAX = (1 << 63) - 1
 AMOUNT_MIN = -(1 << 63)
 
 
+# A value in a typed table; see docs/mapping.md.
+TypedValue = Value | bool | int | float | Decimal | datetime.date | None
+
+
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Sets one column. timestamp: milliseconds since the epoch; None: the server's clock."""
+    """Sets one column. timestamp: milliseconds since the epoch; None: the server's clock.
+
+    value: bytes or str. In a typed table a value of the column's type, and None deletes the cell.
+    """
 
     column: Name
-    value: Value
+    value: TypedValue
     timestamp: int | None = None
 
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import overload
+from typing import Any, overload
 
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
-from rowlock._codec.columns import Name, decoder, encoded_bound
+from rowlock._codec.columns import Name, encoded_bound
 from rowlock._core.catalog import (
     alter_request,
     check_table_name,
@@ -18,14 +18,23 @@ from rowlock._core.catalog import (
     flush_continues,
 )
 from rowlock._core.compactions import CompactionWait, compact_request, compaction_ids
+from rowlock._core.kept_mapping import agreed
+from rowlock._core.mapping_requests import set_altered_mapping
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.search import PROTOCOL
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of
-from rowlock._core.view import View, checked_timeout
+from rowlock._core.view import checked_timeout
+from rowlock._tables.access import TableAccess
 from rowlock._transport import methods
-from rowlock._transport.servers import Servers
 from rowlock.compactions import Compaction, compaction_from
-from rowlock.errors import DeadlineError, TableExistsError, TableNotFoundError
+from rowlock.errors import (
+    DeadlineError,
+    InvalidArgumentError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from rowlock.mapping import Mapping as RowMapping
+from rowlock.mapping import as_mapping
 from rowlock.schema import (
     Durability,
     Family,
@@ -39,55 +48,16 @@ from rowlock.schema import (
 )
 from rowlock.snapshot import Snapshot, new_snapshot
 from rowlock.table import Table
+from rowlock.typed_table import TypedTable
 
 
-class Client:
+class Client(TableAccess):
     """A connection to the servers of one store, returned by `rowlock.connect` and `rowlock.open`.
 
     Thread-safe. It also works in the child of a fork, which opens its own connections. Close it, or use it with `with`.
     A call blocks for its answer, and raises the errors of rowlock.errors. UnknownOutcomeError means that a change may
     or may not have been made.
     """
-
-    def __init__(self, servers: Servers, timeout_s: float) -> None:
-        self._servers = servers
-        self._timeout_s = timeout_s
-
-    @overload
-    def table(
-        self,
-        name: str,
-        *,
-        encoding: None = None,
-        durability: Durability | None = None,
-        timeout: float | None = None,
-    ) -> Table[bytes]: ...
-
-    @overload
-    def table(
-        self, name: str, *, encoding: str, durability: Durability | None = None, timeout: float | None = None
-    ) -> Table[str]: ...
-
-    def table(
-        self,
-        name: str,
-        *,
-        encoding: str | None = None,
-        durability: Durability | None = None,
-        timeout: float | None = None,
-    ) -> Table[bytes] | Table[str]:
-        """Returns a table to read and change. Sends no request, so the table need not exist yet.
-
-        encoding: "utf-8" for results that are str; None: bytes. durability: what an acknowledged write survives, if
-        more than the table's own durability. timeout: seconds that a call may take, or each batch of a scan or of
-        put_arrow; None: the client's. Raises InvalidArgumentError for a malformed name, encoding or timeout.
-        """
-        check_table_name(name)
-        if encoding is None:
-            raw = View(name, self._timeout_s, bytes)
-            return Table(self._servers, raw.with_options(durability, timeout))
-        view = View(name, self._timeout_s, decoder(encoding))
-        return Table(self._servers, view.with_options(durability, timeout))
 
     def tables(self) -> list[str]:
         """Returns the names of all tables, sorted."""
@@ -110,6 +80,7 @@ class Client:
         )
         return description_from(answer.table, self._servers.catalog_address, answer.regions)
 
+    @overload
     def create_table(
         self,
         name: str,
@@ -119,15 +90,44 @@ class Client:
         durability: Durability = "fsync",
         splits: Iterable[Name] = (),
         properties: Mapping[str, object] | None = None,
-    ) -> Table[bytes]:
+    ) -> Table[bytes]: ...
+
+    @overload
+    def create_table(
+        self,
+        name: str,
+        families: Mapping[str, Family] | Iterable[str] | None = None,
+        *,
+        mapping: RowMapping | str,
+        if_not_exists: bool = False,
+        durability: Durability = "fsync",
+        splits: Iterable[Name] = (),
+        properties: Mapping[str, object] | None = None,
+    ) -> TypedTable[dict[str, Any]]: ...
+
+    def create_table(
+        self,
+        name: str,
+        families: Mapping[str, Family] | Iterable[str] | None = None,
+        *,
+        mapping: RowMapping | str | None = None,
+        if_not_exists: bool = False,
+        durability: Durability = "fsync",
+        splits: Iterable[Name] = (),
+        properties: Mapping[str, object] | None = None,
+    ) -> Table[bytes] | TypedTable[dict[str, Any]]:
         """Creates a table and returns it.
 
-        families: {name: rowlock.Family(...)}, or names alone for default settings. durability: what an acknowledged
-        write survives. splits: the first rows of its regions, except of the first region; servers accept none yet.
-        properties: of docs/compaction.md, as in {"compaction.automatic": False}. Raises TableExistsError if the table
-        exists; with if_not_exists it returns the existing table, unchanged.
+        families: {name: rowlock.Family(...)}, or names alone for default settings; with a mapping they may be left out:
+        then they are the mapping's. mapping: the table keeps it, and it is returned as a TypedTable. durability: what
+        an acknowledged write survives. splits: the first rows of its regions, except of the first region; servers
+        accept none yet. properties: of docs/compaction.md, as in {"compaction.automatic": False}.
+
+        Raises TableExistsError if the table exists; with if_not_exists it returns the existing table, unchanged, and
+        raises MappingError if that keeps no mapping or one that does not agree.
         """
-        request = create_request(name, families, durability, splits, properties)
+        kept = None if mapping is None else as_mapping(mapping)
+        request = create_request(name, families, durability, splits, properties, kept)
         try:
             # A repetition is harmless if the table may exist already.
             kind = Kind.READ if if_not_exists else Kind.PLAIN_CHANGE
@@ -135,7 +135,11 @@ class Client:
         except TableExistsError:
             if not if_not_exists:
                 raise
-        return self.table(name)
+        if kept is None:
+            return self.table(name)
+        table = self.typed_table(name)
+        agreed(kept, table.mapping.text, name)
+        return table
 
     def alter_table(
         self,
@@ -145,17 +149,31 @@ class Client:
         drop_families: Iterable[str] = (),
         durability: Durability | None = None,
         properties: Mapping[str, object] | None = None,
+        mapping: RowMapping | str | None = None,
+        replace_mapping: bool = False,
     ) -> TableDescription:
-        """Adds, replaces and drops families and changes durability and properties, in one atomic step.
+        """Adds, replaces and drops families and changes durability, properties and mapping, in one atomic step.
 
         set_families: {name: rowlock.Family(...)}; an existing family keeps its cells. drop_families: names; their
-        cells are deleted. durability: None: unchanged. properties: those to change; a value of None drops one. Returns
-        the new description, without region statistics. Raises TableNotFoundError.
+        cells are deleted, and their columns leave the mapping. durability: None: unchanged. properties: those to
+        change; a value of None drops one. mapping: the table keeps it from now on; it may have more columns and wider
+        types than before, see docs/mapping.md; "none" drops it; None: unchanged. replace_mapping: accept any mapping.
+
+        Returns the new description, without region statistics. Raises TableNotFoundError, and MappingError for a
+        mapping by which existing cells could not be read.
         """
-        request = alter_request(name, set_families, drop_families, durability, properties)
+        has_mapping = mapping is not None
+        request = alter_request(name, set_families, drop_families, durability, properties, has_mapping=has_mapping)
+        if mapping is not None or request.drop_families:
+            now = self._servers.call(methods.LIST_TABLES, catalog_pb2.ListTablesRequest(), self._timeout_s)
+            set_altered_mapping(request, now.tables, mapping, replaces=replace_mapping)
+        elif replace_mapping:
+            raise InvalidArgumentError("replace_mapping needs a mapping")
         answer = self._servers.call(
             methods.ALTER_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE, work_s=TABLE_OPERATION_S
         )
+        if mapping is not None:
+            self._servers.regions.forget_table(name)
         return description_from(answer.table, self._servers.catalog_address)
 
     def truncate_table(self, name: str) -> None:

@@ -41,6 +41,7 @@ NO_MAPPING = "none"
 class MappedColumn:
     """One column of a mapping. For a part of the key, is_key is true, and family and qualifier are empty.
 
+    codec: encodes values, and decodes them and those of former types; own_codec: only the type's.
     formers: the narrower types that the column had before, if their bytes differ from the type's.
     """
 
@@ -51,6 +52,7 @@ class MappedColumn:
     family: bytes
     qualifier: bytes
     codec: Codec
+    own_codec: Codec
     formers: tuple[Former, ...] = ()
 
     @property
@@ -197,6 +199,16 @@ def as_mapping(mapping: Mapping | str) -> Mapping:
     return mapping if isinstance(mapping, Mapping) else Mapping(mapping)
 
 
+def parsed_kept(text: str, table: str) -> Mapping:
+    """Returns the kept mapping. Raises MappingError if a later version of rowlock wrote it."""
+    try:
+        return Mapping(text)
+    except MappingError as error:
+        raise MappingError(
+            f"the mapping that table {table!r} keeps can't be parsed by this version of rowlock: {error}", table=table
+        ) from error
+
+
 def mapping_of(columns: Iterable[MappedColumn], timestamp: TimestampColumn | None, separator: bytes) -> Mapping:
     """Returns a mapping with these columns."""
     texts = [column.text for column in columns]
@@ -228,8 +240,8 @@ def _mapped(text: ColumnText, is_last_key: bool) -> MappedColumn:
         )
     family, qualifier = (b"", b"") if text.is_key else _target(name, text.target)
     formers = _formers(text, codec, encoding)
-    codec = widened_codec(codec, formers, encoding)
-    return MappedColumn(name, word, encoding, text.is_key, family, qualifier, codec, formers)
+    wide = widened_codec(codec, formers, encoding)
+    return MappedColumn(name, word, encoding, text.is_key, family, qualifier, wide, codec, formers)
 
 
 def _formers(text: ColumnText, codec: Codec, encoding: str) -> tuple[Former, ...]:
@@ -245,7 +257,7 @@ def _formers(text: ColumnText, codec: Codec, encoding: str) -> tuple[Former, ...
         if not has_same_bytes(arrow, codec.arrow, encoding):
             formers.append(Former(word, own))
     if not are_distinct(codec, formers, encoding):
-        raise MappingError(f"column {text.name!r} was of types whose bytes can't be told apart")
+        raise MappingError(f"column {text.name!r} was of types whose bytes can't be distinguished")
     return tuple(formers)
 
 

@@ -62,12 +62,18 @@ _CLIENT_LAYERS: Sequence[frozenset[str]] = (
             "mapping",
             "schema",
             "selection",
+            "typed_checks",
         }
     ),
     frozenset({"_core"}),
     frozenset({"rows", "split_plan"}),
     frozenset({"_transport"}),
-    frozenset({"batch", "client", "connecting", "scan", "snapshot", "table", "_unfinished", "aio"}),
+    frozenset(
+        {
+            *("_tables", "batch", "client", "connecting", "scan", "snapshot", "table", "_unfinished", "aio"),
+            *("typed_batch", "typed_scan", "typed_table"),
+        }
+    ),
     frozenset({"cli", "spark", "pytest_plugin"}),
     frozenset({"__main__"}),
 )

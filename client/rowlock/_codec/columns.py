@@ -77,7 +77,7 @@ def encoded_bound(bound: Name | None) -> bytes:
     return bound if type(bound) is bytes else _encoded(bound, "a bound of rows")
 
 
-def encoded_value(value: Value) -> bytes:
+def encoded_value(value: object) -> bytes:
     """Returns a value as bytes. Raises TypeError unless it is bytes or str; the message says how to store numbers."""
     if type(value) is bytes:
         return value

@@ -16,7 +16,7 @@ from rowlock.errors import MappingError
 DEFAULT_SEPARATOR = "|"
 KEY, TIMESTAMP = ":key", ":timestamp"
 
-_TYPE = r"[A-Za-z]\w*\s*(?:\(\s*\d+\s*(?:,\s*\d+\s*)?\))?"
+_TYPE = r"[A-Za-z]\w*(?:\s*\(\s*\d+\s*(?:,\s*\d+\s*)?\))?"
 _COLUMN = re.compile(
     rf"""\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s`,;:()]+))
         \s+(?P<type>{_TYPE})
@@ -25,9 +25,7 @@ _COLUMN = re.compile(
         (?P<formers>(?:\s+(?i:was)\s+{_TYPE})*)\s*""",
     re.VERBOSE,
 )
-_TYPE_PARTS = re.compile(
-    r"(?P<word>[A-Za-z]\w*)\s*(?:\(\s*(?P<precision>\d+)\s*(?:,\s*(?P<scale>\d+)\s*)?\))?", re.VERBOSE
-)
+_TYPE_PARTS = re.compile(r"(?P<word>[A-Za-z]\w*)(?:\s*\(\s*(?P<precision>\d+)\s*(?:,\s*(?P<scale>\d+)\s*)?\))?")
 _WAS = re.compile(rf"\s+was\s+({_TYPE})", re.IGNORECASE)
 _SEPARATOR = re.compile(r"\s*;\s*separator\s*=(?P<separator>.)\s*", re.IGNORECASE | re.DOTALL)
 

@@ -88,8 +88,8 @@ def _float(kind: str, form: struct.Struct) -> Check:
             raise _wrong("a float", value)
         try:
             found: float = form.unpack(form.pack(number))[0]
-        except OverflowError:
-            raise MappingError(f"{value!r:.100} does not fit {kind.upper()}") from None
+        except (OverflowError, struct.error):
+            raise MappingError(f"the number does not fit {kind.upper()}") from None
         if isinstance(number, int) and found != number:
             raise MappingError(f"{number} would become {found!r} as {kind.upper()}")
         return found
@@ -110,10 +110,13 @@ def _decimal(arrow: pa.Decimal128Type[Any, Any]) -> Check:  # Any: the stubs typ
         exact = Decimal(number)
         if not exact.is_finite():
             raise MappingError(f"{value} does not fit {name}")
-        if exact.adjusted() <= arrow.precision and -exact.as_tuple().exponent <= _EXACT.prec:  # type: ignore[operator]  # finite
-            unscaled = exact.scaleb(scale, _EXACT)
-            if unscaled == unscaled.to_integral_value() and abs(unscaled) < limit:
-                return python_number(int(unscaled), scale)
+        exponent = exact.as_tuple().exponent
+        assert isinstance(exponent, int), "it is finite"
+        if exact.adjusted() <= arrow.precision and -exponent <= _EXACT.prec:
+            scaled = exact.scaleb(scale, _EXACT)
+            unscaled = int(scaled)
+            if unscaled == scaled and abs(unscaled) < limit:
+                return python_number(unscaled, scale)
         raise MappingError(f"{value} does not fit {name}")
 
     return check

@@ -20,7 +20,7 @@ from rowlock._codec.columns import (
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Request
 from rowlock.changes import Change, Delete, Put, add_changes, add_delete, add_put, change_results, checked_amount
-from rowlock.checks import Check, CheckResult, decoded_results, set_condition
+from rowlock.checks import Check, CheckResult, compared_columns, decoded_results, set_condition
 from rowlock.counters import counter_value
 from rowlock.errors import InvalidArgumentError, NotACounterError, RowlockError, ServerError
 from rowlock.filters import Filter
@@ -105,13 +105,20 @@ def put(
     timestamp: int | None,
     durability: types_pb2.Durability,
     existence: region_pb2.Condition.Existence = region_pb2.Condition.EXISTENCE_ANY,
+    deletes: Sequence[Name] = (),
 ) -> Request:
-    """Returns a request that sets columns of a row. existence: only if the row is absent, or present."""
+    """Returns a request that sets columns of a row, and deletes others.
+
+    existence: only if the row is absent, or present.
+    """
     encoded = encoded_row(row)
     message, mutation = new_mutation(table, encoded, durability)
     if existence:
         mutation.condition.existence = existence
-    add_data(mutation, data, timestamp)
+    if data or not deletes:
+        add_data(mutation, data, timestamp)
+    if deletes:
+        add_deletes(mutation, deletes, timestamp)
     return Request(table, encoded, message, is_change=True)
 
 
@@ -173,11 +180,17 @@ def check_and_mutate(
     then: Iterable[Change],
     otherwise: Iterable[Change],
     durability: types_pb2.Durability,
+    *,
+    return_filtered: bool = False,
 ) -> Request:
-    """Returns a request that applies `then` if all checks hold, else `otherwise`."""
+    """Returns a request that applies `then` if all checks hold, else `otherwise`.
+
+    return_filtered: asks for the cells that filters read, too; the server must know that.
+    """
     encoded = encoded_row(row)
     message, mutation = new_mutation(table, encoded, durability)
     set_condition(mutation.condition, [checks] if isinstance(checks, Check | Filter) else checks)
+    mutation.condition.return_filtered = return_filtered and mutation.condition.HasField("filter")
     add_changes(mutation.changes, then, "then")
     add_changes(mutation.otherwise, otherwise, "otherwise")
     if not mutation.changes and not mutation.otherwise:
@@ -242,11 +255,10 @@ def check_result(request: Request, answer: region_pb2.PointAnswer, decode: Decod
     result = answer.mutate.results[0]
     values = {(cell.family, cell.qualifier): cell.value for cell in result.seen}
     mutation = request.point.mutate.mutations[0]
-    checks = mutation.condition.checks
     return CheckResult(
         applied=result.condition_met,
         decode=decode,
-        stored={c.family + b":" + c.qualifier: values.get((c.family, c.qualifier)) for c in checks},
+        stored={b":".join(column): values.get(column) for column in compared_columns(mutation.condition)},
         stored_results=results_of(mutation.changes if result.condition_met else mutation.otherwise, answer),
     )
 

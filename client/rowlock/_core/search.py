@@ -16,9 +16,11 @@ from rowlock._codec.wire_errors import NAME_NOT_FOUND, NOT_GRPC
 from rowlock._core.retry import RetryPolicy
 from rowlock.errors import InvalidArgumentError, RowlockError, ServerRecoveringError, ServerUnavailableError
 
-# The feature count of rowlock.v1 that this client knows, and the first that has rows in bulk batches.
+# The feature count of rowlock.v1 that this client knows, and the first ones that have a feature: rows in bulk batches,
+# and the cells of filters in the answers to conditions.
 PROTOCOL = 4
 ROWS_PROTOCOL = 2
+FILTERED_PROTOCOL = 4
 _POLICY = RetryPolicy(pause_first_s=0.05, pause_s_max=0.5)
 
 

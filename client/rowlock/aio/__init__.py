@@ -17,5 +17,19 @@ from rowlock.aio.connecting import connect, open
 from rowlock.aio.scan import Scan
 from rowlock.aio.snapshot import Snapshot
 from rowlock.aio.table import Table
+from rowlock.aio.typed_batch import TypedBatch
+from rowlock.aio.typed_scan import TypedScan
+from rowlock.aio.typed_table import TypedTable
 
-__all__ = ["Batch", "Client", "Scan", "Snapshot", "Table", "connect", "open"]
+__all__ = [
+    "Batch",
+    "Client",
+    "Scan",
+    "Snapshot",
+    "Table",
+    "TypedBatch",
+    "TypedScan",
+    "TypedTable",
+    "connect",
+    "open",
+]

@@ -55,6 +55,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self.bulks: list[region_pb2.BulkBatch] = []
         self.protocol = 1
         self.folder_id = ""
+        self.mapping = ""  # that the table keeps
         self.info_script: deque[types_pb2.Error] = deque(info_script)
         self.remembered_ms = 7_200_000
 
@@ -130,9 +131,10 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         with self._changed:
             self.locate_count += 1
             self._changed.notify_all()
-        return catalog_pb2.LocateRegionsResponse(
-            regions=[types_pb2.RegionDescriptor(region_id=self.region_id, table=request.table, server=self.address)]
-        )
+        region = types_pb2.RegionDescriptor(region_id=self.region_id, table=request.table, server=self.address)
+        if self.mapping:
+            region.descriptor.properties["mapping"] = self.mapping
+        return catalog_pb2.LocateRegionsResponse(regions=[region])
 
     def MakeSnapshot(  # noqa: N802
         self, request: catalog_pb2.MakeSnapshotRequest, context: grpc.ServicerContext

@@ -66,14 +66,14 @@ def test_values_are_bytes_or_text() -> None:
 @pytest.mark.parametrize("value", [5, True])
 def test_a_number_as_a_value_names_what_to_use_instead(value: int) -> None:
     with pytest.raises(TypeError, match=r"increment\(\).*rowlock\.Mapping"):
-        encoded_value(value)  # type: ignore[arg-type]  # on purpose
+        encoded_value(value)
 
 
 def test_none_as_a_value_names_delete() -> None:
     with pytest.raises(TypeError, match=r"delete\(\)"):
-        encoded_value(None)  # type: ignore[arg-type]  # on purpose
+        encoded_value(None)
     with pytest.raises(TypeError, match="not float"):
-        encoded_value(1.5)  # type: ignore[arg-type]  # on purpose
+        encoded_value(1.5)
 
 
 @pytest.mark.parametrize("timestamp", [-1, (1 << 63) - 1])

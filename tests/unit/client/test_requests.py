@@ -9,7 +9,7 @@ import pytest
 import rowlock
 from rowlock._core import point
 from rowlock._core.conversation import Request
-from rowlock.checks import set_condition
+from rowlock.checks import compared_columns, set_condition
 from rowlock.selection import Selection
 from rowlock_proto.v1 import region_pb2, types_pb2
 
@@ -48,7 +48,7 @@ def test_deletes_tell_row_family_column_and_version_apart() -> None:
 
 def test_conditions_tell_absent_from_empty() -> None:
     condition = region_pb2.Condition()
-    columns = set_condition(
+    set_condition(
         condition,
         [
             rowlock.Check("f:a", None),
@@ -59,7 +59,9 @@ def test_conditions_tell_absent_from_empty() -> None:
             rowlock.column("f:g").is_absent(),
         ],
     )
-    assert columns == [(b"f", b"a"), (b"f", b"b"), (b"f", b"c"), (b"f", b"d")]
+    assert compared_columns(condition) == [(b"f", b"a"), (b"f", b"b"), (b"f", b"c"), (b"f", b"d")]
+    condition.return_filtered = True
+    assert compared_columns(condition)[4:] == [(b"f", b"e"), (b"f", b"g")]
     assert [(c.op, c.HasField("operand")) for c in condition.checks] == [
         (types_pb2.COMPARE_OP_EQUAL, False),
         (types_pb2.COMPARE_OP_NOT_EQUAL, False),
@@ -226,7 +228,7 @@ WRONG_TYPES: list[tuple[str, BadCall]] = [
     ("as in {'f': rowlock.Family..}, not .'g'.", lambda db, t: db.alter_table("t", set_families=["g"])),  # type: ignore[arg-type]
     ("the name of a family must be bytes or str", lambda db, t: db.alter_table("t", drop_families=[5])),  # type: ignore[list-item]
     ("drop_families must be a list of names", lambda db, t: db.alter_table("t", drop_families="f")),
-    ("families must be", lambda db, t: db.create_table("t", 5)),  # type: ignore[arg-type]
+    ("families must be", lambda db, t: db.create_table("t", 5)),  # type: ignore[call-overload]
     ("the name of a family must be bytes or str", lambda db, t: db.create_table("t", [["f"]])),  # type: ignore[list-item]
     ("splits must be a list of rows, not one", lambda db, t: db.create_table("t", ["f"], splits="mt")),
     ("versions must be an int", lambda db, t: rowlock.Family(versions="3")),  # type: ignore[arg-type]

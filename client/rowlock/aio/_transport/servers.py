@@ -16,7 +16,7 @@ from rowlock._codec.wire_errors import answered_error, error_of_call
 from rowlock._core.conversation import Request
 from rowlock._core.point import failure_of
 from rowlock._core.retry import Attempts, Kind
-from rowlock._core.search import PROTOCOL, ROWS_PROTOCOL
+from rowlock._core.search import FILTERED_PROTOCOL, PROTOCOL, ROWS_PROTOCOL
 from rowlock._core.uptime import uptime_s
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
@@ -126,6 +126,11 @@ class Servers(Connections):
     def takes_rows(self) -> bool:
         """Whether the catalog's server is known to take rows in bulk batches."""
         return self.protocols.get(self.catalog_address, 0) >= ROWS_PROTOCOL
+
+    @property
+    def returns_filtered(self) -> bool:
+        """Whether the catalog's server is known to return the cells that the filter of a condition reads."""
+        return self.protocols.get(self.catalog_address, 0) >= FILTERED_PROTOCOL
 
     async def takes_rows_at(self, region: Region, deadline: float) -> bool:
         """Returns whether the region's server takes rows in bulk batches; by one request, the first time."""
