@@ -43,6 +43,8 @@ FACES = (
     "_transport/splits.py",
     "_tables/access.py",
     "_tables/changes.py",
+    "_tables/ranges.py",
+    "_tables/sending.py",
     "_tables/typed_changes.py",
     "batch.py",
     "client.py",

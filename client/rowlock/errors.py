@@ -25,6 +25,7 @@ RowlockError
 ├── SnapshotEndedError         The snapshot has ended; make a new one
 ├── BatchError                 Some rows of a batch were not changed, or may not have been
 ├── BulkError                  Some rows of a put_arrow were not written, or may not have been
+├── PartlyDeletedError         A delete_range deleted a part of its rows
 ├── CompactionError            A compaction that was waited for failed, or did not start
 ├── EmbeddedServerError        The private server of `rowlock.open` could not be started or reached
 └── ClosedError                The client is closed
@@ -111,6 +112,7 @@ __all__ = [
     "MappingError",
     "NotACounterError",
     "NotServingRegionError",
+    "PartlyDeletedError",
     "RegionTooBusyError",
     "RowlockError",
     "ServerError",
@@ -336,3 +338,16 @@ class BulkError(RowlockError):
         self.applied = list(applied)
         self.failed = list(failed)
         self.unknown = list(unknown)
+
+
+class PartlyDeletedError(RowlockError):
+    """A delete_range deleted a part of its rows.
+
+    The same call again deletes the others. `__cause__` is the error that ended this one.
+
+    row_count: rows that were deleted. row: the first one that may still exist; all before it in the range are deleted.
+    """
+
+    def __init__(self, message: str, *, row_count: int = 0, row: bytes = b"", table: str = "") -> None:
+        super().__init__(message, row=row, table=table)
+        self.row_count = row_count

@@ -21,7 +21,7 @@ column had before, whose cells it reads too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -155,6 +155,11 @@ class Mapping:
             chosen.append(by_name[name])
         return mapping_of((*self.keys, *chosen), self.timestamp, self.separator)
 
+    def select_among(self, names: Collection[str]) -> Mapping:
+        """Returns the mapping with the key and those of its value columns that are among the names."""
+        chosen = [column.name for column in self.values if column.name in names]
+        return self if len(chosen) == len(self.values) else self.select(chosen)
+
     def unknown_column(self, name: object) -> str:
         """Returns the message for a name that is no value column."""
         if any(column.name == name for column in self.keys):
@@ -192,6 +197,11 @@ class Mapping:
 
     def __reduce__(self) -> tuple[type[Mapping], tuple[str]]:
         return Mapping, (self.text,)
+
+
+def is_none(mapping: Mapping | str) -> bool:
+    """Returns whether it is the word that stands for no mapping."""
+    return isinstance(mapping, str) and mapping.strip().lower() == NO_MAPPING
 
 
 def as_mapping(mapping: Mapping | str) -> Mapping:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, cast
 
@@ -77,6 +77,10 @@ class TypedScan(Generic[Row]):
         """Reads all rows into a pandas DataFrame. Raises ImportError if pandas is not installed."""
         check_pandas()
         return self.to_arrow().to_pandas()
+
+    def count(self, on_progress: Callable[[int], None] | None = None) -> int:
+        """Reads all rows and returns how many there are; see Scan.count."""
+        return self._reader.scan.count(on_progress)
 
     def close(self) -> None:
         """Ends the scan and frees the server's read point. Idempotent."""

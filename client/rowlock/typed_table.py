@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeVar, cast, overload
 
 from rowlock._codec.key_scalars import Key
@@ -148,6 +148,58 @@ class TypedTable(TypedTableChanges[Row]):
         """Returns the number of a BIGINT in `binary`, 0 if it is absent. Raises NotACounterError."""
         row, target = self._encoded(lambda codec: (codec.key.encode(key), counter_of(codec, column).target))
         return self._table.counter(row, target)
+
+    def exists(self, key: Key) -> bool:
+        """Returns whether the row has a cell, also one that the mapping does not name."""
+        return self._table.exists(self._encoded(lambda codec: codec.key.encode(key)))
+
+    def count(
+        self,
+        start: Key | None = None,
+        stop: Key | None = None,
+        prefix: Key | None = None,
+        columns: Sequence[str] | None = None,
+        where: Filter | None = None,
+        *,
+        ranges: Iterable[tuple[Key | None, Key | None]] | None = None,
+        snapshot: TakenSnapshot | bytes | None = None,
+        busy_timeout: float | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """Returns the number of rows that `scan` with these arguments would return; see Table.count."""
+        codec = self._in_use().codec
+        return self._table.count(
+            codec.key.bound(start),
+            codec.key.bound(stop),
+            codec.key.prefix(prefix),
+            None if columns is None else codec.targets(columns),
+            where,
+            ranges=codec.bounds(ranges),
+            snapshot=snapshot,
+            busy_timeout=busy_timeout,
+            on_progress=on_progress,
+        )
+
+    def delete_range(
+        self,
+        start: Key | None = None,
+        stop: Key | None = None,
+        prefix: Key | None = None,
+        where: Filter | None = None,
+        *,
+        ranges: Iterable[tuple[Key | None, Key | None]] | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """Deletes the rows in [start, stop), or with a prefix, or in several ranges; see Table.delete_range."""
+        codec = self._in_use().codec
+        return self._table.delete_range(
+            codec.key.bound(start),
+            codec.key.bound(stop),
+            codec.key.prefix(prefix),
+            where,
+            ranges=codec.bounds(ranges),
+            on_progress=on_progress,
+        )
 
     def scan(
         self,

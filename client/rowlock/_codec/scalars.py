@@ -85,12 +85,12 @@ def _slowly(column: MappedColumn, data: bytes) -> Any:
     except MappingError as refused:
         raise MappingError(first_unreadable(column, stored, refused)[1]) from refused
     try:
-        return _python(array)
+        return python_value(array)
     except (ValueError, OverflowError) as error:
         raise MappingError(f"{error}; read it with to_arrow()") from error
 
 
-def _python(array: Array) -> Any:
+def python_value(array: Array) -> Any:
     """Returns the one value of an array. Raises ValueError or OverflowError for a time beyond Python's years."""
     if pa.types.is_timestamp(array.type):
         return time_of(array.cast(pa.int64())[0].as_py())

@@ -8,7 +8,7 @@ from rowlock_proto.v1 import catalog_pb2, types_pb2
 
 from rowlock._core.kept_mapping import altered, without_families
 from rowlock.errors import FamilyNotFoundError, MappingError, TableNotFoundError
-from rowlock.mapping import NO_MAPPING, Mapping, as_mapping, parsed_kept
+from rowlock.mapping import Mapping, as_mapping, is_none, parsed_kept
 from rowlock.schema import MAPPING_PROPERTY, Family
 
 
@@ -51,7 +51,7 @@ def set_altered_mapping(
         new = without_families(parsed_kept(kept_text, request.name), dropped)
         if new.text == kept_text:
             return
-    elif isinstance(mapping, str) and mapping.strip().lower() == NO_MAPPING:
+    elif is_none(mapping):
         if kept_text:
             request.drop_properties.append(MAPPING_PROPERTY)
             request.expected_properties[MAPPING_PROPERTY] = kept_text

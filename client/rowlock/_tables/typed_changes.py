@@ -28,6 +28,7 @@ from rowlock._core.typed_changes import (
 )
 from rowlock._core.typed_rows import Row, RowCodec
 from rowlock._core.view import View
+from rowlock._transport.bulk import put_arrow
 from rowlock._transport.kept_mapping import mapping_in_use, newer_mapping
 from rowlock._transport.servers import Servers
 from rowlock.bulk_outcome import BulkResult
@@ -208,16 +209,21 @@ class TypedTableChanges(Generic[Row]):
     ) -> BulkResult:
         """Writes an Arrow table, batch, reader or iterable of batches, or a DataFrame, by the mapping.
 
-        A null writes nothing. timestamp: of rows without a time of their own, by the mapping's timestamp column. The
-        other arguments, the result and the errors are those of Table.put_arrow.
+        A null writes nothing, and so does a column of the mapping that the data lacks. timestamp: of rows without a
+        time of their own, by the mapping's timestamp column. The other arguments, the result and the errors are those
+        of Table.put_arrow.
         """
-        return self._table.put_arrow(
+        mapping = self._in_use().mapping
+        return put_arrow(
+            self._servers,
+            self._view,
             data,
-            self._in_use().mapping,
-            timestamp=timestamp,
-            batch_bytes=batch_bytes,
-            busy_timeout=busy_timeout,
-            on_progress=on_progress,
+            mapping,
+            timestamp,
+            batch_bytes,
+            busy_timeout,
+            on_progress,
+            is_partial=True,
         )
 
     # Calls

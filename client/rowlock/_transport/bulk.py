@@ -30,12 +30,14 @@ def put_arrow(
     batch_bytes: int,
     busy_timeout: float,
     on_progress: Callable[[int], None] | None,
+    *,
+    is_partial: bool = False,
 ) -> BulkResult:
-    """See Table.put_arrow."""
+    """See Table.put_arrow. is_partial: as in bulk_pieces."""
     check_timestamp(timestamp)
     parsed = None if mapping is None else agreed_mapping(servers, view, mapping)
     sizes = checked_sizes(batch_bytes, servers.request_bytes_max, takes_rows=servers.takes_rows)
-    pieces = bulk_pieces(data, parsed, timestamp, sizes)
+    pieces = bulk_pieces(data, parsed, timestamp, sizes, is_partial=is_partial)
     return put_pieces(servers, view, pieces, busy_timeout, on_progress)
 
 

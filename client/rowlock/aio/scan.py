@@ -114,6 +114,18 @@ class Scan(Generic[Text]):
         check_pandas()
         return (await self.to_arrow(mapping)).to_pandas()
 
+    async def count(self, on_progress: Callable[[int], None] | None = None) -> int:
+        """Reads all rows and returns how many there are. The server sends only their keys.
+
+        on_progress: called with the number of rows so far. Raises InvalidArgumentError if the scan has begun.
+        """
+        count = 0
+        async for batch in self.form_batches([]):
+            count += batch.num_rows
+            if on_progress is not None:
+                on_progress(count)
+        return count
+
     async def close(self) -> None:
         """Ends the scan and frees the server's read point. Idempotent."""
         self._reader.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, overload
 
 from rowlock_proto.v1 import types_pb2
@@ -16,6 +16,7 @@ from rowlock._core.retry import Attempts, Kind
 from rowlock._core.scan_plan import scan_plan
 from rowlock._core.snapshot_requests import TakenSnapshot, snapshot_id_for
 from rowlock.aio._tables.changes import TableChanges
+from rowlock.aio._tables.ranges import check_is_bounded, delete_rows
 from rowlock.aio._transport.splits import splits
 from rowlock.aio.scan import Scan
 from rowlock.errors import RowlockError
@@ -128,6 +129,57 @@ class Table(TableChanges[Text]):
         """Returns a counter's number, 0 if it is missing. Raises NotACounterError if the value is not 8 bytes."""
         parse_cell_column(column)
         return point.counter(await self._row_cells(row, Selection([column])), encoded_row(row))
+
+    async def exists(self, row: Name) -> bool:
+        """Returns whether the row has a cell."""
+        selection = Selection(cells=CellFilter(first_key_only=True), keys_only=True)
+        return bool(await self._row_cells(row, selection))
+
+    async def count(
+        self,
+        start: Name | None = None,
+        stop: Name | None = None,
+        prefix: Name | None = None,
+        columns: Sequence[Name] | None = None,
+        where: Filter | None = None,
+        *,
+        ranges: Iterable[tuple[Name | None, Name | None]] | None = None,
+        snapshot: TakenSnapshot | bytes | None = None,
+        busy_timeout: float | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """Returns the number of rows that `scan` with these arguments would return. The server sends only their keys.
+
+        on_progress: called with the number of rows counted so far.
+        """
+        scan = self.scan(
+            start, stop, prefix, columns, where, ranges=ranges, snapshot=snapshot, busy_timeout=busy_timeout
+        )
+        async with scan:
+            return await scan.count(on_progress)
+
+    async def delete_range(
+        self,
+        start: Name | None = None,
+        stop: Name | None = None,
+        prefix: Name | None = None,
+        where: Filter | None = None,
+        *,
+        ranges: Iterable[tuple[Name | None, Name | None]] | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """Deletes the rows in [start, stop), or with a prefix, or in several ranges. Returns how many were deleted.
+
+        It scans the keys and deletes the rows in pieces, so its memory is bounded and it is not a transaction. Rows
+        that are created in the range meanwhile may stay. where: deletes only rows that match a filter, also at the
+        moment of their deletion. on_progress: called with the number of rows deleted so far.
+
+        Raises PartlyDeletedError, which says how many rows were deleted, and InvalidArgumentError without a range:
+        `truncate_table` deletes all rows.
+        """
+        check_is_bounded(start, stop, prefix, ranges)
+        scan = self.scan(start, stop, prefix, where=where, ranges=ranges)
+        return await delete_rows(self._servers, self._view, scan, where, on_progress)
 
     def scan(
         self,

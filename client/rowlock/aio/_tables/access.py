@@ -19,8 +19,7 @@ from rowlock.errors import (
     InvalidArgumentError,
     MappingError,
 )
-from rowlock.mapping import Mapping as RowMapping
-from rowlock.mapping import as_mapping, parsed_kept
+from rowlock.mapping import Mapping, as_mapping, parsed_kept
 from rowlock.schema import (
     Durability,
 )
@@ -53,7 +52,7 @@ class TableAccess:
         self,
         name: str,
         *,
-        mapping: RowMapping | str,
+        mapping: Mapping | str,
         durability: Durability | None = None,
         timeout: float | None = None,
     ) -> TypedTable[dict[str, Any]]: ...
@@ -63,7 +62,7 @@ class TableAccess:
         self,
         name: str,
         *,
-        mapping: RowMapping | str,
+        mapping: Mapping | str,
         row_type: type[Row],
         durability: Durability | None = None,
         timeout: float | None = None,
@@ -74,7 +73,7 @@ class TableAccess:
         name: str,
         *,
         encoding: str | None = None,
-        mapping: RowMapping | str | None = None,
+        mapping: Mapping | str | None = None,
         row_type: type[Row] | None = None,
         durability: Durability | None = None,
         timeout: float | None = None,
@@ -125,21 +124,30 @@ class TableAccess:
 
         Looks the mapping up. Raises TableNotFoundError, and MappingError if the table keeps no mapping.
         """
-        check_table_name(name)
-        self._servers.regions.forget_table(name)
-        text = await kept_mapping_text(self._servers, name, self._timeout_s)
-        if not text:
+        mapping = await self.kept_mapping(name)
+        if mapping is None:
             raise MappingError(
                 f"table {name!r} keeps no mapping; pass one to table(), or keep one by alter_table({name!r}, "
                 "mapping=...)",
                 table=name,
             )
-        return self._typed(name, parsed_kept(text, name), row_type, durability, timeout, follows=True)
+        return self._typed(name, mapping, row_type, durability, timeout, follows=True)
+
+    async def kept_mapping(self, name: str) -> Mapping | None:
+        """Returns the mapping that a table keeps; None if it keeps none. Raises TableNotFoundError.
+
+        Raises MappingError if a later version of rowlock wrote it.
+        """
+        check_table_name(name)
+        # What this client knows of it may be old.
+        self._servers.regions.forget_table(name)
+        text = await kept_mapping_text(self._servers, name, self._timeout_s)
+        return parsed_kept(text, name) if text else None
 
     def _typed(
         self,
         name: str,
-        mapping: RowMapping,
+        mapping: Mapping,
         row_type: type[Row] | None,
         durability: Durability | None,
         timeout: float | None,

@@ -27,6 +27,7 @@ from rowlock._core.typed_changes import (
 )
 from rowlock._core.typed_rows import Row, RowCodec
 from rowlock._core.view import View
+from rowlock.aio._transport.bulk import put_arrow
 from rowlock.aio._transport.kept_mapping import mapping_in_use, newer_mapping
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.table import Table
@@ -207,16 +208,21 @@ class TypedTableChanges(Generic[Row]):
     ) -> BulkResult:
         """Writes an Arrow table, batch, reader or iterable of batches, or a DataFrame, by the mapping.
 
-        A null writes nothing. timestamp: of rows without a time of their own, by the mapping's timestamp column. The
-        other arguments, the result and the errors are those of Table.put_arrow.
+        A null writes nothing, and so does a column of the mapping that the data lacks. timestamp: of rows without a
+        time of their own, by the mapping's timestamp column. The other arguments, the result and the errors are those
+        of Table.put_arrow.
         """
-        return await self._table.put_arrow(
+        mapping = (await self._in_use()).mapping
+        return await put_arrow(
+            self._servers,
+            self._view,
             data,
-            (await self._in_use()).mapping,
-            timestamp=timestamp,
-            batch_bytes=batch_bytes,
-            busy_timeout=busy_timeout,
-            on_progress=on_progress,
+            mapping,
+            timestamp,
+            batch_bytes,
+            busy_timeout,
+            on_progress,
+            is_partial=True,
         )
 
     # Calls

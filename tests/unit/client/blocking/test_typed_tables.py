@@ -97,6 +97,13 @@ def test_the_time_of_a_row_is_the_timestamp_of_its_cells(db: rowlock.Client, fak
     assert read(fake_server.bulks[-1]).column("timestamp").to_pylist() == [1704067200001, 1704067200001, 9]
     table.put_arrow(batch.drop_columns(["at"]))
     assert read(fake_server.bulks[-1]).column("timestamp").to_pylist() == [None, None, None]
+    # Columns that the data lacks are not written.
+    table.put_arrow(batch.select(["user", "score"]))
+    assert read(fake_server.bulks[-1]).column("qualifier").to_pylist() == [b"score"]
+    with pytest.raises(MappingError, match="the column 'user' is not in the data"):
+        table.put_arrow(batch.select(["score"]))
+    with pytest.raises(MappingError, match="has only a key"):
+        table.put_arrow(batch.select(["user"]))
     with pytest.raises(rowlock.InvalidArgumentError, match="given twice, by the column 'at' and as timestamp"):
         table.put("alice", {"orders": 7, "at": moment}, timestamp=5)
     with pytest.raises(MappingError, match="the timestamp of a cell is not before 1970"):
