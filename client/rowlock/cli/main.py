@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from rowlock.cli import compactions, rows, scans, shell, tables, transfer
+from rowlock.cli import checks, compactions, rows, scans, shell, tables, transfer
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output, OutputError, drop_unwritten, writing_to
 from rowlock.cli.session import (
@@ -56,19 +56,23 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "compactions": compactions.compactions,
     "put": rows.put,
     "get": rows.get,
+    "exists": rows.exists,
     "scan": scans.scan,
+    "count": scans.count,
     "delete": rows.delete,
+    "delete-range": scans.delete_range,
     "increment": rows.increment,
     "append": rows.append,
-    "check-and-put": rows.check_and_put,
-    "count": scans.count,
+    "check-and-put": checks.check_and_put,
+    "check-and-delete": checks.check_and_delete,
+    "check-and-mutate": checks.check_and_mutate,
     "import": transfer.import_rows,
     "export": transfer.export_rows,
     "shell": shell.shell,
 }
 
 # Also those after which a doubt would do no harm: a compaction changes no answer.
-_READ_ONLY = {"tables", "describe", "get", "scan", "count", "export", "shell", "compact", "compactions"}
+_READ_ONLY = {"tables", "describe", "get", "exists", "scan", "count", "export", "shell", "compact", "compactions"}
 
 for _name, _function in COMMANDS.items():
     register(application, _name, _function, dashes_are_arguments=_name == "increment", changes=_name not in _READ_ONLY)

@@ -6,12 +6,12 @@ Without a terminal it runs the lines of standard input, and stops at the first t
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rowlock.cli.output import Output
 from rowlock.cli.session import Call, Session
+from rowlock.cli.words import words_of
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -32,18 +32,6 @@ def shell(call: Call) -> int:
         return _run_script(session, session.stdin, shared)
     _interact(call, shared)
     return 0
-
-
-def words_of(line: str) -> list[str]:
-    r"""Splits a command line into words. Quotes group; backslashes are literal, so that \xNN needs no quoting.
-
-    Raises ValueError for a missing closing quote.
-    """
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
-    lexer.whitespace_split = True
-    lexer.escape = ""
-    lexer.commenters = ""  # a '#' inside a key is a character
-    return list(lexer)
 
 
 def _shared_options(call: Call) -> list[str]:

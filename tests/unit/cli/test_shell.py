@@ -11,7 +11,8 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from rowlock import Client
 from rowlock.cli.completion import ShellCompleter
-from rowlock.cli.shell import open_history, words_of
+from rowlock.cli.shell import open_history
+from rowlock.cli.words import words_of
 from rowlock.schema import Family, TableDescription
 
 from tests.unit.cli.recording import Console, RecordingClient
