@@ -133,7 +133,7 @@ def add_changes(changes: Changes, given: Iterable[Change], name: str = "changes"
         elif isinstance(change, Append):
             append = changes.add().append
             append.family, append.qualifier = parse_cell_column(change.column)
-            append.suffix = encoded_value(change.suffix)
+            append.suffix = encoded_value(change.suffix, "suffix")
         else:
             raise TypeError(
                 f"a change must be a rowlock.Put, Delete, Increment or Append, as in [rowlock.Put('f:q', b'1')], not "
@@ -144,9 +144,9 @@ def add_changes(changes: Changes, given: Iterable[Change], name: str = "changes"
 def checked_amount(amount: int) -> int:
     """Returns the amount of an increment. Raises TypeError unless it is an int, InvalidArgumentError beyond 64 bits."""
     if not isinstance(amount, int) or isinstance(amount, bool):
-        raise TypeError(f"the amount of an increment must be an int, not {type(amount).__name__}")
+        raise TypeError(f"amount must be an int, not {type(amount).__name__}")
     if not AMOUNT_MIN <= amount <= AMOUNT_MAX:
-        raise InvalidArgumentError(f"the amount of an increment must fit 64 signed bits, {amount} does not")
+        raise InvalidArgumentError(f"amount must fit 64 signed bits, {amount} does not")
     return amount
 
 

@@ -88,12 +88,11 @@ def decoded_results(results: Iterable[int | bytes | None], decode: Callable[[byt
 
 def compare_op(op: str) -> types_pb2.CompareOp:
     """Returns the operator as an enum value. Raises InvalidArgumentError for an unknown one."""
-    try:
-        return _OPS[op]
-    except (KeyError, TypeError):
-        raise InvalidArgumentError(
-            f"the operator of a comparison must be one of =, !=, <, <=, >, >=, not {op!r}"
-        ) from None
+    if not isinstance(op, str):
+        raise TypeError(f"op must be one of =, !=, <, <=, >, >=, not {type(op).__name__}")
+    if op not in _OPS:
+        raise InvalidArgumentError(f"op, the operator, must be one of =, !=, <, <=, >, >=, not {op!r}")
+    return _OPS[op]
 
 
 def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filter]) -> None:
@@ -112,7 +111,7 @@ def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filt
         message.family, message.qualifier = parse_cell_column(check.column)
         message.op = compare_op(check.op)
         if check.expected is not None:
-            message.operand = encoded_value(check.expected)
+            message.operand = encoded_value(check.expected, "expected")
         elif message.op not in (types_pb2.COMPARE_OP_EQUAL, types_pb2.COMPARE_OP_NOT_EQUAL):
             raise InvalidArgumentError(
                 "an expected value of None means an absent cell, which can only be checked with = and !=, "

@@ -251,7 +251,7 @@ class Client(TableAccess):
         whatever ended since; the server remembers the last thousand. Raises TableNotFoundError.
         """
         if table is not None:
-            check_table_name(table)
+            check_table_name(table, "table")
         wanted = None if ids is None else compaction_ids(ids)
         if wanted == []:
             return []
@@ -271,7 +271,8 @@ class Client(TableAccess):
     def regions(self, name: str, *, start: Name | None = None, stop: Name | None = None) -> list[Region]:
         """Returns the regions of a table that overlap [start, stop), in row order, as the catalog has them now."""
         check_table_name(name)
-        request = catalog_pb2.LocateRegionsRequest(table=name, start=encoded_bound(start), stop=encoded_bound(stop))
+        first, last = encoded_bound("start", start), encoded_bound("stop", stop)
+        request = catalog_pb2.LocateRegionsRequest(table=name, start=first, stop=last)
         answer = self._servers.call(methods.LOCATE_REGIONS, request, self._timeout_s)
         regions = [region_from(region, self._servers.catalog_address) for region in answer.regions]
         self._servers.regions.store(name, regions)
@@ -292,6 +293,8 @@ class Client(TableAccess):
 
         table: the returned clock, now_ms, is then not below any timestamp that the server gave in this table.
         """
+        if table != "":
+            check_table_name(table, "table")
         request = catalog_pb2.ServerInfoRequest(table=table, protocol=PROTOCOL)
         answer = self._servers.call(methods.SERVER_INFO, request, self._timeout_s)
         return server_info_from(answer, self._servers.catalog_address)

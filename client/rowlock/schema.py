@@ -209,12 +209,12 @@ def durability_message(durability: str | None) -> types_pb2.Durability:
     """Returns a durability as an enum value; None: the table's own. Raises InvalidArgumentError for an unknown one."""
     if durability is None:
         return types_pb2.DURABILITY_UNSPECIFIED
-    try:
-        return _DURABILITIES[durability]
-    except (KeyError, TypeError):
-        raise InvalidArgumentError(
-            f"durability must be one of {', '.join(map(repr, _DURABILITIES))}, not {durability!r}"
-        ) from None
+    levels = ", ".join(map(repr, _DURABILITIES))
+    if not isinstance(durability, str):
+        raise TypeError(f"durability must be one of {levels}, not {type(durability).__name__}")
+    if durability not in _DURABILITIES:
+        raise InvalidArgumentError(f"durability must be one of {levels}, not {durability!r}")
+    return _DURABILITIES[durability]
 
 
 def family_message(name: Name, family: Family) -> types_pb2.Family:

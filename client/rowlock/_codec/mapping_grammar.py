@@ -55,7 +55,7 @@ class ColumnText:
 def parsed(text: str) -> tuple[list[ColumnText], bytes]:
     """Returns the columns and the separator. Raises MappingError with the position of the first malformed column."""
     if not isinstance(text, str):
-        raise TypeError(f"a mapping must be a rowlock.Mapping or its text, not {type(text).__name__}")
+        raise TypeError(f"mapping must be a rowlock.Mapping or its text, not {type(text).__name__}")
     found: list[ColumnText] = []
     position = 0
     while True:

@@ -16,10 +16,10 @@ from rowlock.schema import MAPPING_PROPERTY, Family, durability_message, family_
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 
 
-def check_table_name(name: str) -> None:
+def check_table_name(name: str, argument: str = "name") -> None:
     """Raises InvalidArgumentError unless the name is a valid table name, TypeError if it is no str."""
     if not isinstance(name, str):
-        raise TypeError(f"a table's name must be str, not {type(name).__name__}")
+        raise TypeError(f"{argument} must be a str, the name of a table, not {type(name).__name__}")
     if TABLE_NAME.fullmatch(name) is None:
         raise InvalidArgumentError(
             f"{name[:300]!r} is not the name of a table: 1 to 255 letters, digits, '_', '-' and '.' of ASCII, starting "

@@ -93,7 +93,7 @@ def puts_of(data: Data[ColumnName], timestamp: int | None) -> list[Put]:
 
 def _check_data(data: Data[ColumnName]) -> None:
     if not isinstance(data, Mapping):
-        raise TypeError(f"the data of a row must be a dict of columns and values, not {type(data).__name__}")
+        raise TypeError(f"data must be a dict of columns and values, not {type(data).__name__}")
     if not data:
         raise InvalidArgumentError("no column is given; a row needs at least one")
 
@@ -214,7 +214,7 @@ def append(table: str, row: Name, column: Name, suffix: Value, durability: types
     message, mutation = new_mutation(table, encoded, durability)
     change = mutation.changes.add().append
     change.family, change.qualifier = parse_cell_column(column)
-    change.suffix = encoded_value(suffix)
+    change.suffix = encoded_value(suffix, "suffix")
     return Request(table, encoded, message, is_change=True)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from rowlock_proto.v1 import types_pb2
 
 from rowlock._codec.arrow_buffers import Array, one_array
-from rowlock._codec.columns import TIMESTAMP_MAX
+from rowlock._codec.columns import TIMESTAMP_MAX, listed
 from rowlock._codec.key_scalars import Key, KeyCodec
 from rowlock._codec.python_values import value_check
 from rowlock._codec.scalars import ScalarCodec, date_of, micros_of, scalar_codec, time_of
@@ -86,7 +86,9 @@ class RowCodec:
 
     def cell(self, name: object) -> TypedCell:
         """Returns a column by its name in the mapping. Raises MappingError for an unknown one."""
-        found = self._by_name.get(name) if isinstance(name, str) else None
+        if not isinstance(name, str):
+            raise TypeError(f"column must be a str, a name of the mapping, not {type(name).__name__}")
+        found = self._by_name.get(name)
         if found is None:
             raise MappingError(self.mapping.unknown_column(name))
         return found
@@ -99,9 +101,7 @@ class RowCodec:
         """Returns the table's columns with these names; None: all. Raises MappingError."""
         if names is None:
             return list(self._all_targets())
-        if isinstance(names, str | bytes):
-            raise TypeError(f"columns must be a list of names, not one: [{names!r:.200}]")
-        return [self.cell(name).target for name in names]
+        return [self.cell(name).target for name in listed("columns", "names", names)]
 
     def _all_targets(self) -> Iterator[bytes]:
         if not self._by_name:
@@ -112,7 +112,7 @@ class RowCodec:
     def encoded(self, data: TypedData, timestamp: int | None) -> EncodedRow:
         """Returns the changes of a put. Raises InvalidArgumentError if there are none, TypeError and MappingError."""
         if not isinstance(data, Mapping):
-            raise TypeError(f"the data of a row must be a dict of names and values, not {type(data).__name__}")
+            raise TypeError(f"data must be a dict of names and values, not {type(data).__name__}")
         puts: dict[bytes, bytes] = {}
         deletes: list[bytes] = []
         for name, value in data.items():

@@ -55,7 +55,7 @@ def put_pieces(
         servers.sequences,
         view.durability,
         view.timeout_s,
-        checked_timeout(busy_timeout),
+        checked_timeout(busy_timeout, "busy_timeout"),
         servers.repeated_for_s,
     )
     try:

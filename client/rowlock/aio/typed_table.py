@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeVar, cast, overload
 
+from rowlock._codec.columns import listed
 from rowlock._codec.key_scalars import Key
 from rowlock._core.snapshot_requests import TakenSnapshot
 from rowlock._core.typed_changes import (
@@ -105,9 +106,7 @@ class TypedTable(TypedTableChanges[Row]):
 
         Up to 1,000 rows of one region are read at one read point.
         """
-        if isinstance(keys, str | bytes | tuple):
-            raise TypeError(f"keys must be a list of keys, not one: [{keys!r:.200}]")
-        given = list(keys)
+        given = list(listed("keys", "keys", keys, str | bytes | tuple))
         in_use = await self._in_use()
         while True:
             try:

@@ -36,9 +36,9 @@ def test_one_cell_needs_more_than_a_family() -> None:
 
 @pytest.mark.parametrize("name", [5, None, ("f", "q"), {"f:q": "1"}, ["f:q"]])
 def test_a_column_of_another_type_is_refused(name: object) -> None:
-    with pytest.raises(TypeError, match="a column must be bytes or str"):
+    with pytest.raises(TypeError, match="column must be bytes or str"):
         parse_column(name)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="a column must be bytes or str"):
+    with pytest.raises(TypeError, match="column must be bytes or str"):
         parse_cell_column(name)  # type: ignore[arg-type]
 
 
@@ -50,7 +50,7 @@ def test_rows_have_bounds() -> None:
     with pytest.raises(LimitExceededError) as caught:
         encoded_row(b"x" * 32768)
     assert (caught.value.limit_value, caught.value.found) == (32767, 32768)
-    with pytest.raises(TypeError, match="a row must be bytes or str, not int"):
+    with pytest.raises(TypeError, match="row must be bytes or str, not int"):
         encoded_row(5)  # type: ignore[arg-type]  # on purpose
 
 

@@ -23,7 +23,7 @@ UNSPECIFIED = types_pb2.DURABILITY_UNSPECIFIED
 
 @pytest.mark.parametrize("data", [[("f:a", b"1")], None, b"f:a"])
 def test_data_that_is_no_dict_is_refused(data: object) -> None:
-    with pytest.raises(TypeError, match="the data of a row must be a dict of columns and values, not"):
+    with pytest.raises(TypeError, match="data must be a dict of columns and values, not"):
         point.put("t", b"r", cast(Any, data), None, UNSPECIFIED)  # Any: the mistake
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import rowlock
 from rowlock import column
-from rowlock.errors import InvalidArgumentError, PartlyDeletedError, UnknownOutcomeError
+from rowlock.errors import InvalidArgumentError, PartlyDeletedError
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error

@@ -204,7 +204,7 @@ async def test_what_does_not_fit_the_mapping_is_refused_before_anything_is_sent(
     [
         ("the column 'orders' is BIGINT and takes an int, not str: '7'", lambda t: t.put("a", {"orders": "7"})),
         ("the key column 'user' is STRING and takes a str, not int: 5", lambda t: t.row(5)),
-        ("the data of a row must be a dict of names and values, not list", lambda t: t.put("a", [1])),
+        ("data must be a dict of names and values, not list", lambda t: t.put("a", [1])),
         ("keys must be a list of keys, not one", lambda t: t.rows("alice")),
         (r"columns must be a list of names, not one: \['score'\]", lambda t: t.row("a", "score")),
         ("a change must be a rowlock.Put", lambda t: t.mutate_row("a", ["x"])),
@@ -379,5 +379,5 @@ async def test_contradicting_arguments_are_refused(db: rowlock.aio.Client) -> No
         db.table("t", mapping=MAPPING, row_type=NeverAbsent)
     with pytest.raises(MappingError, match="the mapping has no column 'x'"):
         db.table("t", mapping=MAPPING, row_type=WrongName)
-    with pytest.raises(TypeError, match=r"a mapping must be a rowlock\.Mapping or its text, not int"):
+    with pytest.raises(TypeError, match=r"mapping must be a rowlock\.Mapping or its text, not int"):
         db.table("t", mapping=5)  # type: ignore[call-overload]
