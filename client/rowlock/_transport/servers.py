@@ -13,6 +13,7 @@ import grpc
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
 from rowlock._codec.wire_errors import answered_error, error_of_call
+from rowlock._core.advertised import origin, with_origin
 from rowlock._core.conversation import Request
 from rowlock._core.point import failure_of
 from rowlock._core.retry import Attempts, Kind
@@ -64,7 +65,9 @@ class Servers(Connections):
             elif request.answer is not None:
                 return request.answer
             else:
-                raise attempts.timed_out(was_sent=request.sent)
+                region = self.regions.find(request.table, request.row)
+                where = "" if region is None else origin(region.server, self.addresses)
+                raise attempts.timed_out(was_sent=request.sent, origin=where)
             failure = self._attempt(request, attempts.deadline)
 
     def _attempt(self, request: Request, deadline: float) -> RowlockError | None:
@@ -93,7 +96,7 @@ class Servers(Connections):
             self.regions.forget(region)
             if isinstance(failure, AnotherFolderError):
                 self.regions.forget_all()
-        return failure
+        return None if failure is None else with_origin(failure, region.server, self.addresses)
 
     # Regions
 
@@ -188,7 +191,7 @@ class Servers(Connections):
 
     def error_for(self, failed: grpc.RpcError, address: str) -> RowlockError:
         """Returns the exception for a failed call. If the catalog's server is unavailable, switches to another one."""
-        error = error_of_call(failed, address)
+        error = with_origin(error_of_call(failed, address), address, self.addresses)
         if isinstance(error, AnotherFolderError):
             self.regions.forget_all()
         if isinstance(error, ServerUnavailableError):
