@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
@@ -16,10 +16,9 @@ from rowlock._core.catalog import (
     check_table_name,
     create_request,
     flush_continues,
+    parsed_mapping,
 )
 from rowlock._core.compactions import CompactionWait, compact_request, compaction_ids
-from rowlock._core.kept_mapping import agreed
-from rowlock._core.mapping_requests import set_altered_mapping
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.search import PROTOCOL
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of
@@ -33,8 +32,6 @@ from rowlock.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from rowlock.mapping import Mapping as RowMapping
-from rowlock.mapping import as_mapping
 from rowlock.schema import (
     Durability,
     Family,
@@ -48,7 +45,10 @@ from rowlock.schema import (
 )
 from rowlock.snapshot import Snapshot, new_snapshot
 from rowlock.table import Table
-from rowlock.typed_table import TypedTable
+
+if TYPE_CHECKING:
+    from rowlock.mapping import Mapping as RowMapping
+    from rowlock.typed_table import TypedTable
 
 
 class Client(TableAccess):
@@ -126,7 +126,7 @@ class Client(TableAccess):
         Raises TableExistsError if the table exists; with if_not_exists it returns the existing table, unchanged, and
         raises MappingError if that keeps no mapping or one that does not agree.
         """
-        kept = None if mapping is None else as_mapping(mapping)
+        kept = None if mapping is None else parsed_mapping(mapping)
         request = create_request(name, families, durability, splits, properties, kept)
         try:
             # A repetition is harmless if the table may exist already.
@@ -137,6 +137,9 @@ class Client(TableAccess):
                 raise
         if kept is None:
             return self.table(name)
+        # Here, because pyarrow is slow to import.
+        from rowlock._core.kept_mapping import agreed
+
         table = self.typed_table(name)
         agreed(kept, table.mapping.text, name)
         return table
@@ -165,6 +168,8 @@ class Client(TableAccess):
         has_mapping = mapping is not None
         request = alter_request(name, set_families, drop_families, durability, properties, has_mapping=has_mapping)
         if mapping is not None or request.drop_families:
+            from rowlock._core.mapping_requests import set_altered_mapping
+
             now = self._servers.call(methods.LIST_TABLES, catalog_pb2.ListTablesRequest(), self._timeout_s)
             set_altered_mapping(request, now.tables, mapping, replaces=replace_mapping)
         elif replace_mapping:

@@ -12,8 +12,6 @@ from rowlock._core.scan_plan import RowRange, ScanPlan, scan_plan
 from rowlock.errors import InvalidArgumentError
 from rowlock.selection import Selection
 
-PART_BYTES_DEFAULT = 32 << 20
-
 
 @dataclass(frozen=True, slots=True)
 class Split:

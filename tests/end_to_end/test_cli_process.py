@@ -49,6 +49,21 @@ def test_help_is_shown() -> None:
     assert "check-and-put" in ran.stdout
 
 
+def test_commands_on_one_row_import_no_arrow(wide: rowlock.Table[bytes], environment: dict[str, str]) -> None:
+    """It takes as long as all the rest."""
+    code = (
+        "import sys\n"
+        "from rowlock.cli.main import main\n"
+        "for words in ('put wide r f:a=1', 'get wide r', 'exists wide r', 'increment wide r f:n', 'delete wide r', "
+        "'tables', 'describe wide', 'flush wide'):\n"
+        "    assert main(words.split()) == 0, words\n"
+        "sys.stderr.write(' '.join(sys.modules))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert not {"pyarrow", "numpy", "pandas", "pydantic", "prompt_toolkit"} & set(ran.stderr.split())
+
+
 def test_exit_codes_reach_the_caller(wide: rowlock.Table[bytes], environment: dict[str, str]) -> None:
     for words, exit_code in [
         (["get", "wide", "r00000"], 0),

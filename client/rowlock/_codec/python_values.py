@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from rowlock._codec.arrow_buffers import array_of_one
 from rowlock._codec.casts import as_type
 from rowlock.errors import MappingError
 
@@ -124,7 +125,7 @@ def _decimal(arrow: pa.Decimal128Type[Any, Any]) -> Check:  # Any: the stubs typ
 
 def _of_float(number: float, arrow: pa.DataType, name: str) -> Decimal:
     try:
-        found: Decimal = as_type(pa.array([number], pa.float64()), arrow)[0].as_py()
+        found: Decimal = as_type(array_of_one(number, pa.float64()), arrow)[0].as_py()
     except (MappingError, pa.ArrowInvalid) as error:
         raise MappingError(f"{number!r} does not fit {name}: {error}") from error
     return found

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rowlock._codec.arrow_buffers import Array, names_array
+from rowlock._codec.arrow_buffers import Array, array_of_one, names_array
 from rowlock._codec.python_values import python_number, unscaled_number, value_check
 from rowlock._codec.unreadable import first_unreadable
 from rowlock.errors import MappingError
@@ -64,8 +64,7 @@ def scalar_codec(column: MappedColumn) -> ScalarCodec:
         try:
             return encode(checked)
         except _UnusualError:
-            one: Array = pa.array([checked], column.arrow)
-            stored: bytes = column.codec.encode(one)[0].as_py()
+            stored: bytes = column.codec.encode(array_of_one(checked, column.arrow))[0].as_py()
             return stored
 
     def decoded(data: bytes) -> Any:

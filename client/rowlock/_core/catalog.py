@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
 from rowlock._codec.columns import Name, encoded_family, encoded_row, listed
-from rowlock._core.mapping_requests import families_of, set_mapping
 from rowlock.errors import DeadlineError, InvalidArgumentError
-from rowlock.mapping import Mapping as RowMapping
 from rowlock.schema import MAPPING_PROPERTY, Family, durability_message, family_message
+
+if TYPE_CHECKING:
+    from rowlock.mapping import Mapping as RowMapping
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 
@@ -73,6 +75,8 @@ def create_request(
     """families: None: those of the mapping, which the table keeps."""
     check_table_name(name)
     if families is None and mapping is not None:
+        from rowlock._core.mapping_requests import families_of
+
         families = families_of(mapping)
     if isinstance(families, str | bytes) or not isinstance(families, Iterable):
         raise TypeError(
@@ -93,8 +97,17 @@ def create_request(
         splits=[encoded_row(split) for split in listed("splits", "rows", splits)],
     )
     if mapping is not None:
+        from rowlock._core.mapping_requests import set_mapping
+
         set_mapping(request, mapping)
     return request
+
+
+def parsed_mapping(mapping: RowMapping | str) -> RowMapping:
+    """Returns the mapping. Raises MappingError. Imports pyarrow, which is slow, only now."""
+    from rowlock.mapping import as_mapping
+
+    return as_mapping(mapping)
 
 
 def alter_request(

@@ -16,7 +16,7 @@ from fractions import Fraction
 import pyarrow as pa
 from rowlock_proto.v1 import types_pb2
 
-from rowlock._codec.arrow_buffers import Array
+from rowlock._codec.arrow_buffers import Array, names_array
 from rowlock._codec.columns import Name
 from rowlock._codec.scalars import micros_of
 from rowlock._codec.widening import Former
@@ -176,7 +176,7 @@ def _encodings(cell: TypedCell, value: object) -> list[bytes]:
     own = cell.encode(value)
     found = [own]
     if cell.mapped.formers:
-        one: Array = cell.mapped.codec.decode(pa.array([own], pa.binary()))
+        one: Array = cell.mapped.codec.decode(names_array([own]))
         for former in cell.mapped.formers:
             narrow = _narrowed(one, former.codec.arrow)
             if narrow is not None:

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from rowlock._codec.columns import decoder
 from rowlock._core.catalog import (
     check_table_name,
+    parsed_mapping,
 )
-from rowlock._core.table_mapping import TableMapping
-from rowlock._core.typed_rows import Row
 from rowlock._core.view import View
 from rowlock._transport.kept_mapping import kept_mapping_text
 from rowlock._transport.servers import Servers
@@ -18,12 +17,15 @@ from rowlock.errors import (
     InvalidArgumentError,
     MappingError,
 )
-from rowlock.mapping import Mapping, as_mapping, parsed_kept
 from rowlock.schema import (
     Durability,
 )
 from rowlock.table import Table
-from rowlock.typed_table import TypedTable
+
+if TYPE_CHECKING:
+    from rowlock._core.typed_rows import Row
+    from rowlock.mapping import Mapping
+    from rowlock.typed_table import TypedTable
 
 
 class TableAccess:
@@ -94,7 +96,7 @@ class TableAccess:
         if mapping is not None:
             if encoding is not None:
                 raise InvalidArgumentError("a table has an encoding or a mapping, not both")
-            return self._typed(name, as_mapping(mapping), row_type, durability, timeout, follows=False)
+            return self._typed(name, parsed_mapping(mapping), row_type, durability, timeout, follows=False)
         if row_type is not None:
             raise InvalidArgumentError("row_type needs a mapping; typed_table(name) uses the one that the table keeps")
         if encoding is None:
@@ -143,7 +145,12 @@ class TableAccess:
         # What this client knows of it may be old.
         self._servers.regions.forget_table(name)
         text = kept_mapping_text(self._servers, name, self._timeout_s)
-        return parsed_kept(text, name) if text else None
+        if not text:
+            return None
+        # Here, because pyarrow is slow to import.
+        from rowlock.mapping import parsed_kept
+
+        return parsed_kept(text, name)
 
     def _typed(
         self,
@@ -155,5 +162,8 @@ class TableAccess:
         *,
         follows: bool,
     ) -> TypedTable[Any]:
+        from rowlock._core.table_mapping import TableMapping
+        from rowlock.typed_table import TypedTable
+
         view = View(name, self._timeout_s, bytes).with_options(durability, timeout)
         return TypedTable(self._servers, view, TableMapping(name, mapping, row_type, follows=follows))

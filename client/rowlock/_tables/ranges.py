@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
@@ -14,7 +14,9 @@ from rowlock._tables.sending import send_mutations
 from rowlock._transport.servers import Servers
 from rowlock.errors import ClosedError, InvalidArgumentError, PartlyDeletedError, RowlockError
 from rowlock.filters import Filter
-from rowlock.scan import Scan
+
+if TYPE_CHECKING:
+    from rowlock.scan import Scan
 
 # Rows that one message deletes.
 PIECE_ROWS = 1000

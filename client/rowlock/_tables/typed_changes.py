@@ -13,7 +13,7 @@ from rowlock._codec.key_scalars import Key
 from rowlock._core import point
 from rowlock._core.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
 from rowlock._core.bulk_input import ArrowInput
-from rowlock._core.bulk_send import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
+from rowlock._core.defaults import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
 from rowlock._core.table_mapping import InUse, TableMapping
 from rowlock._core.typed_changes import (
     appendable,

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
@@ -16,10 +16,9 @@ from rowlock._core.catalog import (
     check_table_name,
     create_request,
     flush_continues,
+    parsed_mapping,
 )
 from rowlock._core.compactions import CompactionWait, compact_request, compaction_ids
-from rowlock._core.kept_mapping import agreed
-from rowlock._core.mapping_requests import set_altered_mapping
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.search import PROTOCOL
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of
@@ -29,7 +28,6 @@ from rowlock.aio._tables.access import TableAccess
 from rowlock.aio._unfinished import MakingSnapshot
 from rowlock.aio.snapshot import new_snapshot
 from rowlock.aio.table import Table
-from rowlock.aio.typed_table import TypedTable
 from rowlock.compactions import Compaction, compaction_from
 from rowlock.errors import (
     DeadlineError,
@@ -37,8 +35,6 @@ from rowlock.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from rowlock.mapping import Mapping as RowMapping
-from rowlock.mapping import as_mapping
 from rowlock.schema import (
     Durability,
     Family,
@@ -50,6 +46,10 @@ from rowlock.schema import (
     region_from,
     server_info_from,
 )
+
+if TYPE_CHECKING:
+    from rowlock.aio.typed_table import TypedTable
+    from rowlock.mapping import Mapping as RowMapping
 
 
 class Client(TableAccess):
@@ -127,7 +127,7 @@ class Client(TableAccess):
         Raises TableExistsError if the table exists; with if_not_exists it returns the existing table, unchanged, and
         raises MappingError if that keeps no mapping or one that does not agree.
         """
-        kept = None if mapping is None else as_mapping(mapping)
+        kept = None if mapping is None else parsed_mapping(mapping)
         request = create_request(name, families, durability, splits, properties, kept)
         try:
             # A repetition is harmless if the table may exist already.
@@ -138,6 +138,9 @@ class Client(TableAccess):
                 raise
         if kept is None:
             return self.table(name)
+        # Here, because pyarrow is slow to import.
+        from rowlock._core.kept_mapping import agreed
+
         table = await self.typed_table(name)
         agreed(kept, table.mapping.text, name)
         return table
@@ -166,6 +169,8 @@ class Client(TableAccess):
         has_mapping = mapping is not None
         request = alter_request(name, set_families, drop_families, durability, properties, has_mapping=has_mapping)
         if mapping is not None or request.drop_families:
+            from rowlock._core.mapping_requests import set_altered_mapping
+
             now = await self._servers.call(methods.LIST_TABLES, catalog_pb2.ListTablesRequest(), self._timeout_s)
             set_altered_mapping(request, now.tables, mapping, replaces=replace_mapping)
         elif replace_mapping:

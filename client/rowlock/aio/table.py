@@ -5,25 +5,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from rowlock_proto.v1 import types_pb2
 
 from rowlock._codec.columns import Name, Text, encoded_row, encoded_rows, parse_cell_column
 from rowlock._core import point
 from rowlock._core.batch_send import RowsRead
+from rowlock._core.defaults import PART_BYTES_DEFAULT
 from rowlock._core.retry import Attempts, Kind
-from rowlock._core.scan_plan import scan_plan
 from rowlock._core.snapshot_requests import TakenSnapshot, snapshot_id_for
 from rowlock.aio._tables.changes import TableChanges
 from rowlock.aio._tables.ranges import check_is_bounded, delete_rows
-from rowlock.aio._transport.splits import splits
-from rowlock.aio.scan import Scan
 from rowlock.errors import RowlockError
 from rowlock.filters import Filter
 from rowlock.schema import Durability
 from rowlock.selection import VERSIONS_ALL, CellFilter, Selection, TimeRange
-from rowlock.split_plan import PART_BYTES_DEFAULT, Split, plan_to_cut
+
+if TYPE_CHECKING:
+    from rowlock.aio.scan import Scan
+    from rowlock.split_plan import Split
 
 
 class Table(TableChanges[Text]):
@@ -222,6 +223,10 @@ class Table(TableChanges[Text]):
 
         Raises InvalidArgumentError for arguments that contradict each other; errors of the server come from the Scan.
         """
+        # Here, because pyarrow is slow to import.
+        from rowlock._core.scan_plan import scan_plan
+        from rowlock.aio.scan import Scan
+
         plan = scan_plan(
             self._view.table,
             start=start,
@@ -254,6 +259,9 @@ class Table(TableChanges[Text]):
         bytes in the families of `columns`, estimated from block indexes and memstores. The other arguments are those
         of `scan`.
         """
+        from rowlock.aio._transport.splits import splits
+        from rowlock.split_plan import plan_to_cut
+
         plan = plan_to_cut(self._view.table, start, stop, prefix, ranges, columns, part_bytes)
         return await splits(self._servers, plan, part_bytes, self._view.timeout_s)
 

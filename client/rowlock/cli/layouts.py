@@ -15,6 +15,7 @@ from rowlock.cli import arguments
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.conditions import where, where_typed
 from rowlock.cli.session import Call
+from rowlock.cli.start import import_large
 
 if TYPE_CHECKING:
     from rowlock import Table, TypedTable
@@ -26,6 +27,7 @@ Key: TypeAlias = Any
 Bounds: TypeAlias = tuple[Key | None, Key | None, Key | None]
 
 NO_MAPPING = "none"
+_TYPED = "rowlock.typed_table"
 
 
 class BytesLayout:
@@ -178,10 +180,12 @@ def layout_of(call: Call, table: str, mapping: str | None) -> Layout:
     if mapping is not None and mapping.strip().lower() == NO_MAPPING:
         return BytesLayout(call.client.table(table))
     if mapping is not None:
+        import_large(_TYPED)
         return TypedLayout(call.client.table(table, mapping=mapping))
     kept = call.client.kept_mapping(table)
     if kept is None:
         return BytesLayout(call.client.table(table))
+    import_large(_TYPED)
     return TypedLayout(call.client.table(table, mapping=kept))
 
 

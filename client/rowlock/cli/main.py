@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
+from typer.core import TyperGroup
 
 from rowlock.cli import checks, compactions, rows, scans, shell, tables, transfer
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output, OutputError, drop_unwritten, writing_to
+from rowlock.cli.plain_parameters import with_plain_parsers
 from rowlock.cli.session import (
     DEFAULT_SERVER,
     GLOBAL_OPTIONS,
@@ -37,7 +39,16 @@ BROKEN_PIPE = 141
 # A prompt should report soon that no server runs; a server that recovers is worth the whole timeout.
 _CONNECT_SECONDS = 2.0
 
+
+class _Commands(TyperGroup):
+    """All commands, behind the options that may precede them."""
+
+    def get_params(self, ctx: Any) -> Any:  # Any: click's classes, or typer's copies of them
+        return with_plain_parsers(super().get_params(ctx))
+
+
 application = typer.Typer(
+    cls=_Commands,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -27,12 +27,14 @@ from rowlock.cli.shared_options import (
     YesOption,
     integer_from,
 )
+from rowlock.cli.start import import_large
 
 if TYPE_CHECKING:
     from rowlock import Scan, TypedScan
     from rowlock.rows import Cell
 
 ROWS_SHOWN = 100
+_SCANS = "rowlock.scan"
 
 
 def scan(
@@ -86,6 +88,7 @@ def scan(
     layout = layout_of(call, table, "none" if versions is not None and mapping is None else mapping)
     if versions is not None and layout.is_typed:
         raise arguments.ArgumentError("--versions shows cells as bytes, so it excludes --mapping")
+    import_large(_SCANS)
     hint = "; for descending order add --reverse"
     first, last, begins = layout.bounds(start, stop, prefix, hint)
     wanted, condition = layout.columns(columns), layout.where(where)
@@ -142,6 +145,7 @@ def count(
     layout = layout_of(call, table, mapping)
     first, last, begins = layout.bounds(start, stop, prefix)
     options = {} if snapshot is None else {"snapshot": arguments.snapshot_id(snapshot)}
+    import_large(_SCANS)
     found = layout.table.scan(first, last, begins, where=layout.where(where), keys_only=True, **options)
     with found, call.output.progress("counting", None, "rows") as progress:
         rows = found.count(progress.to)
@@ -174,6 +178,7 @@ def delete_range(
     condition = layout.where(where)
     of = f"with the prefix {prefix}" if prefix is not None else f"from {start or 'the first'} to {stop or 'the last'}"
     call.confirm(f"Delete the rows of table {table} {of}?", yes=yes)
+    import_large(_SCANS)
     with call.output.progress(f"deleting from {table}", None, "rows") as progress:
         rows = layout.table.delete_range(first, last, begins, where=condition, on_progress=progress.to)
     call.output.record({"table": table, "rows": rows}, f"{rows} rows deleted")

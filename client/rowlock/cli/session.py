@@ -17,6 +17,7 @@ from typer.core import TyperCommand
 
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output
+from rowlock.cli.plain_parameters import with_plain_parsers
 from rowlock.cli.shared_options import seconds
 
 if TYPE_CHECKING:
@@ -122,6 +123,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print results as JSON,
 
 class _Command(TyperCommand):
     """A command whose usage line has required arguments without braces; newer versions of typer add braces."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return with_plain_parsers(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # Any: click's class, or typer's copy of it
         return [_IN_BRACES.sub(r"\1", piece) for piece in super().collect_usage_pieces(ctx)]

@@ -23,6 +23,7 @@ from rowlock.cli.shared_options import (
     TableArgument,
     WhereOption,
 )
+from rowlock.cli.start import import_large
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +64,7 @@ def import_rows(
 
     --json: {"table", "rows": rows read, "cells": cells written, "rows_without_cells": number}
     """
+    import_large("rowlock.cli.file_formats")
     from rowlock import BulkError
     from rowlock.cli import file_formats
 
@@ -115,6 +117,7 @@ def export_rows(
 
     --json: {"table", "file", "rows": number}
     """
+    import_large("rowlock.cli.file_formats")
     from rowlock.cli import file_formats
 
     kind = _format(file, file_format)

@@ -11,14 +11,15 @@ import datetime
 import math
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
-from rowlock._codec.arrow_buffers import Array, names_array, one_array
+from rowlock._codec.arrow_buffers import Array, one_array
 from rowlock._codec.encodings import text_codec
 from rowlock._codec.escapes import escaped, typed
-from rowlock._codec.scalars import python_value
+from rowlock._codec.scalars import ScalarCodec, scalar_codec
 from rowlock.cli.arguments import ArgumentError, bytes_of
 from rowlock.errors import MappingError
 from rowlock.mapping import MappedColumn, Mapping, TimestampColumn
@@ -32,7 +33,7 @@ def value_of(column: MappedColumn | TimestampColumn, text: str) -> Any:
     try:
         if column.type == "string":
             return data.decode()
-        return python_value(text_codec(column.arrow).decode(names_array([data])))
+        return _scalars(column).decode(data)
     except (MappingError, UnicodeDecodeError, ValueError, OverflowError):
         raise ArgumentError(f"{typed(text)} is not a {column.type_text}, which {column.name} is") from None
 
@@ -43,7 +44,7 @@ def text_of(column: MappedColumn, value: object) -> str:
         return ""
     if isinstance(value, bytes | str):
         return escaped(value if isinstance(value, bytes) else value.encode())
-    return _texts(column, pa.array([value], column.arrow))[0] or ""
+    return _scalars(column).encode(value).decode()
 
 
 def texts_of(mapping: Mapping, batch: pa.RecordBatch | pa.Table) -> Iterator[Sequence[str | None]]:
@@ -92,6 +93,13 @@ def key_text(mapping: Mapping, key: Any) -> str:
     """Returns a key as text that `parts_of` parses."""
     values = key if len(mapping.keys) > 1 else (key,)
     return _joined(mapping, [text_of(part, value) for part, value in zip(mapping.keys, values, strict=True)])
+
+
+@lru_cache(maxsize=1000)
+def _scalars(column: MappedColumn | TimestampColumn) -> ScalarCodec:
+    """Returns the codec of single values of the column as text."""
+    codec = text_codec(column.arrow)
+    return scalar_codec(MappedColumn(column.name, column.type, "text", False, b"", b"", codec=codec, own_codec=codec))
 
 
 def _joined(mapping: Mapping, texts: Sequence[str | None]) -> str:

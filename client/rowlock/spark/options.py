@@ -30,7 +30,7 @@ from typing import Literal, TypeAlias
 
 from rowlock._codec.columns import prefix_stop
 from rowlock._codec.escapes import EscapeError, unescaped
-from rowlock._core.bulk_send import BUSY_TIMEOUT_S_DEFAULT
+from rowlock._core.defaults import BUSY_TIMEOUT_S_DEFAULT
 from rowlock._core.scan_plan import RowRange
 from rowlock._transport.channels import given_addresses
 from rowlock.cli.arguments import ArgumentError

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from rowlock._codec.columns import decoder
 from rowlock._core.catalog import (
     check_table_name,
+    parsed_mapping,
 )
-from rowlock._core.table_mapping import TableMapping
-from rowlock._core.typed_rows import Row
 from rowlock._core.view import View
 from rowlock.aio._transport.kept_mapping import kept_mapping_text
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.table import Table
-from rowlock.aio.typed_table import TypedTable
 from rowlock.errors import (
     InvalidArgumentError,
     MappingError,
 )
-from rowlock.mapping import Mapping, as_mapping, parsed_kept
 from rowlock.schema import (
     Durability,
 )
+
+if TYPE_CHECKING:
+    from rowlock._core.typed_rows import Row
+    from rowlock.aio.typed_table import TypedTable
+    from rowlock.mapping import Mapping
 
 
 class TableAccess:
@@ -93,7 +95,7 @@ class TableAccess:
         if mapping is not None:
             if encoding is not None:
                 raise InvalidArgumentError("a table has an encoding or a mapping, not both")
-            return self._typed(name, as_mapping(mapping), row_type, durability, timeout, follows=False)
+            return self._typed(name, parsed_mapping(mapping), row_type, durability, timeout, follows=False)
         if row_type is not None:
             raise InvalidArgumentError("row_type needs a mapping; typed_table(name) uses the one that the table keeps")
         if encoding is None:
@@ -142,7 +144,12 @@ class TableAccess:
         # What this client knows of it may be old.
         self._servers.regions.forget_table(name)
         text = await kept_mapping_text(self._servers, name, self._timeout_s)
-        return parsed_kept(text, name) if text else None
+        if not text:
+            return None
+        # Here, because pyarrow is slow to import.
+        from rowlock.mapping import parsed_kept
+
+        return parsed_kept(text, name)
 
     def _typed(
         self,
@@ -154,5 +161,8 @@ class TableAccess:
         *,
         follows: bool,
     ) -> TypedTable[Any]:
+        from rowlock._core.table_mapping import TableMapping
+        from rowlock.aio.typed_table import TypedTable
+
         view = View(name, self._timeout_s, bytes).with_options(durability, timeout)
         return TypedTable(self._servers, view, TableMapping(name, mapping, row_type, follows=follows))

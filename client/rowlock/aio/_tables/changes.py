@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.columns import Name, Text, Value
 from rowlock._core import point
 from rowlock._core.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
-from rowlock._core.bulk_input import ArrowInput
-from rowlock._core.bulk_send import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
 from rowlock._core.conversation import Request
+from rowlock._core.defaults import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
 from rowlock._core.point import ColumnName, Data
 from rowlock._core.view import View
-from rowlock.aio._transport.bulk import put_arrow
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.batch import Batch
-from rowlock.bulk_outcome import BulkResult
 from rowlock.changes import Change
 from rowlock.checks import Check, CheckResult, CompareOp
 from rowlock.filters import Filter
-from rowlock.mapping import Mapping
+
+if TYPE_CHECKING:
+    from rowlock._core.bulk_input import ArrowInput
+    from rowlock.bulk_outcome import BulkResult
+    from rowlock.mapping import Mapping
 
 
 class TableChanges(Generic[Text]):
@@ -171,6 +172,9 @@ class TableChanges(Generic[Text]):
         Returns a BulkResult. Raises BulkError if some rows were not written, or may not have been; also if the data
         raises after rows were sent. Raises MappingError if the first batch does not fit the mapping.
         """
+        # Here, because pyarrow is slow to import.
+        from rowlock.aio._transport.bulk import put_arrow
+
         return await put_arrow(
             self._servers, self._view, data, mapping, timestamp, batch_bytes, busy_timeout, on_progress
         )

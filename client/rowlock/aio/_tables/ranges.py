@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
@@ -11,9 +11,11 @@ from rowlock._codec.columns import Text
 from rowlock._core.view import View
 from rowlock.aio._tables.sending import send_mutations
 from rowlock.aio._transport.servers import Servers
-from rowlock.aio.scan import Scan
 from rowlock.errors import ClosedError, InvalidArgumentError, PartlyDeletedError, RowlockError
 from rowlock.filters import Filter
+
+if TYPE_CHECKING:
+    from rowlock.aio.scan import Scan
 
 # Rows that one message deletes.
 PIECE_ROWS = 1000

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import TYPE_CHECKING
 
 from rowlock._codec.columns import Text
-from rowlock._core.kept_mapping import agreed
 from rowlock._core.retry import Attempts, Kind
-from rowlock._core.table_mapping import InUse, TableMapping
 from rowlock._core.view import View
 from rowlock.aio._transport.servers import Servers
 from rowlock.errors import MappingError, RowlockError
-from rowlock.mapping import Mapping, as_mapping
+
+if TYPE_CHECKING:
+    from rowlock._core.table_mapping import InUse, TableMapping
+    from rowlock.mapping import Mapping
 
 
 async def kept_mapping_text(servers: Servers, table: str, timeout_s: float) -> str:
@@ -50,5 +52,9 @@ async def newer_mapping(
 
 async def agreed_mapping(servers: Servers, view: View[Text], mapping: Mapping | str) -> Mapping:
     """Returns a caller's mapping after a comparison with what the table keeps. Raises MappingError."""
+    # Here, because pyarrow is slow to import.
+    from rowlock._core.kept_mapping import agreed
+    from rowlock.mapping import as_mapping
+
     parsed = as_mapping(mapping)
     return agreed(parsed, await kept_mapping_text(servers, view.table, view.timeout_s), view.table)
