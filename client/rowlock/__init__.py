@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rowlock.selection import CellFilter
     from rowlock.snapshot import Snapshot
     from rowlock.split_plan import Split
+    from rowlock.status import MemoryPart, ServerStatus, SnapshotStatus, TableStatus
     from rowlock.table import Table
     from rowlock.typed_batch import TypedBatch
     from rowlock.typed_checks import TypedCheckResult
@@ -80,6 +81,7 @@ _MODULES = {
     "rowlock.selection": ("CellFilter",),
     "rowlock.snapshot": ("Snapshot",),
     "rowlock.split_plan": ("Split",),
+    "rowlock.status": ("MemoryPart", "ServerStatus", "SnapshotStatus", "TableStatus"),
     "rowlock.table": ("Table",),
     "rowlock.typed_batch": ("TypedBatch",),
     "rowlock.typed_checks": ("TypedCheckResult",),
@@ -107,15 +109,19 @@ __all__ = [
     "Increment",
     "Limits",
     "Mapping",
+    "MemoryPart",
     "Put",
     "Region",
     "RegionStatistics",
     "Scan",
     "ServerInfo",
+    "ServerStatus",
     "Snapshot",
+    "SnapshotStatus",
     "Split",
     "Table",
     "TableDescription",
+    "TableStatus",
     "TypedBatch",
     "TypedCheckResult",
     "TypedScan",

@@ -52,6 +52,7 @@ from rowlock_regionserver.rpc.grpc.listener import CATALOG, REGION_SERVICE, List
 from rowlock_regionserver.rpc.grpc.receiving import ReceiveWatch, senders, unix_senders
 from rowlock_regionserver.rpc.services.catalog_service import CatalogService
 from rowlock_regionserver.rpc.services.region_service import RegionService, RegionServiceStatistics
+from rowlock_regionserver.rpc.services.status_service import CallCounts, StatusService
 
 # How long active calls may take to end when the server stops.
 STOP_GRACE_SECONDS = 10.0
@@ -81,6 +82,15 @@ def end_after_breach(error: BaseException) -> None:
 def _set_from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
     with contextlib.suppress(RuntimeError):  # The loop is closed: the server has stopped already.
         loop.call_soon_threadsafe(event.set)
+
+
+def _call_counts(calls: Calls, engine: Engine, regions: RegionService) -> CallCounts:
+    return CallCounts(
+        connections=calls.connections.count,
+        calls=calls.open_count,
+        scans=engine.scans.statistics().open_count,
+        conversations=regions.statistics().conversations_open,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +265,17 @@ class Server:
             regions = RegionService(region_server, engine, calls, self._config)
             self._engine, self._region_service = engine, regions
             catalog = CatalogService(region_server, workers, self._advertised_address(), folder.folder_id, self._config)
-            calls.serve({CATALOG: catalog.methods(), REGION_SERVICE: regions.methods()})
+            status = StatusService(
+                region_server,
+                workers,
+                ledger,
+                folder.path,
+                self._files,
+                self._clock,
+                (folder.folder_id, region_server.incarnation_id),
+                partial(_call_counts, calls, engine, regions),
+            )
+            calls.serve({CATALOG: catalog.methods() | status.methods(), REGION_SERVICE: regions.methods()})
             watch = self._watch(ledger, listener, calls.connections)
             undo.callback(watch.stop)
             await self._serve_clients(listener, folder, presence, stopping)

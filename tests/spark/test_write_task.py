@@ -171,7 +171,7 @@ def test_maps_are_written_as_they_are(rowlock_server: RowlockServer, rowlock_cli
     plan = _map_plan(rowlock_server)
     assert _write(plan, (b"x", [("f:a", b"1"), ("g:\\xff", b"")]), (b"y", None)) == Written(2, 2)
     assert _rows(rowlock_client) == [(b"x", {b"f:a": b"1", b"g:\xff": b""})]
-    with pytest.raises(WriteFailedError, match=r"family b'h'; the families of table 't' are b'f', b'g'"):
+    with pytest.raises(WriteFailedError, match=r"family h; the families of table 't' are f, g"):
         _write(plan, (b"z", [("h:a", b"1")]))
 
 

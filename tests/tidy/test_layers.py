@@ -14,6 +14,7 @@ _LAYERS: Sequence[frozenset[str]] = (
         {
             "cells",
             "errors",
+            "escapes",
             "config",
             "clock",
             "process",
@@ -62,6 +63,7 @@ _CLIENT_LAYERS: Sequence[frozenset[str]] = (
             "mapping",
             "schema",
             "selection",
+            "status",
             "typed_checks",
         }
     ),

@@ -14,6 +14,7 @@ from functools import lru_cache
 from types import UnionType
 from typing import TypeVar
 
+from rowlock._codec.escapes import name_text
 from rowlock.errors import InvalidArgumentError, LimitExceededError
 
 # The type of a table's results: bytes, or str if it was opened with an encoding.
@@ -153,7 +154,7 @@ def check_family(family: bytes, argument: bytes, what: str = "a column, 'family:
         reason = "the family has a control character, ':', '/' or '\\'"
     else:
         return
-    raise InvalidArgumentError(f"{argument[:200]!r} is not {what}: {reason}")
+    raise InvalidArgumentError(f"'{name_text(argument)}' is not {what}: {reason}")
 
 
 def check_timestamp(timestamp: int | None) -> None:

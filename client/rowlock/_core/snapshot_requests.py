@@ -73,10 +73,13 @@ def snapshot_id_for(table: str, snapshot: TakenSnapshot | bytes | None) -> bytes
         if snapshot.table != table:
             raise InvalidArgumentError(f"the snapshot is of table {snapshot.table!r}, and the scan of {table!r}")
         return snapshot.id
-    if not isinstance(snapshot, bytes):
-        raise TypeError(f"snapshot must be a result of db.snapshot(), or its id as bytes, not {snapshot!r:.100}")
-    if len(snapshot) != SNAPSHOT_ID_BYTES:
-        raise InvalidArgumentError(
-            f"snapshot must be a result of db.snapshot(), or its id of {SNAPSHOT_ID_BYTES} bytes, not {snapshot!r:.100}"
-        )
-    return snapshot
+    return checked_id(snapshot, "snapshot", "a result of db.snapshot(), or its id")
+
+
+def checked_id(snapshot_id: bytes, argument: str, what: str = "the id of a snapshot") -> bytes:
+    """Returns the argument, an id. Raises TypeError unless it is bytes, InvalidArgumentError for another length."""
+    if not isinstance(snapshot_id, bytes):
+        raise TypeError(f"{argument} must be {what} as bytes, not {snapshot_id!r:.100}")
+    if len(snapshot_id) != SNAPSHOT_ID_BYTES:
+        raise InvalidArgumentError(f"{argument} must be {what} of {SNAPSHOT_ID_BYTES} bytes, not {snapshot_id!r:.100}")
+    return snapshot_id

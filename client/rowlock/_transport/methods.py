@@ -79,6 +79,9 @@ CANCEL_COMPACTIONS = Method(
 SERVER_INFO = Method(
     _CATALOG + "ServerInfo", catalog.ServerInfoRequest.SerializeToString, catalog.ServerInfoResponse.FromString
 )
+SERVER_STATUS = Method(
+    _CATALOG + "ServerStatus", catalog.ServerStatusRequest.SerializeToString, catalog.ServerStatusResponse.FromString
+)
 FLUSH = Method(REGION + "Flush", region.FlushRequest.SerializeToString, region.FlushResponse.FromString)
 PLAN_SCAN = Method(REGION + "PlanScan", region.PlanScanRequest.SerializeToString, region.PlanScanResponse.FromString)
 BULK_PUT = Method(REGION + "BulkPut", region.BulkBatch.SerializeToString, region.BulkAnswer.FromString)

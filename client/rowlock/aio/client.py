@@ -20,13 +20,13 @@ from rowlock._core.catalog import (
 )
 from rowlock._core.compactions import CompactionWait, compact_request, compaction_ids
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
-from rowlock._core.search import PROTOCOL
-from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of
+from rowlock._core.search import PROTOCOL, check_has_status
+from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, checked_id, lease_ms_of
 from rowlock._core.view import checked_timeout
 from rowlock._transport import methods
 from rowlock.aio._tables.access import TableAccess
 from rowlock.aio._unfinished import MakingSnapshot
-from rowlock.aio.snapshot import new_snapshot
+from rowlock.aio.snapshot import Snapshot, new_snapshot, renew_snapshot
 from rowlock.aio.table import Table
 from rowlock.compactions import Compaction, compaction_from
 from rowlock.errors import (
@@ -46,6 +46,7 @@ from rowlock.schema import (
     region_from,
     server_info_from,
 )
+from rowlock.status import ServerStatus, status_from
 
 if TYPE_CHECKING:
     from rowlock.aio.typed_table import TypedTable
@@ -296,6 +297,14 @@ class Client(TableAccess):
         lease_ms = lease_ms_of(lease_s)
         return MakingSnapshot(lambda: new_snapshot(self._servers, name, lease_ms, self._timeout_s))
 
+    async def open_snapshot(self, snapshot_id: bytes) -> Snapshot:
+        """Returns a snapshot that was taken elsewhere, to scan, renew or end it; restarts its lease.
+
+        snapshot_id: Snapshot.id. Raises SnapshotEndedError if it has ended.
+        """
+        found = checked_id(snapshot_id, "snapshot_id")
+        return Snapshot(self._servers, await renew_snapshot(self._servers, found, self._timeout_s), self._timeout_s)
+
     async def server_info(self, table: str = "") -> ServerInfo:
         """Returns the server's version, clock, limits and ids.
 
@@ -306,6 +315,16 @@ class Client(TableAccess):
         request = catalog_pb2.ServerInfoRequest(table=table, protocol=PROTOCOL)
         answer = await self._servers.call(methods.SERVER_INFO, request, self._timeout_s)
         return server_info_from(answer, self._servers.catalog_address)
+
+    async def status(self) -> ServerStatus:
+        """Returns what the server holds and does at this moment: memory, log, tables, scans and snapshots.
+
+        Raises InvalidArgumentError if the server is of an earlier version, which can't say.
+        """
+        check_has_status(self._servers.protocols.get(self._servers.catalog_address), self._servers.catalog_address)
+        request = catalog_pb2.ServerStatusRequest()
+        answer = await self._servers.call(methods.SERVER_STATUS, request, self._timeout_s)
+        return status_from(answer, self._servers.catalog_address)
 
     async def close(self) -> None:
         """Closes all connections. Calls in flight end with ClosedError or UnknownOutcomeError. Idempotent."""

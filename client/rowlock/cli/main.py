@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from rowlock.cli import checks, compactions, rows, scans, shell, tables, transfer
+from rowlock.cli import checks, compactions, rows, scans, shell, snapshots, status, tables, transfer
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output, OutputError, drop_unwritten, writing_to
 from rowlock.cli.plain_parameters import with_plain_parsers
@@ -60,6 +60,8 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "alter": tables.alter,
     "drop": tables.drop,
     "truncate": tables.truncate,
+    "snapshot": snapshots.snapshot,
+    "status": status.status,
     "tables": tables.tables,
     "describe": tables.describe,
     "flush": tables.flush,
@@ -83,7 +85,10 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
 }
 
 # Also those after which a doubt would do no harm: a compaction changes no answer.
-_READ_ONLY = {"tables", "describe", "get", "exists", "scan", "count", "export", "shell", "compact", "compactions"}
+_READ_ONLY = {
+    *("tables", "describe", "get", "exists", "scan", "count", "export", "snapshot", "status", "shell"),
+    *("compact", "compactions"),
+}
 
 for _name, _function in COMMANDS.items():
     register(application, _name, _function, dashes_are_arguments=_name == "increment", changes=_name not in _READ_ONLY)

@@ -31,6 +31,7 @@ from rowlock_regionserver.errors import (
     TableExistsError,
     TableNotFoundError,
 )
+from rowlock_regionserver.escapes import name_text
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.scan.filters import FAMILY_BYTES_SHOWN
 from rowlock_regionserver.table import Table
@@ -122,13 +123,14 @@ class CatalogState:
         both = {family.name for family in set_families} & set(drop_families)
         if both:
             raise InvalidRequestError(
-                f"family {min(both)!r} of table {name!r} can't be set and dropped in one call", table=name
+                f"family {name_text(min(both))} of table {name!r} can't be set and dropped in one call", table=name
             )
         for dropped in drop_families:
             if families.pop(dropped, None) is None:
-                shown = dropped[:FAMILY_BYTES_SHOWN]
                 raise FamilyNotFoundError(
-                    f"table {name!r} has no column family {shown!r}, so it can't be dropped", table=name, family=shown
+                    f"table {name!r} has no column family {name_text(dropped)}, so it can't be dropped",
+                    table=name,
+                    family=dropped[:FAMILY_BYTES_SHOWN],
                 )
         for family in set_families:
             check_family_settings(family, name)

@@ -167,6 +167,11 @@ class RegionServer:
         """All tables, by name."""
         return [entry.table for entry in self._catalog.state.tables]
 
+    @property
+    def table_entries(self) -> Sequence[TableEntry]:
+        """All tables with their regions."""
+        return self._catalog.state.tables
+
     def table(self, name: str) -> Table:
         """The table of this name. Raises TableNotFoundError."""
         return self._catalog.state.entry(name).table

@@ -25,6 +25,7 @@ from rowlock_regionserver.errors import (
     LimitExceededError,
     listed,
 )
+from rowlock_regionserver.escapes import column_text, name_text
 from rowlock_regionserver.operations import (
     AllOf,
     AnyOf,
@@ -104,9 +105,9 @@ def _check_pattern(kind: PatternKind, operand: bytes) -> None:
 def check_family(family: bytes, family_names: Collection[bytes]) -> None:
     """Raises FamilyNotFoundError unless the table has the family."""
     if family not in family_names:
-        shown = family[:FAMILY_BYTES_SHOWN]
         raise FamilyNotFoundError(
-            f"the table has no column family {shown!r}; it has: {listed(family_names)}", family=shown
+            f"the table has no column family {name_text(family)}; it has: {listed(family_names)}",
+            family=family[:FAMILY_BYTES_SHOWN],
         )
 
 
@@ -128,7 +129,7 @@ def check_operand(operand: bytes, value_type: ValueType, family: bytes = b"", qu
     try:
         read_value(operand, value_type)
     except ValueError as error:
-        where = f" for column {family + b':' + qualifier!r}" if family else ""
+        where = f" for column {column_text(family, qualifier)}" if family else ""
         raise FilterTypeError(
             f"the operand {_shown(operand)}{where} is not {NOUNS[value_type]}; encode it as the comparison's type",
             family=family,
@@ -139,8 +140,8 @@ def check_operand(operand: bytes, value_type: ValueType, family: bytes = b"", qu
 def mismatch_error(row: bytes, family: bytes, qualifier: bytes, value: bytes, value_type: ValueType) -> FilterTypeError:
     """Returns the error for a stored value that doesn't fit the type with which a filter reads it."""
     return FilterTypeError(
-        f"column {family + b':' + qualifier!r} of row {row!r} holds {_shown(value)}, which is not {NOUNS[value_type]}; "
-        "compare it as another type, or exclude such rows by an earlier part of the filter",
+        f"column {column_text(family, qualifier)} of row {row!r} holds {_shown(value)}, which is not "
+        f"{NOUNS[value_type]}; compare it as another type, or exclude such rows by an earlier part of the filter",
         row=row,
         family=family,
         qualifier=qualifier,

@@ -144,7 +144,7 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("not the name of a table", lambda db, t: db.drop_table("a\0b")),
     ("at least one column family", lambda db, t: db.create_table("t", {})),
     ("'a:b' is not the name of a family: the family", lambda db, t: db.create_table("t", ["a:b"])),
-    ("b'a:b' is not the name of a family", lambda db, t: db.alter_table("t", drop_families=["a:b"])),
+    ("'a:b' is not the name of a family", lambda db, t: db.alter_table("t", drop_families=["a:b"])),
     ("can't read a column as", lambda db, t: rowlock.column("f:q", [int])),  # type: ignore[arg-type]
     ("encoding must be 'utf-8' or None, not 'latin-1'", lambda db, t: db.table("t", encoding="latin-1")),
     ("versions must be 1 to 2147483647, not 0", lambda db, t: rowlock.Family(versions=0)),
@@ -243,6 +243,8 @@ WRONG_TYPES: list[tuple[str, BadCall]] = [
     ("table must be a str, the name of a table", lambda db, t: db.server_info(5)),  # type: ignore[arg-type]
     ("start must be bytes or str", lambda db, t: db.regions("t", start=5)),  # type: ignore[arg-type]
     ("lease_s must be a number of seconds, not str", lambda db, t: db.snapshot("t", lease_s="5")),  # type: ignore[arg-type]
+    ("lease_s must be a number of seconds, not bool", lambda db, t: db.snapshot("t", lease_s=True)),
+    ("snapshot_id must be the id of a snapshot as bytes", lambda db, t: db.open_snapshot("5")),  # type: ignore[arg-type]
     ("row must be bytes or str, not NoneType", lambda db, t: t.exists(None)),  # type: ignore[arg-type]
     ("start must be bytes or str, not int", lambda db, t: t.scan(5)),  # type: ignore[arg-type]
     ("stop must be bytes or str, not int", lambda db, t: t.count("a", 5)),  # type: ignore[arg-type]

@@ -211,7 +211,7 @@ class CatalogService:
         config = self._config
         timestamps = self._host.timestamp_range(message.table, message.reserve_ms)
         return catalog_pb2.ServerInfoResponse(
-            version=_version(),
+            version=version(),
             protocol=min(PROTOCOL, max(1, message.protocol)),
             now_ms=timestamps.now_ms,
             reserved_ms=timestamps.reserved_ms,
@@ -238,6 +238,6 @@ def _in_worker(pool: Executor, answer: Callable[[bytes], Message]) -> Method:
 
 
 @functools.cache
-def _version() -> str:
+def version() -> str:
     """Returns the distribution's version. Looked up only once, on demand, since that reads files."""
     return importlib.metadata.version("rowlock")
