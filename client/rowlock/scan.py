@@ -95,9 +95,9 @@ class Scan(Generic[Text]):
         for batch in self.form_batches(form_of(parsed)):
             yield from rows_from_form(batch, parsed).to_batches()
 
-    def form_batches(self, columns: Sequence[FormColumn]) -> Iterator[pa.RecordBatch]:
+    def form_batches(self, columns: Sequence[FormColumn], *, with_keys: bool = True) -> Iterator[pa.RecordBatch]:
         """Iterates batches in row form (see row_form.py), without copying them; for use inside rowlock."""
-        for table in self._begin(columns):
+        for table in self._begin(columns, with_keys=with_keys):
             yield from table.to_batches()
 
     def to_arrow(self, mapping: Mapping | str | None = None) -> pa.Table:
@@ -136,12 +136,12 @@ class Scan(Generic[Text]):
     ) -> None:
         self.close()
 
-    def _begin(self, columns: Sequence[FormColumn] | None) -> Iterator[pa.Table]:
+    def _begin(self, columns: Sequence[FormColumn] | None, *, with_keys: bool = True) -> Iterator[pa.Table]:
         if self._has_begun or self._reader.is_closed:
             raise InvalidArgumentError("a scan can be read only once and in one way; call scan() again")
         self._has_begun = True
         if columns is not None:
-            self._reader.use_row_form(columns)
+            self._reader.use_row_form(columns, with_keys=with_keys)
         # The reader must not refer to the scan: without a cycle the read point is freed as soon as the scan is dropped.
         return self._reader.tables()
 
@@ -165,9 +165,10 @@ class _Reader:
         self.progress = ScanProgress(plan, timeout_s)
         self.is_closed = False
 
-    def use_row_form(self, columns: Sequence[FormColumn]) -> None:
+    def use_row_form(self, columns: Sequence[FormColumn], *, with_keys: bool) -> None:
         """Reads in row form, with only these columns. Call it before anything is read."""
-        self.progress = ScanProgress(in_row_form(self.progress.plan, columns), self._timeout_s)
+        plan = in_row_form(self.progress.plan, columns, with_keys=with_keys)
+        self.progress = ScanProgress(plan, self._timeout_s)
 
     def close(self) -> None:
         """Frees the server's read point at once; a no-op if the call has ended."""

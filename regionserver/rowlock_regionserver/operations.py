@@ -303,6 +303,8 @@ class ScanPlan:
     batch_rows: int = 50_000
     row_form: tuple[FormColumn, ...] | None = None  # None: one cell a line; else one row a line, with these columns
     fixed_size: bool = False  # a value column of the row form may have a type of fixed size, batch by batch
+    compressed: bool = False  # rows of the row form may be compressed, batch by batch
+    without_keys: bool = False  # compressed rows need no keys
 
 
 class WriteOptions(NamedTuple):

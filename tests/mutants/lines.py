@@ -133,7 +133,7 @@ OF_LINES = [
     Mutant(
         "a row that has cells and lines passes as a line",
         "_merged",
-        "    is_mixed[places[line_count:]] = True\n",
+        "    is_mixed[of_run] = True\n",
         "",
         f"{MERGE}::test_rows_with_cells_that_may_be_hidden_are_left_to_cells",
     ),

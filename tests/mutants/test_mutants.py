@@ -15,6 +15,7 @@ from .bulk_and_requests import BULK_AND_REQUESTS
 from .bulk_rows import BULK_ROWS
 from .compacting import COMPACTING_MUTANTS
 from .compaction_queue import COMPACTION_QUEUE_MUTANTS
+from .compressed import COMPRESSED
 from .durability import DURABILITY
 from .edges import EDGES
 from .folders import FOLDERS
@@ -42,6 +43,7 @@ MUTANTS = [
     *READING,
     *ROWS_AND_FILES,
     *COMPACTING_MUTANTS,
+    *COMPRESSED,
     *COMPACTION_QUEUE_MUTANTS,
     *DURABILITY,
     *EDGES,

@@ -221,7 +221,7 @@ def marked(lines: Lines, columns: frozenset[bytes]) -> Lines:
         column if qualifier in columns else fixed_size(0, len(lines), is_present(column), pa.py_buffer(b""))
         for qualifier, column in zip(lines.qualifiers, lines.columns, strict=True)
     ]
-    return replace(lines, columns=tuple(kept))
+    return replace(lines, values=tuple(kept))
 
 
 def lines_from(rows: Sequence[bytes], cells_by_row: Sequence[Sequence[Cell]]) -> Lines:

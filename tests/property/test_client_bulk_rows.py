@@ -17,7 +17,7 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 
 from tests.property.test_client_mapping import TYPES
 from tests.unit.client.plain_bulk_rows import PlainCell, plain_cells, plain_cells_of
-from tests.unit.client.plain_row_form import stream_of
+from tests.unit.client.plain_row_form import message_of
 
 ENCODINGS = ("binary", "text")
 
@@ -109,7 +109,7 @@ def test_both_forms_of_a_column_read_alike(made: tuple[Mapping, pa.RecordBatch])
     for columns in (forms, [one_length(column) for column in forms]):
         schema = pa.schema([key, *(pa.field(name, each.type) for name, each in zip(names[1:], columns, strict=True))])
         table = pa.Table.from_arrays([rows.keys, *columns], schema=schema)
-        read = rows_from_form(reader.read(stream_of(table)), mapping)
+        read = rows_from_form(reader.read(message_of(table)), mapping)
         read.validate(full=True)
         assert read.equals(pa.Table.from_batches([batch], mapping.schema))
         for part in table.combine_chunks().slice(1).to_batches():

@@ -1,7 +1,8 @@
 """A region's scan in row form is its scan of cells, laid out by hand, and rows leave what their cells leave.
 
 Two regions get the same changes, one bulk batches of rows, the other the same batches as cells. Between them: points,
-deletes, flushes, crashes, families that are dropped and added, cells that expire. Earlier read points stay open.
+deletes, flushes, crashes, families that are dropped and added, cells that expire. Earlier read points stay open. Some
+scans take rows compressed, which the client decodes.
 """
 
 from __future__ import annotations
@@ -12,8 +13,13 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from rowlock_regionserver.cells import Durability, Family, ReadPoint
+from rowlock._codec.row_form import FormColumn as ClientColumn
+from rowlock._codec.row_form import RowFormReader
+from rowlock._codec.scan_message import parse_scan_message
+from rowlock_proto.v1 import region_pb2
+from rowlock_regionserver.cells import Compression, Durability, Family, ReadPoint
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import FilterTypeError, RegionServerError
@@ -36,10 +42,13 @@ from rowlock_regionserver.operations import (
     ValueType,
 )
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
+from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
+from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.storefile import row_digests
 
 from tests.property.test_bulk_rows import random_batch
 from tests.seeds import drawn_seed
+from tests.unit.compressed_rows import take_every_row_compressed
 from tests.unit.region.lone_region import LoneRegion
 from tests.unit.region.row_batches import cell_batch, cells_of_rows, row_batch
 
@@ -59,6 +68,7 @@ def random_families(generator: random.Random) -> list[Family]:
             min_versions=generator.choice([0, 0, 1]),
             time_to_live_ms=generator.choice([0, 0, 0, 12]),
             block_bytes=generator.choice([4096, 128 << 10]),
+            compression=generator.choice([Compression.NONE, Compression.LZ4, Compression.ZSTD]),
         )
         for name in (b"f", b"g")
     ]
@@ -77,12 +87,23 @@ def rows_at(
     try:
         with region.region.scan(plan, read_point) as (_, answers):
             for answer in answers:
-                answer.table.validate(full=True)
-                rows += zip(*[column.to_pylist() for column in answer.table.columns], strict=True)
+                table = received(answer, plan) if plan.compressed else answer.table
+                table.validate(full=True)
+                rows += zip(*[column.to_pylist() for column in table.columns], strict=True)
                 between()
     except FilterTypeError as error:
         return error.row
     return rows
+
+
+def received(answer: ScanAnswer, plan: ScanPlan) -> pa.Table:
+    """Returns the rows as the client reads them from the answer's message."""
+    columns = [
+        ClientColumn(column.family, column.qualifier, column.part is FormPart.TIMESTAMP)
+        for column in plan.row_form or ()
+    ]
+    reader = RowFormReader.of(columns, region_pb2.ScanRequest())
+    return reader.read(parse_scan_message(scan_batch(answer, 5)))
 
 
 def laid_out(cells: Sequence[Cell], form: Sequence[FormColumn]) -> list[FormRow]:
@@ -225,6 +246,7 @@ class Pair:
             plan = random_plan(self.generator)
             form = tuple(self.generator.sample(FORM, self.generator.choice([0, 1, 3, len(FORM)])))
             in_rows = replace(plan, row_form=form, fixed_size=self.generator.random() < 0.5)
+            in_rows = replace(in_rows, compressed=in_rows.fixed_size and self.generator.random() < 0.7)
             between = self.flush_sometimes if self.generator.random() < 0.3 else lambda: None
             for region, point in zip(self.regions, points, strict=True):
                 again = cells_at(region, ALL, point)
@@ -258,6 +280,7 @@ def test_rows_of_a_region_are_its_cells_laid_out(tmp_path: Path, monkeypatch: py
     # Row groups of few rows, which one family may have alone.
     monkeypatch.setattr(row_digests, "ROWS_MIN", 1)
     monkeypatch.setattr(row_digests, "CANDIDATE_BITS", 1)
+    take_every_row_compressed(monkeypatch)
     seed = drawn_seed()
     for case in range(CASES):
         generator = random.Random(f"{seed} {case}")

@@ -161,6 +161,8 @@ def test_lines_and_cells_of_a_file_answer_as_what_was_written(
                 LinesWanted(),
                 LinesWanted(some_columns),
                 LinesWanted(some_columns, marks_others=True),
+                LinesWanted(some_columns, compressed=True),
+                LinesWanted(some_columns, compressed=True, without_rows=True),
             ):
                 for reverse in (False, True):
                     chunks = read(run, start, stop, bytes_max, wanted, reverse=reverse)

@@ -14,6 +14,8 @@ from typing import Any
 import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
+from rowlock._codec.compressed_rows import decoded_rows
+from rowlock._codec.scan_message import ScanMessage
 from rowlock.errors import ServerError
 from rowlock.mapping import Mapping
 
@@ -68,10 +70,26 @@ class RowFormReader:
         places = [next(sent_places) if column in requested else None for column in columns]
         return cls(tuple(sent), tuple(columns), tuple(places))
 
-    def read(self, arrow: bytes | pa.Buffer) -> pa.Table:
-        """Returns the rows of a batch, without copying. Raises ServerError unless they are valid and fit `sent`."""
+    def read(self, message: ScanMessage) -> pa.Table:
+        """Returns the rows of a batch. Raises ServerError unless they are valid and fit `sent`.
+
+        Copies none, unless they are compressed.
+        """
+        return self._returned(self._plain(message.arrow) if message.compressed is None else self._decompressed(message))
+
+    def _decompressed(self, message: ScanMessage) -> pa.Table:
+        assert message.compressed is not None, message
+        keys, columns = decoded_rows(message.compressed, [column.is_timestamp for column in self.sent])
+        has_keys = not keys.null_count
+        if not has_keys and not message.row_reached:
+            raise ServerError("a batch of compressed rows has neither keys nor a resume key")
+        fields = [pa.field(str(number), column.type) for number, column in enumerate(columns)]
+        schema = pa.schema([_ROW.with_nullable(not has_keys), *fields])
+        return pa.Table.from_arrays([keys, *columns], schema=schema)
+
+    def _plain(self, arrow: pa.Buffer) -> pa.Table:
         try:
-            with pa.ipc.open_stream(pa.py_buffer(arrow)) as reader:
+            with pa.ipc.open_stream(arrow) as reader:
                 table = reader.read_all()
             if not self._fits(table.schema):
                 raise ServerError(f"a batch of a scan has the wrong schema: {table.schema}")
@@ -79,6 +97,10 @@ class RowFormReader:
             table.validate(full=True)
         except (pa.ArrowInvalid, OSError) as error:
             raise ServerError(f"a batch of a scan is damaged: {error}") from error
+        return table
+
+    def _returned(self, table: pa.Table) -> pa.Table:
+        """Returns the table with the columns that were not requested, which are null."""
         if None not in self.places:
             return table
         arrays = [table.column(0)]

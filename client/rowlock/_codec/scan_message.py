@@ -1,8 +1,8 @@
-"""Parses a ScanBatch without copying its Arrow bytes.
+"""Parses a ScanBatch without copying its rows.
 
 Protobuf would copy them twice: once to parse the message, and once at the access to the field. These copies were most
 of the client's cost of a bulk read. So this module parses the outer message by hand: a sequence of fields, each a tag
-and a value, in any order and number. It gives all fields but `arrow` to protobuf.
+and a value, in any order and number. It gives all fields but `arrow` and `compressed` to protobuf.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from rowlock_proto.v1 import region_pb2
 
-_ARROW_FIELD = region_pb2.ScanBatch.DESCRIPTOR.fields_by_name["arrow"].number
+_ARROW_FIELD, _COMPRESSED_FIELD = (
+    region_pb2.ScanBatch.DESCRIPTOR.fields_by_name[name].number for name in ("arrow", "compressed")
+)
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 @dataclass(frozen=True, slots=True)
 class ScanMessage:
-    """A ScanBatch. `arrow` is a slice, which keeps the bytes of the whole message in memory."""
+    """A ScanBatch. `arrow` or `compressed` is a slice, which keeps the bytes of the whole message in memory."""
 
     arrow: pa.Buffer
+    compressed: pa.Buffer | None
     row_continues: bool
     read_point: int
     row_count: int
@@ -31,19 +34,20 @@ class ScanMessage:
 def parse_scan_message(data: bytes) -> ScanMessage:
     """Returns the parsed message. Raises DecodeError for malformed bytes."""
     message = pa.py_buffer(data)
-    arrow = message.slice(0, 0)
+    large = {_ARROW_FIELD: message.slice(0, 0)}
     other_fields: list[bytes] = []
     place = 0
     while place < len(data):
         tag, value = _varint(data, place)
         start, stop = _value_bounds(data, tag & 7, value)
-        if tag >> 3 == _ARROW_FIELD and tag & 7 == _BYTES:
-            arrow = message.slice(start, stop - start)
+        if tag >> 3 in (_ARROW_FIELD, _COMPRESSED_FIELD) and tag & 7 == _BYTES:
+            large[tag >> 3] = message.slice(start, stop - start)
         else:
             other_fields.append(data[place:stop])
         place = stop
     fields = region_pb2.ScanBatch.FromString(b"".join(other_fields))
-    return ScanMessage(arrow, fields.row_continues, fields.read_point, fields.row_count, fields.row_reached)
+    arrow, compressed = large[_ARROW_FIELD], large.get(_COMPRESSED_FIELD)
+    return ScanMessage(arrow, compressed, fields.row_continues, fields.read_point, fields.row_count, fields.row_reached)
 
 
 def _value_bounds(data: bytes, wire_type: int, place: int) -> tuple[int, int]:

@@ -125,14 +125,16 @@ def _joined(ranges: Sequence[RowRange]) -> tuple[RowRange, ...]:
     return tuple(joined)
 
 
-def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn]) -> ScanPlan:
+def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn], *, with_keys: bool = True) -> ScanPlan:
     """Returns the plan of the same scan in row form: each row with these columns, null where it has no such cell.
 
-    A column that the scan does not read is null in every row.
+    A column that the scan does not read is null in every row. Unless it is `with_keys`, the rows' keys may be null.
     """
     template = region_pb2.ScanRequest()
     template.CopyFrom(plan.template)
     template.row_form.fixed_size = True
+    template.row_form.compressed = True
+    template.row_form.without_keys = not with_keys
     template.batch_bytes = template.batch_bytes or FORM_BATCH_BYTES
     requested = RequestedColumns(template)
     for column in columns:

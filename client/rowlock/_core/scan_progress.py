@@ -92,7 +92,7 @@ class ScanProgress:
 
     def _complete_rows(self, batch: ScanMessage) -> pa.Table | None:
         if self._row_form is not None:
-            rows = self._row_form.read(batch.arrow)
+            rows = self._row_form.read(batch)
             return self._passed_on(rows) if rows.num_rows else None
         cells = read_cells(batch.arrow)
         if self._held is not None:
@@ -156,11 +156,12 @@ class ScanProgress:
 
     def _passed_on(self, rows: pa.Table) -> pa.Table:
         """Counts complete rows as returned, and returns them."""
-        last_row: bytes = rows.column("row")[-1].as_py()
+        last_row: bytes | None = rows.column("row")[-1].as_py()
         if self._rows_remaining is not None:
             row_count = len(row_starts(rows)) if self._row_form is None else rows.num_rows
             self._rows_remaining = max(0, self._rows_remaining - row_count)
-        self._resume_at(last_row if self.plan.is_reverse else last_row + b"\0")
+        if last_row is not None:  # else the batch has a resume key
+            self._resume_at(last_row if self.plan.is_reverse else last_row + b"\0")
         return rows
 
     def _resume_at(self, row: bytes) -> None:

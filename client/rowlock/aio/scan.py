@@ -97,9 +97,11 @@ class Scan(Generic[Text]):
             for mapped in rows_from_form(batch, parsed).to_batches():
                 yield mapped
 
-    async def form_batches(self, columns: Sequence[FormColumn]) -> AsyncIterator[pa.RecordBatch]:
+    async def form_batches(
+        self, columns: Sequence[FormColumn], *, with_keys: bool = True
+    ) -> AsyncIterator[pa.RecordBatch]:
         """Iterates batches in row form (see row_form.py), without copying them; for use inside rowlock."""
-        async for table in self._begin(columns):
+        async for table in self._begin(columns, with_keys=with_keys):
             for batch in table.to_batches():
                 yield batch
 
@@ -139,12 +141,12 @@ class Scan(Generic[Text]):
     ) -> None:
         await self.close()
 
-    def _begin(self, columns: Sequence[FormColumn] | None) -> AsyncIterator[pa.Table]:
+    def _begin(self, columns: Sequence[FormColumn] | None, *, with_keys: bool = True) -> AsyncIterator[pa.Table]:
         if self._has_begun or self._reader.is_closed:
             raise InvalidArgumentError("a scan can be read only once and in one way; call scan() again")
         self._has_begun = True
         if columns is not None:
-            self._reader.use_row_form(columns)
+            self._reader.use_row_form(columns, with_keys=with_keys)
         # The reader must not refer to the scan: without a cycle the read point is freed as soon as the scan is dropped.
         return self._reader.tables()
 
@@ -169,9 +171,10 @@ class _Reader:
         self.progress = ScanProgress(plan, timeout_s)
         self.is_closed = False
 
-    def use_row_form(self, columns: Sequence[FormColumn]) -> None:
+    def use_row_form(self, columns: Sequence[FormColumn], *, with_keys: bool) -> None:
         """Reads in row form, with only these columns. Call it before anything is read."""
-        self.progress = ScanProgress(in_row_form(self.progress.plan, columns), self._timeout_s)
+        plan = in_row_form(self.progress.plan, columns, with_keys=with_keys)
+        self.progress = ScanProgress(plan, self._timeout_s)
 
     def close(self) -> None:
         """Frees the server's read point at once; a no-op if the call has ended."""

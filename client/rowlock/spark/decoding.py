@@ -38,7 +38,8 @@ _MILLIS_MAX = ((1 << 63) - 1) // _MICROS_PER_MILLI
 def rows_of_form(batch: pa.RecordBatch, frame: Frame, schema: pa.Schema, malformed_is_null: bool) -> pa.RecordBatch:
     """Decodes a batch in row form: the key, then the frame's values and timestamps in its order.
 
-    schema: the frame's, as Arrow. Raises MappingError for malformed bytes, unless malformed_is_null.
+    schema: the frame's, as Arrow. Raises MappingError for malformed bytes, unless malformed_is_null. The error names
+    the row if the batch has the rows' keys, which may be null if no column of the frame needs them.
     """
     rows = batch.column(0)
     arrays: list[Array] = []
@@ -113,7 +114,9 @@ def _values(column: MappedColumn, stored: Array, rows: Array, malformed_is_null:
             )
             return array
         place, reason = first_unreadable(column, stored, refused)
-        row: bytes = rows[place].as_py()
+        row: bytes | None = rows[place].as_py()
+        if row is None:
+            raise
         raise MappingError(
             f"the column {column.name!r} ({column.column.decode(errors='backslashreplace')}) of row {row[:100]!r} "
             f"can't be read as {column.type.upper()}: {reason}{_ADVICE}",
@@ -164,7 +167,9 @@ def _timestamps(column: MappedColumn, stored: Array, rows: Array) -> Array:
         is_outside &= is_valid
     if is_outside.any():
         place = int(np.flatnonzero(is_outside)[0])
-        row: bytes = rows[place].as_py()
+        row: bytes | None = rows[place].as_py()
+        if row is None:
+            raise MappingError(f"a timestamp of {int(millis[place])} ms does not fit Spark's TIMESTAMP")
         raise MappingError(
             f"the cell {column.column.decode(errors='backslashreplace')} of row {row[:100]!r} has the timestamp "
             f"{int(millis[place])} ms, which does not fit Spark's TIMESTAMP; remove the column from the option "

@@ -111,6 +111,11 @@ class Frame:
         return any(column.source is Source.CELLS for column in self.columns)
 
     @property
+    def has_keys(self) -> bool:
+        """Whether a column is part of the rows' keys."""
+        return any(column.source is Source.KEY for column in self.columns)
+
+    @property
     def is_count(self) -> bool:
         return any(column.source is Source.COUNT for column in self.columns)
 

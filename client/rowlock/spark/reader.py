@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from rowlock._codec.arrow_buffers import int64_array
 from rowlock._codec.row_form import FormColumn
 from rowlock.client import Client
-from rowlock.errors import RowlockError
+from rowlock.errors import MappingError, RowlockError
 from rowlock.spark.connections import client_of, patience_s
 from rowlock.spark.decoding import rows_of_cells, rows_of_form
 from rowlock.spark.explanations import explained
@@ -94,13 +94,26 @@ class RowlockReader(DataSourceReader):
         if partition.ranges:
             keep_freed_memory()
             try:
-                yield from self._batches(partition)
+                yield from self._batches(partition, with_keys=False)
+            except MappingError as error:
+                raise self._with_row(error, partition) from None
             except RowlockError as error:
                 raise self._reading.explained(error) from None
             finally:
                 exclude_modules()
 
-    def _batches(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
+    def _with_row(self, error: MappingError, partition: ScanPartition) -> RowlockError:
+        """Returns the error of a value with the name of its row, for which the rows' keys are read again if needed."""
+        if error.row is None:
+            try:
+                for _ in self._batches(partition, with_keys=True):
+                    pass
+            except MappingError as with_row:
+                error = with_row
+        return self._reading.explained(error)
+
+    def _batches(self, partition: ScanPartition, *, with_keys: bool) -> Iterator[pa.RecordBatch]:
+        """Yields the batches. `with_keys`: reads the rows' keys also if no column needs them."""
         options, frame = self._reading.options, self._reading.frame
         schema = to_arrow_schema(frame.schema, timezone="UTC")
         with self._reading.table.scan(
@@ -115,10 +128,10 @@ class RowlockReader(DataSourceReader):
                 for cells in scan.to_batches():
                     yield rows_of_cells(cells, frame, schema)
             elif frame.is_count:
-                count = sum(batch.num_rows for batch in scan.form_batches([]))
+                count = sum(batch.num_rows for batch in scan.form_batches([], with_keys=False))
                 yield pa.RecordBatch.from_arrays([int64_array(np.array([count]))], schema=schema)
             else:
-                for batch in scan.form_batches(form_columns(frame)):
+                for batch in scan.form_batches(form_columns(frame), with_keys=with_keys or frame.has_keys):
                     yield rows_of_form(batch, frame, schema, options.malformed_is_null)
 
     def _latest_id(self) -> bytes:

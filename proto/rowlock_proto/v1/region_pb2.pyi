@@ -215,12 +215,16 @@ class ScanRequest(_message.Message):
     def __init__(self, region_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ..., row_limit: _Optional[int] = ..., reverse: bool = ..., batch_bytes: _Optional[int] = ..., batch_rows: _Optional[int] = ..., row_form: _Optional[_Union[RowForm, _Mapping]] = ..., snapshot_id: _Optional[bytes] = ...) -> None: ...
 
 class RowForm(_message.Message):
-    __slots__ = ("columns", "fixed_size")
+    __slots__ = ("columns", "fixed_size", "compressed", "without_keys")
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     FIXED_SIZE_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSED_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_KEYS_FIELD_NUMBER: _ClassVar[int]
     columns: _containers.RepeatedCompositeFieldContainer[RowFormColumn]
     fixed_size: bool
-    def __init__(self, columns: _Optional[_Iterable[_Union[RowFormColumn, _Mapping]]] = ..., fixed_size: bool = ...) -> None: ...
+    compressed: bool
+    without_keys: bool
+    def __init__(self, columns: _Optional[_Iterable[_Union[RowFormColumn, _Mapping]]] = ..., fixed_size: bool = ..., compressed: bool = ..., without_keys: bool = ...) -> None: ...
 
 class RowFormColumn(_message.Message):
     __slots__ = ("family", "qualifier", "part")
@@ -239,18 +243,20 @@ class RowFormColumn(_message.Message):
     def __init__(self, family: _Optional[bytes] = ..., qualifier: _Optional[bytes] = ..., part: _Optional[_Union[RowFormColumn.Part, str]] = ...) -> None: ...
 
 class ScanBatch(_message.Message):
-    __slots__ = ("arrow", "row_continues", "read_point", "row_count", "row_reached")
+    __slots__ = ("arrow", "row_continues", "read_point", "row_count", "row_reached", "compressed")
     ARROW_FIELD_NUMBER: _ClassVar[int]
     ROW_CONTINUES_FIELD_NUMBER: _ClassVar[int]
     READ_POINT_FIELD_NUMBER: _ClassVar[int]
     ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
     ROW_REACHED_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSED_FIELD_NUMBER: _ClassVar[int]
     arrow: bytes
     row_continues: bool
     read_point: int
     row_count: int
     row_reached: bytes
-    def __init__(self, arrow: _Optional[bytes] = ..., row_continues: bool = ..., read_point: _Optional[int] = ..., row_count: _Optional[int] = ..., row_reached: _Optional[bytes] = ...) -> None: ...
+    compressed: bytes
+    def __init__(self, arrow: _Optional[bytes] = ..., row_continues: bool = ..., read_point: _Optional[int] = ..., row_count: _Optional[int] = ..., row_reached: _Optional[bytes] = ..., compressed: _Optional[bytes] = ...) -> None: ...
 
 class PlanScanRequest(_message.Message):
     __slots__ = ("region_id", "ranges", "columns", "part_bytes")

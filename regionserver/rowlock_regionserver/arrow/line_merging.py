@@ -14,10 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowlock_regionserver.arrow.columns import Integers, integers
+from rowlock_regionserver.arrow.block_lines import joined_blocks
+from rowlock_regionserver.arrow.columns import integers
+from rowlock_regionserver.arrow.compressed_columns import (
+    CompressedColumn,
+    Concatenation,
+    LineColumn,
+    StoredLines,
+)
 from rowlock_regionserver.arrow.dense_lines import are_dense, dense_cells
 from rowlock_regionserver.arrow.line_forming import ROW_CELL_BYTES_MAX, VERSIONS_MAX
-from rowlock_regionserver.arrow.line_values import concatenated_column
+from rowlock_regionserver.arrow.line_numbers import at_columns, concatenated_numbers
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 
 
@@ -29,19 +36,38 @@ def may_be_concatenated(before: Lines, after: Lines) -> bool:
 def concatenated_lines(parts: Sequence[Lines]) -> Lines:
     """Returns the lines of several parts, one after the other; they must be in order, and may be concatenated.
 
-    Copies them.
+    Copies them, except for compressed values.
     """
     if len(parts) == 1:
         return parts[0]
+    blocks = joined_blocks(parts)
+    if blocks is not None:
+        return blocks
     qualifiers = tuple(sorted({qualifier for part in parts for qualifier in part.qualifiers}))
     counts = [len(part) for part in parts]
+    concatenation = Concatenation(counts)
+    all_stored = [part.stored for part in parts if part.stored is not None]
+    stored = concatenation.stored(all_stored) if len(all_stored) == len(parts) else None
     return Lines(
         pa.concat_arrays([part.rows for part in parts]),
-        _concatenated_numbers([_at_columns(part.timestamps, part.qualifiers, qualifiers) for part in parts], counts),
-        _concatenated_numbers([_at_columns(part.write_numbers, part.qualifiers, qualifiers) for part in parts], counts),
+        concatenated_numbers([at_columns(part.timestamps, part.qualifiers, qualifiers) for part in parts], counts),
+        concatenated_numbers([at_columns(part.write_numbers, part.qualifiers, qualifiers) for part in parts], counts),
         qualifiers,
-        tuple([concatenated_column([part.column(qualifier) for part in parts], counts) for qualifier in qualifiers]),
+        tuple([concatenation.column([_column(part, qualifier) for part in parts]) for qualifier in qualifiers]),
+        stored,
     )
+
+
+def _column(part: Lines, qualifier: bytes) -> LineColumn | None:
+    """Returns the column; of stored lines also one of which they have no cell."""
+    column = part.column(qualifier)
+    if column is None and part.stored is not None and not _have(part.stored, qualifier):
+        return CompressedColumn(part.stored, qualifier)
+    return column
+
+
+def _have(stored: StoredLines, qualifier: bytes) -> bool:
+    return any(block.has(qualifier) for block, _, _ in stored.slices)
 
 
 def cells_of_parts(parts: Sequence[Lines]) -> pa.Table:
@@ -61,26 +87,6 @@ def cells_of_parts(parts: Sequence[Lines]) -> pa.Table:
     if keys.has_versions:
         return cells_of(concatenated_lines(parts))
     return dense_cells(keys.rows, keys.timestamps, keys.write_numbers, qualifiers, columns)
-
-
-def _at_columns(numbers: Integers, given: Sequence[bytes], wanted: Sequence[bytes]) -> Integers:
-    """Returns the numbers of the wanted columns, which include the given ones."""
-    if numbers.shape[0] == 1 or given == wanted:
-        return numbers
-    spread = np.zeros((len(wanted), numbers.shape[1]), np.int64)
-    spread[[wanted.index(qualifier) for qualifier in given]] = numbers
-    return spread
-
-
-def _concatenated_numbers(parts: Sequence[Integers], counts: Sequence[int]) -> Integers:
-    first = parts[0]
-    if all(part.shape == (1, 1) and part[0, 0] == first[0, 0] for part in parts):
-        return first
-    height = max(part.shape[0] for part in parts)
-    joined: Integers = np.concatenate(
-        [np.broadcast_to(part, (height, count)) for part, count in zip(parts, counts, strict=True)], axis=1
-    )
-    return joined
 
 
 def in_succession(parts: Sequence[Lines]) -> list[Lines] | None:

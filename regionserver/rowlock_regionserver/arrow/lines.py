@@ -34,8 +34,9 @@ from rowlock_regionserver.arrow.columns import (
     equals_previous,
     integer_array,
 )
+from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, LineColumn, StoredLines, is_present, plain
 from rowlock_regionserver.arrow.dense_lines import are_dense, dense_cells
-from rowlock_regionserver.arrow.line_values import as_binary, cell_bytes, is_present
+from rowlock_regionserver.arrow.line_values import as_binary, cell_bytes
 from rowlock_regionserver.cells import CELL_SCHEMA, PUT, TIMESTAMP_MAX
 
 
@@ -51,10 +52,18 @@ class Lines:
     timestamps: Integers
     write_numbers: Integers
     qualifiers: tuple[bytes, ...]  # ascending
-    columns: tuple[Column, ...]  # binary or fixed-size binary; null where the line has no cell
+    # Binary or fixed-size binary, null where the line has no cell. Those of a scan may still be compressed.
+    values: tuple[LineColumn, ...]
+    # The lines as they are stored, if a scan may pass their rows on.
+    stored: StoredLines | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The values, decompressed."""
+        return tuple(map(plain, self.values))
 
     def slice(self, start: int, stop: int) -> Lines:
         """Returns the lines [start, stop), uncopied."""
@@ -65,7 +74,8 @@ class Lines:
             self.timestamps if self.timestamps.shape[1] == 1 else self.timestamps[:, start:stop],
             self.write_numbers if self.write_numbers.shape[1] == 1 else self.write_numbers[:, start:stop],
             self.qualifiers,
-            tuple([column.slice(start, stop - start) for column in self.columns]),
+            tuple([column.slice(start, stop - start) for column in self.values]),
+            None if self.stored is None else self.stored.slice(start, stop - start),
         )
 
     def take(self, places: Integers) -> Lines:
@@ -86,24 +96,25 @@ class Lines:
     def select(self, qualifiers: Collection[bytes]) -> Lines:
         """Returns the same lines with these columns only, as far as they exist. A line may have no cell then."""
         kept = [place for place, qualifier in enumerate(self.qualifiers) if qualifier in qualifiers]
-        if len(kept) == len(self.columns):
+        if len(kept) == len(self.values):
             return self
         return Lines(
             self.rows,
             _of_columns(self.timestamps, kept),
             _of_columns(self.write_numbers, kept),
             tuple([self.qualifiers[place] for place in kept]),
-            tuple([self.columns[place] for place in kept]),
+            tuple([self.values[place] for place in kept]),
+            self.stored,
         )
 
     def row(self, line: int) -> bytes:
         """Returns the row of a line; -1 is the last one."""
         return bytes_at(self.rows, line)
 
-    def column(self, qualifier: bytes) -> Column | None:
+    def column(self, qualifier: bytes) -> LineColumn | None:
         """Returns the column; None if no line has a cell of it."""
         try:
-            return self.columns[self.qualifiers.index(qualifier)]
+            return self.values[self.qualifiers.index(qualifier)]
         except ValueError:
             return None
 
@@ -116,7 +127,7 @@ class Lines:
     def has_cells(self) -> Mask:
         """Returns which lines have a cell."""
         some = np.zeros(len(self), np.bool_)
-        for column in self.columns:
+        for column in self.values:
             if not column.null_count:
                 return np.ones(len(self), np.bool_)
             some |= is_present(column)
@@ -129,7 +140,7 @@ class Lines:
         if len(self.timestamps) == 1:
             return self.filter(self.numbers_of(self.timestamps, 0) > timestamp)
         mask = np.zeros(len(self), np.bool_)
-        for place, column in enumerate(self.columns):
+        for place, column in enumerate(self.values):
             mask |= is_present(column) & (self.timestamps[place] > timestamp)
         return self.filter(mask)
 
@@ -151,13 +162,14 @@ class Lines:
     @cached_property
     def cell_count(self) -> int:
         """The number of cells."""
-        return sum([len(column) - column.null_count for column in self.columns])
+        return sum([len(column) - column.null_count for column in self.values])
 
     @property
     def bytes_held(self) -> int:
-        """The memory of the buffers that the lines refer to."""
-        arrays = (self.rows, *self.columns)
+        """The memory of the buffers that the lines refer to, or would refer to if nothing was compressed."""
+        arrays = [self.rows, *[column for column in self.values if not isinstance(column, CompressedColumn)]]
         held = sum([buffer.size for array in arrays for buffer in array.buffers() if buffer is not None])
+        held += 0 if self.stored is None else self.stored.raw_bytes
         return held + self.timestamps.nbytes + self.write_numbers.nbytes
 
     def cell_bytes(self) -> Integers:

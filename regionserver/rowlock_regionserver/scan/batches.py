@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from rowlock_regionserver.arrow.columns import Integers, numbers, offsets, single_array
 from rowlock_regionserver.arrow.merge import first_row
 from rowlock_regionserver.errors import LimitExceededError
+from rowlock_regionserver.scan.compressed_rows import AnswerRows, CompressedRows, joined_rows, plain_table
 
 # Bytes of a cell beside its row, family, qualifier and value: a timestamp, and an offset in each of the four columns.
 CELL_BYTES = 8 + 4 * 4
@@ -27,11 +28,17 @@ CELL_BYTES = 8 + 4 * 4
 class ScanAnswer:
     """One batch of a scan. `row_count` counts the rows that end in it, so the sum over a scan is its number of rows."""
 
-    table: pa.Table  # ANSWER_SCHEMA or a RowLayout's schema, any number of chunks; empty only with a resume key
+    # ANSWER_SCHEMA or a RowLayout's schema, any number of chunks; empty only with a resume key.
+    rows: AnswerRows
     row_count: int
     row_continues: bool  # the last row continues in the next batch
     # With this batch all rows of the scan before the key, or in reverse from it on, are answered; empty: unknown.
     resume_key: bytes = b""
+
+    @property
+    def table(self) -> pa.Table:
+        """The rows as a table, decompressed."""
+        return plain_table(self.rows)
 
 
 class Batches:
@@ -43,22 +50,25 @@ class Batches:
         self._batch_bytes = batch_bytes
         self._batch_rows = batch_rows
         self._line_bytes_max = line_bytes_max
-        self._slices: list[pa.Table] = []
+        self._slices: list[AnswerRows] = []
         self._bytes = 0
         self._rows = 0  # all of them end here
 
-    def add(self, table: pa.Table, starts: Integers) -> Iterator[ScanAnswer]:
+    def add(self, table: AnswerRows, starts: Integers) -> Iterator[ScanAnswer]:
         """Adds whole rows, which begin at `starts`, and yields the batches that are full.
 
         Raises LimitExceededError when it reaches a line of more than `line_bytes_max`.
         """
+        if isinstance(table, CompressedRows):
+            yield from self._add_compressed(table)
+            return
         bounds = np.append(starts, table.num_rows)
         sizes = _bytes_before(table, bounds)
         row, row_count = 0, len(starts)
         while row < row_count:
             stop = self._stop(row, sizes)
             if stop == row and not self._slices:
-                yield from self._cut(table.slice(int(bounds[row]), int(bounds[row + 1] - bounds[row])))
+                yield from self._cut(plain_table(table.slice(int(bounds[row]), int(bounds[row + 1] - bounds[row]))))
                 row += 1
                 does_not_fit = False
             else:
@@ -68,6 +78,27 @@ class Batches:
                     row = stop
                 does_not_fit = row < row_count
             if does_not_fit or self._is_full():
+                yield from self.drain()
+
+    def _add_compressed(self, rows: CompressedRows) -> Iterator[ScanAnswer]:
+        """Adds rows of which the single sizes are not known, as if neighbours were equally large."""
+        places, before = rows.byte_bounds()
+        row = 0
+        while row < rows.num_rows:
+            start_bytes = float(np.interp(row, places, before))
+            fitting = int(np.interp(start_bytes + self._batch_bytes - self._bytes, before, places))
+            stop = _block_end(places, row, min(fitting, row + self._batch_rows - self._rows))
+            if stop <= row and self._slices:
+                yield from self.drain()
+                continue
+            if stop <= row:
+                yield from self._cut(plain_table(rows.slice(row, 1)))
+                row += 1
+            else:
+                byte_count = int(np.interp(stop, places, before) - start_bytes)
+                self._take(rows.slice(row, stop - row), byte_count, stop - row)
+                row = stop
+            if self._is_full() or row < rows.num_rows:
                 yield from self.drain()
 
     def add_part(self, table: pa.Table, *, is_first: bool, is_last: bool) -> Iterator[ScanAnswer]:
@@ -114,7 +145,7 @@ class Batches:
             yield ScanAnswer(part, 0, row_continues=True)
             start = stop
 
-    def _take(self, cells: pa.Table, byte_count: int, row_count: int) -> None:
+    def _take(self, cells: AnswerRows, byte_count: int, row_count: int) -> None:
         self._slices.append(cells)
         self._bytes += byte_count
         self._rows += row_count
@@ -122,7 +153,7 @@ class Batches:
     @property
     def bytes_held(self) -> int:
         """Memory of added rows that are not in a batch yet; a slice keeps the whole table that it was cut from."""
-        return max([table.get_total_buffer_size() for table in self._slices], default=0)
+        return max(map(_bytes_held, self._slices), default=0)
 
     def _is_full(self) -> bool:
         return self._bytes >= self._batch_bytes or self._rows >= self._batch_rows
@@ -131,9 +162,17 @@ class Batches:
         """Yields the held rows as a batch, if there are any."""
         if self._slices:
             table = self._slices[0] if len(self._slices) == 1 else _joined(self._slices)
+            if isinstance(table, CompressedRows) and not table.is_worth_it:
+                table = table.table()
             yield ScanAnswer(table, self._rows, row_continues=False)
             self._slices = []
             self._bytes = self._rows = 0
+
+
+def _block_end(places: Integers, row: int, stop: int) -> int:
+    """Returns the last of the places up to `stop`, unless it is nearer to the row: else a block is sent twice."""
+    place = int(places[np.searchsorted(places, stop, "right") - 1])
+    return place if 2 * place >= row + stop else stop
 
 
 def _last_within(sizes: Integers, bytes_max: int) -> int:
@@ -151,6 +190,10 @@ def check_line(row: bytes, byte_count: int, bytes_max: int) -> None:
             found=byte_count,
             row=row,
         )
+
+
+def _bytes_held(table: AnswerRows) -> int:
+    return table.bytes_held if isinstance(table, CompressedRows) else table.get_total_buffer_size()
 
 
 def _bytes_before(table: pa.Table, places: Integers) -> Integers:
@@ -180,8 +223,13 @@ def _column_bytes_before(chunked: pa.ChunkedArray[Any], places: Integers) -> Int
     return sums[places]
 
 
-def _joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Returns the tables one after the other; a column that has several types becomes binary."""
+def _joined(parts: Sequence[AnswerRows]) -> AnswerRows:
+    """Returns the parts one after the other; a column that has several types becomes binary."""
+    compressed = next((part for part in parts if isinstance(part, CompressedRows)), None)
+    return _joined_tables(list(map(plain_table, parts))) if compressed is None else joined_rows(parts, compressed.form)
+
+
+def _joined_tables(tables: Sequence[pa.Table]) -> pa.Table:
     schema = tables[0].schema
     if any(not table.schema.equals(schema) for table in tables[1:]):
         for place in range(len(schema)):

@@ -22,15 +22,11 @@ from rowlock_regionserver.arrow.columns import (
     integer_array,
     sorted_distinct,
 )
-from rowlock_regionserver.arrow.line_values import (
-    as_binary,
-    bitmap_of,
-    concatenated_column,
-    is_present,
-    spread_values,
-)
+from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, LineColumn, is_present, plain
+from rowlock_regionserver.arrow.line_values import as_binary, bitmap_of, concatenated_column, spread_values
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.arrow.masks import numpy_mask
+from rowlock_regionserver.scan.compressed_rows import CompressedRows
 from rowlock_regionserver.scan.row_form import FamilyLayout, RowLayout
 
 
@@ -38,37 +34,33 @@ from rowlock_regionserver.scan.row_form import FamilyLayout, RowLayout
 class FormRows:
     """Distinct rows, ascending, and columns of the form by their places; a value column is fixed-size or binary."""
 
-    keys: Column
-    columns: Mapping[int, Column]
+    keys: LineColumn
+    columns: Mapping[int, LineColumn]
 
     def __len__(self) -> int:
         return len(self.keys)
 
+    @property
+    def plain_keys(self) -> Column:
+        """The rows' keys as a binary column."""
+        return as_binary(plain(self.keys))
+
     def take(self, indices: Column) -> FormRows:
         """Returns the rows at these places."""
         return FormRows(
-            self.keys.take(indices), {place: column.take(indices) for place, column in self.columns.items()}
+            self.plain_keys.take(indices), {place: column.take(indices) for place, column in self.columns.items()}
         )
 
     def filter(self, mask: Mask) -> FormRows:
         """Returns the rows where `mask` is true; itself if it is true everywhere."""
         return self if mask.all() else self.take(integer_array(np.flatnonzero(mask), pa.int64()))
 
-    def table(self, form: RowLayout, *, reverse: bool) -> pa.Table:
-        """Returns the rows as a table of the form's columns."""
+    def answer(self, form: RowLayout, *, reverse: bool) -> pa.Table | CompressedRows:
+        """Returns the rows in the form's columns, compressed if that saves bytes."""
         rows = self.take(integer_array(np.arange(len(self))[::-1], pa.int64())) if reverse else self
-        arrays = [rows.keys]
-        fields = [form.schema.field(0)]
-        for place in range(len(form.schema) - 1):
-            field = form.schema.field(1 + place)
-            column = rows.columns.get(place)
-            if column is None:
-                column = pa.nulls(len(rows), field.type)
-            elif not form.fixed_size and field.type == pa.binary():
-                column = as_binary(column)
-            arrays.append(column)
-            fields.append(pa.field(field.name, column.type))
-        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+        columns = [rows.columns.get(place) for place in range(len(form.columns))]
+        compressed = CompressedRows(rows.keys, columns, form)
+        return compressed if compressed.is_worth_it else compressed.table()
 
 
 NO_ROWS = FormRows(binary_array([]), {})
@@ -76,22 +68,23 @@ NO_ROWS = FormRows(binary_array([]), {})
 
 def of_lines(lines: Lines, form: FamilyLayout | None) -> FormRows:
     """Returns lines, one a row, as rows with the form's columns of their family."""
-    columns: dict[int, Column] = {}
+    columns: dict[int, LineColumn] = {}
+    keys = lines.rows if lines.stored is None else CompressedColumn(lines.stored, None)
     if form is None:
-        return FormRows(lines.rows, columns)
+        return FormRows(keys, columns)
     names = form.qualifiers.to_pylist()
     place_of = {qualifier: place for place, qualifier in enumerate(lines.qualifiers)}
     for code, place in form.values:
         at = place_of.get(names[code] or b"")
         if at is not None:
-            columns[place] = lines.columns[at]
+            columns[place] = lines.values[at]
     for code, place in form.timestamps:
         at = place_of.get(names[code] or b"")
         if at is not None:
             stamps = np.ascontiguousarray(lines.numbers_of(lines.timestamps, at))
-            bitmap = bitmap_of(is_present(lines.columns[at]))
+            bitmap = bitmap_of(is_present(lines.values[at]))
             columns[place] = pa.Array.from_buffers(pa.int64(), len(lines), [bitmap, pa.py_buffer(stamps.data)])
-    return FormRows(lines.rows, columns)
+    return FormRows(keys, columns)
 
 
 def interleaved(parts: Sequence[FormRows]) -> FormRows:
@@ -100,16 +93,21 @@ def interleaved(parts: Sequence[FormRows]) -> FormRows:
     if len(filled) < 2:
         return filled[0] if filled else NO_ROWS
     joined = _concatenated(filled)
-    return joined.take(pc.call_function("array_sort_indices", [joined.keys]))
+    return joined.take(pc.call_function("array_sort_indices", [joined.plain_keys]))
 
 
 def _concatenated(parts: Sequence[FormRows]) -> FormRows:
     counts = [len(part) for part in parts]
     places = sorted({place for part in parts for place in part.columns})
     return FormRows(
-        pa.concat_arrays([part.keys for part in parts]),
-        {place: concatenated_column([part.columns.get(place) for part in parts], counts) for place in places},
+        pa.concat_arrays([part.plain_keys for part in parts]),
+        {place: concatenated_column([_plain(part, place) for part in parts], counts) for place in places},
     )
+
+
+def _plain(rows: FormRows, place: int) -> Column | None:
+    column = rows.columns.get(place)
+    return None if column is None else plain(column)
 
 
 def zipped(parts: Sequence[FormRows]) -> FormRows:
@@ -117,20 +115,22 @@ def zipped(parts: Sequence[FormRows]) -> FormRows:
     filled = [part for part in parts if len(part)]
     if len(filled) < 2:
         return filled[0] if filled else NO_ROWS
-    keys = filled[0].keys
-    if all(part.keys.equals(keys) for part in filled[1:]):
+    of_parts = [part.plain_keys for part in filled]
+    if all(keys.equals(of_parts[0]) for keys in of_parts[1:]):
         # The usual case: each row has cells in each family.
-        return FormRows(keys, {place: column for part in filled for place, column in part.columns.items()})
-    keys = sorted_distinct(pa.concat_arrays([part.keys for part in filled]))
-    columns: dict[int, Column] = {}
+        columns = {place: column for part in filled for place, column in part.columns.items()}
+        keys = next((part.keys for part in filled if isinstance(part.keys, CompressedColumn)), of_parts[0])
+        return FormRows(keys, columns)
+    keys = sorted_distinct(pa.concat_arrays(of_parts))
+    columns = {}
     for part in filled:
         if len(part) == len(keys):
             columns.update(part.columns)
         elif part.columns:
             places = np.flatnonzero(
-                numpy_mask(pc.call_function("is_in", [keys], pc.SetLookupOptions(value_set=part.keys)))
+                numpy_mask(pc.call_function("is_in", [keys], pc.SetLookupOptions(value_set=part.plain_keys)))
             )
-            columns.update({place: _spread(column, places, len(keys)) for place, column in part.columns.items()})
+            columns.update({place: _spread(plain(column), places, len(keys)) for place, column in part.columns.items()})
     return FormRows(keys, columns)
 
 
@@ -151,5 +151,6 @@ def present_values(rows: FormRows, place: int) -> tuple[Integers, Column]:
     column = rows.columns.get(place)
     if column is None:
         return np.zeros(0, np.int64), binary_array([])
+    column = plain(column)
     present = is_present(column)
     return np.flatnonzero(present), as_binary(column if present.all() else column.filter(boolean_array(present)))

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Mask, bytes_at
 from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.operations import EVERY_CELL, FormColumn, FormPart, RowFilter, Selection
+from rowlock_regionserver.scan.compressed_rows import AnswerRows
 from rowlock_regionserver.scan.filter_columns import NewestValues, evaluated
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.form_rows import FormRows, interleaved, of_lines, present_values, zipped
@@ -46,14 +46,14 @@ class LineForm:
             return None
         return cls(selection, form)
 
-    def answer(self, window: Sequence[FamilyCells], *, reverse: bool) -> tuple[pa.Table, FilterTypeError | None]:
+    def answer(self, window: Sequence[FamilyCells], *, reverse: bool) -> tuple[AnswerRows, FilterTypeError | None]:
         """Returns the answered rows in the form's columns, and the error of the row that follows them."""
         rows = zipped([_rows_of(cells, self._selection, self._read) for cells in window])
         error = None
         if self._selection.where is not None and len(rows):
             matching, error = _matching(rows, self._selection.where, self._read, reverse=reverse)
             rows = rows.filter(matching)
-        return rows.table(self._form, reverse=reverse), error
+        return rows.answer(self._form, reverse=reverse), error
 
 
 def _rows_of(cells: FamilyCells, selection: Selection, form: RowLayout) -> FormRows:
@@ -83,8 +83,8 @@ def _matching(
     def newest(family: bytes, qualifier: bytes) -> NewestValues:
         return NewestValues(*present_values(rows, places[FormColumn(family, qualifier, FormPart.VALUE)]))
 
-    result = evaluated(where, rows.keys, newest, np.ones(len(rows), np.bool_))
+    result = evaluated(where, rows.plain_keys, newest, np.ones(len(rows), np.bool_))
     if not result.mismatches.any():
         return result.matches, None
     first = first_reached(np.flatnonzero(result.mismatches), reverse)
-    return cut(result.matches, first, reverse), result.error(first, bytes_at(rows.keys, first))
+    return cut(result.matches, first, reverse), result.error(first, bytes_at(rows.plain_keys, first))

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.columns import Column, Integers, Mask, integer_array
+from rowlock_regionserver.arrow.columns import Integers, Mask, integer_array
+from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, LineColumn, is_present, plain
 from rowlock_regionserver.arrow.line_merging import concatenated_lines
-from rowlock_regionserver.arrow.line_values import as_binary, concatenated_column, is_present, spread_values
+from rowlock_regionserver.arrow.line_values import as_binary, concatenated_column, spread_values
 from rowlock_regionserver.arrow.lines import Lines
 
 # With more parts than this, finding one's rows in another would take longer than sorting all.
@@ -64,7 +65,7 @@ def _levels(part: RankedLines) -> Iterator[RankedLines]:
     for level in range(int(level_of.max()) + 1):
         of_level = part.filter(level_of == level)
         yield of_level
-        if not any(column.null_count for column in of_level.lines.columns):
+        if not any(column.null_count for column in of_level.lines.values):
             # They hide all older ones of their rows, and only these have still older ones.
             return
 
@@ -94,7 +95,7 @@ def _places_within(ranks: Integers) -> Integers:
 class _Newest:
     """One column of the folded lines, and the numbers of its cells, one a line."""
 
-    column: Column
+    column: LineColumn
     timestamps: Integers
     write_numbers: Integers
 
@@ -109,7 +110,7 @@ class _Folded:
             qualifier: _Newest(
                 column, lines.numbers_of(lines.timestamps, place), lines.numbers_of(lines.write_numbers, place)
             )
-            for place, (qualifier, column) in enumerate(zip(lines.qualifiers, lines.columns, strict=True))
+            for place, (qualifier, column) in enumerate(zip(lines.qualifiers, lines.values, strict=True))
         }
         self._is_changed = False
 
@@ -124,7 +125,7 @@ class _Folded:
             places = places[is_here]
         lines = upper.lines.filter(is_here)
         if len(lines):
-            for place, (qualifier, column) in enumerate(zip(lines.qualifiers, lines.columns, strict=True)):
+            for place, (qualifier, column) in enumerate(zip(lines.qualifiers, lines.values, strict=True)):
                 numbers = [lines.numbers_of(each, place) for each in (lines.timestamps, lines.write_numbers)]
                 self._lay_column(qualifier, _Newest(column, *numbers), places)
         return upper.filter(~is_here)
@@ -143,14 +144,17 @@ class _Folded:
             self._columns[qualifier] = upper
             return
         at = places[wins]
+        column: LineColumn
         if base is None:
             values = as_binary(upper.column.take(integer_array(wins, pa.int64())))
             column, zeros = spread_values(values, at, count), np.zeros(count, np.int64)
             base = _Newest(column, zeros, zeros)
+        elif isinstance(base.column, CompressedColumn):
+            column = base.column.changed(at, upper.column.take(integer_array(wins, pa.int64())))
         else:
             indices = np.arange(count)
             indices[at] = count + wins
-            both = concatenated_column([base.column, upper.column], [count, len(upper.column)])
+            both = concatenated_column([base.column, plain(upper.column)], [count, len(upper.column)])
             column = both.take(integer_array(indices, pa.int64()))
         self._columns[qualifier] = _Newest(
             column,
@@ -169,6 +173,7 @@ class _Folded:
             np.stack([newest.write_numbers for _, newest in columns]) if keeps_write_numbers else _ZERO,
             tuple([qualifier for qualifier, _ in columns]),
             tuple([newest.column for _, newest in columns]),
+            self._base.lines.stored,
         )
 
 

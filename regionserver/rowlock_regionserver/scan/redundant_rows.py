@@ -191,7 +191,7 @@ class RemainingRows:
             frontier = None if found is None else found.frontier
             return Chunk(empty_cells(), frontier, False, False, 0, TIMESTAMP_MAX)
         if lines is not None and lines.columns is not None and not lines.marks_others:
-            lines = LinesWanted(found.columns)
+            lines = replace(lines, columns=found.columns)
         chunk = self._source.read_rows(found.start, found.stop, bytes_max, row_bytes_max, reverse=reverse, lines=lines)
         return chunk if chunk.frontier is not None else replace(chunk, frontier=found.frontier)
 

@@ -70,11 +70,13 @@ class RowLayout:
     """The compiled layout of a form that has passed check_row_form. Immutable.
 
     `fixed_size`: a column of values of one length may have a type of fixed size, other than in `schema`.
+    `without_keys`: compressed rows need no keys.
     """
 
-    def __init__(self, form: Sequence[FormColumn], *, fixed_size: bool = False) -> None:
+    def __init__(self, form: Sequence[FormColumn], *, fixed_size: bool = False, without_keys: bool = False) -> None:
         self.columns = tuple(form)
         self.fixed_size = fixed_size
+        self.without_keys = without_keys
         fields: list[pa.Field[Any]] = [pa.field("row", pa.binary(), nullable=False)]
         fields += [
             pa.field(str(place), pa.binary() if column.part is FormPart.VALUE else pa.int64())

@@ -17,8 +17,9 @@ import pyarrow as pa
 from rowlock_regionserver.cells import ReadPoint
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.operations import ScanPlan, Selection
+from rowlock_regionserver.operations import FormColumn, ScanPlan, Selection
 from rowlock_regionserver.scan.batches import Batches, ScanAnswer
+from rowlock_regionserver.scan.compressed_rows import plain_table
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.line_answer import LineForm
 from rowlock_regionserver.scan.ranges import EVERYTHING, RowRange, clipped, joined, rows_that_may_match
@@ -38,6 +39,8 @@ FIRST_WINDOW_BYTES = 256 * 1024
 FIRST_LIMITED_WINDOW_BYTES = 32 * 1024
 FEW_ROWS = 16
 WINDOW_GROWTH = 4
+# With smaller batches, blocks would be decompressed several times.
+COMPRESSED_ROWS_MIN, COMPRESSED_BYTES_MIN = 16_384, MIB
 
 
 def scan(
@@ -103,7 +106,7 @@ class Scan(Iterator[ScanAnswer]):
         self._merge_bytes_max = merge_bytes_max
         self._line_bytes_max = line_bytes_max
         self._is_slice_over = is_slice_over
-        self._form = None if plan.row_form is None else RowLayout(plan.row_form, fixed_size=plan.fixed_size)
+        self._form = None if plan.row_form is None else _layout(plan.row_form, plan)
         # In row form a line is a row, and is never cut.
         self._batches = Batches(plan.batch_bytes, plan.batch_rows, None if plan.row_form is None else line_bytes_max)
         self._reader: WindowReader | None = None
@@ -127,15 +130,17 @@ class Scan(Iterator[ScanAnswer]):
         batches = self._batches
         rows_left = self._plan.row_limit
         for answer, resume_key in self._window_answers():
-            table, starts = answer.table, answer.starts
+            rows, starts = answer.rows, answer.starts
             is_limited = bool(self._plan.row_limit) and len(starts) >= rows_left
             if is_limited and len(starts) > rows_left:
-                table, starts = table.slice(0, int(starts[rows_left])), starts[:rows_left]
+                rows, starts = rows.slice(0, int(starts[rows_left])), starts[:rows_left]
             rows_left -= len(starts)
             if answer.is_part:
-                yield from batches.add_part(table, is_first=len(starts) > 0, is_last=not answer.row_continues)
+                yield from batches.add_part(
+                    plain_table(rows), is_first=len(starts) > 0, is_last=not answer.row_continues
+                )
             else:
-                yield from batches.add(table, starts)
+                yield from batches.add(rows, starts)
             if is_limited and not answer.row_continues:
                 break
             if answer.error is not None:
@@ -172,6 +177,8 @@ class Scan(Iterator[ScanAnswer]):
                 window_bytes=self._window_bytes,
                 bytes_held_max=self._merge_bytes_max,
                 line_columns=None if line_form is None else line_form.columns,
+                takes_compressed=_takes_compressed(plan),
+                takes_rows=not plan.without_keys,
             )
             while (window := reader.next(bytes_max)) is not None:
                 if isinstance(window, WideRow):
@@ -202,6 +209,15 @@ class Scan(Iterator[ScanAnswer]):
             yield replace(empty, error=error), b""
         if not has_answered:
             yield empty, wide.resume_key
+
+
+def _layout(form: Sequence[FormColumn], plan: ScanPlan) -> RowLayout:
+    return RowLayout(form, fixed_size=plan.fixed_size, without_keys=plan.without_keys)
+
+
+def _takes_compressed(plan: ScanPlan) -> bool:
+    """Returns whether lines may be answered as they are stored: not if batches are smaller than the blocks."""
+    return plan.compressed and plan.batch_rows >= COMPRESSED_ROWS_MIN and plan.batch_bytes >= COMPRESSED_BYTES_MIN
 
 
 def _reads_values(selection: Selection) -> bool:

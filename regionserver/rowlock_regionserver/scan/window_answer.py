@@ -27,6 +27,7 @@ from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import ANSWER_SCHEMA, Family
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
+from rowlock_regionserver.scan.compressed_rows import AnswerRows, plain_table
 from rowlock_regionserver.scan.line_answer import LineForm
 from rowlock_regionserver.scan.pivot import pivoted
 from rowlock_regionserver.scan.row_form import RowLayout
@@ -43,15 +44,20 @@ _ANSWERED = [ROW, QUALIFIER, TIMESTAMP]
 class WindowAnswer:
     """Whole rows in the scan's order, the place where each starts in the table, and the error of the row that follows.
 
-    The table is of ANSWER_SCHEMA, or of the row form with one line a row. An answer may be a part of one row: then only
+    The rows are of ANSWER_SCHEMA, or of the row form with one line a row. An answer may be a part of one row: then only
     the first part has the row's start, and all but the last have `row_continues` set.
     """
 
-    table: pa.Table
+    rows: AnswerRows
     starts: Integers
     error: InvalidRequestError | None = None
     is_part: bool = False
     row_continues: bool = False
+
+    @property
+    def table(self) -> pa.Table:
+        """The rows as a table, decompressed."""
+        return plain_table(self.rows)
 
 
 def answer_window(
@@ -67,8 +73,8 @@ def answer_window(
     `window` has whole rows of the families that are requested or that the filter reads, by name.
     """
     if line_form is not None and any(cells.lines is not None for cells in window):
-        table, error = line_form.answer(window, reverse=reverse)
-        return WindowAnswer(table, np.arange(table.num_rows), error)
+        rows, error = line_form.answer(window, reverse=reverse)
+        return WindowAnswer(rows, np.arange(rows.num_rows), error)
     if form is not None:
         selected = selected_cells(window, selection, reverse=reverse)
         table = pivoted(selected, form, keys_only=selection.cells.keys_only, reverse=reverse)

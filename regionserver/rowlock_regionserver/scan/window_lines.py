@@ -22,7 +22,7 @@ from rowlock_regionserver.arrow.line_merging import concatenated_lines, in_succe
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.scan.line_overlay import RankedLines, one_line_a_row
-from rowlock_regionserver.scan.window_rows import ranked
+from rowlock_regionserver.scan.window_rows import ranked_parts
 from rowlock_regionserver.sources import Chunk
 
 
@@ -122,16 +122,13 @@ def _one_part(parts: Sequence[_Part]) -> _Part:
 def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[bytes]) -> WindowLines:
     rows_of_lines = [part.lines.rows for part in parts]
     rows_of_runs = [distinct_of_sorted(single_array(run.keys.column(ROW))) for run in runs]
-    distinct, places = ranked(pa.concat_arrays([*rows_of_lines, *rows_of_runs]))
-    line_count = sum(map(len, rows_of_lines))
-    is_mixed = np.zeros(len(distinct), np.bool_)
-    is_mixed[places[line_count:]] = True
+    distinct_count, places = ranked_parts([*rows_of_lines, *rows_of_runs])
+    is_mixed = np.zeros(distinct_count, np.bool_)
+    for of_run in places[len(parts) :]:
+        is_mixed[of_run] = True
     kept: list[RankedLines] = []
     present: list[Column] = []
-    start = 0
-    for part in parts:
-        ranks = places[start : start + len(part.lines)]
-        start += len(part.lines)
+    for part, ranks in zip(parts, places, strict=False):
         mixed = is_mixed[ranks]
         if mixed.any():
             among_cells = part.lines.filter(mixed)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,6 +21,7 @@ from rowlock_regionserver.arrow.columns import (
     column,
     equals_previous,
     integer_array,
+    offsets,
     run_starts,
     single_array,
 )
@@ -76,6 +78,48 @@ def ranked(rows: Column) -> tuple[Column, Integers]:
     ranks = np.empty(len(order), np.int64)
     ranks[np.frombuffer(buffer_of(order, 1), np.uint64, len(order))] = np.arange(len(order))
     return distinct.take(order), ranks[places]
+
+
+def ranked_parts(parts: Sequence[Column]) -> tuple[int, Sequence[Integers]]:
+    """Returns the number of distinct rows of all parts, and the place of each row among them, part by part.
+
+    Takes little time if all rows have one length, the first part ascends without repetition, and has all rows.
+    """
+    found = _places_in_first(parts)
+    if found is not None:
+        return len(parts[0]), found
+    distinct, places = ranked(pa.concat_arrays(parts))
+    return len(distinct), np.split(places, np.cumsum([len(part) for part in parts])[:-1])
+
+
+def _places_in_first(parts: Sequence[Column]) -> Sequence[Integers] | None:
+    views = [fixed_width_view(part) for part in parts]
+    first = views[0]
+    if first is None or not (first[1:] > first[:-1]).all():
+        return None
+    found: list[Integers] = [np.arange(len(first))]
+    for view in views[1:]:
+        if view is None or view.dtype != first.dtype:
+            return None
+        places = np.searchsorted(first, view)
+        if not (first[np.minimum(places, len(first) - 1)] == view).all():
+            return None
+        found.append(places)
+    return found
+
+
+def fixed_width_view(rows: Column) -> npt.NDArray[np.bytes_] | None:
+    """Returns a view of rows that all have one length, not 0; None for other rows.
+
+    numpy compares such bytes without the zeros at their end, which makes no difference among equally long ones.
+    """
+    bounds = offsets(rows)
+    if len(bounds) < 2:
+        return None
+    width, data = int(bounds[1] - bounds[0]), rows.buffers()[2]
+    if not width or data is None or (np.diff(bounds) != width).any():
+        return None
+    return np.frombuffer(memoryview(data), f"S{width}", len(rows), int(bounds[0]))
 
 
 def row_starts(table: pa.Table) -> Integers:

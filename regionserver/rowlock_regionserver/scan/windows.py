@@ -50,14 +50,19 @@ class WindowReader:
         window_bytes: int,
         bytes_held_max: int,
         line_columns: Mapping[bytes, frozenset[bytes]] | None = None,
+        takes_compressed: bool = False,
+        takes_rows: bool = True,
     ) -> None:
         """Creates a reader at the start of the range, or at its end with `reverse`.
 
         `window_bytes` bounds a window, unless it is a single row. `bytes_held_max` bounds what is read ahead.
         `reads_values` says that values of visible cells will be read. `line_columns`: windows may have lines, and of
-        each family only these columns matter beside the rows themselves; None: they have cells.
+        each family only these columns matter beside the rows themselves; None: they have cells. `takes_compressed`:
+        values of lines may be compressed. `takes_rows`: their rows are answered.
         """
         self._line_columns = line_columns
+        self._takes_compressed = takes_compressed
+        self._takes_rows = takes_rows
         self._sources_now = sources_now
         self._columns_read = columns_read
         self._read_point = read_point
@@ -145,7 +150,8 @@ class WindowReader:
             if source.has_tombstones or is_line_hidden:
                 # Any cell of a line may decide whether its row is there.
                 return LinesWanted(columns, marks_others=True)
-        return LinesWanted(columns)
+        without_rows = self._takes_compressed and not self._takes_rows
+        return LinesWanted(columns, compressed=self._takes_compressed, without_rows=without_rows)
 
     def _visible_cells(self, family: Family, chunks: Sequence[Chunk]) -> FamilyCells:
         """Returns the cells of one family's chunks that the read point sees."""

@@ -73,6 +73,11 @@ class BlockFile:
         """Caches the block with the bytes that it holds now."""
         self._cache.put(self._reader, key, block)
 
+    @property
+    def cache_bytes_max(self) -> int:
+        """The bound of the cache."""
+        return self._cache.bytes_max
+
     # ---- the disk
 
     def read(self, extents: Sequence[Extent]) -> list[pa.Buffer]:

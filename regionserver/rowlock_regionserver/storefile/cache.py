@@ -13,10 +13,12 @@ from dataclasses import dataclass
 
 from rowlock_regionserver.storefile.block import Block
 from rowlock_regionserver.storefile.wide_block import WideBlock
+from rowlock_regionserver.storefile.wide_directory import Directory
 
 _READER_BITS = 32
 
-AnyBlock = Block | WideBlock
+# A directory is cached where only some columns of its block are read.
+AnyBlock = Block | WideBlock | Directory
 
 
 @dataclass(frozen=True, slots=True)

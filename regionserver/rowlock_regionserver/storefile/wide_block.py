@@ -7,7 +7,7 @@ of which slices cost a third of those of a memoryview; scans take the same memor
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import pyarrow as pa
@@ -160,9 +160,14 @@ class WideBlock:
 
     # ---- scans
 
+    def chunks(self) -> tuple[WideChunks, Mapping[int, bytes]]:
+        """Returns the chunks as they are stored, and those that are decompressed; each is among one of them."""
+        with self._lock:
+            return self._chunks, dict(self._raw)
+
     def lines(self, wanted: LinesWanted = EVERY_LINE) -> Lines:
         """Returns the lines with the columns that are wanted. What has to be decompressed for that is not kept."""
-        chunks, kept = self._chunks, self._raw
+        chunks, kept = self.chunks()
 
         def raw_of(number: int) -> pa.Buffer:
             raw = kept.get(number)

@@ -26,6 +26,10 @@ from rowlock_regionserver.storefile.wide_lines import chunks_of, decoded_lines
 
 # In the cache the numbers of wide blocks begin here, those of cell blocks at 0.
 _FIRST_KEY = 1 << 31
+# And those of their directories here.
+_FIRST_DIRECTORY_KEY = 3 << 30
+# About the memory of one.
+_DIRECTORY_BYTES = 2500
 # A bulk read that needs more of a block's bytes than this reads its blocks whole, with their neighbours.
 _WHOLE_SHARE_MIN = 0.5
 # Bytes between two wanted chunks that cost less to read than one more read.
@@ -41,6 +45,8 @@ class WideBlocks:
     def __init__(self, file: BlockFile, index: WideIndex) -> None:
         self.file = file
         self.index = index
+        # Those of a very large file would displace the blocks that point reads use.
+        self._keeps_directories = _DIRECTORY_BYTES * len(index) <= file.cache_bytes_max // 16
 
     def cells(self, number: int, row: bytes, qualifiers: Iterable[bytes] | None, cells_max: int) -> list[FoundCell]:
         """Returns the row's cells in the block; see WideBlock.cells."""
@@ -97,25 +103,51 @@ class WideBlocks:
         place = self.file.path, self.index.offsets[number]
         return wide_directory.decode(raw, self.index.payload_bytes[number], self.index.line_counts[number], *place)
 
-    def some_columns(self, number: int, wanted: LinesWanted) -> tuple[Lines, int]:
-        """Returns the lines, and the bytes that it read, which are little more than those of what is wanted."""
-        file, extent = self.file, self.index.extent(number)
-        with file.handle as descriptor:
-            start = read_start(file.files, descriptor, file.path, extent, self.index.key_bytes[number])
-            directory = self._directory(number, start)
-            starts = directory.starts
-            stored = {key: start.slice(starts[key], starts[key + 1] - starts[key]) for key in directory.form.key_chunks}
+    def directory(self, number: int) -> Directory:
+        """Returns a block's directory."""
+        return self._directory_and_keys(number, self.index.directory_bytes[number])[0]
+
+    def some_chunks(self, number: int, wanted: LinesWanted) -> tuple[WideChunks, int]:
+        """Returns the chunks of a block that are wanted, and the bytes that it read, which are little more than theirs.
+
+        The keys of the lines are among them unless `wanted` is without rows.
+        """
+        file, index = self.file, self.index
+        start_bytes = (index.directory_bytes if wanted.without_rows else index.key_bytes)[number]
+        directory, start = self._directory_and_keys(number, start_bytes)
+        starts, form = directory.starts, directory.form
+        keys = () if wanted.without_rows else form.key_chunks
+        stored: dict[int, pa.Buffer] = {}
+        byte_count = 0
+        if start is not None:
             byte_count = start.size
-            for run in _runs(chunks_of(directory, wanted), starts):
-                first = starts[run[0]]
-                offset = extent.offset + HEADER_BYTES + first
-                piece = read_exactly(file.files, descriptor, file.path, starts[run[-1] + 1] - first, offset)
+            stored = {key: start.slice(starts[key], starts[key + 1] - starts[key]) for key in keys}
+            keys = ()
+        payload = index.offsets[number] + HEADER_BYTES
+        with file.handle as descriptor:
+            for run in _runs([*keys, *chunks_of(directory, wanted)], starts):
+                first, stop = starts[run[0]], starts[run[-1] + 1]
+                piece = read_exactly(file.files, descriptor, file.path, stop - first, payload + first)
                 byte_count += piece.size
                 for chunk in run:
                     stored[chunk] = piece.slice(starts[chunk] - first, starts[chunk + 1] - starts[chunk])
         file.count(1, byte_count)
-        some = WideChunks(directory, stored, file.path, extent.offset)
-        return decoded_lines(directory, some.raw, wanted), byte_count
+        return WideChunks(directory, stored, file.path, index.offsets[number]), byte_count
+
+    def _directory_and_keys(self, number: int, byte_count: int) -> tuple[Directory, pa.Buffer | None]:
+        """Returns a block's directory, and unless that was cached the start of the payload."""
+        file, key = self.file, _FIRST_DIRECTORY_KEY + number
+        cached = file.cached(key) if self._keeps_directories else None
+        if cached is not None:
+            assert isinstance(cached, Directory), type(cached)
+            return cached, None
+        extent = self.index.extent(number)
+        with file.handle as descriptor:
+            start = read_start(file.files, descriptor, file.path, extent, byte_count)
+        directory = self._directory(number, start)
+        if self._keeps_directories:
+            file.put(key, directory)
+        return directory, start
 
 
 class WideLoader:
@@ -139,9 +171,9 @@ class WideLoader:
         if cached is not None:
             return cached.lines(self._wanted)
         if not self._reads_whole:
-            lines, byte_count = blocks.some_columns(number, self._wanted)
+            chunks, byte_count = blocks.some_chunks(number, self._wanted)
             self._reads_whole = byte_count > _WHOLE_SHARE_MIN * blocks.index.payload_bytes[number]
-            return lines
+            return decoded_lines(chunks.directory, chunks.raw, self._wanted)
         payload = self._ahead.payload(number, is_cached=False)
         if payload is None:
             [payload] = blocks.file.read([blocks.index.extent(number)])

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.compressed_columns import CompressedChunk
 from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.storefile import codecs, wide_directory
@@ -51,6 +52,21 @@ class WideChunks:
     def without_any(self) -> WideChunks:
         """Returns the directory without chunks, for a block that has decompressed them all."""
         return WideChunks(self.directory, {}, self._path, self._offset)
+
+    def has(self, number: int) -> bool:
+        """Returns whether the chunk was read."""
+        return number in self._stored
+
+    def stored(self, number: int) -> CompressedChunk:
+        """Returns a chunk of rows or values as it is stored, verified."""
+        self.check(number)
+        directory = self.directory
+        return CompressedChunk(
+            self._stored[number],
+            directory.compressions[number],
+            directory.raw_bytes[number],
+            directory.form.chunks[number].width,
+        )
 
     def raw(self, number: int) -> pa.Buffer:
         """Returns a chunk, verified, decompressed and checked. A plain one refers to what was read."""

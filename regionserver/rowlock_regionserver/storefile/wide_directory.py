@@ -32,6 +32,9 @@ _HEAD = struct.Struct("<IIII2q")
 LINES_MAX = 1 << 24
 RAW_BYTES_MAX = 1 << 30
 
+# Memory of a Directory, and of each chunk's three numbers in it.
+_DIRECTORY_BYTES, _CHUNK_BYTES = 400, 3 * (8 + 32)
+
 
 class StoredChunk(NamedTuple):
     """A chunk as the writer made it: its form, and its bytes."""
@@ -55,6 +58,11 @@ class Directory:
     raw_bytes: Sequence[int]
     checksums: Sequence[int]
     compressions: bytes
+
+    @property
+    def bytes_held(self) -> int:
+        """About the memory of the numbers; the form is shared by many blocks."""
+        return _DIRECTORY_BYTES + _CHUNK_BYTES * len(self.compressions)
 
 
 def encode(

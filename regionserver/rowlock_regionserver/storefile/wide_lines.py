@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Integers
+from rowlock_regionserver.arrow.compressed_columns import LineKeys, value_array
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile.wide_directory import Directory
@@ -18,22 +19,29 @@ RawOf = Callable[[int], pa.Buffer]
 
 def decoded_lines(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> Lines:
     """Returns all lines of the block, with the columns that are wanted as far as it has them."""
+    form = directory.form
+    rows, timestamps, write_numbers, qualifiers = keys_of(directory, raw_of, wanted)
+    with_values = wanted.columns
+    columns = []
+    for place, qualifier in zip(places_of(directory, wanted), qualifiers, strict=True):
+        values, validity = form.columns[place].values, form.columns[place].validity
+        if with_values is None or qualifier in with_values:
+            bitmap = None if validity is None else raw_of(validity)
+            columns.append(value_array(raw_of(values), directory.line_count, form.chunks[values].width, bitmap))
+        else:
+            columns.append(_marks(directory, raw_of, validity))
+    return Lines(rows, timestamps, write_numbers, qualifiers, tuple(columns))
+
+
+def keys_of(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> LineKeys:
+    """Returns the rows of all lines, and the numbers of the columns that are wanted as far as the block has them."""
     form, places = directory.form, places_of(directory, wanted)
     chosen = [form.columns[place] for place in places]
-    with_values = wanted.columns
-    return Lines(
+    return LineKeys(
         _rows(directory, raw_of(0)),
         _numbers(raw_of, directory.timestamp, form.timestamps, [each.timestamps for each in chosen]),
         _numbers(raw_of, directory.write_number, form.write_numbers, [each.write_numbers for each in chosen]),
         tuple([form.qualifiers[place] for place in places]),
-        tuple(
-            [
-                _array(directory, raw_of, each.values, each.validity)
-                if with_values is None or form.qualifiers[place] in with_values
-                else _marks(directory, raw_of, each.validity)
-                for place, each in zip(places, chosen, strict=True)
-            ]
-        ),
     )
 
 
@@ -62,19 +70,7 @@ def _rows(directory: Directory, raw: pa.Buffer) -> Column:
     if width:
         stops = np.arange(0, (count + 1) * width, width, dtype=np.int32)
         return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(stops.data), raw], 0)
-    stop = 4 * (count + 1)
-    return pa.Array.from_buffers(pa.binary(), count, [None, raw.slice(0, stop), raw.slice(stop)], 0)
-
-
-def _array(directory: Directory, raw_of: RawOf, values: int, validity: int | None) -> Column:
-    raw, count = raw_of(values), directory.line_count
-    bitmap = None if validity is None else raw_of(validity)
-    null_count = 0 if validity is None else -1
-    width = directory.form.chunks[values].width
-    if width:
-        return pa.Array.from_buffers(pa.binary(width), count, [bitmap, raw], null_count)
-    stop = 4 * (count + 1)
-    return pa.Array.from_buffers(pa.binary(), count, [bitmap, raw.slice(0, stop), raw.slice(stop)], null_count)
+    return value_array(raw, count, 0)
 
 
 def _marks(directory: Directory, raw_of: RawOf, validity: int | None) -> Column:

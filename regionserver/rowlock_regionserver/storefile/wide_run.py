@@ -7,12 +7,14 @@ in the sense of Source.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.block_lines import BlockLines
 from rowlock_regionserver.arrow.cell_columns import first_not_below
 from rowlock_regionserver.arrow.columns import empty_cells
+from rowlock_regionserver.arrow.compressed_columns import BlockSlice, StoredLines
 from rowlock_regionserver.arrow.line_merging import cells_of_parts, concatenated_lines
 from rowlock_regionserver.arrow.line_slices import last_slice_of, slices_of
 from rowlock_regionserver.arrow.line_values import cell_bytes_of_all
@@ -23,8 +25,13 @@ from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.row_filter import RowFilter
+from rowlock_regionserver.storefile.stored_block import Shares, StoredBlocks, StoredWideBlock, shares_of
 from rowlock_regionserver.storefile.wide_blocks import WideBlocks
 from rowlock_regionserver.storefile.wide_index import WideIndex
+
+_KNOWN_SHARES_MAX = 64
+# A scan that needs nothing of the blocks, because it counts rows, stops after so many of them.
+_WINDOW_BLOCKS_MAX = 4096
 
 
 @dataclass(slots=True)
@@ -50,6 +57,8 @@ class WideRun:
         self.write_number_min = min(index.write_numbers_min)
         self.write_number_max = max(index.write_numbers_max)
         self.line_timestamp_min = min(index.timestamps_min)
+        # By what a scan wants. Threads may find the same at once, which is harmless.
+        self._known_shares: dict[LinesWanted, Shares] = {}
 
     # ---- points
 
@@ -108,6 +117,11 @@ class WideRun:
 
         The flags are those of the blocks that were read.
         """
+        if lines is not None and lines.compressed:
+            stored = self._stored_window(start, stop, bytes_max, lines, reverse=reverse)
+            if stored is not None:
+                return stored
+            lines = replace(lines, compressed=False, without_rows=False)
         window = self._window(start, stop, bytes_max, lines, reverse=reverse)
         if not window.parts:
             return self._chunk(window, empty_cells(), None, 0)
@@ -159,6 +173,47 @@ class WideRun:
                     break
             window.parts.append(part)
         return window
+
+    def _stored_window(
+        self, start: bytes, stop: bytes, bytes_max: int, wanted: LinesWanted, *, reverse: bool
+    ) -> Chunk | None:
+        """Returns lines that are read when they are needed; None if the first block has a row with several lines."""
+        index, window = self._index, _Window()
+        every = index.blocks_of_range(start, stop)
+        if not every:
+            return self._chunk(window, empty_cells(), None, 0)
+        ascending, byte_count = list(reversed(every)) if reverse else every, 0
+        shares = self._shares(ascending[0], wanted)
+        for number in ascending:
+            block_bytes = int(index.raw_bytes[number] * shares.raw)
+            is_full = byte_count + block_bytes > bytes_max or len(window.numbers) == _WINDOW_BLOCKS_MAX
+            if index.have_versions[number] or (window.numbers and is_full):
+                window.frontier = index.last_rows[number] + b"\x00" if reverse else index.first_rows[number]
+                break
+            window.numbers.append(number)
+            byte_count += block_bytes
+        if not window.numbers:
+            return None
+        numbers = range(min(window.numbers), max(window.numbers) + 1)
+        reader = StoredBlocks(self._blocks, numbers, wanted, shares)
+        blocks = [StoredWideBlock(reader, number) for number in numbers]
+        qualifiers = tuple(sorted(wanted.columns or ()))
+        lines = BlockLines(StoredLines(tuple([BlockSlice(each, 0, each.line_count) for each in blocks])), qualifiers)
+        clipped = _clipped(
+            lines,
+            start if start > index.first_rows[numbers[0]] else b"",
+            stop if stop and stop <= index.last_rows[numbers[-1]] else b"",
+        )
+        return self._chunk(window, empty_cells(), clipped, clipped.bytes_held) if len(clipped) else None
+
+    def _shares(self, number: int, wanted: LinesWanted) -> Shares:
+        """Returns what the first scan that wanted these columns found; reads a block's directory for the first one."""
+        shares = self._known_shares.get(wanted)
+        if shares is None:
+            shares = shares_of(self._blocks.directory(number), wanted)
+            if len(self._known_shares) < _KNOWN_SHARES_MAX:
+                self._known_shares[wanted] = shares
+        return shares
 
     def _bytes_ahead(self, number: int, bytes_max: int, wanted: LinesWanted | None) -> int:
         """Returns the bytes on disk, from a block on, of what one read takes."""

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from rowlock._codec.mapped_rows import bulk_rows_of, rows_from_form
 from rowlock._codec.row_form import FormColumn, form_of
+from rowlock._codec.scan_message import ScanMessage
 from rowlock.mapping import Mapping
 from rowlock_proto.v1 import region_pb2
 
@@ -58,6 +59,11 @@ def as_requested(request: region_pb2.ScanRequest, batch: region_pb2.ScanBatch) -
         return batch
     table = laid_out(found, columns)
     return region_pb2.ScanBatch(arrow=stream_of(table), row_count=table.num_rows, row_reached=batch.row_reached)
+
+
+def message_of(table: pa.Table) -> ScanMessage:
+    """The table as a batch of a scan."""
+    return ScanMessage(pa.py_buffer(stream_of(table)), None, False, 0, table.num_rows, b"")
 
 
 def stream_of(table: pa.Table) -> bytes:

@@ -18,7 +18,7 @@ from rowlock.errors import ServerError
 from rowlock_proto.v1 import region_pb2
 
 from tests.unit.client.fake_server import FakeServer
-from tests.unit.client.plain_row_form import stream_of
+from tests.unit.client.plain_row_form import message_of, stream_of
 from tests.unit.client.test_scans import plan
 
 MAPPING = Mapping("k STRING :key, n INT f:n, price DECIMAL(10,2) f:p, text STRING f:t, at TIMESTAMP f:a millis")
@@ -126,7 +126,7 @@ def reader_of(*columns: FormColumn) -> RowFormReader:
 def test_a_batch_with_other_columns_than_those_requested_is_refused() -> None:
     value, timestamp = FormColumn(b"f", b"n"), FormColumn(b"f", b"n", is_timestamp=True)
     numbers = pa.array([1, 2, 3], pa.int64())
-    assert reader_of(value, timestamp).read(stream_of(form(fixed(4, FIVE, None, FIVE), numbers))).num_rows == 3
+    assert reader_of(value, timestamp).read(message_of(form(fixed(4, FIVE, None, FIVE), numbers))).num_rows == 3
     # Any: the stubs type a field by its type.
     key: pa.Field[Any] = pa.field("row", pa.binary(), nullable=False)
     wrong = [
@@ -146,7 +146,7 @@ def test_a_batch_with_other_columns_than_those_requested_is_refused() -> None:
     ]
     for table in wrong:
         with pytest.raises(ServerError, match="wrong schema"):
-            reader_of(value, timestamp).read(stream_of(table))
+            reader_of(value, timestamp).read(message_of(table))
 
 
 def test_a_form_allows_columns_of_fixed_size_and_of_keys_alone_as_many_rows_as_the_protocol() -> None:

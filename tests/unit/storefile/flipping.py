@@ -165,18 +165,23 @@ def read_everything(bench: Bench, runs: Sequence[Source]) -> str:
             assert cells == expected, f"wrong cells of {row!r}"
             assert of_a == [cell for cell in expected if cell[0] == b"a"], f"a wrong column of {row!r}"
     for reverse in (False, True):
-        for wanted in (None, LinesWanted(), LinesWanted(frozenset([b"a"]))):
+        for wanted in (None, LinesWanted(), OF_A, replace(OF_A, compressed=True)):
+            columns = None if wanted is None else wanted.columns
             try:
                 chunks = [chunk for run in runs for chunk in chunks_of(run, b"", b"", 2000, reverse, wanted)]
+                found = [
+                    cell for chunk in chunks for cell in _cells_of(chunk) if columns is None or cell[1][0] in columns
+                ]
             except CorruptionError:
                 outcome = "corruption"
                 continue
-            columns = None if wanted is None else wanted.columns
-            found = [cell for chunk in chunks for cell in _cells_of(chunk) if columns is None or cell[1][0] in columns]
             assert sorted(found) == [cell for cell in bench.cells if columns is None or cell[1][0] in columns], (
                 "a wrong scan"
             )
     return outcome
+
+
+OF_A = LinesWanted(frozenset([b"a"]))
 
 
 def _cells_of(chunk: Chunk) -> list[RowCell]:

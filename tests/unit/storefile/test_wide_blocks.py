@@ -375,6 +375,33 @@ def test_a_wrong_byte_of_a_plain_chunk_is_no_answer(wide: Case) -> None:
         run.read_rows(b"", b"", 1 << 20, lines=LinesWanted())
 
 
+def test_a_wrong_byte_of_a_chunk_is_not_passed_on_compressed(wide: Case) -> None:
+    info, _ = written(wide, typed_lines(200))
+    [(place, chunks)] = chunks_of(wide, info)
+    raw = bytearray(wide.path.read_bytes())
+    raw[place + layout.HEADER_BYTES + chunks.directory.starts[chunks.directory.form.columns[3].values] + 5] ^= 1
+    wide.path.write_bytes(raw)
+    wanted = LinesWanted(frozenset([b"c03", b"c04"]), compressed=True)
+    lines = wide.open_file(info).runs[0].read_rows(b"", b"", 1 << 20, lines=wanted).lines
+    assert lines is not None
+    assert lines.stored is not None
+    [(block, start, stop)] = lines.stored.slices
+    assert (start, stop) == (0, 200)
+    assert block.chunk(b"c04").width == 8
+    with pytest.raises(CorruptionError):
+        block.chunk(b"c03")
+
+
+def test_a_scan_of_compressed_lines_reads_nothing_that_is_not_needed(wide: Case) -> None:
+    _, run = written(wide, typed_lines(2000))
+    wanted = LinesWanted(frozenset(), compressed=True, without_rows=True)
+    run.read_rows(b"", b"", 1 << 20, lines=wanted)  # reads a directory, once
+    before = run.statistics()
+    chunk = run.read_rows(b"", b"", 1 << 20, lines=wanted)
+    assert (len(chunk), chunk.row(0), chunk.row(-1)) == (2000, b"k000000", b"k001999")
+    assert run.statistics() == before
+
+
 def test_a_chunk_that_was_not_written_as_it_should_fails_the_write(wide: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codecs, "checksum", lambda stored: 1)
     monkeypatch.setattr(WideChunks, "check", _check_with_the_right_checksum)

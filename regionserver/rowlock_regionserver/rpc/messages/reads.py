@@ -85,6 +85,8 @@ def scan_plan(message: region_pb2.ScanRequest, config: Config) -> ScanPlan:
         batch_rows=min(message.batch_rows, SCAN_BATCH_ROWS_MAX) or config.scan_batch_rows,
         row_form=_row_form(message.row_form) if has_form else None,
         fixed_size=message.row_form.fixed_size,
+        compressed=message.row_form.compressed,
+        without_keys=message.row_form.without_keys,
     )
 
 

@@ -2,33 +2,43 @@
 
 The bytes are assembled by hand, because it is faster: a batch of 1.4 MB takes 0.1 ms, and 1.5 ms with a message object,
 most of it for memory that the object allocates and frees. Fields may come in any order, and joined parts of a message
-parse as one message, so only the frame of the Arrow field is encoded here.
+parse as one message, so only the frame of the large field is encoded here.
 """
 
 from __future__ import annotations
 
-import pyarrow as pa
 from rowlock_proto.v1.region_pb2 import ScanBatch
 
+from rowlock_regionserver.rpc.messages.compressed_rows import compressed_rows
 from rowlock_regionserver.scan.batches import ScanAnswer
+from rowlock_regionserver.scan.compressed_rows import CompressedRows
 
-# Field 1 (ScanBatch.arrow) of wire type 2 (length and bytes).
-_ARROW_TAG = b"\x0a"
+# Fields 1 (ScanBatch.arrow) and 6 (ScanBatch.compressed) of wire type 2 (length and bytes).
+_ARROW_TAG, _COMPRESSED_TAG = b"\x0a", b"\x32"
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 def scan_batch(answer: ScanAnswer, read_point: int) -> bytes:
-    """Encodes a message. The table's chunks become record batches of one Arrow IPC stream; copies each byte twice."""
-    parts: list[bytes | pa.Buffer] = [answer.table.schema.serialize()]
-    parts.extend(batch.serialize() for batch in answer.table.to_batches())
-    parts.append(_END_OF_STREAM)
+    """Encodes a message. The table's chunks become record batches of one Arrow IPC stream; copies each byte twice.
+
+    Rows that are compressed are copied once.
+    """
+    resume_key = answer.resume_key
+    if isinstance(answer.rows, CompressedRows):
+        tag, parts = _COMPRESSED_TAG, compressed_rows(answer.rows)
+        if not answer.rows.has_keys and not resume_key:
+            resume_key = answer.rows.row_after()
+    else:
+        tag, parts = _ARROW_TAG, [answer.rows.schema.serialize()]
+        parts.extend(batch.serialize() for batch in answer.rows.to_batches())
+        parts.append(_END_OF_STREAM)
     others = ScanBatch(
         row_continues=answer.row_continues,
         read_point=read_point,
         row_count=answer.row_count,
-        row_reached=answer.resume_key,
+        row_reached=resume_key,
     )
-    head = _ARROW_TAG + _varint(sum(len(part) for part in parts))
+    head = tag + _varint(sum(len(part) for part in parts))
     return b"".join([head, *parts, others.SerializeToString()])
 
 

@@ -1,0 +1,328 @@
+"""Columns of lines that stay compressed as they are stored, and values that replace some of theirs.
+
+A scan of typed rows passes most values on as they are stored. If its client decompresses them, the server need not, and
+a third of the bytes travel. So lines may be **stored lines**: slices of stored blocks, one after the other, which all
+their columns share. Newer cells of some lines are laid over a column as changes.
+
+    stored lines   [block 7, lines 100 to 2500] [block 8, all lines]     compressed
+    changes        line 17: x, line 1033: y                              plain, of one column
+
+`plain` decompresses a column. Slices and concatenations copy no value, and cost little for many columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import is_
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock_regionserver.arrow import line_values
+from rowlock_regionserver.arrow.columns import Column, Integers, Mask, integer_array
+
+
+class CompressedChunk(NamedTuple):
+    """The rows or values of a block's lines, as they are stored, verified.
+
+    `width` is the length of each value; 0: there are offsets. `compression` is as in codecs.py.
+    """
+
+    stored: pa.Buffer
+    compression: int
+    raw_bytes: int
+    width: int
+
+
+class LineKeys(NamedTuple):
+    """The rows of lines, and their numbers, which are those of these columns; the shapes are as in Lines."""
+
+    rows: Column
+    timestamps: Integers
+    write_numbers: Integers
+    qualifiers: tuple[bytes, ...]
+
+
+class StoredBlock(Protocol):
+    """A block of lines as it is stored, no row of which has several lines. Used by one thread.
+
+    It may be read from its file when it is first needed. Methods, and the sizes, raise CorruptionError for damage.
+    Columns have their qualifiers as names; None names the rows.
+    """
+
+    @property
+    def line_count(self) -> int: ...
+
+    @property
+    def stored_bytes(self) -> int:
+        """About the bytes of the rows and of the columns that are read."""
+
+    @property
+    def raw_bytes(self) -> int:
+        """The same before compression."""
+
+    @property
+    def first_row(self) -> bytes: ...
+
+    @property
+    def last_row(self) -> bytes: ...
+
+    def keys(self) -> LineKeys:
+        """The rows of all lines, and the numbers of the columns that were read."""
+
+    def has(self, name: bytes) -> bool:
+        """Whether the column was read, and some line has a cell of it."""
+
+    def chunk(self, name: bytes | None) -> CompressedChunk:
+        """The rows or values of all lines."""
+
+    def values(self, name: bytes | None) -> Column:
+        """The same, decompressed, as fixed-size binary or binary; what is below absent cells means nothing."""
+
+    def present(self, name: bytes) -> Mask | None:
+        """Which lines have a cell of the column; None: all."""
+
+
+class BlockSlice(NamedTuple):
+    """The lines [start, stop) of a block."""
+
+    block: StoredBlock
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class StoredLines:
+    """Slices of blocks, one after the other; none is empty. Immutable."""
+
+    slices: tuple[BlockSlice, ...]
+    _last_slice: list[tuple[int, int, StoredLines]] = field(default_factory=list, compare=False, repr=False)
+
+    @cached_property
+    def counts(self) -> Sequence[int]:
+        """The number of lines of each slice."""
+        return [stop - start for _, start, stop in self.slices]
+
+    @cached_property
+    def line_count(self) -> int:
+        """The number of lines."""
+        return sum(self.counts)
+
+    @cached_property
+    def stored_bytes(self) -> int:
+        """The bytes of the blocks, whole, as far as they were read."""
+        return sum([block.stored_bytes for block, _, _ in self.slices])
+
+    @cached_property
+    def raw_bytes(self) -> int:
+        """About the bytes of the lines before compression."""
+        return int(self._bytes_of_slices.sum())
+
+    @cached_property
+    def _bytes_of_slices(self) -> Integers:
+        shares = [block.raw_bytes * (stop - start) // block.line_count for block, start, stop in self.slices]
+        return np.array(shares, np.int64)
+
+    def slice(self, start: int, count: int) -> StoredLines:
+        """Returns `count` lines from `start` on. The columns of a table ask for the same slice one after the other."""
+        if start == 0 and count == self.line_count:
+            return self
+        for last_start, last_count, last in self._last_slice:
+            if (last_start, last_count) == (start, count):
+                return last
+        slices: list[BlockSlice] = []
+        place, end = 0, start + count
+        for block, first, stop in self.slices:
+            after = place + stop - first
+            if after > start and place < end:
+                begin = first + max(0, start - place)
+                slices.append(BlockSlice(block, begin, stop - max(0, after - end)))
+            place = after
+        sliced = StoredLines(tuple(slices))
+        self._last_slice[:] = [(start, count, sliced)]
+        return sliced
+
+    def bytes_before(self, places: Integers) -> Integers:
+        """Returns about how many bytes of lines come before each of the places."""
+        ends = np.cumsum([0, *self.counts])
+        before: Integers = np.interp(places, ends, np.cumsum([0, *self._bytes_of_slices])).astype(np.int64)
+        return before
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Values that replace those of some lines. Places ascend, and no value is null."""
+
+    places: Integers
+    values: Column
+
+    def slice(self, start: int, stop: int) -> Changes | None:
+        """Returns the changes of the lines [start, stop), counted from the first of these."""
+        first, last = np.searchsorted(self.places, [start, stop]).tolist()
+        if first == last:
+            return None
+        return Changes(self.places[first:last] - start, self.values.slice(first, last - first))
+
+
+@dataclass(frozen=True)
+class CompressedColumn:
+    """A column of stored lines, or with the name None their rows. Immutable."""
+
+    lines: StoredLines
+    name: bytes | None
+    changes: Changes | None = None
+
+    def __len__(self) -> int:
+        return self.lines.line_count
+
+    @cached_property
+    def present(self) -> Mask | None:
+        """Which lines have a cell; None: all."""
+        name = self.name
+        if name is None:
+            return None
+        of_slices = [_present(each, name) for each in self.lines.slices]
+        if all(mask is None for mask in of_slices):
+            return None
+        present = np.concatenate(
+            [
+                np.ones(count, np.bool_) if mask is None else mask
+                for mask, count in zip(of_slices, self.lines.counts, strict=True)
+            ]
+        )
+        if self.changes is not None:
+            present[self.changes.places] = True
+        return None if present.all() else present
+
+    @cached_property
+    def null_count(self) -> int:
+        """The number of lines without a cell."""
+        return 0 if self.present is None else len(self) - int(np.count_nonzero(self.present))
+
+    def slice(self, start: int, count: int) -> CompressedColumn:
+        """Returns `count` lines from `start` on."""
+        changes = None if self.changes is None else self.changes.slice(start, start + count)
+        return CompressedColumn(self.lines.slice(start, count), self.name, changes)
+
+    def changed(self, places: Integers, values: Column) -> CompressedColumn:
+        """Returns the column with other values at these places, which ascend. No value is null."""
+        if self.changes is not None:
+            kept = np.flatnonzero(~np.isin(self.changes.places, places))
+            both = line_values.concatenated_column(
+                [self.changes.values.take(integer_array(kept, pa.int64())), values], [len(kept), len(values)]
+            )
+            places = np.concatenate([self.changes.places[kept], places])
+            order = np.argsort(places)
+            places, values = places[order], both.take(integer_array(order, pa.int64()))
+        return CompressedColumn(self.lines, self.name, Changes(places, values))
+
+    def take(self, indices: Column) -> Column:
+        """Returns the values at these places, decompressed."""
+        return self.plain.take(indices)
+
+    @cached_property
+    def plain(self) -> Column:
+        """The column, decompressed: binary, or fixed-size binary if all values have one length."""
+        parts: list[Column | None] = []
+        for block, start, stop in self.lines.slices:
+            is_there = self.name is None or block.has(self.name)
+            parts.append(block.values(self.name).slice(start, stop - start) if is_there else None)
+        column = line_values.concatenated_column(parts, self.lines.counts)
+        if self.changes is not None:
+            count, changes = len(self), self.changes
+            indices = np.arange(count)
+            indices[changes.places] = count + np.arange(len(changes.places))
+            both = line_values.concatenated_column([column, changes.values], [count, len(changes.values)])
+            column = both.take(integer_array(indices, pa.int64()))
+        return column if self.present is None else _masked(column, self.present)
+
+
+LineColumn: TypeAlias = "pa.Array[Any] | CompressedColumn"
+
+
+def value_array(raw: pa.Buffer, count: int, width: int, bitmap: pa.Buffer | None = None) -> Column:
+    """Returns the values of a raw chunk: fixed-size binary, or binary if `width` is 0."""
+    null_count = 0 if bitmap is None else -1
+    if width:
+        return pa.Array.from_buffers(pa.binary(width), count, [bitmap, raw], null_count)
+    stop = 4 * (count + 1)
+    return pa.Array.from_buffers(pa.binary(), count, [bitmap, raw.slice(0, stop), raw.slice(stop)], null_count)
+
+
+def plain(column: LineColumn) -> Column:
+    """Returns a column, decompressed."""
+    return column.plain if isinstance(column, CompressedColumn) else column
+
+
+def is_present(column: LineColumn) -> Mask:
+    """Returns which lines have a cell of the column."""
+    if not isinstance(column, CompressedColumn):
+        return line_values.is_present(column)
+    return np.ones(len(column), np.bool_) if column.present is None else column.present
+
+
+class Concatenation:
+    """Concatenates the columns of some parts, one column after the other. Used by one thread.
+
+    Columns of the same stored lines have the same stored lines afterwards.
+    """
+
+    def __init__(self, counts: Sequence[int]) -> None:
+        """`counts` are the lines of each part."""
+        self._counts = counts
+        self._stored: list[tuple[list[StoredLines], StoredLines]] = []
+
+    def column(self, parts: Sequence[LineColumn | None]) -> LineColumn:
+        """Returns a column of all parts; None stands for lines without a cell."""
+        names = {part.name if isinstance(part, CompressedColumn) else b"" for part in parts}
+        compressed = [part for part in parts if isinstance(part, CompressedColumn)]
+        if len(compressed) < len(parts) or len(names) > 1:
+            return line_values.concatenated_column(
+                [None if part is None else plain(part) for part in parts], self._counts
+            )
+        lines = self.stored([part.lines for part in compressed])
+        return CompressedColumn(lines, compressed[0].name, self._changes(compressed))
+
+    def stored(self, parts: Sequence[StoredLines]) -> StoredLines:
+        """Returns the stored lines of all parts."""
+        for of_parts, joined in self._stored:
+            if all(map(is_, of_parts, parts)):
+                return joined
+        joined = StoredLines(tuple([each for part in parts for each in part.slices]))
+        self._stored.append((list(parts), joined))
+        return joined
+
+    def _changes(self, parts: Sequence[CompressedColumn]) -> Changes | None:
+        changes: list[Changes] = []
+        start = 0
+        for part, count in zip(parts, self._counts, strict=True):
+            if part.changes is not None:
+                changes.append(Changes(part.changes.places + start, part.changes.values))
+            start += count
+        if len(changes) < 2:
+            return changes[0] if changes else None
+        counts = [len(change.places) for change in changes]
+        return Changes(
+            np.concatenate([change.places for change in changes]),
+            line_values.concatenated_column([change.values for change in changes], counts),
+        )
+
+
+def _present(part: BlockSlice, name: bytes) -> Mask | None:
+    """Returns which lines of a slice have a cell of the column; None: all."""
+    block, start, stop = part
+    if not block.has(name):
+        return np.zeros(stop - start, np.bool_)
+    present = block.present(name)
+    return None if present is None else present[start:stop]
+
+
+def _masked(column: Column, present: Mask) -> Column:
+    """Returns the column with nulls where `present` is false."""
+    bits = np.concatenate([np.zeros(column.offset, np.bool_), present])
+    buffers = [pa.py_buffer(np.packbits(bits, bitorder="little").data), *column.buffers()[1:]]
+    array: Column = pa.Array.from_buffers(column.type, len(column), buffers, -1, column.offset)
+    return array

@@ -1,0 +1,145 @@
+"""Wide blocks as a scan passes them on: chunks that stay compressed until their values are needed.
+
+The blocks of one window share a reader. A block is read when somebody first needs a chunk of it: with its neighbours if
+the scan wants most columns, else only the chunks of the columns that it wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock_regionserver.arrow.columns import Column, Mask
+from rowlock_regionserver.arrow.compressed_columns import CompressedChunk, LineKeys, value_array
+from rowlock_regionserver.cells import Compression
+from rowlock_regionserver.sources import LinesWanted
+from rowlock_regionserver.storefile.block_file import ReadAhead
+from rowlock_regionserver.storefile.wide_blocks import WideBlocks
+from rowlock_regionserver.storefile.wide_chunks import WideChunks
+from rowlock_regionserver.storefile.wide_directory import Directory
+from rowlock_regionserver.storefile.wide_lines import keys_of, places_of
+
+# The number of the chunk with the rows.
+_ROWS = 0
+_KEYS = LinesWanted(frozenset())
+# A reader of more of a block's bytes than this reads it whole, with its neighbours.
+_WHOLE_SHARE_MIN = 0.5
+
+
+class Shares(NamedTuple):
+    """How much of a block is rows and wanted columns: of its bytes on the disk, and of those before compression."""
+
+    stored: float
+    raw: float
+
+
+def shares_of(directory: Directory, wanted: LinesWanted) -> Shares:
+    """Returns the shares of a block; those of the other blocks of its file are alike."""
+    form, starts, raw_bytes = directory.form, directory.starts, directory.raw_bytes
+    numbers = [form.columns[place].values for place in places_of(directory, wanted)]
+    if not wanted.without_rows:
+        numbers.append(_ROWS)
+    return Shares(
+        sum([starts[number + 1] - starts[number] for number in numbers]) / starts[-1],
+        sum([raw_bytes[number] for number in numbers]) / sum(raw_bytes),
+    )
+
+
+class StoredBlocks:
+    """Reads the blocks of one window. Used by one thread."""
+
+    def __init__(self, blocks: WideBlocks, numbers: range, wanted: LinesWanted, shares: Shares) -> None:
+        index = blocks.index
+        byte_count = sum([index.payload_bytes[number] for number in numbers])
+        self.blocks = blocks
+        self.wanted = wanted
+        self.shares = shares
+        self._ahead = ReadAhead(blocks.file, index, numbers, byte_count, byte_count)
+
+    def read(self, number: int) -> tuple[WideChunks, Mapping[int, bytes]]:
+        """Returns the chunks of a block, and those that are decompressed already."""
+        blocks = self.blocks
+        cached = blocks.cached(number)
+        if cached is not None:
+            return cached.chunks()
+        if self.shares.stored < _WHOLE_SHARE_MIN:
+            return blocks.some_chunks(number, self.wanted)[0], {}
+        payload = self._ahead.payload(number, is_cached=False)
+        if payload is None:
+            [payload] = blocks.file.read([blocks.index.extent(number)])
+        return blocks.chunks(number, payload), {}
+
+
+class StoredWideBlock:
+    """The rows of a block, and the columns that are wanted; see StoredBlock."""
+
+    def __init__(self, reader: StoredBlocks, number: int) -> None:
+        index = reader.blocks.index
+        self._reader = reader
+        self._number = number
+        self.line_count = index.line_counts[number]
+        self.first_row = index.first_rows[number]
+        self.last_row = index.last_rows[number]
+        self.stored_bytes = int(index.payload_bytes[number] * reader.shares.stored)
+        self.raw_bytes = int(index.raw_bytes[number] * reader.shares.raw)
+
+    @cached_property
+    def _read(self) -> tuple[WideChunks, Mapping[int, bytes]]:
+        return self._reader.read(self._number)
+
+    def keys(self) -> LineKeys:
+        """The rows of all lines, and the numbers of the columns that were read."""
+        return keys_of(self._read[0].directory, self._raw, self._reader.wanted)
+
+    def has(self, name: bytes) -> bool:
+        """Whether the column was read, and some line has a cell of it."""
+        columns = self._reader.wanted.columns
+        return name in self._read[0].directory.form.place_of and (columns is None or name in columns)
+
+    def chunk(self, name: bytes | None) -> CompressedChunk:
+        """The rows or values of all lines."""
+        chunks, kept = self._read
+        number = self._chunk_number(name)
+        raw = kept.get(number)
+        if raw is None:
+            return (chunks if chunks.has(number) else self._keys_read).stored(number)
+        return CompressedChunk(
+            pa.py_buffer(raw), Compression.NONE, len(raw), chunks.directory.form.chunks[number].width
+        )
+
+    def values(self, name: bytes | None) -> Column:
+        """The same, decompressed, as fixed-size binary or binary; what is below absent cells means nothing."""
+        number = self._chunk_number(name)
+        width = self._read[0].directory.form.chunks[number].width
+        return value_array(self._raw(number), self.line_count, width)
+
+    def present(self, name: bytes) -> Mask | None:
+        """Which lines have a cell of the column; None: all."""
+        form = self._read[0].directory.form
+        validity = form.columns[form.place_of[name]].validity
+        if validity is None:
+            return None
+        bitmap = np.frombuffer(memoryview(self._raw(validity)), np.uint8)
+        return np.unpackbits(bitmap, count=self.line_count, bitorder="little").astype(np.bool_)
+
+    def _chunk_number(self, name: bytes | None) -> int:
+        if name is None:
+            return _ROWS
+        form = self._read[0].directory.form
+        return form.columns[form.place_of[name]].values
+
+    def _raw(self, number: int) -> pa.Buffer:
+        chunks, kept = self._read
+        raw = kept.get(number)
+        if raw is not None:
+            return pa.py_buffer(raw)
+        return chunks.raw(number) if chunks.has(number) else self._keys_read.raw(number)
+
+    @cached_property
+    def _keys_read(self) -> WideChunks:
+        """The keys of a block of which only columns were read."""
+        return self._reader.blocks.some_chunks(self._number, _KEYS)[0]

@@ -1,0 +1,60 @@
+"""Broken builds of scans that pass rows on compressed."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+SCANS = "property/test_compressed_scans.py"
+BLOCKS = "unit/storefile/test_wide_blocks.py"
+
+COMPRESSED = [
+    Mutant(
+        "newer values are laid over compressed ones and not sent",
+        "_Encoder.add",
+        "changes, piece_count = column.changes, len(column.lines.slices)",
+        "changes, piece_count = None, len(column.lines.slices)",
+        SCANS,
+    ),
+    Mutant(
+        "the changes of an earlier layer are lost",
+        "CompressedColumn.changed",
+        "if self.changes is not None:",
+        "if False:",
+        SCANS,
+    ),
+    Mutant(
+        "absent cells are sent as values",
+        "_Encoder.add",
+        "if column.null_count else _NO_BITMAP",
+        "if False else _NO_BITMAP",
+        SCANS,
+    ),
+    Mutant(
+        "a changed line that had no cell stays null",
+        "CompressedColumn.present",
+        "            present[self.changes.places] = True\n",
+        "            present[self.changes.places] |= False\n",
+        SCANS,
+    ),
+    Mutant(
+        "a piece begins with its block",
+        "_Encoder._add_slice",
+        "block.line_count, start, stop - start, width",
+        "block.line_count, 0, stop - start, width",
+        SCANS,
+    ),
+    Mutant(
+        "a chunk that is passed on compressed is not compared with its checksum",
+        "WideChunks.stored",
+        "        self.check(number)\n",
+        "",
+        f"{BLOCKS}::test_a_wrong_byte_of_a_chunk_is_not_passed_on_compressed",
+    ),
+    Mutant(
+        "a batch without keys resumes at its last row",
+        "CompressedRows.row_after",
+        'return block.last_row + b"\\x00"',
+        "return block.last_row",
+        SCANS,
+    ),
+]
