@@ -63,10 +63,12 @@ def writing_to(stdout: TextIO) -> Iterator[None]:
 class Output:
     """The output of one command. Used by one thread."""
 
-    def __init__(self, stdout: TextIO, stderr: TextIO, *, json_lines: bool) -> None:
+    def __init__(self, stdout: TextIO, stderr: TextIO, *, json_lines: bool, is_shell: bool = False) -> None:
+        """is_shell: for a command of the interactive shell, in which 'rowlock scan' is 'scan'."""
         self._stdout = stdout
         self._stderr = stderr
         self._json_lines = json_lines
+        self._is_shell = is_shell
 
     def record(self, record: Record, text: str) -> None:
         """Prints one result: the record with --json, else `text`, unless it is empty."""
@@ -135,8 +137,9 @@ class Output:
     def note(self, text: str) -> None:
         """Prints a remark on standard error."""
         self.flush()
+        shown = text.replace("'rowlock ", "'") if self._is_shell else text
         try:
-            self._stderr.write(text + "\n")
+            self._stderr.write(shown + "\n")
             self._stderr.flush()
         except OSError:
             # There is no place left to report to; the exit code remains.

@@ -95,6 +95,15 @@ def key_text(mapping: Mapping, key: Any) -> str:
     return _joined(mapping, [text_of(part, value) for part, value in zip(mapping.keys, values, strict=True)])
 
 
+def begun_key(mapping: Mapping, text: str) -> tuple[Any, ...] | None:
+    """Returns the parts that the beginning of a key has, as a prefix; None if it has none yet. Raises ArgumentError."""
+    *whole, begun = text.split(mapping.separator.decode()) if len(mapping.keys) > 1 else [text]
+    parts = [value_of(part, text) for part, text in zip(mapping.keys, whole, strict=False)]
+    if begun and len(whole) == len(mapping.keys) - 1 and mapping.keys[-1].is_bytes:
+        parts.append(value_of(mapping.keys[-1], begun))
+    return tuple(parts) or None
+
+
 @lru_cache(maxsize=1000)
 def _scalars(column: MappedColumn | TimestampColumn) -> ScalarCodec:
     """Returns the codec of single values of the column as text."""

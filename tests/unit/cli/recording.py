@@ -92,7 +92,7 @@ class Console:
             stderr=self.stderr,
             connect=self.connect,
             run=run,
-            command_names=tuple(COMMANDS),
+            commands=COMMANDS,
             default_server="default:7460",
         )
 
