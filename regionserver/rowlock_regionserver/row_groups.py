@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from rowlock_regionserver.cells import TIMESTAMP_MAX
@@ -35,6 +35,8 @@ class RowGroups:
     last_row: bytes  # of the last group
     block_count: int = 0  # the blocks in which the rows are
     timestamp_max: int = TIMESTAMP_MAX  # of all cells of the lines
+    # The groups of newer lines, if each cell of the source has a newer one of its row and column in these.
+    newer: RowGroups | None = None
 
     def __len__(self) -> int:
         return len(self.first_rows)
@@ -43,6 +45,10 @@ class RowGroups:
     def bytes_held(self) -> int:
         """The memory of the lists and the set."""
         return sum(map(len, self.first_rows)) + _GROUP_BYTES * len(self)
+
+    def of_older_lines(self) -> RowGroups:
+        """Returns the same groups for a source of older lines; see `newer`."""
+        return replace(self, newer=self)
 
     @cached_property
     def group_by_digest(self) -> Mapping[bytes, int]:

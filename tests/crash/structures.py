@@ -179,6 +179,7 @@ def _metadata(payload: bytes) -> Iterator[tuple[str, int]]:
     for which, block_count, array_count in (
         ("block index", summary["block_count"], _INDEX_ARRAYS),
         ("index of wide blocks", summary.get("wide_block_count", 0), _WIDE_INDEX_ARRAYS),
+        ("index of older lines", summary.get("older_block_count", 0), _WIDE_INDEX_ARRAYS),
     ):
         if not block_count:
             continue
@@ -197,5 +198,6 @@ def _metadata(payload: bytes) -> Iterator[tuple[str, int]]:
 _SEALED: dict[bytes, tuple[str, Callable[[bytes], Iterator[tuple[str, int]]]]] = {
     b"rlblock\x01": ("block", _block),
     b"rlwideb\x01": ("wide block", _wide_block),
+    b"rlolder\x01": ("wide block", _wide_block),
     b"rlmetad\x01": ("metadata", _metadata),
 }

@@ -175,4 +175,46 @@ OF_LINES = [
         "unit/region/test_short_values_of_many_columns.py::"
         "test_lines_that_may_become_cells_are_read_by_the_bytes_of_these[False-True]",
     ),
+    Mutant(
+        "a cell that the newest line lacks does not move up",
+        "_newest_places",
+        "    places[rows] = found[first_found]\n",
+        "",
+        LINES,
+    ),
+    Mutant(
+        "a cell that moved up stays in its older line too",
+        "divided_by_age",
+        "mask=is_moved",
+        "mask=None",
+        LINES,
+    ),
+    Mutant(
+        "older lines stand for all rows of their groups",
+        "RedundantRows._visible",
+        "source.row_groups.newer is None and",
+        "",
+        f"{REDUNDANT}::test_older_lines_do_not_stand_for_others",
+    ),
+    Mutant(
+        "older lines are left out though their newer ones are not seen",
+        "RedundantRows._without_redundant_rows",
+        "source.row_groups.newer for each in visible",
+        "source.row_groups.newer for each in sources",
+        f"{REDUNDANT}::test_older_lines_are_not_read_where_their_newer_ones_are_seen",
+    ),
+    Mutant(
+        "a block of older lines is taken from the cache for a wide block of its number",
+        "WideBlocks.__init__",
+        "_OLDER_KEYS if isinstance(index, OlderIndex) else 0",
+        "0",
+        "unit/storefile/test_older_lines.py::test_older_lines_have_blocks_of_their_own",
+    ),
+    Mutant(
+        "older lines without a newest line are not noticed",
+        "_verify",
+        "newer_count < blocks.older_lines.row_count",
+        "False",
+        "unit/storefile/test_older_lines.py::test_older_lines_of_rows_without_a_newest_line_are_damage",
+    ),
 ]

@@ -11,6 +11,7 @@ from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.arrow.line_merging import concatenated_lines
 from rowlock_regionserver.arrow.line_slices import slices_of
 from rowlock_regionserver.arrow.lines import cells_of
+from rowlock_regionserver.arrow.lines_by_age import divided_by_age
 from rowlock_regionserver.arrow.merge import merged
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import PUT, Cell
@@ -113,3 +114,29 @@ def test_columns_that_few_rows_have_stay_cells_however_alike_they_are() -> None:
     assert lines is not None
     assert lines.qualifiers == (b"a", b"b")
     assert rest.num_rows == 500
+
+
+def test_lines_divided_by_age_are_the_same_cells_and_the_newest_of_each_column_come_first(
+    generator: random.Random,
+) -> None:
+    older_count = moved_count = 0
+    for _ in range(TABLES):
+        lines, _ = lines_of(random_cells(generator))
+        if lines is None or not lines.has_versions:
+            continue
+        newest, older = divided_by_age(lines)
+        newest.check()
+        older.check()
+        assert not newest.has_versions
+        assert newest.rows.equals(lines.rows.unique())
+        of_lines, of_newest, of_older = (
+            list(zip(*[column.to_pylist() for column in cells_of(each).columns], strict=True))
+            for each in (lines, newest, older)
+        )
+        first_cells = {cell[:2]: cell for cell in reversed(of_lines)}
+        assert of_newest == sorted(first_cells.values(), key=lambda cell: cell[:2])
+        assert sorted(of_newest + of_older) == sorted(of_lines)
+        older_count += len(older)
+        moved_count += newest.is_by_cell and not lines.is_by_cell
+    assert older_count > TABLES
+    assert moved_count > TABLES // 50

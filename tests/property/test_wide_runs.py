@@ -116,6 +116,15 @@ def check_points(store_file: StoreFile, cells: list[RowCell]) -> None:
             assert not run.row_cells(row + b"\0")
 
 
+def check_older(wide_cells: Sequence[RowCell], older_cells: Sequence[RowCell]) -> None:
+    """Asserts that each older cell has a newer one of its row and column in a wide block."""
+    newest: dict[tuple[bytes, bytes], tuple[int, int]] = {}
+    for row, (qualifier, timestamp, write_number, *_) in wide_cells:
+        newest.setdefault((row, qualifier), (timestamp, write_number))
+    for row, (qualifier, timestamp, write_number, *_) in older_cells:
+        assert newest[row, qualifier] < (timestamp, write_number), f"{qualifier!r} of {row!r}"
+
+
 @given(
     st.randoms(use_true_random=False),
     st.integers(0, 25),
@@ -152,6 +161,8 @@ def test_lines_and_cells_of_a_file_answer_as_what_was_written(
         check_points(store_file, cells)
     own = [cells_in(read(run, b"", b"", 1 << 30, None, reverse=False)) for run in store_file.runs]
     assert sorted(cell for of_run in own for cell in of_run) == cells
+    if info.older_block_count:
+        check_older(own[0], own[1])
     some_columns = frozenset(chance.sample(COLUMNS, chance.randrange(len(COLUMNS))))
     for start, stop in [(b"", b""), *ranges]:
         for run, of_run in zip(store_file.runs, own, strict=True):

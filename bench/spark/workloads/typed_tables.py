@@ -10,6 +10,7 @@ from bench.spark.rows import read_all, write_parquet
 from bench.spark.stage import Stage, running_server
 from bench.spark.trip_files import TABLE, create_trips_table, parquet_bytes, store_bytes
 from bench.spark.trips import ONE_FAMILY, trip_reader, write_trips
+from bench.targets.compactions import wait_until_idle
 from bench.targets.typed_rows import KEY, trip_key
 
 # A client puts rows one by one many times slower than Spark writes them.
@@ -47,7 +48,7 @@ def by_batch(stage: Stage) -> Mapping[str, Measurement]:
 def with_versions(stage: Stage) -> Mapping[str, Measurement]:
     """Measures a table that keeps five versions and was written five times, against one that was written once.
 
-    Each job is flushed, so the versions of a row are in different files.
+    Each job is flushed, and the reads begin when automatic compaction is idle.
     """
     stop = trip_key(max(1, stage.trips.trip_count // _SHARE_OF_VERSIONS))
     with running_server(stage.fresh_path("versions")) as (server, client):
@@ -56,6 +57,7 @@ def with_versions(stage: Stage) -> Mapping[str, Measurement]:
             for _ in range(jobs):
                 write_trips(stage.trips.frame().where(f"{KEY} < '{stop}'"), server.address, name, ONE_FAMILY)
                 client.flush(name)
+            wait_until_idle(client, name)
         once_bytes, often_bytes = store_bytes(client, "once"), store_bytes(client, "often")
 
         def read(name: str) -> None:

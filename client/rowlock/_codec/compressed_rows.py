@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import zstandard
 
-from rowlock._codec.arrow_buffers import Array, binary_array, buffer_of, int64_array
+from rowlock._codec.arrow_buffers import Array, binary_array, int64_array
 from rowlock.errors import ServerError
 
 _HEAD = struct.Struct("<4I")
@@ -239,16 +239,18 @@ def _place(piece: _Piece, stored: pa.Buffer, target: _Bytes, width: int) -> None
 
 def _variable(pieces: Sequence[tuple[_Piece, pa.Buffer]]) -> Array:
     """Returns the values of pieces that may have different lengths, as binary without nulls."""
-    lengths: list[npt.NDArray[np.int64]] = []
+    ends = np.zeros(1 + sum([piece.taken for piece, _ in pieces]), np.int64)
     parts: list[memoryview] = []
+    line = 0
     for piece, stored in pieces:
-        start, stop = piece.start, piece.start + piece.taken
+        of_piece = ends[line + 1 : line + 1 + piece.taken]
+        start, stop, before = piece.start, piece.start + piece.taken, ends[line]
         if piece.compression == _ABSENT:
-            lengths.append(np.zeros(piece.taken, np.int64))
+            of_piece[:] = before
         elif piece.width:
             values = np.empty(piece.taken * piece.width, np.uint8)
             _place(piece, stored, values, piece.width)
-            lengths.append(np.full(piece.taken, piece.width, np.int64))
+            of_piece[:] = np.arange(1, piece.taken + 1) * piece.width + before
             parts.append(values.data)
         else:
             raw = _raw(piece, stored)
@@ -256,10 +258,10 @@ def _variable(pieces: Sequence[tuple[_Piece, pa.Buffer]]) -> Array:
             bounds = raw[:data].view("<i4")
             is_valid = bounds[0] == 0 and bounds[-1] == len(raw) - data and bool((bounds[1:] >= bounds[:-1]).all())
             _require(is_valid, "offsets that are not those of %d bytes", len(raw) - data)
-            lengths.append(np.diff(bounds[start : stop + 1]).astype(np.int64))
+            np.add(bounds[start + 1 : stop + 1], before - bounds[start], out=of_piece)
             parts.append(raw[data + int(bounds[start]) : data + int(bounds[stop])].data)
-    ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), *lengths]))
-    return binary_array(ends, pa.py_buffer(b"".join(parts)) if len(parts) != 1 else buffer_of(np.asarray(parts[0])))
+        line += piece.taken
+    return binary_array(ends, pa.py_buffer(b"".join(parts)))
 
 
 def _raw(piece: _Piece, stored: pa.Buffer) -> _Bytes:

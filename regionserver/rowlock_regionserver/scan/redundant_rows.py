@@ -10,6 +10,7 @@ and mostly they are those of the other families.
 3. A family that is left in the view may cover rows of further families. So a scan of keys reads one family.
 4. In a family with requested columns, an older run of lines is redundant where a newer one covers the same rows, in the
    columns of which the newer one has a cell in each of these rows. If that is so of all columns, its rows are too.
+5. The older lines of a store file are redundant where its wide blocks are visible: each cell has a newer one there.
 
 What is not proven to be redundant is read: groups in which one family has a row more, files of earlier versions, which
 have no row groups, and rows in memory.
@@ -75,6 +76,8 @@ class RedundantRows:
             remaining: list[Source] = []
             reduced[family.name] = remaining
             for source in sources:
+                if any(each.row_groups is source.row_groups.newer for each in visible):
+                    continue
                 covers = [each.row_groups for each in visible if _is_newer(each, source)] if columns else covering
                 if covers and source.row_groups:
                     rows = before.get(id(source))
@@ -92,7 +95,11 @@ class RedundantRows:
         """Returns the sources with row groups whose cells are all seen, if no tombstone may hide them."""
         if any(source.has_tombstones for source in sources):
             return ()
-        visible = [source for source in sources if source.row_groups and self._is_seen(source, family)]
+        visible = [
+            source
+            for source in sources
+            if source.row_groups and source.row_groups.newer is None and self._is_seen(source, family)
+        ]
         return visible[:_COVERING_MAX]
 
     def _is_seen(self, source: Source, family: Family) -> bool:

@@ -1,15 +1,17 @@
-"""Cuts lines and cells into the blocks of a new store file, seals them, and collects the two indexes."""
+"""Cuts lines and cells into the blocks of a new store file, seals them, and collects the indexes of its runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import ROW, Column, equals_previous, run_starts
 from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.arrow.lines_by_age import divided_by_age
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.process import yield_now
 from rowlock_regionserver.row_groups import RowGroups
@@ -21,7 +23,22 @@ from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.lines_cutter import LinesCutter
 from rowlock_regionserver.storefile.row_digests import RowDigests
 from rowlock_regionserver.storefile.wide_encoding import EncodedBlock, encoded_lines, with_least_numbers
-from rowlock_regionserver.storefile.wide_index import WideIndex, facts_of
+from rowlock_regionserver.storefile.wide_index import OlderIndex, WideIndex, facts_of
+
+# If a smaller share of lines has a newer one of its row, all stay together: then most point reads would look for older
+# lines in vain.
+_OLDER_SHARE_MIN = 0.25
+
+_Index = TypeVar("_Index", bound=WideIndex)
+
+
+class Written(NamedTuple):
+    """The indexes of a file's runs, and the row groups of its wide blocks."""
+
+    cell_index: BlockIndex
+    wide_index: WideIndex
+    older_index: OlderIndex
+    row_groups: RowGroups
 
 
 class BlockWriter:
@@ -31,16 +48,24 @@ class BlockWriter:
         self._container = container
         self._compression = family.compression
         self._cutter = Cutter(family.block_bytes)
-        self._lines_cutter = LinesCutter(family.block_bytes)
         self._index = BlockIndex.empty()
-        self._wide_index = WideIndex.empty()
-        self._row_digests = RowDigests()  # of the lines
         self._last_row: bytes | None = None  # of the cells
+        self._row_digests = RowDigests()  # of the lines
+        self._wide = _LinesWriter(
+            container, family, layout.WIDE_BLOCKS_DATABASE, WideIndex.empty(), digests=self._row_digests
+        )
+        self._older = _LinesWriter(container, family, layout.OLDER_BLOCKS_DATABASE, OlderIndex.empty())
 
     def add(self, lines: Lines | None, cells: pa.Table | None) -> None:
         """Adds the next lines and cells, each in store order over all calls; lines are of whole rows."""
         if lines is not None:
-            self._write_wide(self._lines_cutter.add(lines))
+            if lines.has_versions and 1 - lines.starts_row.mean() >= _OLDER_SHARE_MIN:
+                newest, older = divided_by_age(lines)
+                self._wide.add(newest)
+                if len(older):
+                    self._older.add(older)
+            else:
+                self._wide.add(lines)
         for batch in cells.to_batches() if cells is not None else ():
             rows = batch.column(ROW)
             starts = run_starts(equals_previous(rows))
@@ -48,16 +73,15 @@ class BlockWriter:
             self._last_row = rows[-1].as_py()
             self._write(self._cutter.add(batch, starts[1:] if is_continued else starts))
 
-    def finish(self) -> tuple[BlockIndex, WideIndex, RowGroups]:
+    def finish(self) -> Written:
         """Writes the last blocks, and returns the indexes with the offsets at which LMDB put the blocks."""
-        self._write_wide(self._lines_cutter.finish())
+        self._wide.finish()
+        self._older.finish()
         self._write(self._cutter.finish())
         self._container.commit_blocks()
-        offsets, wide_offsets = self._container.block_offsets(), self._container.wide_block_offsets()
-        for index, found in ((self._index, offsets), (self._wide_index, wide_offsets)):
-            assert len(found) == len(index.first_rows), f"{len(found)} of {len(index.first_rows)} blocks"
-        groups = self._row_digests.finish()
-        return replace(self._index, offsets=offsets), replace(self._wide_index, offsets=wide_offsets), groups
+        index = replace(self._index, offsets=self._container.block_offsets(layout.BLOCKS_DATABASE))
+        assert len(index) == len(index.first_rows), f"{len(index)} of {len(index.first_rows)} blocks"
+        return Written(index, self._wide.placed_index(), self._older.placed_index(), self._row_digests.finish())
 
     def _write(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
@@ -70,17 +94,53 @@ class BlockWriter:
                 encoded(batch, self._compression),
                 value_bytes_min=self._container.page_bytes + 1,
             )
-            self._container.put_block(layout.block_key(row, qualifier, timestamp, write_number, number), value)
+            key = layout.block_key(row, qualifier, timestamp, write_number, number)
+            self._container.put_block(layout.BLOCKS_DATABASE, key, value)
             _add_entry(self._index, value, batch.column(ROW))
 
-    def _write_wide(self, blocks: Iterable[Lines]) -> None:
+
+class _LinesWriter(Generic[_Index]):
+    """Writes the blocks of one run of lines. Not thread-safe."""
+
+    def __init__(
+        self,
+        container: Container,
+        family: Family,
+        database: bytes,
+        index: _Index,
+        digests: RowDigests | None = None,
+    ) -> None:
+        """Adds an entry a block to `index`, which is empty, and its lines to the `digests`."""
+        self._container = container
+        self._compression = family.compression
+        self._database = database
+        self._cutter = LinesCutter(family.block_bytes)
+        self._index = index
+        self._digests = digests
+
+    def add(self, lines: Lines) -> None:
+        """Adds the next lines, of whole rows as far as the run has them."""
+        self._write(self._cutter.add(lines))
+
+    def finish(self) -> None:
+        """Writes the last block."""
+        self._write(self._cutter.finish())
+
+    def placed_index(self) -> _Index:
+        """Returns the index with the offsets of the blocks, which are committed."""
+        index = replace(self._index, offsets=self._container.block_offsets(self._database))
+        assert len(index) == len(index.first_rows), f"{len(index)} of {len(index.first_rows)} blocks"
+        return index
+
+    def _write(self, blocks: Iterable[Lines]) -> None:
+        index = self._index
         for block in blocks:
             lines = with_least_numbers(block)
-            number = len(self._wide_index.first_rows)
+            number = len(index.first_rows)
             payload_bytes_min = self._container.page_bytes + 1 - layout.HEADER_BYTES
             encoded_block = encoded_lines(lines, self._compression, payload_bytes_min)
             value = layout.sealed(
-                layout.WIDE_BLOCK_MAGIC,
+                index.magic,
                 number,
                 lines.cell_count,
                 encoded_block.payload,
@@ -88,10 +148,12 @@ class BlockWriter:
                 version=layout.WIDE_FORMAT_VERSION,
                 checked_bytes=encoded_block.directory_bytes,
             )
-            self._container.put_wide_block(layout.block_key(lines.rows[0].as_py(), b"", 0, 0, number), value)
-            _add_entry(self._wide_index, value, lines.rows)
-            _add_wide_entry(self._wide_index, encoded_block, lines)
-            self._row_digests.add(lines)
+            key = layout.block_key(lines.rows[0].as_py(), b"", 0, 0, number)
+            self._container.put_block(self._database, key, value)
+            _add_entry(index, value, lines.rows)
+            _add_wide_entry(index, encoded_block, lines)
+            if self._digests is not None:
+                self._digests.add(lines)
             # Compressing a block takes a millisecond or two.
             yield_now()
 

@@ -6,8 +6,8 @@ first of the next.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import add
 
 import numpy as np
 import pyarrow as pa
@@ -134,13 +134,16 @@ class CellProperties:
         self._hashes.append(bloom.row_hashes(row for row in rows.to_pylist() if row is not None))
 
 
-def merged_counts(cells: CellProperties, lines: CellProperties, shared_row_count: int) -> dict[str, int]:
-    """Returns the properties of both together, by their names in StoreFileInfo; they have some rows in common."""
-    one, other = cells.counted(), lines.counted()
+def merged_counts(parts: Sequence[CellProperties], shared_row_count: int) -> dict[str, int]:
+    """Returns the properties of all together, by their names in StoreFileInfo.
+
+    `shared_row_count` is what the parts' counts of rows are too many, as some rows are in several parts.
+    """
+    counted = [part.counted() for part in parts]
     merged = {}
     for name in _COUNTED:
-        combine = min if name.endswith("_min") else max if name.endswith("_max") or name == "has_versions" else add
-        merged[name] = combine(one[name], other[name])
+        combine = min if name.endswith("_min") else max if name.endswith("_max") or name == "has_versions" else sum
+        merged[name] = combine([each[name] for each in counted])
     merged["row_count"] -= shared_row_count
     return merged
 

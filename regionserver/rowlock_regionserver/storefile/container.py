@@ -52,15 +52,15 @@ class Container:
         # LMDB would append to an existing file, and follow a link. It treats an empty file as a new one.
         files.close(files.create(path))
         self._path = path
-        self._pending: list[_Entry] = []
-        self._pending_wide: list[_Entry] = []
+        self._pending: dict[bytes, list[_Entry]] = {}  # by the database
         self._pending_bytes = 0
+        self._databases: dict[bytes, object] = {}
         self._environment: Any = files.with_descriptor(path, lambda: self._opened(map_bytes))  # Any: lmdb has no types
         try:
             with self._os_errors():
-                self._blocks = self._environment.open_db(layout.BLOCKS_DATABASE)
-                self._metadata = self._environment.open_db(layout.METADATA_DATABASE)
-                self._wide_blocks: object | None = None  # opened, and so made, with the first wide block
+                # The others are opened, and so made, with their first block.
+                for name in (layout.BLOCKS_DATABASE, layout.METADATA_DATABASE):
+                    self._databases[name] = self._environment.open_db(name)
                 self.page_bytes: int = self._environment.stat()["psize"]
         except OSError:
             self._environment.close()
@@ -72,7 +72,7 @@ class Container:
                 os.fsencode(self._path),
                 subdir=False,
                 map_size=map_bytes,
-                max_dbs=3,
+                max_dbs=4,
                 mode=0o600,
                 sync=False,
                 metasync=False,
@@ -87,38 +87,24 @@ class Container:
     ) -> None:
         self._environment.close()
 
-    def put_block(self, key: bytes, value: bytes) -> None:
-        """Adds a block of cells; keys must ascend. Every few blocks are one transaction."""
-        self._put(self._pending, key, value)
-
-    def put_wide_block(self, key: bytes, value: bytes) -> None:
-        """Adds a wide block; the keys of these must ascend too."""
-        self._put(self._pending_wide, key, value)
-
-    def _put(self, pending: list[_Entry], key: bytes, value: bytes) -> None:
+    def put_block(self, database: bytes, key: bytes, value: bytes) -> None:
+        """Adds a block to a database; the keys of each must ascend. Every few blocks are one transaction."""
         assert len(value) > self.page_bytes, f"a value of {len(value)} bytes would not be contiguous"
-        pending.append((key, value))
+        self._pending.setdefault(database, []).append((key, value))
         self._pending_bytes += len(value)
         if self._pending_bytes >= TRANSACTION_BYTES:
             self.commit_blocks()
 
     def commit_blocks(self) -> None:
         """Writes the blocks that were put and not written yet: in the file, those of each kind are neighbours."""
-        if self._pending_wide:
-            if self._wide_blocks is None:
-                self._wide_blocks = self._opened_database(layout.WIDE_BLOCKS_DATABASE)
-            self._write(self._wide_blocks, self._pending_wide)
-        self._write(self._blocks, self._pending)
-        self._pending, self._pending_wide, self._pending_bytes = [], [], 0
+        for name, entries in self._pending.items():
+            self._write(name, entries)
+        self._pending, self._pending_bytes = {}, 0
 
-    def _opened_database(self, name: bytes) -> object:
-        with self._os_errors():
-            while True:
-                try:
-                    opened: object = self._environment.open_db(name)
-                    return opened
-                except lmdb.MapFullError:
-                    self._grow()
+    def _database(self, name: bytes) -> object:
+        if name not in self._databases:
+            self._databases[name] = self._environment.open_db(name)
+        return self._databases[name]
 
     def _grow(self) -> None:
         # The transaction was rolled back and no other is open, so the map may grow.
@@ -126,28 +112,23 @@ class Container:
 
     def put_metadata(self, value: bytes) -> None:
         assert len(value) > self.page_bytes, f"a value of {len(value)} bytes would not be contiguous"
-        self._write(self._metadata, [(layout.METADATA_KEY, value)])
+        self._write(layout.METADATA_DATABASE, [(layout.METADATA_KEY, value)])
 
-    def block_offsets(self) -> list[int]:
-        """Returns the file offset of each committed block, in key order."""
-        assert not self._pending, f"{len(self._pending)} blocks are not committed"
-        return list(self._offsets(self._blocks))
-
-    def wide_block_offsets(self) -> list[int]:
-        """Returns the file offset of each committed wide block, in key order."""
-        assert not self._pending_wide, f"{len(self._pending_wide)} blocks are not committed"
-        return [] if self._wide_blocks is None else list(self._offsets(self._wide_blocks))
+    def block_offsets(self, database: bytes) -> list[int]:
+        """Returns the file offset of each committed block of a database, in key order."""
+        assert not self._pending, f"blocks of {list(self._pending)} are not committed"
+        return list(self._offsets(self._databases[database])) if database in self._databases else []
 
     def metadata_offset(self) -> int:
         """Returns the file offset of the metadata."""
-        (offset,) = self._offsets(self._metadata)
+        (offset,) = self._offsets(self._databases[layout.METADATA_DATABASE])
         return offset
 
-    def _write(self, database: object, entries: list[_Entry]) -> None:
+    def _write(self, name: bytes, entries: list[_Entry]) -> None:
         with self._os_errors():
             while True:
                 try:
-                    self._write_once(database, entries)
+                    self._write_once(self._database(name), entries)
                     return
                 except lmdb.MapFullError:
                     self._grow()

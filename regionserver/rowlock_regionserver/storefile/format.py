@@ -1,9 +1,10 @@
 """The store file's layout: sealed values inside an LMDB file. docs/storefile_format.md describes it in full.
 
-A store file is an LMDB file with up to three databases: `blocks`, whose values hold cells; `wide_blocks`, whose values
-hold lines, if the file has any; and `metadata`, with one value that holds the index, the Bloom filter and the
-properties of all cells. Every value is sealed: it begins with a header of 64 bytes, with a checksum of the bytes that
-follow and one of itself. The header of a wide block covers only the directory; that has the checksums of the rest.
+A store file is an LMDB file with up to four databases: `blocks`, whose values hold cells; `wide_blocks` and
+`older_blocks`, whose values hold lines, if the file has any; and `metadata`, with one value that holds the indexes, the
+Bloom filter and the properties of all cells. Every value is sealed: it begins with a header of 64 bytes, with a
+checksum of the bytes that follow and one of itself. The header of a wide block covers only the directory; that has the
+checksums of the rest.
 
 LMDB is only the container. Its pages have no checksums, and a flipped bit in one makes LMDB read wild addresses. So the
 writer records the file offset of each value, and readers read there directly: the offset of the metadata is in the
@@ -24,14 +25,19 @@ from rowlock_regionserver.errors import CorruptionError, DataFolderError
 FORMAT_VERSION = 1
 # The version of wide blocks, and of the metadata of a file that has some.
 WIDE_FORMAT_VERSION = 2
+# The version of the metadata of a file that has older lines.
+OLDER_FORMAT_VERSION = 3
 
 BLOCKS_DATABASE = b"blocks"
 WIDE_BLOCKS_DATABASE = b"wide_blocks"
+OLDER_BLOCKS_DATABASE = b"older_blocks"
 METADATA_DATABASE = b"metadata"
 METADATA_KEY = b"metadata"
 
 BLOCK_MAGIC = b"rlblock\x01"
 WIDE_BLOCK_MAGIC = b"rlwideb\x01"
+OLDER_BLOCK_MAGIC = b"rlolder\x01"
+LINES_MAGICS = (WIDE_BLOCK_MAGIC, OLDER_BLOCK_MAGIC)
 METADATA_MAGIC = b"rlmetad\x01"
 
 # magic, format version, CRC32C of the payload, number, payload bytes, cell count, checked bytes, zeros, CRC32C of all
@@ -83,9 +89,9 @@ def unpack_header(raw: bytes, path: Path, offset: int) -> Header:
     computed = google_crc32c.value(raw[: HEADER_BYTES - 4])
     if computed != own_checksum:
         raise CorruptionError(path, offset, f"header checksum {own_checksum:#010x}", f"{computed:#010x}")
-    if version not in (FORMAT_VERSION, WIDE_FORMAT_VERSION):
+    if not FORMAT_VERSION <= version <= OLDER_FORMAT_VERSION:
         raise DataFolderError(
-            f"{path} has format version {version}; this rowlock reads versions up to {WIDE_FORMAT_VERSION}. Use a "
+            f"{path} has format version {version}; this rowlock reads versions up to {OLDER_FORMAT_VERSION}. Use a "
             "newer rowlock."
         )
     return Header(magic, number, payload_bytes, cell_count, checksum, version, checked_bytes)

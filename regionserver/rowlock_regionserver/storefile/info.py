@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
-from rowlock_regionserver.storefile.format import FORMAT_VERSION, WIDE_FORMAT_VERSION
+from rowlock_regionserver.storefile.format import FORMAT_VERSION, OLDER_FORMAT_VERSION, WIDE_FORMAT_VERSION
 
 # Places are known only when the file is finished, so the summary inside the file lacks these.
 _PLACE_FIELDS = frozenset(
@@ -18,7 +18,7 @@ _PLACE_FIELDS = frozenset(
 # Only the manifest has these, because they change while the file stays as it is.
 _MANIFEST_FIELDS = frozenset({"is_base", "made_ms"})
 # Entries of files that have none lack these, as all entries of earlier versions do.
-_LATER_FIELDS = frozenset({"wide_block_count"}) | _MANIFEST_FIELDS
+_LATER_FIELDS = frozenset({"wide_block_count", "older_block_count"}) | _MANIFEST_FIELDS
 
 _FLAGS = frozenset({"has_versions", "is_base"})
 
@@ -42,7 +42,7 @@ class StoreFileInfo:
     delete_version_count: int
     delete_column_count: int
     delete_family_count: int
-    has_versions: bool  # some column has more than one cell
+    has_versions: bool  # some column may have more than one cell; if not, none has
 
     # Places in the file. Readers check the length first.
     file_bytes: int
@@ -52,6 +52,7 @@ class StoreFileInfo:
     container_checksum: int  # CRC32C of all bytes that are neither a block nor the metadata, in file order
 
     wide_block_count: int = 0  # `block_count` are the cell blocks
+    older_block_count: int = 0  # wide blocks of older lines
 
     is_base: bool = False  # a major compaction wrote it, or kept it
     made_ms: int = 0  # when the oldest of its cells were flushed, or the base was written; 0: unknown
@@ -59,6 +60,8 @@ class StoreFileInfo:
     @property
     def format_version(self) -> int:
         """The format version in the header of the metadata."""
+        if self.older_block_count:
+            return OLDER_FORMAT_VERSION
         return WIDE_FORMAT_VERSION if self.wide_block_count else FORMAT_VERSION
 
     @property

@@ -14,6 +14,8 @@ In format version 2 then, for the wide blocks:
     offset, payload bytes, cell count, checksum, directory bytes, key bytes, raw bytes, line count, least and greatest
         write number, least and greatest timestamp, 1 or 0 for versions: thirteen arrays; then ends and rows as above
 
+in format version 3 the same once more, for the blocks of older lines,
+
 and if the summary has a `row_group_count`:
 
     zeros     up to a multiple of 8
@@ -48,7 +50,7 @@ from rowlock_regionserver.storefile.bloom import Words
 from rowlock_regionserver.storefile.extents import Extent
 from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.info import Json
-from rowlock_regionserver.storefile.wide_index import WideIndex
+from rowlock_regionserver.storefile.wide_index import OlderIndex, WideIndex
 
 _LENGTH = struct.Struct("<I")
 
@@ -63,17 +65,23 @@ class Metadata:
     bloom_words: Words  # empty: no filter
     index: BlockIndex
     wide_index: WideIndex = field(default_factory=WideIndex.empty)
+    older_index: OlderIndex = field(default_factory=OlderIndex.empty)
     row_groups: RowGroups = NO_ROW_GROUPS  # of the wide blocks; none in files of earlier versions
 
     @property
     def bytes_held(self) -> int:
         """The memory of the filter and the indexes."""
-        indexes = self.index.bytes_held + self.wide_index.bytes_held
+        indexes = sum([index.bytes_held for index in self.indexes])
         return self.bloom_words.nbytes + indexes + self.row_groups.bytes_held
 
     def extents(self) -> list[Extent]:
         """Returns the extents of all blocks."""
-        return [*self.index.extents(), *self.wide_index.extents()]
+        return [extent for index in self.indexes for extent in index.extents()]
+
+    @property
+    def indexes(self) -> tuple[BlockIndex, WideIndex, OlderIndex]:
+        """The indexes of all runs."""
+        return self.index, self.wide_index, self.older_index
 
 
 def encode(metadata: Metadata) -> bytes:
@@ -86,8 +94,9 @@ def encode(metadata: Metadata) -> bytes:
     head = _LENGTH.pack(len(summary)) + summary
     payload = head.ljust(_aligned(len(head)), b"\0") + metadata.bloom_words.astype("<u8").tobytes()
     payload += _encoded_index(metadata.index)
-    if len(metadata.wide_index):
-        payload = payload.ljust(_aligned(len(payload)), b"\0") + _encoded_index(metadata.wide_index)
+    for index in (metadata.wide_index, metadata.older_index):
+        if len(index):
+            payload = payload.ljust(_aligned(len(payload)), b"\0") + _encoded_index(index)
     if metadata.row_groups:
         payload = payload.ljust(_aligned(len(payload)), b"\0") + _encoded_groups(metadata.row_groups)
     return payload
@@ -141,9 +150,16 @@ def _decode(payload: bytes) -> Metadata:
     words = np.frombuffer(payload, "<u8", word_count, place).astype(np.uint64)
     index, place = _decoded_index(BlockIndex, payload, place + 8 * word_count, block_count)
     wide_index, place = _decoded_index(WideIndex, payload, _aligned(place), int(summary.get("wide_block_count", 0)))
+    older_index, place = _decoded_index(OlderIndex, payload, _aligned(place), int(summary.get("older_block_count", 0)))
+    if len(older_index) and not (
+        len(wide_index)
+        and wide_index.first_rows[0] <= older_index.first_rows[0]
+        and wide_index.last_rows[-1] >= older_index.last_rows[-1]
+    ):
+        raise ValueError("older lines of rows without a newest one")
     group_counts = int(summary.pop("row_group_count", 0)), int(summary.pop("row_group_column_count", 0))
     groups = _decoded_groups(payload, _aligned(place), *group_counts, wide_index)
-    return Metadata(summary, words, index, wide_index, groups)
+    return Metadata(summary, words, index, wide_index, older_index, groups)
 
 
 def _decoded_groups(payload: bytes, place: int, group_count: int, column_count: int, index: WideIndex) -> RowGroups:

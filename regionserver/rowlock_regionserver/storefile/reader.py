@@ -1,6 +1,6 @@
 """Opens a store file, and gives its runs, each of which is a source of reads.
 
-A file has one run of cell blocks, or one of wide blocks, or both; then a row may have cells in both.
+A file has up to three runs: cell blocks, wide blocks, and wide blocks of older lines. A row may have cells in all.
 
 Opening checks the length and then the metadata, whose place and checksum are in the manifest. After that the indexes
 and the Bloom filter are in memory. Blocks are read on demand (block_file.py), with a descriptor that is borrowed for
@@ -57,7 +57,7 @@ class StoreFile:
         self.path = file.path
         self.info = info
         self._file = file
-        indexes = [index for index in (contents.index, contents.wide_index) if len(index)]
+        indexes = [index for index in contents.indexes if len(index)]
         # Both inclusive. In an empty file the last one comes before the first.
         self.first_row = min([index.first_rows[0] for index in indexes], default=b"\x00")
         self.last_row = max([index.last_rows[-1] for index in indexes], default=b"")
@@ -65,6 +65,10 @@ class StoreFile:
         if len(contents.wide_index):
             rows = RowFilter(contents.bloom_words, contents.wide_index)
             runs.append(WideRun(file, contents.wide_index, rows, contents.row_groups))
+        if len(contents.older_index):
+            rows = RowFilter(contents.bloom_words, contents.older_index)
+            groups = contents.row_groups.of_older_lines()
+            runs.append(WideRun(file, contents.older_index, rows, groups))
         if len(contents.index) or not runs:
             runs.append(CellRun(file, info, contents.index, RowFilter(contents.bloom_words, contents.index)))
         # An empty file has an empty run of cells.

@@ -33,7 +33,7 @@ _PAGE_HEADER_BYTES_MAX = 64
 def salvage(path: Path, files: Files) -> Iterator[pa.Table | CorruptionError]:
     """Yields the cells of each intact block, and a CorruptionError for each damaged block or column of a wide one.
 
-    The cells of the cell blocks come first, then those of the wide blocks, each in store order.
+    The cells of the cell blocks come first, then older lines, then those of the wide blocks, each in store order.
 
     Blocks cut off the end of a file are reported only if the metadata, which is written last, is intact. Blocks on the
     disk. Raises OSError when the file can't be opened.
@@ -46,7 +46,7 @@ def salvage(path: Path, files: Files) -> Iterator[pa.Table | CorruptionError]:
             yield CorruptionError(path, 0, "metadata", "none that is intact")
             index = [extent for extent in found if extent.header.magic != layout.METADATA_MAGIC]
         for extent in sorted(index, key=lambda extent: (extent.header.magic, extent.header.number)):
-            is_wide = extent.header.magic == layout.WIDE_BLOCK_MAGIC
+            is_wide = extent.header.magic in layout.LINES_MAGICS
             try:
                 payload = _payload(path, files, descriptor, extent)
                 if is_wide:
@@ -117,7 +117,7 @@ def _sealed_value(path: Path, files: Files, descriptor: int, page: int, file_byt
         head = files.pread(descriptor, _PAGE_HEADER_BYTES_MAX + layout.HEADER_BYTES, page)
     except OSError:
         return None
-    for magic in (layout.BLOCK_MAGIC, layout.WIDE_BLOCK_MAGIC, layout.METADATA_MAGIC):
+    for magic in (layout.BLOCK_MAGIC, *layout.LINES_MAGICS, layout.METADATA_MAGIC):
         start = head.find(magic)
         if start >= 0:
             try:

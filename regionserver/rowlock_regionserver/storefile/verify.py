@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rowlock_regionserver.arrow.columns import Column
+from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.row_groups import RowGroups
-from rowlock_regionserver.sources import EVERY_LINE
+from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile.block import decoded
 from rowlock_regionserver.storefile.cell_properties import CellProperties, OutOfOrderError, merged_counts
 from rowlock_regionserver.storefile.common_rows import common_count
@@ -25,8 +26,10 @@ from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import metadata_extent, read_metadata
 from rowlock_regionserver.storefile.row_digests import RowDigests
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
-from rowlock_regionserver.storefile.wide_index import WideIndex, facts_of
+from rowlock_regionserver.storefile.wide_index import OlderIndex, WideIndex, facts_of
 from rowlock_regionserver.storefile.wide_lines import decoded_lines
+
+_ROWS = LinesWanted(frozenset())
 
 
 def verify_store_file(path: Path, info: StoreFileInfo, files: Files) -> list[CorruptionError]:
@@ -53,8 +56,16 @@ def _verify(path: Path, info: StoreFileInfo, files: Files, descriptor: int) -> l
     blocks = _Blocks(path, files, descriptor)
     # Rows of one run that the other has too are counted once.
     groups = contents.row_groups
-    shared = common_count(blocks.rows_of_lines(contents.wide_index, groups), blocks.rows_of_cells(contents.index))
+    shared = common_count(blocks.rows_of_wide_blocks(contents.wide_index, groups), blocks.rows_of_cells(contents.index))
+    newer_count = 0
+    if len(contents.older_index):
+        newer_count = common_count(
+            blocks.rows_of_older_blocks(contents.older_index), blocks.rows_again(contents.wide_index)
+        )
     damages = blocks.damages
+    if not damages and newer_count < blocks.older_lines.row_count:
+        rows = f"{blocks.older_lines.row_count} rows of older lines in wide blocks"
+        damages.append(CorruptionError(path, info.metadata_offset, rows, f"{newer_count}"))
     if not damages and (found := blocks.counted(shared)) != {name: getattr(info, name) for name in found}:
         damages.append(CorruptionError(path, info.metadata_offset, f"{info}", f"{found}"))
     if not damages and groups and not blocks.has_groups(groups):
@@ -67,19 +78,23 @@ def _verify(path: Path, info: StoreFileInfo, files: Files, descriptor: int) -> l
 
 
 class _Blocks:
-    """Verifies the blocks of both runs, and collects the damage and the properties of the cells."""
+    """Verifies the blocks of all runs, and collects the damage and the properties of the cells."""
 
     def __init__(self, path: Path, files: Files, descriptor: int) -> None:
         self._place = files, descriptor, path
         self._path = path
         self._cells = CellProperties(hash_rows=False)
         self._lines = CellProperties(hash_rows=False)
+        self.older_lines = CellProperties(hash_rows=False)
         self._row_digests = RowDigests()
         self.damages: list[CorruptionError] = []
 
     def counted(self, shared_row_count: int) -> dict[str, int]:
         """Returns the properties of all cells by their names in StoreFileInfo."""
-        return merged_counts(self._cells, self._lines, shared_row_count)
+        # All rows of older lines are in wide blocks too.
+        older = self.older_lines
+        found = merged_counts((self._cells, self._lines, older), shared_row_count + older.row_count)
+        return {**found, "has_versions": found["has_versions"] or older.cell_count > 0}
 
     def has_groups(self, groups: RowGroups) -> bool:
         """Returns whether the rows of all lines have these groups."""
@@ -98,8 +113,28 @@ class _Blocks:
                     self._cells.add(batch)
                 yield batch.column(0)
 
-    def rows_of_lines(self, index: WideIndex, groups: RowGroups) -> Iterator[Column]:
-        """Verifies the wide blocks with all their chunks, and yields their rows."""
+    def rows_of_wide_blocks(self, index: WideIndex, groups: RowGroups) -> Iterator[Column]:
+        """Verifies the wide blocks, and yields their rows."""
+        for lines in self._checked_lines(index, self._lines):
+            self._row_digests.add_like(lines, groups)
+            yield lines.rows
+
+    def rows_of_older_blocks(self, index: OlderIndex) -> Iterator[Column]:
+        """Verifies the blocks of older lines, and yields their rows."""
+        for lines in self._checked_lines(index, self.older_lines):
+            yield lines.rows
+
+    def rows_again(self, index: WideIndex) -> Iterator[Column]:
+        """Yields the rows of wide blocks without verifying them."""
+        for number in range(len(index)):
+            extent = index.extent(number)
+            # Damage was found before.
+            with contextlib.suppress(CorruptionError):
+                chunks = WideChunks.of_extent(extent, read_payload(*self._place, extent), self._path)
+                yield decoded_lines(chunks.directory, chunks.raw, _ROWS).rows
+
+    def _checked_lines(self, index: WideIndex, properties: CellProperties) -> Iterator[Lines]:
+        """Verifies blocks with all their chunks, and yields their lines, which it adds to the properties."""
         for number in range(len(index)):
             extent = index.extent(number)
             with self._collected():
@@ -110,9 +145,8 @@ class _Blocks:
                 if found != expected:
                     raise CorruptionError(self._path, extent.offset, f"{expected}", f"{found}")
                 with self._in_order(extent):
-                    self._lines.add_lines(lines)
-                self._row_digests.add_like(lines, groups)
-                yield lines.rows
+                    properties.add_lines(lines)
+                yield lines
 
     def _check(self, index: BlockIndex, number: int, rows: Column) -> None:
         found = (rows[0].as_py(), rows[-1].as_py())

@@ -1,4 +1,4 @@
-"""Reads the wide blocks of one store file by their numbers: whole, or only the columns that are wanted.
+"""Reads the wide blocks of one run of a store file by their numbers: whole, or only the columns that are wanted.
 
 A block that a point read needs is read whole, and cached as it is on the disk; its columns are decompressed when they
 are needed. A bulk read of all columns reads neighbouring blocks together. One of few columns reads a block's directory
@@ -21,23 +21,25 @@ from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.wide_block import WideBlock
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_directory import Directory
-from rowlock_regionserver.storefile.wide_index import WideIndex
+from rowlock_regionserver.storefile.wide_index import OlderIndex, WideIndex
 from rowlock_regionserver.storefile.wide_lines import chunks_of, decoded_lines
 
 # In the cache the numbers of wide blocks begin here, those of cell blocks at 0.
 _FIRST_KEY = 1 << 31
 # And those of their directories here.
 _FIRST_DIRECTORY_KEY = 3 << 30
+# Those of older lines, and of their directories, begin so much later.
+_OLDER_KEYS = 1 << 29
 # About the memory of one.
 _DIRECTORY_BYTES = 2500
 # A bulk read that needs more of a block's bytes than this reads its blocks whole, with their neighbours.
 _WHOLE_SHARE_MIN = 0.5
 # Bytes between two wanted chunks that cost less to read than one more read.
-_GAP_BYTES_MAX = 8192
+GAP_BYTES_MAX = 8192
 
 
 class WideBlocks:
-    """The wide blocks of one store file. Thread-safe.
+    """The wide blocks of one run of a store file. Thread-safe.
 
     Reads block on the disk unless their docstring says otherwise, and raise CorruptionError for damage.
     """
@@ -45,6 +47,9 @@ class WideBlocks:
     def __init__(self, file: BlockFile, index: WideIndex) -> None:
         self.file = file
         self.index = index
+        later = _OLDER_KEYS if isinstance(index, OlderIndex) else 0
+        self._first_key = _FIRST_KEY + later
+        self._first_directory_key = _FIRST_DIRECTORY_KEY + later
         # Those of a very large file would displace the blocks that point reads use.
         self._keeps_directories = _DIRECTORY_BYTES * len(index) <= file.cache_bytes_max // 16
 
@@ -54,17 +59,17 @@ class WideBlocks:
         before = block.bytes_held
         cells = block.cells(row, qualifiers, cells_max)
         if block.bytes_held != before:
-            self.file.put(_FIRST_KEY + number, block)
+            self.file.put(self._first_key + number, block)
         return cells
 
     def is_cached(self, number: int) -> bool:
         """Returns whether the block is cached now."""
-        return self.file.is_cached(_FIRST_KEY + number)
+        return self.file.is_cached(self._first_key + number)
 
     def try_load(self, number: int) -> bool:
         """Loads a block if that needs no disk; see BlockFile."""
         return self.file.try_load(
-            _FIRST_KEY + number, self.index.extent(number), lambda payload: WideBlock(self.chunks(number, payload))
+            self._first_key + number, self.index.extent(number), lambda payload: WideBlock(self.chunks(number, payload))
         )
 
     def loader(self, numbers: range, bytes_ahead: int, wanted: LinesWanted | None) -> WideLoader:
@@ -76,13 +81,13 @@ class WideBlocks:
 
     def cached(self, number: int) -> WideBlock | None:
         """Returns the block if it is cached."""
-        block = self.file.cached(_FIRST_KEY + number)
+        block = self.file.cached(self._first_key + number)
         assert block is None or isinstance(block, WideBlock)
         return block
 
     def put(self, number: int, chunks: WideChunks) -> None:
         """Caches a block, which was read."""
-        self.file.put(_FIRST_KEY + number, WideBlock(chunks))
+        self.file.put(self._first_key + number, WideBlock(chunks))
 
     def chunks(self, number: int, payload: pa.Buffer) -> WideChunks:
         """Returns the chunks of a block's payload."""
@@ -94,7 +99,7 @@ class WideBlocks:
         if block is None:
             [payload] = self.file.read([self.index.extent(number)])
             block = WideBlock(self.chunks(number, payload))
-            self.file.put(_FIRST_KEY + number, block)
+            self.file.put(self._first_key + number, block)
         return block
 
     def _directory(self, number: int, payload: pa.Buffer) -> Directory:
@@ -136,7 +141,7 @@ class WideBlocks:
 
     def _directory_and_keys(self, number: int, byte_count: int) -> tuple[Directory, pa.Buffer | None]:
         """Returns a block's directory, and unless that was cached the start of the payload."""
-        file, key = self.file, _FIRST_DIRECTORY_KEY + number
+        file, key = self.file, self._first_directory_key + number
         cached = file.cached(key) if self._keeps_directories else None
         if cached is not None:
             assert isinstance(cached, Directory), type(cached)
@@ -191,7 +196,7 @@ def _runs(chunks: Sequence[int], starts: Sequence[int]) -> Iterator[list[int]]:
     """Yields the chunks, which ascend, in groups that are close to each other."""
     run: list[int] = []
     for chunk in chunks:
-        if run and starts[chunk] - starts[run[-1] + 1] > _GAP_BYTES_MAX:
+        if run and starts[chunk] - starts[run[-1] + 1] > GAP_BYTES_MAX:
             yield run
             run = []
         run.append(chunk)

@@ -7,11 +7,11 @@ write number is at or below its read point, and nothing of it has expired if its
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from rowlock_regionserver.arrow.lines import Lines, number_bounds
 from rowlock_regionserver.storefile.extents import Extent
-from rowlock_regionserver.storefile.format import WIDE_BLOCK_MAGIC, WIDE_FORMAT_VERSION, Header
+from rowlock_regionserver.storefile.format import OLDER_BLOCK_MAGIC, WIDE_BLOCK_MAGIC, WIDE_FORMAT_VERSION, Header
 from rowlock_regionserver.storefile.index import BlockIndex
 
 # About the bytes of a cell's keys: all of it but its value.
@@ -41,6 +41,8 @@ def facts_of(lines: Lines) -> BlockFacts:
 @dataclass(frozen=True, slots=True)
 class WideIndex(BlockIndex):
     """One entry a block in each list, as in BlockIndex. Immutable. `checksums` are those of the directories."""
+
+    magic: ClassVar[bytes] = WIDE_BLOCK_MAGIC
 
     directory_bytes: list[int]
     # Of the payload, from its start: the directory, and the chunks with rows, timestamps and write numbers.
@@ -77,7 +79,7 @@ class WideIndex(BlockIndex):
     def extent(self, number: int) -> Extent:
         """Returns the block's place and the header that it must have."""
         header = Header(
-            WIDE_BLOCK_MAGIC,
+            self.magic,
             number,
             self.payload_bytes[number],
             self.cell_counts[number],
@@ -97,3 +99,10 @@ class WideIndex(BlockIndex):
             if number and self.last_rows[number - 1] == self.first_rows[number]:
                 return f"row {self.first_rows[number]!r} in the wide blocks {number - 1} and {number}"
         return super(WideIndex, self).problem()
+
+
+@dataclass(frozen=True, slots=True)
+class OlderIndex(WideIndex):
+    """The index of the blocks with older lines: lines of rows that have a newer one in a wide block. Immutable."""
+
+    magic: ClassVar[bytes] = OLDER_BLOCK_MAGIC

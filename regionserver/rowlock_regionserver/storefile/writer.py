@@ -25,7 +25,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.process import yield_now
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile import metadata
-from rowlock_regionserver.storefile.block_writer import BlockWriter
+from rowlock_regionserver.storefile.block_writer import BlockWriter, Written
 from rowlock_regionserver.storefile.cell_properties import CellProperties
 from rowlock_regionserver.storefile.container import MAP_BYTES, Container
 from rowlock_regionserver.storefile.extents import Extent, container_checksum, read_payload
@@ -77,9 +77,9 @@ def _write_unsynced(
         blocks = BlockWriter(container, family)
         for lines, cells in pieces:
             blocks.add(lines, cells)
-        index, wide_index, row_groups = blocks.finish()
-        info = _info(properties, number, len(index), len(wide_index))
-        contents = metadata.Metadata(info.summary(), properties.bloom_words(), index, wide_index, row_groups)
+        written = blocks.finish()
+        info = _info(properties, number, written)
+        contents = metadata.Metadata(info.summary(), properties.bloom_words(), *written)
         value = layout.sealed(
             layout.METADATA_MAGIC,
             number,
@@ -93,12 +93,12 @@ def _write_unsynced(
     return info, [*contents.extents(), Extent(place, layout.unpack_header(value, path, place))]
 
 
-def _info(properties: CellProperties, number: int, block_count: int, wide_block_count: int) -> StoreFileInfo:
+def _info(properties: CellProperties, number: int, written: Written) -> StoreFileInfo:
     return StoreFileInfo(
         number=number,
         cell_count=properties.cell_count,
         row_count=properties.row_count,
-        block_count=block_count,
+        block_count=len(written.cell_index),
         write_number_min=properties.write_number_min,
         write_number_max=properties.write_number_max,
         timestamp_min=properties.timestamp_min,
@@ -106,13 +106,15 @@ def _info(properties: CellProperties, number: int, block_count: int, wide_block_
         delete_version_count=properties.delete_version_count,
         delete_column_count=properties.delete_column_count,
         delete_family_count=properties.delete_family_count,
-        has_versions=properties.has_versions,
+        # Whether an older line has a column of the newest one is not looked at.
+        has_versions=properties.has_versions or bool(len(written.older_index)),
         file_bytes=0,
         metadata_offset=0,
         metadata_bytes=0,
         metadata_checksum=0,
         container_checksum=0,
-        wide_block_count=wide_block_count,
+        wide_block_count=len(written.wide_index),
+        older_block_count=len(written.older_index),
     )
 
 
@@ -123,7 +125,7 @@ def _read_back_and_sync(path: Path, files: Files, info: StoreFileInfo, extents: 
         file_bytes = files.identity(descriptor).byte_count
         for count, extent in enumerate(extents):
             payload = read_payload(files, descriptor, path, extent)
-            if extent.header.magic == layout.WIDE_BLOCK_MAGIC:
+            if extent.header.magic in layout.LINES_MAGICS:
                 WideChunks.of_extent(extent, payload, path).check_all()
             if count % _READ_IN_ONE_STRETCH == 0:
                 yield_now()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from rowlock_regionserver.cells import DELETE_FAMILY, PUT, Family, ReadPoint
+from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, PUT, Family, ReadPoint
 from rowlock_regionserver.operations import FormColumn, ScanPlan
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS, RowGroups
 from rowlock_regionserver.scan import redundant_rows
@@ -18,7 +18,7 @@ from rowlock_regionserver.sources import Source
 from tests.property.list_source import ListSource, Write
 
 F, G, H = (Family(number, name) for number, name in enumerate((b"f", b"g", b"h"), 1))
-OF_G = FormColumn(b"g", b"q")
+OF_F, OF_G = FormColumn(b"f", b"q"), FormColumn(b"g", b"q")
 READ_POINT = ReadPoint(10, 1000)
 
 
@@ -32,10 +32,26 @@ class Grouped(ListSource):
         complete = [frozenset([b"q"])] * len(groups)
         firsts = [group[0].encode() for group in groups]
         self._groups = RowGroups(firsts, digests, complete, rows[-1], block_count, timestamp)
+        self.number_min = number
+
+    @property
+    def write_number_min(self) -> int:
+        return self.number_min
 
     @property
     def row_groups(self) -> RowGroups:
         return self._groups
+
+
+class OlderLines(Grouped):
+    """Some rows of groups of newer lines."""
+
+    def __init__(self, family: Family, present: str, *, number: int) -> None:
+        super().__init__(family, present, number=number)
+        self._groups = NO_ROW_GROUPS
+
+    def newer_are(self, newer: Grouped) -> None:
+        self._groups = newer.row_groups.of_older_lines()
 
 
 def delete(family: Family, row: bytes, number: int = 2) -> ListSource:
@@ -113,6 +129,37 @@ def test_columns_that_newer_lines_have_in_each_row_are_not_read() -> None:
         other = ListSource([*new[:1], Write(b"b", b"f", b"q", timestamp, number, PUT, b"other")], has_lines=True)
         older = ListSource(old[:2] + [replace(write, timestamp=timestamp + 1) for write in old[2:]], has_lines=True)
         assert scanned((F, [older, other]), form=[q]) == [(b"a", b"new"), (b"b", b"old q")]
+
+
+@pytest.mark.parametrize("form", [[OF_F], []])
+def test_older_lines_are_not_read_where_their_newer_ones_are_seen(form: list[FormColumn]) -> None:
+    newer, older = Grouped(F, "abc", number=3), OlderLines(F, "ab", number=2)
+    expected = [(row, row) if form else (row,) for (row,) in rows("abc")]
+    assert scanned((F, [newer, older]), form=form) == expected
+    assert (newer.cells_read, older.cells_read) == (3, 2)
+    older.newer_are(newer)
+    assert scanned((F, [newer, older]), form=form) == expected
+    assert older.cells_read == 2
+    # A newer version of some rows does not change that.
+    newest = Grouped(F, "b", number=5)
+    assert scanned((F, [newest, newer, older]), form=form) == expected
+    assert older.cells_read == 2
+    # A tombstone may hide the newer ones, and the read point may be before them.
+    deletion = ListSource([Write(b"a", b"f", b"q", 5, 4, DELETE_VERSION, b"")])
+    assert scanned((F, [newer, older, deletion]), form=form) == expected[1:]
+    older = OlderLines(F, "ab", number=9)
+    newer = Grouped(F, "abc", number=11)
+    newer.number_min = 3  # as if a row without a place here had it
+    older.newer_are(newer)
+    assert scanned((F, [newer, older]), form=form) == expected[:2]
+    assert older.cells_read == 2
+
+
+def test_older_lines_do_not_stand_for_others() -> None:
+    """They have some of the rows of their groups."""
+    newer, older = Grouped(F, "abc", number=11, block_count=0), OlderLines(F, "ab", number=2)
+    older.newer_are(newer)
+    assert scanned((F, [newer, older]), (G, [Grouped(G, "abc", block_count=9)])) == rows("abc")
 
 
 def test_what_was_read_ahead_is_used_when_another_source_comes() -> None:

@@ -75,7 +75,7 @@ def make(folder: Path) -> Bench:
 
 
 def make_with_lines(folder: Path) -> Bench:
-    """Makes a file of lines, with nulls, values of different lengths and numbers by line and by cell, and of cells."""
+    """Makes a file of cells and lines: with nulls, versions, values of several lengths, numbers by line and by cell."""
     cells: list[RowCell] = []
     for number in range(80):
         row = b"r%05d" % number
@@ -87,12 +87,20 @@ def make_with_lines(folder: Path) -> Bench:
             cells.append((row, (b"b", *of_b, PUT, b"v" * (number % 7))))
         if number % 10 == 0:
             cells.append((row, (b"d", timestamp, write_number, int(Kind.DELETE_COLUMN), b"")))
+    for number in range(80, 120):
+        row = b"r%05d" % number
+        for age in range(3):
+            # The newest version lacks a column.
+            cells += [
+                (row, (name, -300 + age, -30 + age, PUT, b"%08d" % (number + age))) for name in (b"a", b"c")[: 1 + age]
+            ]
     cells.sort()
     case = Case(folder, Files(), replace(SMALL_FAMILY, block_bytes=500, compression=Compression.ZSTD))
     rows = rows_of(cells)
     info = case.write(cells, compression=Compression.ZSTD, forms_lines=True)
     assert info.block_count, "there are no cell blocks"
     assert info.wide_block_count > 3, "there are few wide blocks"
+    assert info.older_block_count > 1, "there are few blocks of older lines"
     return Bench(case.path, info, cells, rows, [row + b"x" for row in rows])
 
 
@@ -103,7 +111,8 @@ def structures(bench: Bench) -> dict[str, list[tuple[int, int]]]:
     contents = read_metadata(bench.path, bench.info, files, descriptor)
     data = files.pread(descriptor, bench.info.file_bytes, 0)
     files.close(descriptor)
-    blocks, wide_blocks, rest = contents.index.extents(), contents.wide_index.extents(), [metadata_extent(bench.info)]
+    blocks, rest = contents.index.extents(), [metadata_extent(bench.info)]
+    wide_blocks = [*contents.wide_index.extents(), *contents.older_index.extents()]
     extents = [*blocks, *wide_blocks, *rest]
     found: dict[str, list[tuple[int, int]]] = {
         "lmdb meta pages": [(0, 2 * 4096)],

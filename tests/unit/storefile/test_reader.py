@@ -376,8 +376,8 @@ def test_a_file_of_a_newer_format_is_named_as_such(case: Case) -> None:
     info = case.write(simple_cells(10))
     raw = bytearray(case.path.read_bytes())
     header = layout.unpack_header(bytes(raw[info.metadata_offset :][: layout.HEADER_BYTES]), case.path, 0)
-    newer = replace(header, version=3).pack()
+    newer = replace(header, version=4).pack()
     raw[info.metadata_offset : info.metadata_offset + layout.HEADER_BYTES] = newer
     case.path.write_bytes(raw)
-    with pytest.raises(DataFolderError, match="format version 3"):
+    with pytest.raises(DataFolderError, match="format version 4"):
         case.open(info)

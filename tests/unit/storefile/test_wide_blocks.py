@@ -22,7 +22,7 @@ from rowlock_regionserver.cells import PUT, Cell, Compression, Kind
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.sources import LinesWanted
-from rowlock_regionserver.storefile import codecs, wide_directory, wide_form
+from rowlock_regionserver.storefile import codecs, wide_blocks, wide_directory, wide_form
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.cell_run import CellRun
@@ -252,10 +252,12 @@ def test_only_a_file_with_lines_has_a_version_that_older_servers_refuse(wide: Ca
 # ---- what is read
 
 
-def test_a_scan_of_few_columns_reads_few_bytes(wide: Case) -> None:
+def test_a_scan_of_few_columns_reads_few_bytes(wide: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wide_blocks, "GAP_BYTES_MAX", 0)
     wide.family = replace(wide.family, compression=Compression.NONE)
     lines = typed_lines(2000)
     info, run = written(wide, lines)
+    run.read_rows(b"", b"", 1 << 20, lines=LinesWanted(frozenset()))  # caches the directories
     seen = []
     for columns in (frozenset[bytes](), frozenset([b"c03"]), frozenset([b"c03", b"c04", b"c12"]), None):
         before = run.statistics().block_read_bytes

@@ -276,10 +276,10 @@ def test_a_write_that_lmdb_could_not_make_whole_leaves_nothing_and_the_next_try_
 def test_an_error_of_lmdb_when_it_reads_back_names_the_file(case: Case) -> None:
     """It escaped as lmdb.Error, which no caller expects of a disk."""
     with container.Container(case.path, case.files) as written:
-        written.put_block(b"key", b"v" * (written.page_bytes + 1))
+        written.put_block(layout.BLOCKS_DATABASE, b"key", b"v" * (written.page_bytes + 1))
         written.commit_blocks()
     with pytest.raises(OSError, match=rf"LMDB: .*closed.*{case.path.name}"):
-        written.block_offsets()
+        written.block_offsets(layout.BLOCKS_DATABASE)
 
 
 def test_a_leftover_temporary_file_is_not_added_to(case: Case) -> None:
@@ -294,7 +294,9 @@ def test_a_value_that_lmdb_did_not_put_where_it_says_fails_the_write(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = container.Container.block_offsets
-    monkeypatch.setattr(container.Container, "block_offsets", lambda self: [place + 8 for place in real(self)])
+    monkeypatch.setattr(
+        container.Container, "block_offsets", lambda self, database: [place + 8 for place in real(self, database)]
+    )
     with pytest.raises(Exception, match="damaged"):
         case.write(simple_cells(10))
     assert case.files.list_folder(case.folder) == []

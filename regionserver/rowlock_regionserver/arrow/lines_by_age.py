@@ -1,0 +1,55 @@
+"""Divides lines, of which some rows have several, into the newest cells and the older ones.
+
+A reader that wants the newest cell of each column needs only the former, one line a row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock_regionserver.arrow.columns import Integers, Mask, integer_array
+from rowlock_regionserver.arrow.line_values import is_present
+from rowlock_regionserver.arrow.lines import Lines
+
+
+def divided_by_age(lines: Lines) -> tuple[Lines, Lines]:
+    """Returns one line for each row, with the newest cell of each of its columns, and lines of all other cells.
+
+    The first have numbers by cell if a row's newest line lacks a column that an older one has.
+    """
+    firsts = np.flatnonzero(lines.starts_row)
+    others = np.flatnonzero(~lines.starts_row)
+    newest, older, places = [], [], []
+    for column in lines.columns:
+        at, is_moved = firsts, None
+        if column.null_count:
+            at = _newest_places(is_present(column), firsts, lines)
+            is_moved = np.isin(others, at)
+        newest.append(column.take(integer_array(at, pa.int64())))
+        older.append(column.take(pa.array(others, pa.int64(), mask=is_moved)))
+        places.append(at)
+    rows = lines.rows.take(integer_array(firsts, pa.int64()))
+    timestamps, write_numbers = (_numbers_at(each, places, firsts) for each in (lines.timestamps, lines.write_numbers))
+    rest = lines.take(others)
+    rest = Lines(rest.rows, rest.timestamps, rest.write_numbers, lines.qualifiers, tuple(older))
+    return Lines(rows, timestamps, write_numbers, lines.qualifiers, tuple(newest)), rest.filter(rest.has_cells())
+
+
+def _newest_places(present: Mask, firsts: Integers, lines: Lines) -> Integers:
+    """Returns for each row its first line with a cell; its first line if none has one."""
+    found = np.flatnonzero(present)
+    row_numbers = np.cumsum(lines.starts_row) - 1
+    rows, first_found = np.unique(row_numbers[found], return_index=True)
+    places = firsts.copy()
+    places[rows] = found[first_found]
+    return places
+
+
+def _numbers_at(numbers: Integers, places: list[Integers], firsts: Integers) -> Integers:
+    """Returns the numbers, one a line, of the cells at the places of each column."""
+    if numbers.shape[1] == 1:
+        return numbers
+    if all(np.array_equal(at, firsts) for at in places):
+        return numbers[:, firsts]
+    return np.stack([numbers[0][at] for at in places])
