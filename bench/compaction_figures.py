@@ -53,6 +53,12 @@ COMPACTION = (
     *_reads(100),
     *_reads(1000),
     at_least(
+        "compaction-files",
+        0.8,
+        "gets from a base and nine deltas, the most files of an idle store, against one file",
+        compaction_reads.most_files,
+    ),
+    at_least(
         "compaction-bloom",
         0.95,
         "store files that a get of an absent row skips, of those with rows before and after it",
@@ -63,7 +69,14 @@ COMPACTION = (
         _AMPLIFICATION_MAX,
         "",
         "bytes written by flushes and compactions for 1 GiB of random overwrites of 1 GiB, against the values' bytes",
-        compaction_disk.amplification,
+        partial(compaction_disk.amplification, is_slow=False),
+    ),
+    at_most(
+        "compaction-written-slowly",
+        _AMPLIFICATION_MAX,
+        "",
+        "the same, if each flush comes after the compactions of the one before",
+        partial(compaction_disk.amplification, is_slow=True),
     ),
     at_most(
         "compaction-disk",

@@ -47,8 +47,12 @@ FACES = (
     "_tables/sending.py",
     "_tables/typed_changes.py",
     "batch.py",
+    "bulk_write.py",
     "client.py",
+    "lock.py",
     "scan.py",
+    "session.py",
+    "_session_calls.py",
     "snapshot.py",
     "table.py",
     "typed_batch.py",
@@ -62,6 +66,9 @@ TESTS = "tests/unit/client"
 NAMES: Mapping[str, str] = {
     "AsyncGenerator": "Generator",
     "AsyncIterator": "Iterator",
+    "MakingBulkWrite": "BulkWrite",
+    "MakingLock": "Lock",
+    "MakingSession": "Session",
     "MakingSnapshot": "Snapshot",
     "StopAsyncIteration": "StopIteration",
     "__aenter__": "__enter__",
@@ -76,6 +83,8 @@ NAMES: Mapping[str, str] = {
 # In code, text and comments alike; the longer ones first.
 PHRASES: Mapping[str, str] = {
     "grpc.aio.AioRpcError": "grpc.RpcError",
+    "from rowlock.aio._unfinished import MakingBulkWrite, MakingLock, MakingSession\n": "",
+    "rowlock.aio.lock import take_lock": "rowlock.lock import Lock, take_lock",
     "rowlock.aio._unfinished import MakingSnapshot": "rowlock.snapshot import Snapshot",
     "rowlock.aio.": "rowlock.",
     "Awaitable[object]]": "object]",
@@ -84,7 +93,7 @@ PHRASES: Mapping[str, str] = {
     "(asyncio)": "(threads)",
 }
 # Names of the asyncio face for a value that is not created yet.
-_UNFINISHED = ("MakingSnapshot",)
+_UNFINISHED = ("MakingBulkWrite", "MakingLock", "MakingSession", "MakingSnapshot")
 
 # Rules that ruff fixes: duplicate, unsorted or unused imports, `[x for x in y]`, loops that yield, nested `with`.
 _FIXES = "I,F401,UP028,C416,SIM117"

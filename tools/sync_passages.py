@@ -15,24 +15,6 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
         "For tasks of one event loop. Close it before a fork, see rowlock._transport.fork.": "Thread-safe.",
         "on one row and waits for its answer": "on one row and blocks for its answer",
         "with all its rows, and waits until": "with all its rows, and blocks until",
-        # A fork waits until no call is under way.
-        """\
-        try:
-            await self._stream(region.server, self._folder_of(region)).call(request, region.region_id, deadline)
-        except ClosedError as error:
-            # Not raised: an earlier attempt may have left the change in doubt.
-            request.fail(error)
-""": """\
-        with gate:
-            try:
-                self._stream(region.server, self._folder_of(region)).call(request, region.region_id, deadline)
-            except ClosedError as error:
-                # Not raised: an earlier attempt may have left the change in doubt.
-                request.fail(error)
-""",
-        "from rowlock._transport.methods import Method\n": (
-            "from rowlock._transport.fork import gate\nfrom rowlock._transport.methods import Method\n"
-        ),
         # A plain change passes the gate in another way; and a client that is closed has not sent it.
         "server, method, request, remaining)": "server, method, request, remaining, kind=kind)",
         """\
@@ -62,11 +44,24 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
 """,
         """\
         Use `async with db.snapshot(...)`, which ends it, or `await db.snapshot(...)`. It also ends after lease_s
-        seconds without use, at most a day; see Snapshot.
+        seconds without use, at most a day; see Snapshot. session: the snapshot lives as long as this session instead.
+        Raises LockUnavailableError while others hold the table's exclusive lock.
 """: """\
         Use `with db.snapshot(...)`, which ends it, or call its `end`. It also ends after lease_s seconds without use,
-        at most a day; see Snapshot.
+        at most a day; see Snapshot. session: the snapshot lives as long as this session instead. Raises
+        LockUnavailableError while others hold the table's exclusive lock.
 """,
+    },
+    "_session_calls.py": {
+        # Imported at its first use there; here the annotation names it, too.
+        "from typing import TypeVar\n": "from typing import TYPE_CHECKING, TypeVar\n",
+        'A = TypeVar("A")\n': 'if TYPE_CHECKING:\n    from rowlock.bulk_write import BulkWrite\n\nA = TypeVar("A")\n',
+        'Use `async with db.bulk_write("t") as write`, which commits at its end and aborts at an exception.': (
+            'Use `with db.bulk_write("t") as write`, which commits at its end and aborts at an exception.'
+        ),
+        "Use `async with db.session(...)`, which ends it, or `await db.session(...)`.": (
+            "Use `with db.session(...)`, which ends it, or call its `end`."
+        ),
     },
     "scan.py": {
         "at one read point. For one task at a time.": "at one read point. For one thread at a time.",

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+import psutil
 import rowlock
 
 from bench.bench import Bench
@@ -22,6 +23,10 @@ _CALLERS = 64
 _FEW_FLUSHES = 8
 _WORKING_TURN_S = 0.1
 _WORKING_TURNS_MAX = 60
+# An idle store has a base and fewer deltas than `compaction.major_deltas`; together they are less than a tenth of it.
+_DELTAS_MAX = 9
+_DELTA_PART = 100
+_CPU_GETS = 2000
 _runs: dict[tuple[int, int, float], tuple[Measurement, Measurement]] = {}
 
 
@@ -33,6 +38,43 @@ def idle(bench: Bench, flushes: int) -> Measurement:
 def working(bench: Bench, flushes: int) -> Measurement:
     """Measures gets while a compaction works, after single flushes and after the last, against quiet gets."""
     return _measured_once(bench, flushes)[1]
+
+
+def most_files(bench: Bench) -> Measurement:
+    """Measures gets from a base and as many deltas as an idle store may have, against gets from one file."""
+    row_count = bench.scaled(_ROWS, at_least=1000)
+    with running_rowlock(bench.fresh_folder("compaction-files"), "memstore_flush_bytes=1GiB") as server:
+        once, often = (_filled(server, name, row_count, ONLY_ON_REQUEST) for name in ("once", "often"))
+        chance = random.Random(2)
+        for _ in range(_DELTAS_MAX):
+            _overwrite(often, [chance.randrange(row_count) for _ in range(row_count // _DELTA_PART)], chance)
+            server.client.flush("often")
+        turns = [partial(rate, _random_get(each, row_count, 3), bench.turn_seconds) for each in (often, once)]
+        measured = ratio("gets/s from many files", turns[0], "gets/s from one file", turns[1], bench.rounds)
+        details = {
+            **measured.details,
+            "files": Spread.of([store_files(server.client, "often")]),
+            **_cpu_details(bench, server, {"many files": often, "one file": once}, row_count),
+        }
+    return Measurement(measured.value, details)
+
+
+def _cpu_details(
+    bench: Bench, server: Rowlock, stores: Mapping[str, RowlockStore], row_count: int
+) -> dict[str, Spread]:
+    """Returns the server's CPU of a get from each store, which other work on the machine changes less than the rate."""
+    process = psutil.Process(server.process.pid)
+    count = bench.scaled(_CPU_GETS, at_least=100)
+    details = {}
+    for name, store in stores.items():
+        get = _random_get(store, row_count, 5)
+        before = process.cpu_times()
+        for _ in range(count):
+            get()
+        after = process.cpu_times()
+        seconds = after.user + after.system - before.user - before.system
+        details[f"µs of the server's CPU a get, {name}"] = Spread.of([1e6 * seconds / count])
+    return details
 
 
 def _measured_once(bench: Bench, flushes: int) -> tuple[Measurement, Measurement]:
@@ -80,6 +122,7 @@ def _measured(bench: Bench, flushes: int) -> tuple[Measurement, Measurement]:
             "files after flushes": Spread.of(file_counts),
             "seconds until idle": Spread.of([compactions.seconds_busy]),
             "disk when idle, of one file": Spread.of([store_bytes(client, "often") / store_bytes(client, "once")]),
+            **_cpu_details(bench, server, {"when idle": often, "one file": once}, row_count),
         }
     rates = while_working.rates or [after.details["gets/s when idle"].median]
     return (

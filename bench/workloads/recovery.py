@@ -50,7 +50,7 @@ def _recovery(bench: Bench, add_change: AddChange) -> Measurement:
     for number in range(min(bench.rounds, 3)):
         # A new copy for each start, because a recovered server may flush and change its log.
         copy = folder / f"copy-{number}"
-        shutil.copytree(folder / "data", copy)
+        shutil.copytree(folder / "data", copy, ignore=shutil.ignore_patterns("direct"))
         with start_rowlock(copy) as recovered:
             samples.append(recovered.ready_seconds)
             computed.append(recovered.ready_cpu_seconds)

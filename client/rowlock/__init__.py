@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rowlock import aio
     from rowlock.batch import Batch
     from rowlock.bulk_outcome import BulkResult
+    from rowlock.bulk_write import BulkWrite
     from rowlock.changes import Append, Delete, Increment, Put
     from rowlock.checks import Check, CheckResult
     from rowlock.client import Client
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rowlock.connecting import connect, open
     from rowlock.counters import counter_value
     from rowlock.filters import Filter, column, row_key
+    from rowlock.lock import Lock
     from rowlock.mapping import Mapping
     from rowlock.rows import Cell
     from rowlock.scan import Scan
@@ -45,8 +47,11 @@ if TYPE_CHECKING:
         TableDescription,
     )
     from rowlock.selection import CellFilter
+    from rowlock.session import Session
+    from rowlock.session_info import HeldItem, LockInfo, SessionInfo
     from rowlock.snapshot import Snapshot
     from rowlock.split_plan import Split
+    from rowlock.statistics import ClientStatistics, ConnectionStatistics
     from rowlock.status import MemoryPart, ServerStatus, SnapshotStatus, TableStatus
     from rowlock.table import Table
     from rowlock.typed_batch import TypedBatch
@@ -57,6 +62,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "rowlock.batch": ("Batch",),
     "rowlock.bulk_outcome": ("BulkResult",),
+    "rowlock.bulk_write": ("BulkWrite",),
     "rowlock.changes": ("Append", "Delete", "Increment", "Put"),
     "rowlock.checks": ("Check", "CheckResult"),
     "rowlock.client": ("Client",),
@@ -65,6 +71,7 @@ _MODULES = {
     "rowlock.connecting": ("connect", "open"),
     "rowlock.counters": ("counter_value",),
     "rowlock.filters": ("Filter", "column", "row_key"),
+    "rowlock.lock": ("Lock",),
     "rowlock.mapping": ("Mapping",),
     "rowlock.rows": ("Cell",),
     "rowlock.scan": ("Scan",),
@@ -79,8 +86,11 @@ _MODULES = {
         "TableDescription",
     ),
     "rowlock.selection": ("CellFilter",),
+    "rowlock.session": ("Session",),
+    "rowlock.session_info": ("HeldItem", "LockInfo", "SessionInfo"),
     "rowlock.snapshot": ("Snapshot",),
     "rowlock.split_plan": ("Split",),
+    "rowlock.statistics": ("ClientStatistics", "ConnectionStatistics"),
     "rowlock.status": ("MemoryPart", "ServerStatus", "SnapshotStatus", "TableStatus"),
     "rowlock.table": ("Table",),
     "rowlock.typed_batch": ("TypedBatch",),
@@ -95,19 +105,25 @@ __all__ = [
     "Append",
     "Batch",
     "BulkResult",
+    "BulkWrite",
     "Cell",
     "CellFilter",
     "Check",
     "CheckResult",
     "Client",
+    "ClientStatistics",
     "Compaction",
+    "ConnectionStatistics",
     "Delete",
     "Durability",
     "Family",
     "Filter",
     "FlushResult",
+    "HeldItem",
     "Increment",
     "Limits",
+    "Lock",
+    "LockInfo",
     "Mapping",
     "MemoryPart",
     "Put",
@@ -116,6 +132,8 @@ __all__ = [
     "Scan",
     "ServerInfo",
     "ServerStatus",
+    "Session",
+    "SessionInfo",
     "Snapshot",
     "SnapshotStatus",
     "Split",

@@ -23,6 +23,7 @@ from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.search import PROTOCOL, check_has_status
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, checked_id, lease_ms_of
 from rowlock._core.view import checked_timeout
+from rowlock._session_calls import SessionCalls
 from rowlock._tables.access import TableAccess
 from rowlock._transport import methods
 from rowlock.compactions import Compaction, compaction_from
@@ -43,7 +44,9 @@ from rowlock.schema import (
     region_from,
     server_info_from,
 )
+from rowlock.session import Session
 from rowlock.snapshot import Snapshot, new_snapshot, renew_snapshot
+from rowlock.statistics import ClientStatistics
 from rowlock.status import ServerStatus, status_from
 from rowlock.table import Table
 
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
     from rowlock.typed_table import TypedTable
 
 
-class Client(TableAccess):
+class Client(TableAccess, SessionCalls):
     """A connection to the servers of one store, returned by `rowlock.connect` and `rowlock.open`.
 
     Thread-safe. It also works in the child of a fork, which opens its own connections. Close it, or use it with `with`.
@@ -132,7 +135,8 @@ class Client(TableAccess):
         try:
             # A repetition is harmless if the table may exist already.
             kind = Kind.READ if if_not_exists else Kind.PLAIN_CHANGE
-            self._servers.call(methods.CREATE_TABLE, request, self._timeout_s, kind, work_s=TABLE_OPERATION_S)
+            request.lock.CopyFrom(self._lock_options())
+            self._call_locked(methods.CREATE_TABLE, request, kind)
         except TableExistsError:
             if not if_not_exists:
                 raise
@@ -155,6 +159,7 @@ class Client(TableAccess):
         properties: Mapping[str, object] | None = None,
         mapping: RowMapping | str | None = None,
         replace_mapping: bool = False,
+        session: Session | None = None,
     ) -> TableDescription:
         """Adds, replaces and drops families and changes durability, properties and mapping, in one atomic step.
 
@@ -162,9 +167,10 @@ class Client(TableAccess):
         cells are deleted, and their columns leave the mapping. durability: None: unchanged. properties: those to
         change; a value of None drops one. mapping: the table keeps it from now on; it may have more columns and wider
         types than before, see docs/mapping.md; "none" drops it; None: unchanged. replace_mapping: accept any mapping.
+        session: whose locks don't exclude this call.
 
-        Returns the new description, without region statistics. Raises TableNotFoundError, and MappingError for a
-        mapping by which existing cells could not be read.
+        Returns the new description, without region statistics. Raises TableNotFoundError, LockUnavailableError while
+        others hold a lock of the table, and MappingError for a mapping by which existing cells could not be read.
         """
         has_mapping = mapping is not None
         request = alter_request(name, set_families, drop_families, durability, properties, has_mapping=has_mapping)
@@ -175,27 +181,31 @@ class Client(TableAccess):
             set_altered_mapping(request, now.tables, mapping, replaces=replace_mapping)
         elif replace_mapping:
             raise InvalidArgumentError("replace_mapping needs a mapping")
-        answer = self._servers.call(
-            methods.ALTER_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE, work_s=TABLE_OPERATION_S
-        )
+        request.lock.CopyFrom(self._lock_options(session))
+        answer = self._call_locked(methods.ALTER_TABLE, request)
         if mapping is not None:
             self._servers.regions.forget_table(name)
         return description_from(answer.table, self._servers.catalog_address)
 
-    def truncate_table(self, name: str) -> None:
-        """Deletes every cell of a table and keeps its families. Raises TableNotFoundError."""
+    def truncate_table(self, name: str, *, session: Session | None = None) -> None:
+        """Deletes every cell of a table and keeps its families. Raises TableNotFoundError and LockUnavailableError.
+
+        session: whose locks don't exclude this call.
+        """
         check_table_name(name)
-        request = catalog_pb2.TruncateTableRequest(name=name)
-        self._servers.call(
-            methods.TRUNCATE_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE, work_s=TABLE_OPERATION_S
-        )
+        request = catalog_pb2.TruncateTableRequest(name=name, lock=self._lock_options(session))
+        self._call_locked(methods.TRUNCATE_TABLE, request)
         self._servers.regions.forget_table(name)
 
-    def drop_table(self, name: str) -> None:
-        """Deletes a table and all its cells. Raises TableNotFoundError."""
+    def drop_table(self, name: str, *, force: bool = False, session: Session | None = None) -> None:
+        """Deletes a table and all its cells. Raises TableNotFoundError and LockUnavailableError.
+
+        Raises TableInUseError if sessions have bulk writes, locks or snapshots of it; force: ends these sessions
+        instead. session: whose locks don't exclude this call.
+        """
         check_table_name(name)
-        request = catalog_pb2.DropTableRequest(name=name)
-        self._servers.call(methods.DROP_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE, work_s=TABLE_OPERATION_S)
+        request = catalog_pb2.DropTableRequest(name=name, force=bool(force), lock=self._lock_options(session))
+        self._call_locked(methods.DROP_TABLE, request)
         self._servers.regions.forget_table(name)
 
     def flush(self, name: str, *, timeout: float | None = None) -> FlushResult:
@@ -284,15 +294,17 @@ class Client(TableAccess):
         self._servers.regions.store(name, regions)
         return regions
 
-    def snapshot(self, name: str, lease_s: float = LEASE_S_DEFAULT) -> Snapshot:
+    def snapshot(self, name: str, lease_s: float = LEASE_S_DEFAULT, *, session: Session | None = None) -> Snapshot:
         """Takes a snapshot, one moment of a whole table: it has every change acknowledged before this call.
 
         Use `with db.snapshot(...)`, which ends it, or call its `end`. It also ends after lease_s seconds without use,
-        at most a day; see Snapshot.
+        at most a day; see Snapshot. session: the snapshot lives as long as this session instead. Raises
+        LockUnavailableError while others hold the table's exclusive lock.
         """
         check_table_name(name)
         lease_ms = lease_ms_of(lease_s)
-        return new_snapshot(self._servers, name, lease_ms, self._timeout_s)
+        policy = self._lock_policy
+        return new_snapshot(self._servers, name, lease_ms, self._timeout_s, policy, session)
 
     def open_snapshot(self, snapshot_id: bytes) -> Snapshot:
         """Returns a snapshot that was taken elsewhere, to scan, renew or end it; restarts its lease.
@@ -322,6 +334,10 @@ class Client(TableAccess):
         request = catalog_pb2.ServerStatusRequest()
         answer = self._servers.call(methods.SERVER_STATUS, request, self._timeout_s)
         return status_from(answer, self._servers.catalog_address)
+
+    def statistics(self) -> ClientStatistics:
+        """Returns how the client's point operations travel: over direct connections or by gRPC, and why."""
+        return self._servers.statistics()
 
     def close(self) -> None:
         """Closes all connections. Calls in flight end with ClosedError or UnknownOutcomeError. Idempotent."""

@@ -6,6 +6,13 @@ import os
 import time
 from pathlib import Path
 
+from rowlock._core.lock_requests import (
+    DEFAULT_LOCK_POLICY,
+    RETRIES_DEFAULT,
+    RETRY_S_MAX_DEFAULT,
+    WAIT_S_DEFAULT,
+    LockPolicy,
+)
 from rowlock._core.search import Search
 from rowlock._core.view import checked_timeout
 from rowlock._transport.channels import given_addresses
@@ -16,35 +23,55 @@ from rowlock.client import Client
 from rowlock.errors import InvalidArgumentError
 
 
-def connect(server: str | None = None, *, timeout: float = 10) -> Client:
+def connect(
+    server: str | None = None,
+    *,
+    timeout: float = 10,
+    lock_wait_s: float = WAIT_S_DEFAULT,
+    lock_retries: int = RETRIES_DEFAULT,
+    lock_retry_s_max: float = RETRY_S_MAX_DEFAULT,
+) -> Client:
     """Returns a client of the servers at `host:port` or `unix:PATH`; separate several by commas.
 
     server: None: the value of $ROWLOCK_SERVER. The client uses the first server that answers, and another one when that
     one fails. timeout: seconds that each call may take, retries included; also how long connect waits for a server that
     has not started or recovered yet.
 
+    lock_wait_s, lock_retries, lock_retry_s_max: for calls that take locks of tables, while others hold these: how long
+    one request waits on the server; how often it is repeated; the longest pause between, which begins at 0.1 s and
+    doubles.
+
     Raises ServerUnavailableError if no server answers, ServerRecoveringError if it still recovers. Raises
     InvalidArgumentError at once for a malformed address, or if something other than rowlock answers there.
     """
-    return connected(given_addresses(server), checked_timeout(timeout))
+    policy = LockPolicy(lock_wait_s, lock_retries, lock_retry_s_max)
+    return connected(given_addresses(server), checked_timeout(timeout), policy=policy)
 
 
-def open(folder: str | os.PathLike[str], *, timeout: float = 10) -> Client:
+def open(
+    folder: str | os.PathLike[str],
+    *,
+    timeout: float = 10,
+    lock_wait_s: float = WAIT_S_DEFAULT,
+    lock_retries: int = RETRIES_DEFAULT,
+    lock_retry_s_max: float = RETRY_S_MAX_DEFAULT,
+) -> Client:
     """Returns a client of the private server on a folder. Starts the server, and creates the folder, if necessary.
 
     Other processes of this user that open the folder share the server; other users have no access. The server flushes
     and stops a few seconds after its last client has gone, even if that client was killed. Ctrl-C does not reach it.
     Blocks until the server is ready, which takes as long as its recovery. timeout: seconds that each call may take,
-    retries included.
+    retries included. lock_wait_s, lock_retries, lock_retry_s_max: as in `connect`.
 
     Raises EmbeddedServerError, with the server's last output, if it can't be started. Raises InvalidArgumentError for
     an empty folder name.
     """
     seconds = checked_timeout(timeout)
+    policy = LockPolicy(lock_wait_s, lock_retries, lock_retry_s_max)
 
     def join(server: FolderServer) -> Client:
         servers = Servers((server.address,), is_held_open=True, folder_id=server.folder_id)
-        return _connected(servers, seconds, folder_search(server, seconds))
+        return _connected(servers, seconds, folder_search(server, seconds), policy)
 
     return running_server(given_folder(folder), join)
 
@@ -73,11 +100,18 @@ def given_folder(folder: str | os.PathLike[str]) -> Path:
     return Path(folder)
 
 
-def connected(addresses: tuple[str, ...], timeout_s: float, *, absent_s: float | None = None) -> Client:
+def connected(
+    addresses: tuple[str, ...],
+    timeout_s: float,
+    *,
+    absent_s: float | None = None,
+    policy: LockPolicy = DEFAULT_LOCK_POLICY,
+) -> Client:
     """Returns a client of these servers, as `connect`. absent_s: how long to retry while none listens, if shorter."""
-    return _connected(Servers(addresses), timeout_s, Search(addresses, time.monotonic(), timeout_s, absent_s=absent_s))
+    search = Search(addresses, time.monotonic(), timeout_s, absent_s=absent_s)
+    return _connected(Servers(addresses), timeout_s, search, policy)
 
 
-def _connected(servers: Servers, timeout_s: float, search: Search) -> Client:
+def _connected(servers: Servers, timeout_s: float, search: Search, policy: LockPolicy = DEFAULT_LOCK_POLICY) -> Client:
     find_server(servers, search)
-    return Client(servers, timeout_s)
+    return Client(servers, timeout_s, policy)

@@ -23,6 +23,10 @@ RowlockError
 ├── CorruptionError            The server found damaged data and serves none of it
 ├── LeaseExpiredError          A strict scan lost its read point: its caller was too slow, or the server was lost
 ├── SnapshotEndedError         The snapshot has ended; make a new one
+├── SessionEndedError          The session has ended, or never existed
+├── LockUnavailableError       Others hold the lock; nothing was changed
+├── TableInUseError            Open sessions use the table; nothing was changed
+├── ConflictError              Rows have changed since the snapshot; nothing was written
 ├── BatchError                 Some rows of a batch were not changed, or may not have been
 ├── BulkError                  Some rows of a put_arrow were not written, or may not have been
 ├── PartlyDeletedError         A delete_range deleted a part of its rows
@@ -38,46 +42,8 @@ may succeed later.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-
-class RowlockError(Exception):
-    """Base of all errors of the client.
-
-    message: one sentence: what failed, where, and what to do.
-    table, row, family, qualifier: what the error concerns; empty if unknown.
-    retry_after_ms: how many milliseconds the server asks to wait before a retry; 0 if it does not say.
-    can_retry: whether the same call may succeed later.
-    """
-
-    can_retry: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        table: str = "",
-        row: bytes = b"",
-        family: bytes = b"",
-        qualifier: bytes = b"",
-        retry_after_ms: int = 0,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.table = table
-        self.row = row
-        self.family = family
-        self.qualifier = qualifier
-        self.retry_after_ms = retry_after_ms
-
-    @property
-    def column(self) -> bytes:
-        """`family:qualifier` if the error concerns one column, else empty."""
-        return self.family + b":" + self.qualifier if self.family else b""
-
-    def __str__(self) -> str:
-        # Not OSError.__str__, which looks for an errno.
-        return self.message
+from rowlock._rowlock_error import RowlockError
 
 
 class ServerUnavailableError(RowlockError, ConnectionError):
@@ -99,6 +65,7 @@ __all__ = [
     "BulkError",
     "ClosedError",
     "CompactionError",
+    "ConflictError",
     "CorruptionError",
     "CounterOverflowError",
     "DeadlineError",
@@ -109,6 +76,7 @@ __all__ = [
     "InvalidArgumentError",
     "LeaseExpiredError",
     "LimitExceededError",
+    "LockUnavailableError",
     "MappingError",
     "NotACounterError",
     "NotServingRegionError",
@@ -119,8 +87,10 @@ __all__ = [
     "ServerRecoveringError",
     "ServerStoppingError",
     "ServerUnavailableError",
+    "SessionEndedError",
     "SnapshotEndedError",
     "TableExistsError",
+    "TableInUseError",
     "TableNotFoundError",
     "UnknownOutcomeError",
 ]
@@ -338,6 +308,54 @@ class BulkError(RowlockError):
         self.applied = list(applied)
         self.failed = list(failed)
         self.unknown = list(unknown)
+
+
+class SessionEndedError(RowlockError):
+    """The session has ended, or never existed.
+
+    What it held is gone: locks, snapshots, scans, staged batches. ended_ms: when it ended, by the server's clock in
+    milliseconds since the epoch; 0: unknown. reason: why, in words.
+    """
+
+    def __init__(self, message: str, *, table: str = "", ended_ms: int = 0, reason: str = "") -> None:
+        super().__init__(message, table=table)
+        self.ended_ms = ended_ms
+        self.reason = reason
+
+
+class LockUnavailableError(RowlockError):
+    """Others hold the lock; nothing was changed.
+
+    holders: the ids of the sessions that hold it, or wait for it before this request; perhaps not all of them.
+    """
+
+    can_retry = True
+
+    def __init__(self, message: str, *, table: str = "", holders: Sequence[str] = ()) -> None:
+        super().__init__(message, table=table)
+        self.holders = tuple(holders)
+
+
+class TableInUseError(RowlockError):
+    """Open sessions use the table; nothing was changed.
+
+    holders: the ids of these sessions; perhaps not all of them.
+    """
+
+    def __init__(self, message: str, *, table: str = "", holders: Sequence[str] = ()) -> None:
+        super().__init__(message, table=table)
+        self.holders = tuple(holders)
+
+
+class ConflictError(RowlockError):
+    """Rows have changed since the snapshot; nothing was written.
+
+    rows: some of these rows, at most 100.
+    """
+
+    def __init__(self, message: str, *, table: str = "", rows: Sequence[bytes] = ()) -> None:
+        super().__init__(message, table=table)
+        self.rows = list(rows)
 
 
 class PartlyDeletedError(RowlockError):

@@ -128,4 +128,4 @@ def rowlock_client(rowlock_server: RowlockServer) -> Iterator[Client]:
         rowlock_server.restart()
     with rowlock.connect(rowlock_server.address) as other:
         for name in set(other.tables()) - before:
-            other.drop_table(name)
+            other.drop_table(name, force=True)

@@ -68,8 +68,8 @@ class ServerStatus:
     log_segment_count, log_segment_bytes: of the write-ahead log. log_pending_bytes: not written yet. is_log_full: the
         disk is full, and the server refuses writes.
     tables: sorted by name. snapshots: oldest first.
-    connection_count, call_count, scan_count: connections, calls of any kind and scans, now. conversation_count:
-        clients that send point operations.
+    connection_count, call_count, scan_count: connections (gRPC's and direct ones), calls of any kind and scans, now.
+        conversation_count: clients that send point operations, by gRPC or over a direct connection.
     compactions_queued, compactions_working: see `Client.compactions`.
     """
 

@@ -227,6 +227,31 @@ ERRORS: Sequence[ErrorRow] = (
         ),
     ),
     ErrorRow(
+        "The session has ended, or never existed.",
+        code=Code("SESSION_ENDED", "ABORTED"),
+        server=ErrorClass("SessionEndedError", "RegionServerError"),
+        client=ErrorClass("SessionEndedError", "RowlockError"),
+    ),
+    ErrorRow(
+        "Others hold the lock; nothing was changed.",
+        code=Code("LOCK_UNAVAILABLE", "ABORTED"),
+        can_retry=True,
+        server=ErrorClass("LockUnavailableError", "RegionServerError"),
+        client=ErrorClass("LockUnavailableError", "RowlockError"),
+    ),
+    ErrorRow(
+        "Open sessions use the table; nothing was changed.",
+        code=Code("TABLE_IN_USE", "FAILED_PRECONDITION"),
+        server=ErrorClass("TableInUseError", "RegionServerError"),
+        client=ErrorClass("TableInUseError", "RowlockError"),
+    ),
+    ErrorRow(
+        "Rows have changed since the snapshot; nothing was written.",
+        code=Code("CONFLICT", "ABORTED"),
+        server=ErrorClass("ConflictError", "RegionServerError"),
+        client=ErrorClass("ConflictError", "RowlockError"),
+    ),
+    ErrorRow(
         "Some rows of a batch were not changed, or may not have been.",
         client=ErrorClass("BatchError", "RowlockError"),
     ),

@@ -73,6 +73,8 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
             options.data,
             listen=DEFAULT_LISTEN if options.listen is None and not options.embedded else options.listen,
             advertise=options.advertise,
+            direct=options.direct,
+            advertise_direct=options.advertise_direct,
             is_insecure=options.insecure,
             linger_seconds=options.linger if options.embedded else None,
             is_self_checking=os.environ.get("ROWLOCK_VERIFY") == "1",
@@ -131,6 +133,15 @@ def _parser() -> argparse.ArgumentParser:
         help=f"where to listen ({DEFAULT_LISTEN}); port 0 takes any free port, unix:PATH is only for this user",
     )
     parser.add_argument("--advertise", metavar="HOST:PORT", help="the address for clients, if it differs from --listen")
+    parser.add_argument(
+        "--direct",
+        metavar="HOST:PORT|off",
+        help="where to take point operations without gRPC (the port after --listen's, or a free one, and a socket in "
+        "the data folder; off with --advertise)",
+    )
+    parser.add_argument(
+        "--advertise-direct", metavar="HOST:PORT", help="the address for clients, if it differs from --direct"
+    )
     parser.add_argument(
         "--insecure",
         action="store_true",

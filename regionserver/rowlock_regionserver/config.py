@@ -21,6 +21,8 @@ _MAY_BE_ZERO = frozenset(
         "disk_free_bytes_min",
         "open_store_files_max",
         "compaction_bytes_per_second",
+        "locks",
+        "lock_wait_ms",
         "compaction_threads",
         "compaction_history_succeeded_max",
         "compaction_history_failed_max",
@@ -107,6 +109,20 @@ class Config:
     snapshot_lease_ms: int = 3600 * 1000  # if the client names none
     snapshot_lease_ms_max: int = 24 * 3600 * 1000
     snapshot_ids_remembered: int = 100_000  # of ended ones, so that no id is reused
+
+    # Sessions and locks.
+    sessions_open_max: int = 10_000
+    session_idle_ms: int = 300_000  # if the client names none
+    session_idle_ms_max: int = 24 * 3600 * 1000
+    session_ids_remembered: int = 10_000  # of ended ones, with when and why
+    locks: int = 1  # 0: table operations take no locks, and clients can't take any
+    lock_wait_ms: int = 10_000  # if the client names none
+    lock_wait_ms_max: int = 600_000
+    lock_requests_waiting_max: int = 10_000
+
+    # Bulk writes.
+    commit_identities_days: int = 30  # how long at least a commit with an identity is known
+    commit_identities_max: int = 10_000  # texts, in each table
 
     # Files.
     open_store_files_max: int = 0  # descriptors that stay open; 0: half of the process's limit

@@ -21,6 +21,10 @@ RegionServerError
 ├── CorruptionError            Stored bytes are not what was written
 ├── LeaseExpiredError          The client did not take a scan's next batch in time
 ├── SnapshotEndedError         The snapshot has ended, or never existed
+├── SessionEndedError          The session has ended, or never existed
+├── LockUnavailableError       Others hold the lock; nothing was changed
+├── TableInUseError            Open sessions use the table; nothing was changed
+├── ConflictError              Rows have changed since the snapshot; nothing was written
 └── DataFolderError            The data folder is unusable; the message says why and what to do
     └── FolderInUseError       Another process serves the data folder
 """
@@ -238,6 +242,54 @@ class CorruptionError(RegionServerError):
     def of(cls, error: OSError, path: Path) -> CorruptionError:
         """For an OSError at `path`, or at the file that the error itself names."""
         return cls.missing(error.filename or path, "a readable file", error.strerror or str(error))
+
+
+class SessionEndedError(RegionServerError):
+    """The session has ended, or never existed.
+
+    What it held is gone: locks, snapshots, scans, staged batches. ended_ms: when it ended, by the server's clock in
+    milliseconds since the epoch; 0: unknown. reason: why, in words.
+    """
+
+    def __init__(self, message: str, *, table: str = "", ended_ms: int = 0, reason: str = "") -> None:
+        super().__init__(message, table=table)
+        self.ended_ms = ended_ms
+        self.reason = reason
+
+
+class LockUnavailableError(RegionServerError):
+    """Others hold the lock; nothing was changed.
+
+    holders: the ids of the sessions that hold it, or wait for it before this request; perhaps not all of them.
+    """
+
+    can_retry = True
+
+    def __init__(self, message: str, *, table: str = "", holders: Collection[str] = ()) -> None:
+        super().__init__(message, table=table)
+        self.holders = tuple(holders)
+
+
+class TableInUseError(RegionServerError):
+    """Open sessions use the table; nothing was changed.
+
+    holders: the ids of these sessions; perhaps not all of them.
+    """
+
+    def __init__(self, message: str, *, table: str = "", holders: Collection[str] = ()) -> None:
+        super().__init__(message, table=table)
+        self.holders = tuple(holders)
+
+
+class ConflictError(RegionServerError):
+    """Rows have changed since the snapshot; nothing was written.
+
+    rows: some of these rows, at most 100.
+    """
+
+    def __init__(self, message: str, *, table: str = "", rows: Collection[bytes] = ()) -> None:
+        super().__init__(message, table=table)
+        self.rows = list(rows)
 
 
 def shortened(message: str) -> str:

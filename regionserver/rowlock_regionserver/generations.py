@@ -48,7 +48,7 @@ def write(files: Files, folder: Path, name: str, number: int, body: bytes, *, ve
     """
     assert number > 0, f"generation numbers start at 1, not {number}"
     path = generation_path(folder, name, number)
-    replace_file(files, path, _encode(number, body, version))
+    replace_file(files, path, framed(number, body, version))
     # The generation is written. An old one that stays is harmless: the next write tries again.
     with contextlib.suppress(OSError, TooManyOpenFilesError):
         for old in generation_numbers(files, folder, name)[:-GENERATIONS_KEPT]:
@@ -121,7 +121,8 @@ def read(files: Files, path: Path, number: int, *, version_max: int = FORMAT_VER
     return raw[_HEADER.size :]
 
 
-def _encode(number: int, body: bytes, version: int) -> bytes:
+def framed(number: int, body: bytes, version: int = FORMAT_VERSION) -> bytes:
+    """Returns the body behind its header with number, version, length and checksum; `read` reads it."""
     unchecked = _HEADER.pack(MAGIC, version, 0, number, len(body))
     after_checksum = unchecked[_CHECKSUM_STOP:] + body
     checksum: int = google_crc32c.value(unchecked[:_CHECKSUM_START] + after_checksum)

@@ -1,8 +1,8 @@
-"""A region server process: a data folder, the regions in it, and the gRPC listener before them.
+"""A region server process: a data folder, the regions in it, and the listeners before them, gRPC's and the direct one.
 
 Start; when a step fails, the steps before it are undone:
 
-1. Bind the address. Nothing was changed yet if that fails. (A socket in the folder is bound after step 2.)
+1. Bind the addresses. Nothing was changed yet if that fails. (Sockets in the folder are bound after step 2.)
 2. Lock the folder (data_folder.py), and make it if it is missing.
 3. Refuse calls with SERVER_RECOVERING, and answer health checks with NOT_SERVING.
 4. Recover the regions from the folder.
@@ -45,13 +45,19 @@ from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_limit import memory_limit
 from rowlock_regionserver.memory_plan import planned
 from rowlock_regionserver.resident import anonymous_bytes
+from rowlock_regionserver.rpc.direct.clients import DirectClients
+from rowlock_regionserver.rpc.direct.drop_log import DropLog
+from rowlock_regionserver.rpc.direct.listener import DirectListener, DirectStatistics
+from rowlock_regionserver.rpc.direct.plan import check_plan, direct_plan
+from rowlock_regionserver.rpc.direct.service import DirectService
 from rowlock_regionserver.rpc.grpc.addresses import Address, AnyAddress, UnixAddress, checked_listen, parsed_address
 from rowlock_regionserver.rpc.grpc.calls import Calls
 from rowlock_regionserver.rpc.grpc.connections import Connections
-from rowlock_regionserver.rpc.grpc.listener import CATALOG, REGION_SERVICE, Listener
+from rowlock_regionserver.rpc.grpc.listener import CATALOG, REGION_SERVICE, SESSIONS, Listener
 from rowlock_regionserver.rpc.grpc.receiving import ReceiveWatch, senders, unix_senders
 from rowlock_regionserver.rpc.services.catalog_service import CatalogService
 from rowlock_regionserver.rpc.services.region_service import RegionService, RegionServiceStatistics
+from rowlock_regionserver.rpc.services.session_service import SessionService
 from rowlock_regionserver.rpc.services.status_service import CallCounts, StatusService
 
 # How long active calls may take to end when the server stops.
@@ -84,12 +90,12 @@ def _set_from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> N
         loop.call_soon_threadsafe(event.set)
 
 
-def _call_counts(calls: Calls, engine: Engine, regions: RegionService) -> CallCounts:
+def _call_counts(calls: Calls, engine: Engine, regions: RegionService, direct: DirectClients) -> CallCounts:
     return CallCounts(
-        connections=calls.connections.count,
+        connections=calls.connections.count + direct.open_count,
         calls=calls.open_count,
         scans=engine.scans.statistics().open_count,
-        conversations=regions.statistics().conversations_open,
+        conversations=regions.statistics().conversations_open + direct.open_count,
     )
 
 
@@ -100,6 +106,7 @@ class ServerStatistics:
     region_server: RegionServerStatistics
     engine: EngineStatistics
     region_service: RegionServiceStatistics
+    direct: DirectStatistics
 
 
 class Server:
@@ -111,6 +118,8 @@ class Server:
         *,
         listen: str | None = "127.0.0.1:0",
         advertise: str | None = None,
+        direct: str | None = None,
+        advertise_direct: str | None = None,
         is_insecure: bool = False,
         linger_seconds: float | None = None,
         is_self_checking: bool = False,
@@ -123,13 +132,15 @@ class Server:
 
         `listen`: HOST:PORT, where port 0 lets the system choose, or unix:PATH; None: a socket in the folder. Hosts
         other than loopback, and a folder that other users own or may write to, need `is_insecure`. `advertise`: the
-        address for clients. `linger_seconds`: an embedded server, which stops so long after the last client.
+        address for clients. `direct`, `advertise_direct`: the same for direct connections (rpc/direct/plan.py), or
+        `off`; None: beside `listen`. `linger_seconds`: an embedded server, which stops so long after the last client.
         `is_self_checking`: see host/self_check.py. `on_fatal` is called when a sync has failed, and must end the
         process.
         """
         self._path = Path(folder)
         self._listen = parsed_address(listen) if listen is not None else None
         self._advertise = parsed_address(advertise) if advertise is not None else None
+        self._direct_plan = direct_plan(direct, advertise_direct, self._listen, self._advertise)
         self._is_insecure = is_insecure
         self._linger_seconds = linger_seconds
         self._is_self_checking = is_self_checking
@@ -150,6 +161,7 @@ class Server:
         self._unflushed: list[Unflushed] = []
         self._engine: Engine | None = None
         self._region_service: RegionService | None = None
+        self._direct: DirectListener | None = None
 
     @property
     def address(self) -> str:
@@ -208,8 +220,12 @@ class Server:
         """The statistics of a server that has started."""
         assert self._engine is not None, "the server has not started"
         assert self._region_service is not None, "the server has not started"
+        assert self._direct is not None, "the server has not started"
         return ServerStatistics(
-            self.region_server.statistics(), self._engine.statistics(), self._region_service.statistics()
+            self.region_server.statistics(),
+            self._engine.statistics(),
+            self._region_service.statistics(),
+            self._direct.statistics(),
         )
 
     def __enter__(self) -> Server:
@@ -241,16 +257,21 @@ class Server:
             undo.push_async_callback(listener.abandon)
             if self._listen is not None:
                 self._address = await self._bind(listener, self._listen)
+            direct_port = DirectListener(self._direct_plan)
+            undo.push_async_callback(direct_port.close, 0.0)
+            await loop.run_in_executor(None, self._bind_direct, direct_port)
             folder = await loop.run_in_executor(None, self._take_folder)
             undo.callback(folder.close)
             # The folder's next server may make a socket of the same name: ours is removed before that.
             undo.push_async_callback(listener.abandon)
+            undo.push_async_callback(direct_port.close, 0.0)
             AddressFile(folder.path, self._files).remove()
+            direct_port.bind_socket(folder.path, allows_other_users=self._is_insecure)
             if self._listen is None:
                 self._address = await self._bind(listener, UnixAddress(folder.path / SOCKET))
             # Measured before clients can connect: requests during the recovery are not the process's own memory.
             ledger = Ledger(self._config, own_bytes=anonymous_bytes())
-            calls = Calls(self._config, ledger, presence.count_changed, data_folder_id=folder.folder_id)
+            calls = Calls(self._config, ledger, presence.counter(), data_folder_id=folder.folder_id)
             await listener.start(calls)
             region_server = await loop.run_in_executor(None, self._recover, folder, ledger)
             undo.callback(lambda: self._unflushed.extend(region_server.stop()))
@@ -261,10 +282,30 @@ class Server:
             workers = Workers(self._config.worker_threads)
             undo.callback(workers.stop)
             self._region_server = region_server
-            engine = Engine(region_server, workers, self._config, self._clock, ledger, lambda: calls.open_count)
+            clients = DirectClients(self._config, self._clock, presence.counter())
+            engine = Engine(
+                region_server,
+                workers,
+                self._config,
+                self._clock,
+                ledger,
+                lambda: calls.open_count + clients.open_count,
+            )
             regions = RegionService(region_server, engine, calls, self._config)
-            self._engine, self._region_service = engine, regions
-            catalog = CatalogService(region_server, workers, self._advertised_address(), folder.folder_id, self._config)
+            self._engine, self._region_service, self._direct = engine, regions, direct_port
+            direct_port.start(
+                DirectService(
+                    engine.points, ledger, clients, DropLog(self._clock), folder.folder_id, region_server.incarnation_id
+                )
+            )
+            catalog = CatalogService(
+                region_server,
+                workers,
+                self._advertised_address(),
+                folder.folder_id,
+                self._config,
+                direct_port.announcement(),
+            )
             status = StatusService(
                 region_server,
                 workers,
@@ -273,17 +314,27 @@ class Server:
                 self._files,
                 self._clock,
                 (folder.folder_id, region_server.incarnation_id),
-                partial(_call_counts, calls, engine, regions),
+                partial(_call_counts, calls, engine, regions, clients),
             )
-            calls.serve({CATALOG: catalog.methods() | status.methods(), REGION_SERVICE: regions.methods()})
+            sessions = SessionService(region_server, engine)
+            calls.serve(
+                {
+                    CATALOG: catalog.methods() | status.methods(),
+                    REGION_SERVICE: regions.methods(),
+                    SESSIONS: sessions.methods(),
+                }
+            )
             watch = self._watch(ledger, listener, calls.connections)
             undo.callback(watch.stop)
             await self._serve_clients(listener, folder, presence, stopping)
             calls.stop()
             regions.stop()
+            direct_port.stop()
             engine.stop()
             region_server.stop_waiting_for_space()
-            await listener.close(presence.is_idle, STOP_GRACE_SECONDS)
+            await asyncio.gather(
+                direct_port.close(STOP_GRACE_SECONDS), listener.close(presence.is_idle, STOP_GRACE_SECONDS)
+            )
             # From here on the loop has no work, so it may be blocked.
 
     async def _bind(self, listener: Listener, listen: AnyAddress) -> AnyAddress:
@@ -291,6 +342,10 @@ class Server:
             None, checked_listen, listen, self._advertise, self._is_insecure
         )
         return listener.bind(checked, allows_other_users=self._is_insecure)
+
+    def _bind_direct(self, direct_port: DirectListener) -> None:
+        check_plan(self._direct_plan, is_insecure=self._is_insecure)
+        direct_port.bind_tcp()
 
     def _advertised_address(self) -> str:
         """The address for clients; empty for a socket, whose path may differ between clients."""

@@ -1,8 +1,10 @@
 """Exactly once: increments whose answers are lost are retried, and count once.
 
-Processes increment one row through a proxy that loses answers after the change was made (lossy_proxy.py), while the
-server is killed and restarted. Each increment must finally be answered with a different number. All numbers are 1, 2,
-3, ... without a gap, and the counter equals their count. The server's answers say which request ids it met again.
+Processes increment one row through proxies that lose answers after the change was made (lossy_proxy.py), while the
+server is killed and restarted. Each attempt goes by gRPC or over a direct connection at random, and each process
+writes batches of rows by gRPC meanwhile, with numbers of the same sequence. Each increment must finally be answered
+with a different number. All numbers are 1, 2, 3, ... without a gap, and the counter equals their count; all rows of the
+batches are there. The server's answers say which request ids it met again.
 """
 
 from __future__ import annotations
@@ -10,23 +12,25 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import random
+import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
+import pyarrow as pa
 import rowlock
 from rowlock._core import point
-from rowlock._transport.servers import Servers
 from rowlock_proto.v1 import types_pb2
 
-from tests.consistency.live_server import free_address, kill_and_restart, live_server
-from tests.consistency.lossy_proxy import LossyProxy
+from tests.consistency.both_ways import client_both_ways, lossy_server
+from tests.consistency.live_server import kill_and_restart
 from tests.crash.account import Account, Settings
 
 PROMISE = "with lost answers and SIGKILLs each increment counts once, and each is answered with its own number"
 
 TABLE, ROW, COLUMN = "counters", b"hot", b"f:n"
+BULK_TABLE, BULK_ROWS = "rows", 50
 TIMEOUT_SECONDS = 120.0
 
 
@@ -36,6 +40,9 @@ class _Counted:
 
     numbers: list[int]
     repeated: int  # answers that the server had kept from an earlier request with the same id
+    rows: list[bytes]  # of acknowledged batches
+    grpc_requests: int
+    direct_requests: int
 
 
 def run(settings: Settings) -> Account:
@@ -43,27 +50,44 @@ def run(settings: Settings) -> Account:
     processes, increments = (4, 200) if settings.is_short else (8, 2000)
     account = Account("exactly_once", PROMISE)
     random_kills = random.Random(settings.seed)
-    address = free_address()
     with (
-        LossyProxy(address, 10 if settings.is_short else 60, settings.seed) as proxy,
-        # The server advertises the proxy's address; otherwise clients would bypass it.
-        live_server(address=address, advertise=proxy.address) as server,
-        rowlock.connect(server.address, timeout=TIMEOUT_SECONDS) as db,
+        lossy_server(10 if settings.is_short else 60, settings.seed) as lossy,
+        rowlock.connect(lossy.server.address, timeout=TIMEOUT_SECONDS) as db,
         ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool,
     ):
         db.create_table(TABLE, ["f"])
-        working = [pool.submit(_increment, proxy.address, increments) for _ in range(processes)]
+        db.create_table(BULK_TABLE, ["f"])
+        working = [
+            pool.submit(_work, lossy.address, increments, f"{settings.seed} {number}") for number in range(processes)
+        ]
         # Processes take long to start, and a kill before the first increment would test nothing.
         _wait_for_more(db.table(TABLE), working)
         kills = 0
         while wait(working, random_kills.uniform(0.3, 1.5)).not_done:
-            kill_and_restart(server)
+            kill_and_restart(lossy.server)
             kills += 1
             _wait_for_more(db.table(TABLE), working)
         total = db.table(TABLE).counter(ROW, COLUMN)
-        lost = proxy.lost_answers
-    _judge(account, [_result(account, work) for work in working], processes * increments, total)
-    account.counts.update({"SIGKILLs of the server": kills, "answers lost by the proxy": lost})
+        lost = (lossy.grpc.lost_answers, lossy.direct.lost_answers)
+        rows = {row for row, _ in db.table(BULK_TABLE).scan(keys_only=True)}
+    counted = [_result(account, work) for work in working]
+    _judge(account, counted, processes * increments, total)
+    missing = {row for process in counted for row in process.rows} - rows
+    if missing:
+        account.problems.append(f"{len(missing)} rows of acknowledged batches are missing")
+    account.counts.update(
+        {
+            "SIGKILLs of the server": kills,
+            "answers lost by gRPC": lost[0],
+            "answers lost on direct connections": lost[1],
+            "requests sent by gRPC": sum(process.grpc_requests for process in counted),
+            "requests sent directly": sum(process.direct_requests for process in counted),
+            "rows of batches": len(rows),
+        }
+    )
+    for way in ("by gRPC", "directly"):
+        if account.counts[f"requests sent {way}"] < increments:
+            account.problems.append(f"too few requests were sent {way}: the campaign has tested little")
     repeats_min = 10 if settings.is_short else 100
     if account.counts["repeated request ids met"] < repeats_min:
         account.problems.append(f"fewer than {repeats_min} repeated request ids: the campaign has tested little")
@@ -77,19 +101,44 @@ def _wait_for_more(table: rowlock.Table[bytes], working: Sequence[Future[_Counte
         time.sleep(0.05)
 
 
-def _increment(address: str, count: int) -> _Counted:
-    """Makes `count` increments, one after the other, in a process of its own."""
+def _work(address: str, count: int, seed: str) -> _Counted:
+    """Makes `count` increments, one after the other, and batches meanwhile, in a process of its own."""
     # Below Table.increment, because only the raw answer says whether it is a saved one.
-    servers = Servers((address,))
+    db = client_both_ways(address, TIMEOUT_SECONDS, seed)
+    servers = db._servers
     numbers: list[int] = []
     repeated = 0
-    for _ in range(count):
-        request = point.increment(TABLE, ROW, COLUMN, 1, types_pb2.DURABILITY_UNSPECIFIED)
-        answer = servers.point(request, TIMEOUT_SECONDS)
-        numbers.append(point.new_number(answer))
-        repeated += answer.mutate.results[0].repeated_request
-    servers.close()
-    return _Counted(numbers, repeated)
+    over = threading.Event()
+    with db, ThreadPoolExecutor(1) as threads:
+        batches = threads.submit(_put_batches, db, seed, over)
+        try:
+            for _ in range(count):
+                request = point.increment(TABLE, ROW, COLUMN, 1, types_pb2.DURABILITY_UNSPECIFIED)
+                answer = servers.point(request, TIMEOUT_SECONDS)
+                numbers.append(point.new_number(answer))
+                repeated += answer.mutate.results[0].repeated_request
+        finally:
+            over.set()
+        rows = batches.result()
+        connections = db.statistics().connections
+    return _Counted(
+        numbers,
+        repeated,
+        rows,
+        sum(connection.grpc_requests for connection in connections),
+        sum(connection.direct_requests for connection in connections),
+    )
+
+
+def _put_batches(db: rowlock.Client, seed: str, over: threading.Event) -> list[bytes]:
+    """Writes batches of rows by gRPC until it is over; returns the rows that were acknowledged."""
+    table = db.table(BULK_TABLE)
+    rows: list[bytes] = []
+    while not over.is_set():
+        keys = [f"{seed} {number:09}".encode() for number in range(len(rows), len(rows) + BULK_ROWS)]
+        table.put_arrow(pa.table({"k": pa.array(keys, pa.binary()), "v": keys}), "k BINARY :key, v BINARY f:v")
+        rows += keys
+    return rows
 
 
 def _result(account: Account, work: Future[_Counted]) -> _Counted:
@@ -97,7 +146,7 @@ def _result(account: Account, work: Future[_Counted]) -> _Counted:
     if error is None:
         return work.result()
     account.problems.append(f"a process gave up: {error!r}")
-    return _Counted([], 0)
+    return _Counted([], 0, [], 0, 0)
 
 
 def _judge(account: Account, counted: Sequence[_Counted], expected: int, total: int) -> None:

@@ -1,7 +1,8 @@
 """Linearizability: short histories of concurrent operations on few rows, each verified by the checker.
 
-Six clients, each with its own connection, do a dozen random operations each on two rows; meanwhile the table may be
-flushed, or the server killed and restarted on the same folder and port. In half of the histories calls have time to
+Six clients, each with its own connections, do a dozen random operations each on two rows; meanwhile the table may be
+flushed, or the server killed and restarted on the same folder and port. Each attempt goes by gRPC or over a direct
+connection at random, through proxies that lose answers (both_ways.py). In half of the histories calls have time to
 wait for the server, so that nearly every outcome is known; in the others they time out after a moment, which leaves
 unknown outcomes. Every error but "unknown outcome" promises that nothing was changed, and the checker verifies that.
 
@@ -21,8 +22,9 @@ from dataclasses import dataclass, field
 import rowlock
 from rowlock.pytest_plugin import RowlockServer
 
+from tests.consistency.both_ways import client_both_ways, lossy_server
 from tests.consistency.checker import UNKNOWN_END, Operation, problem_of
-from tests.consistency.live_server import kill_and_restart, live_server
+from tests.consistency.live_server import kill_and_restart
 from tests.consistency.row_actions import FAMILIES, perform
 from tests.consistency.row_model import (
     Action,
@@ -46,6 +48,8 @@ CLIENTS, OPERATIONS, ROWS = 6, 12, 2
 PATIENT_SECONDS, HASTY_SECONDS = 60.0, 0.25
 # One of so many histories has a SIGKILL, and one a flush.
 KILL_EVERY, FLUSH_EVERY = 8, 3
+# The mean number of answers that a connection brings before it is cut.
+ANSWERS_BEFORE_CUT = 100
 
 
 @dataclass(slots=True)
@@ -68,11 +72,16 @@ def run(settings: Settings) -> Account:
     account = Account("linearizability", PROMISE)
     count = 16 if settings.is_short else 400
     with (
-        live_server({"memstore_flush_bytes": 64 * 1024, "log_segment_bytes": 256 * 1024}) as server,
+        lossy_server(
+            ANSWERS_BEFORE_CUT, settings.seed, {"memstore_flush_bytes": 64 * 1024, "log_segment_bytes": 256 * 1024}
+        ) as lossy,
         contextlib.ExitStack() as connections,
         ThreadPoolExecutor(CLIENTS) as pool,
     ):
-        clients = [connections.enter_context(rowlock.connect(server.address, timeout=60)) for _ in range(CLIENTS)]
+        clients = [
+            connections.enter_context(client_both_ways(lossy.address, 60, f"{settings.seed} {number}"))
+            for number in range(CLIENTS)
+        ]
         clients[0].create_table("rows", FAMILIES, durability="os")
         for number in range(count):
             history = _History(
@@ -80,11 +89,15 @@ def run(settings: Settings) -> Account:
                 settings.seed * count + number,
                 PATIENT_SECONDS if number // KILL_EVERY % 2 else HASTY_SECONDS,
             )
-            _live(account, server, clients, pool, history)
+            _live(account, lossy.server, clients, pool, history)
             problem = problem_of(history.operations)
             if problem is not None:
                 account.problems.append(f"history {number} of --seed {settings.seed}, {problem}")
             account.counts["histories"] += 1
+        account.counts["answers lost"] += lossy.lost_answers
+        ways = [connection for client in clients for connection in client.statistics().connections]
+        account.counts["requests sent by gRPC"] += sum(way.grpc_requests for way in ways)
+        account.counts["requests sent directly"] += sum(way.direct_requests for way in ways)
     return account
 
 

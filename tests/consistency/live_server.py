@@ -6,7 +6,7 @@ import contextlib
 import random
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rowlock.pytest_plugin import RowlockServer
@@ -18,18 +18,16 @@ _PORTS = range(20_000, 32_000)
 
 @contextlib.contextmanager
 def live_server(
-    limits: Mapping[str, int] | None = None, *, address: str | None = None, advertise: str | None = None
+    limits: Mapping[str, int] | None = None, *, address: str | None = None, options: Sequence[str] = ()
 ) -> Iterator[RowlockServer]:
     """A server on a fresh folder, which is removed afterwards; `limits` are settings of its configuration.
 
-    `advertise` is the address that it tells clients, if not its own. Leaving the context stops it in order, unless it
-    is dead already. RuntimeError when it does not start, AssertionError when it does not stop.
+    `options` are more of its command line. Leaving the context stops it in order, unless it is dead already.
+    RuntimeError when it does not start, AssertionError when it does not stop.
     """
     with tempfile.TemporaryDirectory(prefix="rowlock-consistency-") as place:
-        options = [f"--config={name}={value}" for name, value in (limits or {}).items()]
-        if advertise is not None:
-            options.append(f"--advertise={advertise}")
-        server = RowlockServer(Path(place) / "data", Path(place) / "server.log", options)
+        settings = [f"--config={name}={value}" for name, value in (limits or {}).items()]
+        server = RowlockServer(Path(place) / "data", Path(place) / "server.log", [*settings, *options])
         server.address = address or free_address()
         server.start()
         try:

@@ -1,8 +1,8 @@
 """A TCP proxy in front of a server that loses answers: the server has made a change, but its client gets no answer.
 
-A server sends a sequence of frames over HTTP/2; answers are in its DATA frames, and the others maintain the connection.
-The proxy forwards everything in both directions, up to the DATA frame at which it cuts the connection, which it drops.
-So it always loses the answer of a change that is made and published.
+A server sends a sequence of frames, over HTTP/2 or over a direct connection. The proxy forwards everything in both
+directions, up to the frame with answers at which it cuts the connection, which it drops. So it always loses the answer
+of a change that is made and published.
 """
 
 from __future__ import annotations
@@ -13,17 +13,63 @@ import random
 import threading
 from collections.abc import Coroutine
 from types import TracebackType
+from typing import Protocol
 
-_FRAME_HEAD_BYTES = 9
-_DATA = 0
+from rowlock_proto.direct_frames import ANSWERS, HEAD, PREAMBLE
+
 _CHUNK_BYTES = 1 << 16
+
+
+class Framing(Protocol):
+    """How a server's bytes are divided."""
+
+    # What it sends before the first frame, and the head of each frame.
+    preamble_bytes: int
+    head_bytes: int
+
+    def body_bytes(self, head: bytes) -> int:
+        """The length of the frame's body."""
+
+    def has_answers(self, head: bytes) -> bool:
+        """Whether the frame has answers. Other frames maintain the connection."""
+
+
+class Http2(Framing):
+    """gRPC's: answers are in DATA frames."""
+
+    preamble_bytes, head_bytes = 0, 9
+
+    def body_bytes(self, head: bytes) -> int:
+        return int.from_bytes(head[:3], "big")
+
+    def has_answers(self, head: bytes) -> bool:
+        return head[3] == 0 and self.body_bytes(head) > 0
+
+
+class Direct(Framing):
+    """A direct connection's."""
+
+    preamble_bytes, head_bytes = len(PREAMBLE), HEAD.size
+
+    def body_bytes(self, head: bytes) -> int:
+        length, _ = HEAD.unpack(head)
+        assert isinstance(length, int)
+        return length - 1
+
+    def has_answers(self, head: bytes) -> bool:
+        _, kind = HEAD.unpack(head)
+        return bool(kind == ANSWERS)
 
 
 class LossyProxy:
     """A context manager: listens at `address` until exit, in a separate thread."""
 
-    def __init__(self, upstream: str, answers_before_cut: float, seed: int) -> None:
-        """`answers_before_cut` is the mean number of DATA frames before a connection is cut."""
+    def __init__(self, upstream: str, answers_before_cut: float, seed: int, framing: Framing | None = None) -> None:
+        """`answers_before_cut` is the mean number of frames with answers before a connection is cut.
+
+        framing: None: HTTP/2's.
+        """
+        self._framing = framing or Http2()
         self._host, _, port = upstream.rpartition(":")
         self._port = int(port)
         self._answers_before_cut = answers_before_cut
@@ -84,11 +130,13 @@ class LossyProxy:
 
     async def _pass_answers_on(self, server: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         """Forwards frame by frame, up to the one that is lost."""
+        framing = self._framing
+        to_client.write(await server.readexactly(framing.preamble_bytes))
         left = 1 + int(self._random.expovariate(1 / self._answers_before_cut))
         while True:
-            head = await server.readexactly(_FRAME_HEAD_BYTES)
-            body = await server.readexactly(int.from_bytes(head[:3], "big"))
-            if head[3] == _DATA and body:
+            head = await server.readexactly(framing.head_bytes)
+            body = await server.readexactly(framing.body_bytes(head))
+            if framing.has_answers(head):
                 left -= 1
                 if not left:
                     self.lost_answers += 1

@@ -41,7 +41,7 @@ class Left:
     cells: dict[str, list[CellValue]]
 
     def copy(self, target: Path) -> Left:
-        shutil.copytree(self.folder, target)
+        shutil.copytree(self.folder, target, ignore=shutil.ignore_patterns("direct"))
         return Left(target, self.cells)
 
     def files(self, pattern: str) -> list[Path]:

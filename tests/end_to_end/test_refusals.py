@@ -378,13 +378,14 @@ def converse(stream: int) -> bytes:
     ids=["random", "HTTP/1", "TLS", "half a preface", "half a frame", "half a message", "500 streams", "500 resets"],
 )
 def test_connections_with_another_protocol_or_none_delay_no_other_client(
-    refusing: str, table: rowlock.Table[bytes], sent: bytes
+    refusing: str, db: rowlock.Client, table: rowlock.Table[bytes], sent: bytes
 ) -> None:
     host, port = refusing.rsplit(":", 1)
     connections = [socket.create_connection((host, int(port))) for _ in range(10)]
     try:
         for connection in connections:
             connection.sendall(sent)
+        assert table.name in db.tables()
         patient = table.with_options(timeout=60)
         assert patient.row(b"kept") == {b"f:q": b"v"}
         assert patient.increment(b"counter", b"f:n") == 1

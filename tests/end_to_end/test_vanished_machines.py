@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from rowlock_proto.v1 import region_pb2
 from rowlock_regionserver.rpc.grpc import listener as door
 from rowlock_regionserver.server import Server
 
+from tests.consistency.live_server import free_address
 from tests.end_to_end.lossy_proxy import LossyProxy
 from tests.end_to_end.raw_client import RawClient, RawConversation, get, put
 from tests.end_to_end.server_command import ServerCommand
@@ -33,18 +35,45 @@ def _ask_soon(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(side, "KEEPALIVE_TIMEOUT_MS", 3000)
 
 
-@pytest.fixture
-def proxy(tmp_path: Path) -> Iterator[LossyProxy]:
-    """A proxy of a server that advertises the proxy's address."""
-    proxy = LossyProxy()
-    words = ("--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--advertise", proxy.address)
-    with ServerCommand(*words) as server:
-        proxy.stand_before(server.ready())
-        yield proxy
-    proxy.close()
+class Proxies:
+    """The ways to a server that advertises only these: gRPC's, and perhaps one for direct connections."""
+
+    def __init__(self, grpc: LossyProxy, direct: LossyProxy | None) -> None:
+        self._all = [proxy for proxy in (grpc, direct) if proxy is not None]
+        self.address = grpc.address
+        self.is_direct = direct is not None
+
+    def vanish(self) -> None:
+        """Makes the server silent on the existing connections."""
+        for proxy in self._all:
+            proxy.vanish()
+
+    def check_way(self, statistics: rowlock.ClientStatistics) -> None:
+        """Checks which way point operations have gone."""
+        [connection] = statistics.connections
+        assert (connection.direct_requests > 0, connection.grpc_requests > 0) == (self.is_direct, not self.is_direct)
 
 
-def test_a_call_goes_to_another_connection_when_the_server_vanished(proxy: LossyProxy) -> None:
+@pytest.fixture(params=["grpc", "direct"])
+def proxy(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Proxies]:
+    """The proxies of a server."""
+    with contextlib.ExitStack() as closing:
+        grpc = LossyProxy()
+        closing.callback(grpc.close)
+        words = ["--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--advertise", grpc.address]
+        direct = None
+        if request.param == "direct":
+            direct = LossyProxy()
+            closing.callback(direct.close)
+            behind = free_address()
+            direct.stand_before(behind)
+            words += ["--direct", behind, "--advertise-direct", direct.address]
+        server = closing.enter_context(ServerCommand(*words))
+        grpc.stand_before(server.ready())
+        yield Proxies(grpc, direct)
+
+
+def test_a_call_goes_to_another_connection_when_the_server_vanished(proxy: Proxies) -> None:
     with rowlock.connect(proxy.address, timeout=DEADLINE_S) as db:
         table = db.create_table("t", ["f"])
         table.increment("r", "f:n")
@@ -52,9 +81,10 @@ def test_a_call_goes_to_another_connection_when_the_server_vanished(proxy: Lossy
         started = time.monotonic()
         assert table.increment("r", "f:n") == 2
         assert time.monotonic() - started < NOTICED_S
+        proxy.check_way(db.statistics())
 
 
-def test_a_scan_resumes_when_the_server_vanished(proxy: LossyProxy) -> None:
+def test_a_scan_resumes_when_the_server_vanished(proxy: Proxies) -> None:
     with rowlock.connect(proxy.address, timeout=DEADLINE_S) as db:
         scan = iter(filled(db).scan())
         rows = [next(scan)[0]]
@@ -65,7 +95,7 @@ def test_a_scan_resumes_when_the_server_vanished(proxy: LossyProxy) -> None:
         assert rows == [b"%04d" % i for i in range(ROW_COUNT)]
 
 
-def test_an_asyncio_call_goes_to_another_connection_when_the_server_vanished(proxy: LossyProxy) -> None:
+def test_an_asyncio_call_goes_to_another_connection_when_the_server_vanished(proxy: Proxies) -> None:
     async def run() -> float:
         async with rowlock.aio.connect(proxy.address, timeout=DEADLINE_S) as db:
             table = await db.create_table("t", ["f"])
@@ -73,6 +103,7 @@ def test_an_asyncio_call_goes_to_another_connection_when_the_server_vanished(pro
             proxy.vanish()
             started = time.monotonic()
             assert await table.increment("r", "f:n") == 2
+            proxy.check_way(db.statistics())
             return time.monotonic() - started
 
     assert asyncio.run(run()) < NOTICED_S

@@ -1,4 +1,4 @@
-"""A broken build: a copy of the region server with one passage changed, and the result of a test on it.
+"""A broken build: a copy of the packages with one passage changed, and the result of a test on it.
 
 Each run is a process of its own, forked from one that has imported pytest and the libraries, so that a run costs
 only the import of the copy and the test. It ends with the first test whose body fails: what a broken build does
@@ -28,12 +28,18 @@ from tests.ending import end_at_once
 from .anchors import Definitions, changed_module, definitions_in
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = "rowlock_regionserver"
+SERVER, CLIENT, PROTOCOL = "rowlock_regionserver", "rowlock", "rowlock_proto"
+# Where each package is.
+PACKAGES = {
+    SERVER: ROOT / "regionserver" / SERVER,
+    CLIENT: ROOT / "client" / CLIENT,
+    PROTOCOL: ROOT / "proto" / PROTOCOL,
+}
 RUN_TIMEOUT_S = 300.0
 _REPORT_CHARACTERS = 4000
 # Whether a test catches a broken build must not depend on random draws.
 _SEED = "1"
-# Nothing that imports the region server. Libraries that are not installed are skipped.
+# Nothing that imports one of the packages. Libraries that are not installed are skipped.
 _IMPORTED_ONCE = [
     "pytest",
     "hypothesis",
@@ -59,6 +65,7 @@ class Mutant:
     passage: str  # occurs there exactly once
     replacement: str
     caught_by: str  # a node id, relative to tests/
+    package: str = SERVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,52 +78,58 @@ class Verdict:
     report: str
 
 
-def copy_of_package(folder: Path) -> Path:
-    """Copies the unchanged region server, with its modules compiled."""
-    copy = folder / PACKAGE
-    shutil.copytree(ROOT / "regionserver" / PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    compileall.compile_dir(copy, quiet=2)
-    return copy
+def copy_of_packages(folder: Path) -> Path:
+    """Copies the unchanged packages into the folder, with their modules compiled."""
+    for name, place in PACKAGES.items():
+        shutil.copytree(place, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    compileall.compile_dir(folder, quiet=2)
+    return folder
 
 
 @cache
-def definitions_of_package() -> Definitions:
-    """Returns the definitions of the region server, by name."""
-    return definitions_in(ROOT / "regionserver" / PACKAGE)
+def definitions_of(package: str) -> Definitions:
+    """Returns the definitions of a package, by name."""
+    return definitions_in(PACKAGES[package])
 
 
 def changed(mutant: Mutant) -> tuple[Path, str]:
     """Returns the module that the broken build changes, and its new source. AssertionError: not exactly one passage."""
-    return changed_module(definitions_of_package(), mutant.where, mutant.passage, mutant.replacement)
+    return changed_module(definitions_of(mutant.package), mutant.where, mutant.passage, mutant.replacement)
 
 
 def broken_copy(unchanged: Path, folder: Path, mutant: Mutant) -> Path:
-    """Links a copy to the unchanged one, except for the changed module. AssertionError: not exactly one passage."""
-    copy = folder / PACKAGE
-    shutil.copytree(unchanged, copy, copy_function=os.link)
+    """Links a copy to the unchanged one, except for the changed module. AssertionError: not exactly one passage.
+
+    unchanged, folder: where the packages are, and where the copies will be.
+    """
+    for package in PACKAGES:
+        shutil.copytree(unchanged / package, folder / package, copy_function=os.link)
     name, source = changed(mutant)
-    module = copy / name
+    module = folder / mutant.package / name
     for link in (module, Path(cache_from_source(str(module)))):
         link.unlink(missing_ok=True)
     module.write_text(source)
-    return copy
+    return folder
 
 
-def run_tests(copy: Path, nodes: Sequence[str]) -> Verdict:
-    """Runs the tests on a copy, up to the first that fails. Blocks, for RUN_TIMEOUT_S at most. Thread-safe."""
+def run_tests(folder: Path, nodes: Sequence[str], package: str = SERVER) -> Verdict:
+    """Runs the tests on the copies in a folder, up to the first that fails. Blocks, for RUN_TIMEOUT_S at most.
+
+    package: the one whose place is reported. Thread-safe.
+    """
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(_IMPORTED_ONCE)
     verdicts, sender = processes.Pipe(duplex=False)
-    process = processes.Process(target=_run_in_child, args=(copy, nodes, sender))
+    process = processes.Process(target=_run_in_child, args=(folder, nodes, package, sender))
     process.start()
     sender.close()
     try:
         if not verdicts.poll(RUN_TIMEOUT_S):
-            return Verdict("", -1, copy, f"it did not end within {RUN_TIMEOUT_S:.0f} s")
+            return Verdict("", -1, folder / package, f"it did not end within {RUN_TIMEOUT_S:.0f} s")
         verdict: Verdict = verdicts.recv()
         return verdict
     except EOFError:
-        return Verdict("", -1, copy, "it died")
+        return Verdict("", -1, folder / package, "it died")
     finally:
         process.kill()
         process.join()
@@ -126,18 +139,18 @@ def run_tests(copy: Path, nodes: Sequence[str]) -> Verdict:
 class _FirstFailure:
     """A plugin of pytest that reports the first test whose body fails, and ends the process."""
 
-    def __init__(self, sender: Connection) -> None:
+    def __init__(self, package: str, sender: Connection) -> None:
+        self._package = package
         self._sender = sender
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" and report.failed:
-            _end(self._sender, report.nodeid, pytest.ExitCode.TESTS_FAILED, report.longreprtext)
+            _end(self._package, self._sender, report.nodeid, pytest.ExitCode.TESTS_FAILED, report.longreprtext)
 
 
-def _run_in_child(copy: Path, nodes: Sequence[str], sender: Connection) -> NoReturn:
+def _run_in_child(folder: Path, nodes: Sequence[str], package: str, sender: Connection) -> NoReturn:
     # Else each full collection of garbage looks at all that the libraries have made, and the system copies its pages.
     gc.freeze()
-    folder = copy.parent
     with (folder / "output").open("wb") as output:
         for descriptor in (1, 2):
             os.dup2(output.fileno(), descriptor)
@@ -154,14 +167,16 @@ def _run_in_child(copy: Path, nodes: Sequence[str], sender: Connection) -> NoRet
     # Without plugins, our own included.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     arguments = ["-q", "--tb=native", "-p", "no:cacheprovider", f"--basetemp={folder / 'run'}"]
-    code = pytest.main([*arguments, *(str(ROOT / "tests" / node) for node in nodes)], plugins=[_FirstFailure(sender)])
+    code = pytest.main(
+        [*arguments, *(str(ROOT / "tests" / node) for node in nodes)], plugins=[_FirstFailure(package, sender)]
+    )
     sys.stdout.flush()
-    _end(sender, "", code, (folder / "output").read_text(errors="replace"))
+    _end(package, sender, "", code, (folder / "output").read_text(errors="replace"))
 
 
-def _end(sender: Connection, failed: str, code: int, report: str) -> NoReturn:
+def _end(name: str, sender: Connection, failed: str, code: int, report: str) -> NoReturn:
     """Sends the verdict and ends the process, without waiting for threads that a broken build may have left."""
-    package = sys.modules.get(PACKAGE)
+    package = sys.modules.get(name)
     imported_from = Path(package.__file__ or "").parent if package else Path()
     sender.send(Verdict(failed, int(code), imported_from, report[-_REPORT_CHARACTERS:]))
     end_at_once(0)

@@ -44,6 +44,13 @@ COMPACTION_QUEUE_MUTANTS = [
         f"{QUEUE}::test_after_a_failure_the_next_automatic_job_waits_for_the_pause",
     ),
     Mutant(
+        "an automatic compaction that gained nothing is repeated at once",
+        "CompactionQueue.succeeded",
+        " and job.work.has_gained_nothing:",
+        " and False:",
+        f"{QUEUE}::test_after_an_automatic_job_that_gained_nothing_the_next_one_waits_for_the_pause",
+    ),
+    Mutant(
         "a full disk counts as a failure of the store",
         "JobRunner._record_failure",
         "            case DiskFullError() | TooManyOpenFilesError() if not entry.shown().work.bytes_read:\n",

@@ -94,11 +94,18 @@ RETENTION_MUTANTS = [
         "unit/host/test_snapshots.py::test_no_region_drops_what_expires_after_the_moment_of_the_snapshot",
     ),
     Mutant(
-        "a line is dropped if its first cell has expired",
+        "a cell of a line is dropped if the first one has expired",
         "Lines.later_than",
-        "(self.timestamps[place] > timestamp)",
+        "(of_column > timestamp)",
         "(self.timestamps[0] > timestamp)",
-        "unit/scan/test_retained_tables.py::test_lines_of_which_every_cell_has_expired_are_dropped",
+        "unit/scan/test_retained_tables.py::test_cells_of_lines_that_have_expired_are_dropped",
+    ),
+    Mutant(
+        "expired cells of lines stay, and the store is compacted again and again because of them",
+        "Lines.later_than",
+        "            is_present(column) & (of_column > timestamp)\n",
+        "            is_present(column) & ((self.timestamps > timestamp).any(axis=0))\n",
+        "unit/region/test_compacting.py::test_a_store_whose_lines_expire_in_part_is_compacted_once_and_is_idle_then",
     ),
     Mutant(
         "expired tombstones are dropped before the cells that they hide",

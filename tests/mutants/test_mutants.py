@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from .admission import ADMISSION
-from .broken_build import PACKAGE, Mutant, Verdict, broken_copy, copy_of_package, definitions_of_package, run_tests
+from .broken_build import PACKAGES, SERVER, Mutant, Verdict, broken_copy, copy_of_packages, definitions_of, run_tests
 from .bulk_and_requests import BULK_AND_REQUESTS
 from .bulk_rows import BULK_ROWS
+from .bulk_writes import BULK_WRITE_MUTANTS
 from .compacting import COMPACTING_MUTANTS
 from .compaction_queue import COMPACTION_QUEUE_MUTANTS
 from .compressed import COMPRESSED
+from .direct import DIRECT
 from .durability import DURABILITY
 from .edges import EDGES
 from .folders import FOLDERS
@@ -28,6 +30,7 @@ from .reading import READING
 from .recovery import RECOVERY
 from .retention import RETENTION_MUTANTS
 from .rows_and_files import ROWS_AND_FILES
+from .sessions import SESSION_MUTANTS
 from .snapshots import SNAPSHOT_MUTANTS
 from .stamps_and_answers import STAMPS_AND_ANSWERS
 from .writing import WRITING
@@ -40,11 +43,13 @@ MUTANTS = [
     *OF_LINES,
     *BULK_AND_REQUESTS,
     *BULK_ROWS,
+    *BULK_WRITE_MUTANTS,
     *READING,
     *ROWS_AND_FILES,
     *COMPACTING_MUTANTS,
     *COMPRESSED,
     *COMPACTION_QUEUE_MUTANTS,
+    *DIRECT,
     *DURABILITY,
     *EDGES,
     *FOLDERS,
@@ -52,6 +57,7 @@ MUTANTS = [
     *PICKING,
     *RECOVERY,
     *RETENTION_MUTANTS,
+    *SESSION_MUTANTS,
     *SNAPSHOT_MUTANTS,
     *STAMPS_AND_ANSWERS,
 ]
@@ -60,8 +66,8 @@ RUNS_AT_ONCE = 2
 
 @pytest.fixture(scope="session")
 def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the unchanged region server."""
-    return copy_of_package(tmp_path_factory.mktemp("unchanged"))
+    """The folder with copies of the unchanged packages."""
+    return copy_of_packages(tmp_path_factory.mktemp("unchanged"))
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +78,7 @@ def verdicts(
 
     def verdict_of(mutant: Mutant) -> Verdict:
         folder = tmp_path_factory.mktemp("broken")
-        verdict = run_tests(broken_copy(unchanged, folder, mutant), [mutant.caught_by])
+        verdict = run_tests(broken_copy(unchanged, folder, mutant), [mutant.caught_by], mutant.package)
         shutil.rmtree(folder)
         return verdict
 
@@ -81,7 +87,8 @@ def verdicts(
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.originalname == test_a_broken_build_is_caught.__name__
     ]
-    definitions_of_package()  # Here, because Python 3.11 must not parse in two threads at once (SystemError).
+    for package in PACKAGES:
+        definitions_of(package)  # Here, because Python 3.11 must not parse in two threads at once (SystemError).
     with ThreadPoolExecutor(RUNS_AT_ONCE) as pool:
         yield {mutant.name: pool.submit(verdict_of, mutant) for mutant in selected}
         pool.shutdown(cancel_futures=True)
@@ -90,7 +97,7 @@ def verdicts(
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_a_broken_build_is_caught(mutant: Mutant, verdicts: Mapping[str, Future[Verdict]]) -> None:
     verdict = verdicts[mutant.name].result()
-    assert verdict.imported_from.name == PACKAGE
+    assert verdict.imported_from.name == mutant.package
     assert "broken" in verdict.imported_from.parent.name, "the tests ran on another copy"
     assert verdict.failed, f"{mutant.caught_by} did not catch it, {verdict.exit_code}:\n{verdict.report}"
 
@@ -100,7 +107,7 @@ def test_tests_of_each_file_pass_on_the_unchanged_build(unchanged: Path) -> None
     of_each_file = {mutant.caught_by.partition("::")[0]: mutant.caught_by for mutant in MUTANTS}
     verdict = run_tests(unchanged, list(of_each_file.values()))
     assert (verdict.failed, verdict.exit_code) == ("", pytest.ExitCode.OK), verdict.report
-    assert verdict.imported_from == unchanged
+    assert verdict.imported_from == unchanged / SERVER
 
 
 def test_the_names_of_broken_builds_are_unique() -> None:

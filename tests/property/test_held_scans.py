@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from rowlock_regionserver.cells import DELETE_COLUMN, DELETE_FAMILY, DELETE_VERSION, PUT, Durability, Family, ReadPoint
 from rowlock_regionserver.clock import ManualClock
-from rowlock_regionserver.compaction.picker import Kind, Plan, pick_requested
+from rowlock_regionserver.compaction.picker import Kind, Plan, pick, pick_requested
 from rowlock_regionserver.compaction.progress import Progress
 from rowlock_regionserver.compaction.settings import CompactionSettings
 from rowlock_regionserver.config import Config
@@ -34,6 +34,7 @@ from tests.unit.region.row_batches import row_batch
 CASES = range(4)
 STEPS = 300
 SHORT_SCANS = 1000
+PLANS_MAX = 5
 ROWS = [b"%02d" % number for number in range(12)]
 QUALIFIERS = [b"a", b"b"]
 SELECTION = Selection(versions=5)
@@ -159,6 +160,17 @@ class _History:
             self.counts["files moved unread"] += len(plan.moved)
             self.counts["cells dropped"] += result.cells_in - result.cells_out
 
+    def compact_all_that_is_due(self) -> None:
+        """Compacts until nothing is due. No plan may be due again and again while no time passes."""
+        settings = CompactionSettings(minor_files_min=2, major_dropped_share=0.01, major_age_ms=20)
+        for place in range(len(self.lone.table.families)):
+            plan_count = 0
+            while (plan := pick((facts := self.lone.region.compaction_facts()[place]).files, settings)) is not None:
+                plan_count += 1
+                assert plan_count <= PLANS_MAX, f"{plan} is due after {plan_count} others: {facts}"
+                self.lone.region.compact(facts.family.number, plan, Progress())
+            self.counts["plans that were due"] += plan_count
+
     def tick(self) -> None:
         self.clock.advance(self.generator.choice([1, 3, 10]))
 
@@ -215,6 +227,7 @@ class _History:
     def finish(self) -> None:
         while self.moments:
             self.release()
+        self.compact_all_that_is_due()
         self.read_now()
         self.lone.stop()
         assert not self.lone.fatal
@@ -269,6 +282,7 @@ def check_history(generator: random.Random, folder: Path) -> Counter[str]:
         *[history.hold] * 1,
         *[history.advance] * 6,
         *[history.release] * 1,
+        history.compact_all_that_is_due,
     ]
     for _ in range(STEPS):
         generator.choice(events)()

@@ -12,8 +12,7 @@ import rowlock
 from tests.soak.turnstile import Turnstile
 from tests.soak.writer import Writer
 
-# Alters change neither versions nor time to live: what that leaves open is in
-# docs/decisions/versions_beyond_the_limit.md.
+# Alters change neither versions nor time to live. tests/property/test_altered_limits.py does, beside a model of them.
 EXTRA = "x"
 # Low, so that many compactions run, minor ones too.
 PROPERTIES = {

@@ -16,12 +16,16 @@ from rowlock_proto.v1 import types_pb2
 
 from rowlock import errors
 from rowlock.errors import (
+    ConflictError,
     DeadlineError,
     InvalidArgumentError,
     LimitExceededError,
+    LockUnavailableError,
     RowlockError,
     ServerError,
     ServerUnavailableError,
+    SessionEndedError,
+    TableInUseError,
 )
 
 # Starts of grpc's messages if it could not connect, or the host name did not resolve. Only then is it certain that
@@ -72,6 +76,14 @@ def error_from(message: types_pb2.Error) -> RowlockError:
             family=message.family,
             qualifier=message.qualifier,
         )
+    if kind is SessionEndedError:
+        return SessionEndedError(text, table=message.table, ended_ms=message.ended_ms, reason=message.reason)
+    if kind is LockUnavailableError:
+        return LockUnavailableError(text, table=message.table, holders=message.holders)
+    if kind is TableInUseError:
+        return TableInUseError(text, table=message.table, holders=message.holders)
+    if kind is ConflictError:
+        return ConflictError(text, table=message.table, rows=message.rows)
     return kind(
         text,
         table=message.table,

@@ -121,6 +121,8 @@ class BulkSend:
         self._in_flight: deque[Bulk] = deque()
         # After a failure no batch is sent until all batches in flight are answered.
         self._is_draining = False
+        # The session for whose bulk write the batches are staged; None: they are applied.
+        self.stage: types_pb2.SessionRef | None = None
         # Whether a server has refused rows.
         self._is_cells_only = False
         self._is_exhausted = False
@@ -202,6 +204,7 @@ class BulkSend:
             sequence_floor=self._sequences.floor(),
             durability=self._durability,
             age_ms=bulk.age_ms,
+            stage=self.stage,
         )
         data = bulk.batch.data
         takes_rows = takes_rows and not self._is_cells_only

@@ -8,8 +8,9 @@ The states of a request: submitted → waiting → sent (in flight) → done. It
 is lost, or when its caller abandons it. The caller decides on retries (rules: retry.py). It is woken exactly once, or
 never if it abandoned the request.
 
-Two drivers move the bytes: _transport/stream.py with threads, aio/_transport/stream.py with tasks. This module takes no
-locks: the threaded driver holds its lock around each call.
+The bytes travel by gRPC (_transport/stream.py with threads, aio/_transport/stream.py with tasks), or over a direct
+connection (direct.py beside them); each stream and each direct connection has a conversation of its own. This module
+takes no locks: a threaded driver holds its lock around each call.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MESSAGE_BYTES_MAX = 1024 * 1024
 IN_FLIGHT_MAX = 4096
 _MANY_UNDER_WAY = 8
 # The part of a message before its requests: the client's id and the floor, with their tags.
-_HEADER_BYTES_MAX = 29
+HEADER_BYTES_MAX = 29
 
 
 class Request:
@@ -114,6 +115,8 @@ class Conversation:
         self._next_id = 1
         self._header_bytes = b""
         self._header_floor = -1
+        # The requests of the newest message.
+        self._newest: list[Request] = []
         self._messages_sent = 0
         self._requests_sent = 0
         self._answers_without_request = 0
@@ -129,6 +132,11 @@ class Conversation:
     def can_send(self) -> bool:
         """Whether `next_message` would return a message."""
         return bool(self._waiting) and len(self._in_flight) < self._in_flight_max
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request waits or is in flight."""
+        return not (self._waiting or self._in_flight)
 
     @property
     def is_busy(self) -> bool:
@@ -156,10 +164,12 @@ class Conversation:
             return None
         parts = [self._header()]
         byte_count = len(parts[0])
+        newest = self._newest = []
         while True:
             request = waiting.popleft()
             request.sent = True
             in_flight[request.id] = request
+            newest.append(request)
             parts.append(request.payload)
             byte_count += len(request.payload)
             if not waiting or len(in_flight) >= self._in_flight_max:
@@ -189,6 +199,12 @@ class Conversation:
             request.answer = answer
             request.wake()
 
+    def newest_message_not_sent(self) -> None:
+        """Records that the server can't have the newest message as a whole, so that its requests are not in doubt."""
+        for request in self._newest:
+            if self._in_flight.get(request.id) is request:
+                request.sent = False
+
     def lost(self, failure: RowlockError) -> None:
         """Fails all requests and wakes their callers, because the stream ended. `sent` says which are in doubt.
 
@@ -210,7 +226,7 @@ class Conversation:
     def _too_large(self, byte_count: int) -> Request | None:
         """Returns the largest request in flight, if a message with it alone exceeds byte_count; else None."""
         largest = max(self._in_flight.values(), key=lambda request: len(request.payload), default=None)
-        return largest if largest is not None and len(largest.payload) + _HEADER_BYTES_MAX > byte_count else None
+        return largest if largest is not None and len(largest.payload) + HEADER_BYTES_MAX > byte_count else None
 
     def abandon(self, request: Request) -> None:
         """Removes a request that its caller no longer waits for. O(1) if it is in flight, else O(waiting)."""
@@ -218,6 +234,12 @@ class Conversation:
             self._in_flight.pop(request.id, None)
         elif request in self._waiting:
             self._waiting.remove(request)
+
+    def newest(self) -> Request | None:
+        """Returns the request that will probably be answered last; None if there is none. O(1)."""
+        if self._waiting:
+            return self._waiting[-1]
+        return next(reversed(self._in_flight.values()), None)
 
     def statistics(self) -> ConversationStatistics:
         return ConversationStatistics(

@@ -19,6 +19,7 @@ from rowlock._codec.columns import (
     prefix_stop,
 )
 from rowlock._codec.row_form import FormColumn, RequestedColumns
+from rowlock._core.session_requests import OpenedSession, default_owner, ref_of
 from rowlock._core.view import checked_timeout
 from rowlock.errors import InvalidArgumentError
 from rowlock.selection import Selection
@@ -61,12 +62,19 @@ def scan_plan(
     batch_bytes: int,
     snapshot_id: bytes = b"",
     busy_timeout: float | None = None,
+    session: OpenedSession | None = None,
 ) -> ScanPlan:
     """Returns the plan of a scan. Raises InvalidArgumentError for contradictory or malformed arguments."""
     if limit is not None:
         check_number("limit", limit, 0, UINT64_MAX)
     check_number("batch_bytes", batch_bytes, 0, UINT32_MAX)
-    template = region_pb2.ScanRequest(reverse=reverse, batch_bytes=batch_bytes, snapshot_id=snapshot_id)
+    template = region_pb2.ScanRequest(
+        reverse=reverse,
+        batch_bytes=batch_bytes,
+        snapshot_id=snapshot_id,
+        session=ref_of(session),
+        owner=default_owner(),
+    )
     selection.write(template)
     return ScanPlan(
         table=table,

@@ -18,7 +18,7 @@ from rowlock.errors import InvalidArgumentError, RowlockError, ServerRecoveringE
 
 # The feature count of rowlock.v1 that this client knows, and the first ones that have a feature: rows in bulk batches,
 # the cells of filters in the answers to conditions, and the server's status.
-PROTOCOL = 4
+PROTOCOL = 5
 ROWS_PROTOCOL = 2
 FILTERED_PROTOCOL = STATUS_PROTOCOL = 4
 _POLICY = RetryPolicy(pause_first_s=0.05, pause_s_max=0.5)

@@ -1,45 +1,58 @@
-"""The channels and streams of a client (threads). They are closed at a fork and with the client.
+"""The channels and links of a client (threads). All are closed with the client, and channels also at a fork.
 
 Servers, which makes calls, is built on it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 import grpc
+from rowlock_proto.v1 import catalog_pb2
 
+from rowlock._codec.wire_errors import error_of_call
 from rowlock._core.regions import RegionCache
 from rowlock._core.retry import REPEATED_FOR_S, Kind
+from rowlock._core.search import PROTOCOL
 from rowlock._core.sequences import Sequences
 from rowlock._transport import methods
 from rowlock._transport.channels import Target, channel_options
 from rowlock._transport.fork import check_usable, gate, keep_alive, note_disconnect, register
+from rowlock._transport.links import PointLink
 from rowlock._transport.methods import Metadata, Method, folder_metadata
 from rowlock._transport.stream import Answers, PointStream
 from rowlock._transport.timeouts import Timeouts
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
 from rowlock.schema import Region
+from rowlock.statistics import ClientStatistics
 
 Q = TypeVar("Q")
 A = TypeVar("A")
 
+# How long opening a connection that is held open may take; the server waits for its first client a little longer.
+_HOLD_OPEN_S = 5.0
+
 
 class Connections:
-    """Thread-safe. In the child of a fork it gets new channels, new streams and a new client id."""
+    """Thread-safe. In the child of a fork it gets new channels, new links and a new client id."""
 
-    def __init__(self, addresses: tuple[str, ...], *, is_held_open: bool = False, folder_id: str = "") -> None:
-        """is_held_open: keep a point stream open to each server that has a channel, even if it is not used.
+    def __init__(
+        self, addresses: tuple[str, ...], *, is_held_open: bool = False, folder_id: str = "", is_direct: bool = True
+    ) -> None:
+        """is_held_open: keep a connection to the catalog's server open, even if it is not used.
 
-        folder_id: the data folder that the servers must have; empty: any.
+        folder_id: the data folder that the servers must have; empty: any. is_direct: False: only ever use gRPC.
         """
         self.addresses = addresses
         self._folder_id = folder_id
-        self._is_held_open = is_held_open
+        self.is_held_open = is_held_open
+        self._is_direct = is_direct
         # Set when connecting; until then larger than any server's limit.
         self.request_bytes_max = 1 << 31
         self._is_closed = False
@@ -47,6 +60,8 @@ class Connections:
         self.repeated_for_s = REPEATED_FOR_S
         # Which features each server has, by address: ServerInfoResponse.protocol.
         self.protocols: dict[str, int] = {}
+        # What servers said of themselves when connecting, by address.
+        self.infos: dict[str, catalog_pb2.ServerInfoResponse] = {}
         self._start()
 
     def _start(self) -> None:
@@ -59,7 +74,7 @@ class Connections:
         # Guarded by self._lock (reads of a single entry are not):
         self._channels: dict[str, grpc.Channel] = {}
         self._targets: dict[str, Target] = {}
-        self._streams: dict[tuple[str, str], PointStream] = {}  # by server and data folder
+        self._links: dict[tuple[str, str], PointLink] = {}  # by server and data folder
         # The index of the address whose server answers for the catalog.
         self._chosen = 0
 
@@ -72,30 +87,39 @@ class Connections:
         return False
 
     def before_fork(self) -> None:
-        """Closes all connections; parent and child open new ones at their next call."""
-        self._disconnect(ServerUnavailableError("the process forked, and connections don't survive that"))
+        """Closes the connections of gRPC; parent and child open new ones when they need them."""
+        self._disconnect(ServerUnavailableError("the process forked, and connections of gRPC don't survive that"))
 
     def after_fork_in_parent(self) -> None:
-        if self._is_held_open and not self._is_closed:
-            self.channel(self.catalog_address)
+        if self.is_held_open and not self._is_closed:
+            with contextlib.suppress(RowlockError):  # The next call finds that the server is gone.
+                self.hold_open()
 
     def after_fork_in_child(self) -> None:
-        keep_alive((self._channels, self._streams, self.timeouts))
+        for link in self._links.values():
+            link.forget()
+        keep_alive((self._channels, self._links, self.timeouts))
         self._start()
 
     def close(self) -> None:
-        """Closes all streams and channels. Idempotent."""
+        """Closes all links and channels. Idempotent."""
         self._is_closed = True
-        self._disconnect(ClosedError("the client was closed while the call was under way"))
+        reason = ClosedError("the client was closed while the call was under way")
+        for link in self._all_links():
+            link.close(reason)
+        self._disconnect(reason)
         self.timeouts.close()
 
-    def _disconnect(self, reason: RowlockError) -> None:
+    def _all_links(self) -> list[PointLink]:
         with self._lock:
-            streams, channels = list(self._streams.values()), list(self._channels.values())
-            targets = list(self._targets.values())
-            self._streams, self._channels, self._targets = {}, {}, {}
-        for stream in streams:
-            stream.close(reason)
+            return list(self._links.values())
+
+    def _disconnect(self, reason: RowlockError) -> None:
+        for link in self._all_links():
+            link.close_stream(reason)
+        with self._lock:
+            channels, targets = list(self._channels.values()), list(self._targets.values())
+            self._channels, self._targets = {}, {}
         for channel in channels:
             channel.close()
         for target in targets:
@@ -140,9 +164,15 @@ class Connections:
                 target = self._targets[address] = Target(address)
                 channel = self._channels[address] = grpc.insecure_channel(target.name, options=channel_options())
                 register(self)
-        if self._is_held_open:
-            self._stream(address, self._folder_id).hold_open()
         return channel
+
+    def hold_open(self) -> None:
+        """Keeps a connection to the catalog's server open from now on. Raises RowlockError if it does not answer."""
+        self.link(self.catalog_address, self._folder_id).hold_open(time.monotonic() + _HOLD_OPEN_S)
+
+    def statistics(self) -> ClientStatistics:
+        """Returns how the point operations to each server travel."""
+        return ClientStatistics(tuple(link.statistics() for link in self._all_links()))
 
     def call_once(
         self,
@@ -168,14 +198,42 @@ class Connections:
                 # grpc raises it for a closed channel.
                 raise ClosedError("the client was closed") from failed
 
-    def _stream(self, address: str, folder_id: str) -> PointStream:
-        stream = self._streams.get((address, folder_id))
-        if stream is not None:
-            return stream
-        channel = self.channel(address)
+    def link(self, address: str, folder_id: str) -> PointLink:
+        """Returns the link to a server for point operations."""
+        link = self._links.get((address, folder_id))
+        if link is not None:
+            return link
+        with self._lock:
+            link = self._links.get((address, folder_id))
+            if link is None:
+                link = self._links[address, folder_id] = PointLink(
+                    address,
+                    folder_id,
+                    self.sequences,
+                    partial(self._ask, address),
+                    partial(self._new_stream, address, folder_id),
+                    is_direct=self._is_direct,
+                    is_closed=self._is_closed,
+                )
+                info = self.infos.get(address)
+                if info is not None:
+                    link.learn(info)
+        return link
 
+    def _ask(self, address: str, deadline: float) -> catalog_pb2.ServerInfoResponse:
+        """Returns what the server says of itself. Raises RowlockError."""
+        request = catalog_pb2.ServerInfoRequest(protocol=PROTOCOL)
+        try:
+            return self.call_once(address, methods.SERVER_INFO, request, deadline - time.monotonic())
+        except grpc.RpcError as failed:
+            error = error_of_call(failed, address)
+        if isinstance(error, ServerUnavailableError):
+            self._stop_using(address)
+        raise error
+
+    def _new_stream(self, address: str, folder_id: str) -> PointStream:
         def converse(messages: Iterator[bytes], received: Callable[[bytes], object]) -> Answers:
-            call: Callable[..., Answers] = channel.stream_stream(
+            call: Callable[..., Answers] = self.channel(address).stream_stream(
                 methods.CONVERSE.path, request_serializer=methods.CONVERSE.serialize, response_deserializer=received
             )
             try:
@@ -184,8 +242,7 @@ class Connections:
                 # grpc raises it for a closed channel.
                 raise ClosedError("the client was closed") from failed
 
-        with self._lock:
-            return self._streams.setdefault((address, folder_id), PointStream(converse, address, self.sequences))
+        return PointStream(converse, address, self.sequences)
 
     @contextmanager
     def _single_lookup(self, table: str, row: bytes, deadline: float) -> Iterator[None]:

@@ -16,13 +16,16 @@ from rowlock._transport.servers import Servers
 
 
 def find_server(servers: Servers, search: Search) -> None:
-    """Tries the addresses until a rowlock server answers, and stores what it says of its limits.
+    """Tries the addresses until a rowlock server answers, and stores what it says of itself.
 
-    If none does, closes the servers and raises the error of the search.
+    Then opens the connection that is held open, if one is. If no server answers, closes the servers and raises the
+    error of the search.
     """
     try:
         while not _round(servers, search):
             time.sleep(search.pause_s(time.monotonic(), random.random()))
+        if servers.is_held_open:
+            servers.hold_open()
     except BaseException:
         servers.close()
         raise
@@ -41,6 +44,7 @@ def _round(servers: Servers, search: Search) -> bool:
         if search.answered(address, info):
             servers.choose(address)
             servers.protocols[address] = info.protocol
+            servers.infos[address] = info
             servers.repeated_for_s = repeated_for_s(info.request_ids_remembered_ms)
             servers.request_bytes_max = info.limits.request_bytes_max or servers.request_bytes_max
             return True

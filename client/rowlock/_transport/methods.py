@@ -1,4 +1,4 @@
-"""The methods of the two services as typed values, for both faces of the client."""
+"""The methods of the three services as typed values, for both faces of the client."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from rowlock_proto.v1 import catalog_pb2 as catalog
 from rowlock_proto.v1 import region_pb2 as region
+from rowlock_proto.v1 import sessions_pb2 as sessions
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -34,6 +35,7 @@ def folder_metadata(folder_id: str) -> Metadata:
 
 _CATALOG = "/rowlock.v1.Catalog/"
 REGION = "/rowlock.v1.RegionService/"
+_SESSIONS = "/rowlock.v1.Sessions/"
 
 CREATE_TABLE = Method(
     _CATALOG + "CreateTable", catalog.CreateTableRequest.SerializeToString, catalog.CreateTableResponse.FromString
@@ -86,4 +88,40 @@ FLUSH = Method(REGION + "Flush", region.FlushRequest.SerializeToString, region.F
 PLAN_SCAN = Method(REGION + "PlanScan", region.PlanScanRequest.SerializeToString, region.PlanScanResponse.FromString)
 BULK_PUT = Method(REGION + "BulkPut", region.BulkBatch.SerializeToString, region.BulkAnswer.FromString)
 # The conversation sends serialized messages: see Request.message in conversation.py.
+OPEN_BULK_WRITE = Method(
+    _SESSIONS + "OpenBulkWrite",
+    sessions.OpenBulkWriteRequest.SerializeToString,
+    sessions.OpenBulkWriteResponse.FromString,
+)
+COMMIT_BULK_WRITE = Method(
+    _SESSIONS + "CommitBulkWrite",
+    sessions.CommitBulkWriteRequest.SerializeToString,
+    sessions.CommitBulkWriteResponse.FromString,
+)
+ABORT_BULK_WRITE = Method(
+    _SESSIONS + "AbortBulkWrite",
+    sessions.AbortBulkWriteRequest.SerializeToString,
+    sessions.AbortBulkWriteResponse.FromString,
+)
 CONVERSE: Method[bytes, region.PointAnswers] = Method(REGION + "Converse", bytes, region.PointAnswers.FromString)
+OPEN_SESSION = Method(
+    _SESSIONS + "OpenSession", sessions.OpenSessionRequest.SerializeToString, sessions.OpenSessionResponse.FromString
+)
+RENEW_SESSION = Method(
+    _SESSIONS + "RenewSession", sessions.RenewSessionRequest.SerializeToString, sessions.RenewSessionResponse.FromString
+)
+END_SESSION = Method(
+    _SESSIONS + "EndSession", sessions.EndSessionRequest.SerializeToString, sessions.EndSessionResponse.FromString
+)
+LIST_SESSIONS = Method(
+    _SESSIONS + "ListSessions", sessions.ListSessionsRequest.SerializeToString, sessions.ListSessionsResponse.FromString
+)
+TAKE_LOCK = Method(
+    _SESSIONS + "TakeLock", sessions.TakeLockRequest.SerializeToString, sessions.TakeLockResponse.FromString
+)
+RELEASE_LOCK = Method(
+    _SESSIONS + "ReleaseLock", sessions.ReleaseLockRequest.SerializeToString, sessions.ReleaseLockResponse.FromString
+)
+LIST_LOCKS = Method(
+    _SESSIONS + "ListLocks", sessions.ListLocksRequest.SerializeToString, sessions.ListLocksResponse.FromString
+)

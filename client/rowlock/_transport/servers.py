@@ -21,11 +21,9 @@ from rowlock._core.search import FILTERED_PROTOCOL, PROTOCOL, ROWS_PROTOCOL
 from rowlock._core.uptime import uptime_s
 from rowlock._transport import methods
 from rowlock._transport.connections import Connections
-from rowlock._transport.fork import gate
 from rowlock._transport.methods import Method
 from rowlock.errors import (
     AnotherFolderError,
-    ClosedError,
     NotServingRegionError,
     RowlockError,
     ServerUnavailableError,
@@ -85,12 +83,7 @@ class Servers(Connections):
 
         Returns its error; None if it has an answer, or if the deadline passed.
         """
-        with gate:
-            try:
-                self._stream(region.server, self._folder_of(region)).call(request, region.region_id, deadline)
-            except ClosedError as error:
-                # Not raised: an earlier attempt may have left the change in doubt.
-                request.fail(error)
+        self.link(region.server, self._folder_of(region)).call(request, region.region_id, deadline)
         failure = failure_of(request)
         if failure is not None and isinstance(failure, NotServingRegionError):
             self.regions.forget(region)

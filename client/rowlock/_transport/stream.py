@@ -45,7 +45,7 @@ class Answers(Protocol):
 _READER_ENDS_S_MAX = 1.0
 _UINT32_MAX = (1 << 32) - 1
 # Under load a small message costs as much as a large one; see Conversation.is_worth_waiting.
-_COALESCE_WAIT_S = 0.0005
+COALESCE_WAIT_S = 0.0005
 
 # Opens a stream. Arguments: the messages to send, and a function that is called with each received message; it must not
 # return None.
@@ -163,7 +163,7 @@ class PointStream:
             if conversation.is_busy:
                 # Threads that were woken together can now submit their next requests, which this message will include.
                 # Not for few callers: the shortest possible sleep costs a third of an echo.
-                time.sleep(_COALESCE_WAIT_S if conversation.is_worth_waiting else 0)
+                time.sleep(COALESCE_WAIT_S if conversation.is_worth_waiting else 0)
             with self._lock:
                 run.is_woken = False
                 message = None if run.is_over else conversation.next_message()

@@ -12,9 +12,12 @@ async with rowlock.aio.connect("127.0.0.1:7460") as db:
 from __future__ import annotations
 
 from rowlock.aio.batch import Batch
+from rowlock.aio.bulk_write import BulkWrite
 from rowlock.aio.client import Client
 from rowlock.aio.connecting import connect, open
+from rowlock.aio.lock import Lock
 from rowlock.aio.scan import Scan
+from rowlock.aio.session import Session
 from rowlock.aio.snapshot import Snapshot
 from rowlock.aio.table import Table
 from rowlock.aio.typed_batch import TypedBatch
@@ -23,8 +26,11 @@ from rowlock.aio.typed_table import TypedTable
 
 __all__ = [
     "Batch",
+    "BulkWrite",
     "Client",
+    "Lock",
     "Scan",
+    "Session",
     "Snapshot",
     "Table",
     "TypedBatch",

@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
+from rowlock.aio.bulk_write import BulkWrite
+from rowlock.aio.lock import Lock
+from rowlock.aio.session import Session
 from rowlock.aio.snapshot import Snapshot
 
 
@@ -65,3 +68,21 @@ class MakingSnapshot(Unfinished[Snapshot]):
     """A snapshot in the making: `await` it, or use it with `async with`, which ends the snapshot."""
 
     what = "a snapshot that is being made"
+
+
+class MakingSession(Unfinished[Session]):
+    """A session in the making: `await` it, or use it with `async with`, which ends the session."""
+
+    what = "a session that is being opened"
+
+
+class MakingLock(Unfinished[Lock]):
+    """A lock that is being taken: `await` it, or use it with `async with`, which releases the lock."""
+
+    what = "a lock that is being taken"
+
+
+class MakingBulkWrite(Unfinished[BulkWrite]):
+    """A bulk write that is being opened: `await` it, or use it with `async with`, which commits or aborts it."""
+
+    what = "a bulk write that is being opened"

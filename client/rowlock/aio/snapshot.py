@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from types import TracebackType
 
 from rowlock_proto.v1 import catalog_pb2
 
+from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockAttempts, LockPolicy
+from rowlock._core.session_requests import OpenedSession
 from rowlock._core.snapshot_requests import TakenSnapshot, make_request, new_snapshot_id
 from rowlock._transport import methods
 from rowlock.aio._transport.servers import Servers
-from rowlock.errors import RowlockError
+from rowlock.errors import LockUnavailableError, RowlockError
 
 
 async def make_snapshot(
-    servers: Servers, table: str, snapshot_id: bytes, incarnation_id: str, lease_ms: int, timeout_s: float
+    servers: Servers,
+    table: str,
+    snapshot_id: bytes,
+    incarnation_id: str,
+    lease_ms: int,
+    timeout_s: float,
+    policy: LockPolicy = DEFAULT_LOCK_POLICY,
+    session: OpenedSession | None = None,
 ) -> catalog_pb2.Snapshot:
     """Makes the snapshot with this id, or renews it if it exists. Idempotent, also across processes.
 
     incarnation_id: ServerInfo's when the id was chosen; a server that has restarted since refuses to make the snapshot
-    a second time. Empty: no such check. lease_ms: milliseconds; 0: the server's default. Raises SnapshotEndedError if
-    the snapshot has ended, or the server has restarted.
+    a second time. Empty: no such check. lease_ms: milliseconds; 0: the server's default. policy: how to wait while
+    others hold the table's exclusive lock. session: to which it belongs. Raises SnapshotEndedError if the snapshot has
+    ended, or the server has restarted.
     """
     request = make_request(table, snapshot_id, incarnation_id, lease_ms)
-    return (await servers.call(methods.MAKE_SNAPSHOT, request, timeout_s)).snapshot
+    request.lock.CopyFrom(policy.options(session))
+    attempts = LockAttempts(policy)
+    while True:
+        try:
+            answer = await servers.call(methods.MAKE_SNAPSHOT, request, timeout_s, work_s=timeout_s + policy.wait_s)
+        except LockUnavailableError as error:
+            await asyncio.sleep(attempts.pause_s(error))
+        else:
+            return answer.snapshot
 
 
 async def renew_snapshot(servers: Servers, snapshot_id: bytes, timeout_s: float) -> catalog_pb2.Snapshot:
@@ -73,7 +92,9 @@ class Snapshot(TakenSnapshot):
             await self.end()
 
 
-async def new_snapshot(servers: Servers, table: str, lease_ms: int, timeout_s: float) -> Snapshot:
+async def new_snapshot(
+    servers: Servers, table: str, lease_ms: int, timeout_s: float, policy: LockPolicy, session: OpenedSession | None
+) -> Snapshot:
     """See Client.snapshot."""
-    message = await make_snapshot(servers, table, new_snapshot_id(), "", lease_ms, timeout_s)
+    message = await make_snapshot(servers, table, new_snapshot_id(), "", lease_ms, timeout_s, policy, session)
     return Snapshot(servers, message, timeout_s)

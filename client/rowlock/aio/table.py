@@ -14,6 +14,7 @@ from rowlock._core import point
 from rowlock._core.batch_send import RowsRead
 from rowlock._core.defaults import PART_BYTES_DEFAULT
 from rowlock._core.retry import Attempts, Kind
+from rowlock._core.session_requests import OpenedSession
 from rowlock._core.snapshot_requests import TakenSnapshot, snapshot_id_for
 from rowlock.aio._tables.changes import TableChanges
 from rowlock.aio._tables.ranges import check_is_bounded, delete_rows
@@ -202,6 +203,7 @@ class Table(TableChanges[Text]):
         batch_bytes: int = 0,
         snapshot: TakenSnapshot | bytes | None = None,
         busy_timeout: float | None = None,
+        session: OpenedSession | None = None,
     ) -> Scan[Text]:
         """Returns a Scan of the rows in [start, stop), or with a prefix, or in several ranges; else of all rows.
 
@@ -220,6 +222,7 @@ class Table(TableChanges[Text]):
         batch_bytes: about the size of the server's batches; 0: its default.
         snapshot: a Snapshot, or its id, to read; SnapshotEndedError if it has ended.
         busy_timeout: as in `put_arrow`; None: the table's timeout.
+        session: to which the scan belongs; SessionEndedError when it ends.
 
         Raises InvalidArgumentError for arguments that contradict each other; errors of the server come from the Scan.
         """
@@ -240,6 +243,7 @@ class Table(TableChanges[Text]):
             batch_bytes=batch_bytes,
             snapshot_id=snapshot_id_for(self._view.table, snapshot),
             busy_timeout=busy_timeout,
+            session=session,
         )
         return Scan(self._servers, self._view, plan)
 

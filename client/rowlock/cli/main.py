@@ -16,7 +16,19 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from rowlock.cli import checks, compactions, rows, scans, shell, shell_completion, snapshots, status, tables, transfer
+from rowlock.cli import (
+    checks,
+    compactions,
+    rows,
+    scans,
+    sessions,
+    shell,
+    shell_completion,
+    snapshots,
+    status,
+    tables,
+    transfer,
+)
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output, OutputError, drop_unwritten, writing_to
 from rowlock.cli.plain_parameters import with_plain_parsers
@@ -39,6 +51,8 @@ if TYPE_CHECKING:
 BROKEN_PIPE = 141
 # A prompt should report soon that no server runs; a server that recovers is worth the whole timeout.
 _CONNECT_SECONDS = 2.0
+# A person at a prompt waits for half a minute while others hold a lock, and can try again.
+_LOCK_RETRIES = 2
 
 
 class _Commands(TyperGroup):
@@ -68,6 +82,8 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "flush": tables.flush,
     "compact": compactions.compact,
     "compactions": compactions.compactions,
+    "sessions": sessions.sessions,
+    "locks": sessions.locks,
     "put": rows.put,
     "get": rows.get,
     "exists": rows.exists,
@@ -86,10 +102,10 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "completion": shell_completion.completion,
 }
 
-# Also those after which a doubt would do no harm: a compaction changes no answer.
+# Also those after which a doubt would do no harm: a compaction changes no answer, and a session ends once.
 _READ_ONLY = {
     *("tables", "describe", "get", "exists", "scan", "count", "export", "snapshot", "status", "shell"),
-    *("compact", "compactions", "completion"),
+    *("compact", "compactions", "locks", "sessions", "completion"),
 }
 
 for _name, _function in COMMANDS.items():
@@ -236,10 +252,12 @@ def _flush_error(stdout: TextIO) -> OutputError | None:
 
 def _connect(server: str, *, timeout: float) -> Client:
     with interrupts_end_at_once():
+        from rowlock._core.lock_requests import LockPolicy
         from rowlock._transport.channels import parse_addresses
         from rowlock.connecting import connected
 
-    return connected(parse_addresses(server), timeout, absent_s=_CONNECT_SECONDS)
+    policy = LockPolicy(retries=_LOCK_RETRIES)
+    return connected(parse_addresses(server), timeout, absent_s=_CONNECT_SECONDS, policy=policy)
 
 
 def _history_path() -> str | None:

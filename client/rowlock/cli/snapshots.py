@@ -51,8 +51,7 @@ def snapshot(
     if table is None and lease is not None:
         raise ArgumentError("--lease is for a new snapshot; --renew restarts the lease that it was taken with")
     if table is not None:
-        options = {} if lease is None else {"lease_s": lease}
-        _show(call, call.client.snapshot(table, **options))
+        _show(call, call.client.snapshot(table) if lease is None else call.client.snapshot(table, lease))
     for found in [snapshot_id(text) for text in renewed or ()]:
         _show(call, call.client.open_snapshot(found))
     for found in [snapshot_id(text) for text in ended or ()]:

@@ -143,13 +143,20 @@ def alter(
     call.output.record(_record(client.describe(table)), "")
 
 
-def drop(call: Call, table: TableArgument, yes: YesOption = False) -> None:
+def drop(
+    call: Call,
+    table: TableArgument,
+    yes: YesOption = False,
+    force: Annotated[bool, typer.Option("--force", help="End the sessions that use the table.")] = False,
+) -> None:
     """Removes a table and all of its rows.
+
+    While sessions have bulk writes, locks or snapshots of the table, it is refused, and lists them.
 
     --json: {"table", "dropped": true}
     """
     _confirm(call, table, f"Remove table {table} with all rows?", yes=yes)
-    call.client.drop_table(table)
+    call.client.drop_table(table, force=force)
     call.output.record({"table": table, "dropped": True}, "")
 
 

@@ -8,13 +8,25 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class LockOptions(_message.Message):
+    __slots__ = ("session", "wait_ms", "owner")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    session: _types_pb2.SessionRef
+    wait_ms: int
+    owner: str
+    def __init__(self, session: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ..., wait_ms: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
+
 class CreateTableRequest(_message.Message):
-    __slots__ = ("table", "splits")
+    __slots__ = ("table", "splits", "lock")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     SPLITS_FIELD_NUMBER: _ClassVar[int]
+    LOCK_FIELD_NUMBER: _ClassVar[int]
     table: _types_pb2.TableDescriptor
     splits: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ..., splits: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    lock: LockOptions
+    def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ..., splits: _Optional[_Iterable[bytes]] = ..., lock: _Optional[_Union[LockOptions, _Mapping]] = ...) -> None: ...
 
 class CreateTableResponse(_message.Message):
     __slots__ = ("table",)
@@ -23,7 +35,7 @@ class CreateTableResponse(_message.Message):
     def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ...) -> None: ...
 
 class AlterTableRequest(_message.Message):
-    __slots__ = ("name", "set_families", "drop_families", "durability", "set_properties", "drop_properties", "expected_properties")
+    __slots__ = ("name", "set_families", "drop_families", "durability", "set_properties", "drop_properties", "expected_properties", "lock")
     class SetPropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +57,7 @@ class AlterTableRequest(_message.Message):
     SET_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     DROP_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    LOCK_FIELD_NUMBER: _ClassVar[int]
     name: str
     set_families: _containers.RepeatedCompositeFieldContainer[_types_pb2.Family]
     drop_families: _containers.RepeatedScalarFieldContainer[bytes]
@@ -52,7 +65,8 @@ class AlterTableRequest(_message.Message):
     set_properties: _containers.ScalarMap[str, str]
     drop_properties: _containers.RepeatedScalarFieldContainer[str]
     expected_properties: _containers.ScalarMap[str, str]
-    def __init__(self, name: _Optional[str] = ..., set_families: _Optional[_Iterable[_Union[_types_pb2.Family, _Mapping]]] = ..., drop_families: _Optional[_Iterable[bytes]] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., set_properties: _Optional[_Mapping[str, str]] = ..., drop_properties: _Optional[_Iterable[str]] = ..., expected_properties: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    lock: LockOptions
+    def __init__(self, name: _Optional[str] = ..., set_families: _Optional[_Iterable[_Union[_types_pb2.Family, _Mapping]]] = ..., drop_families: _Optional[_Iterable[bytes]] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., set_properties: _Optional[_Mapping[str, str]] = ..., drop_properties: _Optional[_Iterable[str]] = ..., expected_properties: _Optional[_Mapping[str, str]] = ..., lock: _Optional[_Union[LockOptions, _Mapping]] = ...) -> None: ...
 
 class AlterTableResponse(_message.Message):
     __slots__ = ("table",)
@@ -61,20 +75,26 @@ class AlterTableResponse(_message.Message):
     def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ...) -> None: ...
 
 class DropTableRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "force", "lock")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    LOCK_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    force: bool
+    lock: LockOptions
+    def __init__(self, name: _Optional[str] = ..., force: bool = ..., lock: _Optional[_Union[LockOptions, _Mapping]] = ...) -> None: ...
 
 class DropTableResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class TruncateTableRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "lock")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    LOCK_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    lock: LockOptions
+    def __init__(self, name: _Optional[str] = ..., lock: _Optional[_Union[LockOptions, _Mapping]] = ...) -> None: ...
 
 class TruncateTableResponse(_message.Message):
     __slots__ = ("table",)
@@ -166,16 +186,18 @@ class Snapshot(_message.Message):
     def __init__(self, snapshot_id: _Optional[bytes] = ..., table: _Optional[str] = ..., table_id: _Optional[int] = ..., made_ms: _Optional[int] = ..., lease_ms: _Optional[int] = ..., regions: _Optional[_Iterable[_Union[Snapshot.RegionReadPoint, _Mapping]]] = ...) -> None: ...
 
 class MakeSnapshotRequest(_message.Message):
-    __slots__ = ("table", "snapshot_id", "lease_ms", "incarnation_id")
+    __slots__ = ("table", "snapshot_id", "lease_ms", "incarnation_id", "lock")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
+    LOCK_FIELD_NUMBER: _ClassVar[int]
     table: str
     snapshot_id: bytes
     lease_ms: int
     incarnation_id: str
-    def __init__(self, table: _Optional[str] = ..., snapshot_id: _Optional[bytes] = ..., lease_ms: _Optional[int] = ..., incarnation_id: _Optional[str] = ...) -> None: ...
+    lock: LockOptions
+    def __init__(self, table: _Optional[str] = ..., snapshot_id: _Optional[bytes] = ..., lease_ms: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., lock: _Optional[_Union[LockOptions, _Mapping]] = ...) -> None: ...
 
 class MakeSnapshotResponse(_message.Message):
     __slots__ = ("snapshot",)
@@ -335,7 +357,7 @@ class ServerInfoRequest(_message.Message):
     def __init__(self, reserve_ms: _Optional[int] = ..., table: _Optional[str] = ..., protocol: _Optional[int] = ...) -> None: ...
 
 class ServerInfoResponse(_message.Message):
-    __slots__ = ("version", "protocol", "now_ms", "data_folder_id", "incarnation_id", "limits", "uptime_ms", "reserved_ms", "request_ids_remembered_ms")
+    __slots__ = ("version", "protocol", "now_ms", "data_folder_id", "incarnation_id", "limits", "uptime_ms", "reserved_ms", "request_ids_remembered_ms", "direct")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
@@ -345,6 +367,7 @@ class ServerInfoResponse(_message.Message):
     UPTIME_MS_FIELD_NUMBER: _ClassVar[int]
     RESERVED_MS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_IDS_REMEMBERED_MS_FIELD_NUMBER: _ClassVar[int]
+    DIRECT_FIELD_NUMBER: _ClassVar[int]
     version: str
     protocol: int
     now_ms: int
@@ -354,7 +377,16 @@ class ServerInfoResponse(_message.Message):
     uptime_ms: int
     reserved_ms: int
     request_ids_remembered_ms: int
-    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., now_ms: _Optional[int] = ..., data_folder_id: _Optional[str] = ..., incarnation_id: _Optional[str] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., uptime_ms: _Optional[int] = ..., reserved_ms: _Optional[int] = ..., request_ids_remembered_ms: _Optional[int] = ...) -> None: ...
+    direct: DirectAddress
+    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., now_ms: _Optional[int] = ..., data_folder_id: _Optional[str] = ..., incarnation_id: _Optional[str] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., uptime_ms: _Optional[int] = ..., reserved_ms: _Optional[int] = ..., request_ids_remembered_ms: _Optional[int] = ..., direct: _Optional[_Union[DirectAddress, _Mapping]] = ...) -> None: ...
+
+class DirectAddress(_message.Message):
+    __slots__ = ("address", "socket")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SOCKET_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    socket: bytes
+    def __init__(self, address: _Optional[str] = ..., socket: _Optional[bytes] = ...) -> None: ...
 
 class Limits(_message.Message):
     __slots__ = ("row_bytes_max", "qualifier_bytes_max", "cell_bytes_max", "request_bytes_max", "timestamp_ahead_ms_max")

@@ -185,7 +185,7 @@ class RowRange(_message.Message):
     def __init__(self, start: _Optional[bytes] = ..., stop: _Optional[bytes] = ...) -> None: ...
 
 class ScanRequest(_message.Message):
-    __slots__ = ("region_id", "ranges", "columns", "time_range", "versions", "where", "cells", "row_limit", "reverse", "batch_bytes", "batch_rows", "row_form", "snapshot_id")
+    __slots__ = ("region_id", "ranges", "columns", "time_range", "versions", "where", "cells", "row_limit", "reverse", "batch_bytes", "batch_rows", "row_form", "snapshot_id", "session", "owner")
     REGION_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +199,8 @@ class ScanRequest(_message.Message):
     BATCH_ROWS_FIELD_NUMBER: _ClassVar[int]
     ROW_FORM_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     region_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[RowRange]
     columns: _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]
@@ -212,7 +214,9 @@ class ScanRequest(_message.Message):
     batch_rows: int
     row_form: RowForm
     snapshot_id: bytes
-    def __init__(self, region_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ..., row_limit: _Optional[int] = ..., reverse: bool = ..., batch_bytes: _Optional[int] = ..., batch_rows: _Optional[int] = ..., row_form: _Optional[_Union[RowForm, _Mapping]] = ..., snapshot_id: _Optional[bytes] = ...) -> None: ...
+    session: _types_pb2.SessionRef
+    owner: str
+    def __init__(self, region_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ..., row_limit: _Optional[int] = ..., reverse: bool = ..., batch_bytes: _Optional[int] = ..., batch_rows: _Optional[int] = ..., row_form: _Optional[_Union[RowForm, _Mapping]] = ..., snapshot_id: _Optional[bytes] = ..., session: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class RowForm(_message.Message):
     __slots__ = ("columns", "fixed_size", "compressed", "without_keys")
@@ -285,7 +289,7 @@ class ScanPart(_message.Message):
     def __init__(self, ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., byte_count: _Optional[int] = ...) -> None: ...
 
 class BulkBatch(_message.Message):
-    __slots__ = ("region_id", "arrow", "uncompressed_bytes", "client_id", "sequence", "sequence_floor", "durability", "age_ms", "rows")
+    __slots__ = ("region_id", "arrow", "uncompressed_bytes", "client_id", "sequence", "sequence_floor", "durability", "age_ms", "rows", "stage")
     REGION_ID_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
     UNCOMPRESSED_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -295,6 +299,7 @@ class BulkBatch(_message.Message):
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     AGE_MS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
     region_id: int
     arrow: bytes
     uncompressed_bytes: int
@@ -304,7 +309,8 @@ class BulkBatch(_message.Message):
     durability: _types_pb2.Durability
     age_ms: int
     rows: BulkRows
-    def __init__(self, region_id: _Optional[int] = ..., arrow: _Optional[bytes] = ..., uncompressed_bytes: _Optional[int] = ..., client_id: _Optional[bytes] = ..., sequence: _Optional[int] = ..., sequence_floor: _Optional[int] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., age_ms: _Optional[int] = ..., rows: _Optional[_Union[BulkRows, _Mapping]] = ...) -> None: ...
+    stage: _types_pb2.SessionRef
+    def __init__(self, region_id: _Optional[int] = ..., arrow: _Optional[bytes] = ..., uncompressed_bytes: _Optional[int] = ..., client_id: _Optional[bytes] = ..., sequence: _Optional[int] = ..., sequence_floor: _Optional[int] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., age_ms: _Optional[int] = ..., rows: _Optional[_Union[BulkRows, _Mapping]] = ..., stage: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ...) -> None: ...
 
 class BulkRows(_message.Message):
     __slots__ = ("arrow", "uncompressed_bytes", "columns", "nulls_delete")

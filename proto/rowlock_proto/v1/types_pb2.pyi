@@ -135,6 +135,14 @@ class RegionDescriptor(_message.Message):
     data_folder_id: str
     def __init__(self, region_id: _Optional[int] = ..., table: _Optional[str] = ..., table_id: _Optional[int] = ..., start: _Optional[bytes] = ..., stop: _Optional[bytes] = ..., server: _Optional[str] = ..., descriptor: _Optional[_Union[TableDescriptor, _Mapping]] = ..., data_folder_id: _Optional[str] = ...) -> None: ...
 
+class SessionRef(_message.Message):
+    __slots__ = ("session_id", "number")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    number: int
+    def __init__(self, session_id: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
 class Cell(_message.Message):
     __slots__ = ("family", "qualifier", "timestamp", "value")
     FAMILY_FIELD_NUMBER: _ClassVar[int]
@@ -362,7 +370,7 @@ class CellFilter(_message.Message):
     def __init__(self, qualifier_prefix: _Optional[bytes] = ..., qualifier_start: _Optional[bytes] = ..., qualifier_stop: _Optional[bytes] = ..., value: _Optional[_Union[CellFilter.ValueComparison, _Mapping]] = ..., keys_only: bool = ..., first_key_only: bool = ..., cell_offset: _Optional[int] = ..., cell_limit: _Optional[int] = ...) -> None: ...
 
 class Error(_message.Message):
-    __slots__ = ("code", "message", "row", "table", "family", "qualifier", "limit", "limit_value", "found", "retry_after_ms", "can_retry")
+    __slots__ = ("code", "message", "row", "table", "family", "qualifier", "limit", "limit_value", "found", "retry_after_ms", "can_retry", "holders", "ended_ms", "reason", "rows")
     class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         CODE_UNSPECIFIED: _ClassVar[Error.Code]
@@ -386,6 +394,10 @@ class Error(_message.Message):
         DISK_FULL: _ClassVar[Error.Code]
         SERVER_RECOVERING: _ClassVar[Error.Code]
         ANOTHER_DATA_FOLDER: _ClassVar[Error.Code]
+        SESSION_ENDED: _ClassVar[Error.Code]
+        LOCK_UNAVAILABLE: _ClassVar[Error.Code]
+        TABLE_IN_USE: _ClassVar[Error.Code]
+        CONFLICT: _ClassVar[Error.Code]
     CODE_UNSPECIFIED: Error.Code
     INVALID_ARGUMENT: Error.Code
     TABLE_NOT_FOUND: Error.Code
@@ -407,6 +419,10 @@ class Error(_message.Message):
     DISK_FULL: Error.Code
     SERVER_RECOVERING: Error.Code
     ANOTHER_DATA_FOLDER: Error.Code
+    SESSION_ENDED: Error.Code
+    LOCK_UNAVAILABLE: Error.Code
+    TABLE_IN_USE: Error.Code
+    CONFLICT: Error.Code
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]
@@ -418,6 +434,10 @@ class Error(_message.Message):
     FOUND_FIELD_NUMBER: _ClassVar[int]
     RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
     CAN_RETRY_FIELD_NUMBER: _ClassVar[int]
+    HOLDERS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_MS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
     code: Error.Code
     message: str
     row: bytes
@@ -429,4 +449,8 @@ class Error(_message.Message):
     found: int
     retry_after_ms: int
     can_retry: bool
-    def __init__(self, code: _Optional[_Union[Error.Code, str]] = ..., message: _Optional[str] = ..., row: _Optional[bytes] = ..., table: _Optional[str] = ..., family: _Optional[bytes] = ..., qualifier: _Optional[bytes] = ..., limit: _Optional[str] = ..., limit_value: _Optional[int] = ..., found: _Optional[int] = ..., retry_after_ms: _Optional[int] = ..., can_retry: bool = ...) -> None: ...
+    holders: _containers.RepeatedScalarFieldContainer[str]
+    ended_ms: int
+    reason: str
+    rows: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, code: _Optional[_Union[Error.Code, str]] = ..., message: _Optional[str] = ..., row: _Optional[bytes] = ..., table: _Optional[str] = ..., family: _Optional[bytes] = ..., qualifier: _Optional[bytes] = ..., limit: _Optional[str] = ..., limit_value: _Optional[int] = ..., found: _Optional[int] = ..., retry_after_ms: _Optional[int] = ..., can_retry: bool = ..., holders: _Optional[_Iterable[str]] = ..., ended_ms: _Optional[int] = ..., reason: _Optional[str] = ..., rows: _Optional[_Iterable[bytes]] = ...) -> None: ...

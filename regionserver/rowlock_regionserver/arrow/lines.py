@@ -36,7 +36,7 @@ from rowlock_regionserver.arrow.columns import (
 )
 from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, LineColumn, StoredLines, is_present, plain
 from rowlock_regionserver.arrow.dense_lines import are_dense, dense_cells
-from rowlock_regionserver.arrow.line_values import as_binary, cell_bytes
+from rowlock_regionserver.arrow.line_values import as_binary, cell_bytes, spread_values
 from rowlock_regionserver.cells import CELL_SCHEMA, PUT, TIMESTAMP_MAX
 
 
@@ -134,15 +134,24 @@ class Lines:
         return some
 
     def later_than(self, timestamp: int) -> Lines:
-        """Returns the lines that have a cell with a greater timestamp, with all their cells; itself if all have one."""
+        """Returns the cells with greater timestamps, without lines and columns that have none; itself if all have."""
         if self.timestamps.min(initial=TIMESTAMP_MAX) > timestamp:
             return self
         if len(self.timestamps) == 1:
             return self.filter(self.numbers_of(self.timestamps, 0) > timestamp)
-        mask = np.zeros(len(self), np.bool_)
-        for place, column in enumerate(self.values):
-            mask |= is_present(column) & (self.timestamps[place] > timestamp)
-        return self.filter(mask)
+        masks = [
+            is_present(column) & (of_column > timestamp)
+            for of_column, column in zip(self.timestamps, self.columns, strict=True)
+        ]
+        kept = [place for place, mask in enumerate(masks) if mask.any()]
+        later = Lines(
+            self.rows,
+            _of_columns(self.timestamps, kept),
+            _of_columns(self.write_numbers, kept),
+            tuple([self.qualifiers[place] for place in kept]),
+            tuple([_values_on(self.columns[place], masks[place]) for place in kept]),
+        )
+        return later.filter(later.has_cells())
 
     @cached_property
     def starts_row(self) -> Mask:
@@ -199,6 +208,14 @@ class Lines:
                     for at in (line - 1, line)
                 )
                 assert before > after, f"row {rows[line]!r}: {before} before {after}"
+
+
+def _values_on(column: Column, mask: Mask) -> Column:
+    """Returns the column with its values where `mask` is true, which is only where it has one, and nulls elsewhere."""
+    lines = np.flatnonzero(mask)
+    if len(lines) == len(column) - column.null_count:
+        return column
+    return spread_values(as_binary(column).take(integer_array(lines, pa.int64())), lines, len(column))
 
 
 def _of_columns(numbers: Integers, places: Sequence[int]) -> Integers:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from rowlock_regionserver import generations
+from rowlock_regionserver.catalog.commits import NO_COMMITS, Commits, commits_from_json, commits_to_json
 from rowlock_regionserver.catalog.names import (
     FAMILY_NUMBER_MAX,
     check_families,
@@ -68,6 +69,8 @@ class CatalogState:
     next_region_id: int = 1
     log_id: bytes = b""  # of the log that belongs to these regions; empty before there is one
     log_position: Position = NOWHERE  # the log was durable up to here when this was written
+    session_numbers_until: int = 1  # numbers of sessions and locks below this may have been used
+    commits: Commits = NO_COMMITS  # of bulk writes
 
     def entry(self, name: str) -> TableEntry:
         """The table of this name. Raises TableNotFoundError."""
@@ -231,6 +234,8 @@ def encode(state: CatalogState) -> bytes:
             "next_region_id": state.next_region_id,
             "log_id": _text(state.log_id),
             "log_position": state.log_position,
+            **({"session_numbers_until": state.session_numbers_until} if state.session_numbers_until > 1 else {}),
+            **commits_to_json(state.commits),
             "tables": [
                 {
                     "name": entry.table.name,
@@ -275,6 +280,8 @@ def decode(body: bytes) -> CatalogState:
         fields["next_region_id"],
         base64.b64decode(fields["log_id"]),
         Position(*fields.get("log_position", NOWHERE)),  # Version 0.1.0 writes none.
+        fields.get("session_numbers_until", 1),
+        commits_from_json(fields),
     )
 
 

@@ -55,6 +55,11 @@ class LiveCatalog:
         self._generation += 1
         self.state = state
 
+    def reserve_session_numbers(self, until: int) -> None:
+        """Makes this bound of the numbers of sessions and locks durable. Raises as `committed`."""
+        with self.committed(replace(self.state, session_numbers_until=until), "numbers of sessions were reserved"):
+            pass
+
     def _waits_for_space(self) -> bool:
         """Without space the sync is not awaited: this operation may be a drop that frees some."""
         return self._log.waits_for_space

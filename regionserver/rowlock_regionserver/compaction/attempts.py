@@ -1,16 +1,26 @@
 """What became of a store's compactions, and whether an automatic one may be tried. No threads, no clock.
 
-After a job that did not succeed, the next automatic one of the store waits for a pause. Automatic jobs stop after
-`failures_max` failures in a row, and at once if a file is damaged, until a request by hand succeeds. Failures for
-reasons outside the store don't count: a cancellation, a full disk, no free descriptor.
+After a job that did not succeed, the next automatic one of the store waits for a pause. So does the next one after an
+automatic one that read files and gained nothing. Automatic jobs stop after `failures_max` failures in a row, and at
+once if a file is damaged, until a request by hand succeeds. Failures for reasons outside the store don't count: a
+cancellation, a full disk, no free descriptor.
 """
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
 from rowlock_regionserver.compaction.history import HistoryLimits, StoreHistory
 from rowlock_regionserver.compaction.job import CompactionJob, State
+
+
+class Failure(enum.Enum):
+    """What the failure of a job says of its store."""
+
+    OUTSIDE = enum.auto()  # nothing: the reason is a cancellation, a full disk, no free descriptor
+    STORE = enum.auto()  # it may fail again: it counts
+    DAMAGE = enum.auto()  # a file is damaged, which the error names
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +57,11 @@ class StoreAttempts:
         is_first, self._is_stop_recorded = not self._is_stop_recorded, True
         return is_first
 
-    def failed(self, damage: str) -> None:
-        """Counts a failure. `damage`: the error that names a damaged file; empty if none is."""
-        self.history = self.history.with_failure(damage)
+    def failed(self, failure: Failure, error: str, monotonic: float) -> None:
+        """Begins a pause, and counts the failure unless its reason is outside the store."""
+        self.pause(monotonic)
+        if failure is not Failure.OUTSIDE:
+            self.history = self.history.with_failure(error if failure is Failure.DAMAGE else "")
 
     def ended(self, job: CompactionJob) -> None:
         """Records a job that is over. A success ends the pause and the stop."""

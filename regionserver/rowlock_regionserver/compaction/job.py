@@ -52,6 +52,11 @@ class Work:
     cells_in: int = 0
     cells_out: int = 0
 
+    @property
+    def has_gained_nothing(self) -> bool:
+        """Whether as many files and cells were written as were read."""
+        return self.cells_in > 0 and self.files_out >= self.files_in and self.cells_out >= self.cells_in
+
 
 NO_WORK = Work()
 

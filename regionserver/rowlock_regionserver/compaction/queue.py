@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from rowlock_regionserver.compaction.attempts import AttemptRules, StoreAttempts
+from rowlock_regionserver.compaction.attempts import AttemptRules, Failure, StoreAttempts
 from rowlock_regionserver.compaction.history import StoreHistory
 from rowlock_regionserver.compaction.job import CompactionJob, Entry, RequestedStore, State, StoreId
 from rowlock_regionserver.compaction.picker import Kind, Plan
@@ -80,8 +80,8 @@ class CompactionQueue:
             self._queued[store] = Entry(job, None)
             return job
         error = (
-            f"automatic compaction of this store has stopped: {why_stopped}; it continues after a compaction that is "
-            "requested by hand has succeeded"
+            f"automatic compaction of this store has stopped: {why_stopped.rstrip('.')}; it continues after a "
+            "compaction that is requested by hand has succeeded"
         )
         return self._record(job, State.ATTEMPTED, now_ms, error)
 
@@ -110,22 +110,20 @@ class CompactionQueue:
 
     # Jobs end.
 
-    def succeeded(self, entry: Entry, now_ms: int) -> None:
-        """Ends a working job whose new files are live, or that found nothing to do."""
-        self._end(entry, State.SUCCEEDED, now_ms, "")
+    def succeeded(self, entry: Entry, now_ms: int, monotonic: float) -> None:
+        """Ends a working job whose new files are live, or that found nothing to do.
 
-    def failed(
-        self, entry: Entry, error: str, now_ms: int, monotonic: float, *, counts: bool, damage: bool = False
-    ) -> None:
-        """Ends a working job that failed. `counts`: towards the failures after which automatic jobs stop.
-
-        `damage`: the error names a damaged file, so they stop at once.
+        After an automatic one that read files and gained nothing the next one waits, whatever made it due.
         """
+        job = entry.shown()
+        self._end(entry, State.SUCCEEDED, now_ms, "")
+        if not job.is_by_hand and not entry.is_gone and job.work.has_gained_nothing:
+            self._attempts_of(job.store).pause(monotonic)
+
+    def failed(self, entry: Entry, failure: Failure, error: str, now_ms: int, monotonic: float) -> None:
+        """Ends a working job that failed; the next automatic one waits, or is never queued (attempts.py)."""
         if not entry.is_gone:
-            attempts = self._attempts_of(entry.job.store)
-            attempts.pause(monotonic)
-            if counts:
-                attempts.failed(error if damage else "")
+            self._attempts_of(entry.job.store).failed(failure, error, monotonic)
         self._end(entry, State.FAILED, now_ms, error)
 
     def refused(self, entry: Entry, error: str, now_ms: int, monotonic: float) -> None:

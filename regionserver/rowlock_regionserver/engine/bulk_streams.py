@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
+from typing import NoReturn, TypeAlias
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -25,12 +26,22 @@ from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, StoppingError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_plan import REQUEST_COST
-from rowlock_regionserver.operations import WriteOptions
+from rowlock_regionserver.operations import RequestId, WriteOptions
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
+from rowlock_regionserver.region.bulk.row_batch import BulkBatch
+from rowlock_regionserver.sessions.session import SessionRef
 
 UNANSWERED_BATCHES_MAX = 2
 # The longest wait for memory: after a longer silence a client would assume that the server is gone.
 _ADMISSION_WAIT_SECONDS = 1.0
+
+
+# Stages a batch of a region for a session's bulk write; blocks.
+Stage: TypeAlias = Callable[[SessionRef, int, BulkBatch, RequestId | None], BulkOutcome]
+
+
+def _no_staging(session: SessionRef, region_id: int, batch: BulkBatch, request: RequestId | None) -> NoReturn:
+    raise InvalidRequestError("bulk writes are not served here")
 
 
 class BulkStreams:
@@ -43,8 +54,10 @@ class BulkStreams:
         ledger: Ledger,
         config: Config,
         clock: Clock,
+        stage: Stage = _no_staging,
     ) -> None:
         self._region = region  # Raises NotServingRegionError.
+        self._stage = stage
         self._workers = workers
         self._ledger = ledger
         self._admission = BulkAdmission(ledger, min(config.row_lock_wait_ms / 1000, _ADMISSION_WAIT_SECONDS))
@@ -165,8 +178,11 @@ class BulkStreams:
             done(error)
             return error.without_frames() if isinstance(error, InvalidRequestError) else None
         try:
-            region = self._region(request.region_id)
+            region, session = self._region(request.region_id), request.session
             cells, request_id, durability = request.read()
+            if session is not None:
+                done(self._stage(session, request.region_id, cells, request_id))
+                return None
             del request
             deadline = self._clock.monotonic() + self._config.row_lock_wait_ms / 1000
             region.bulk_put(cells, request_id, WriteOptions(deadline, durability), done)

@@ -15,7 +15,11 @@ from rowlock_regionserver.engine.points import Points, PointStatistics
 from rowlock_regionserver.engine.scans import Scans, ScanStatistics
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.operations import RequestId
+from rowlock_regionserver.region.bulk.bulk_load import BulkResult
+from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.flush import FlushResult
+from rowlock_regionserver.sessions.session import SessionRef
 
 
 class EngineRegion(PointRegion, ScannedRegion, BulkRegion, Protocol):
@@ -30,6 +34,9 @@ class EngineHost(Protocol):
 
     def flush(self, name: str) -> FlushResult:
         """Writes a table's memstores to store files; blocks."""
+
+    def stage(self, session: SessionRef, region_id: int, batch: BulkBatch, request: RequestId | None) -> BulkResult:
+        """Stages a batch for a session's bulk write; returns when it is durable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,7 @@ class Engine:
         self.points = Points(host.region, workers, config, clock, ledger, open_calls)
         self.scans = Scans(workers, config, clock, ledger)
         self.flushes = Flushes(host.flush, workers.tables)
-        self.bulk = BulkStreams(host.region, workers, ledger, config, clock)
+        self.bulk = BulkStreams(host.region, workers, ledger, config, clock, host.stage)
 
     def statistics(self) -> EngineStatistics:
         """From any thread."""

@@ -25,6 +25,7 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.scan.batches import ScanAnswer
+from rowlock_regionserver.sessions.session import SessionRef
 
 
 class Request(Protocol):
@@ -163,6 +164,10 @@ class BulkRequest(Protocol):
 
     @property
     def region_id(self) -> int: ...
+
+    @property
+    def session(self) -> SessionRef | None:
+        """The session for whose bulk write the batch is staged; None: it is applied."""
 
     def read(self) -> tuple[BulkBatch, RequestId | None, Durability | None]:
         """The cells or rows, the request id, and the durability, or None for the table's.

@@ -19,20 +19,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.interfaces import ScanAnswers, ScannedRegion
+from rowlock_regionserver.engine.listed_scan import NOTHING_KNOWN, ListedScan, ScanAbout
 from rowlock_regionserver.engine.tasks import cancel
 from rowlock_regionserver.engine.workers import Workers
-from rowlock_regionserver.errors import LeaseExpiredError, RegionTooBusyError, StoppingError
+from rowlock_regionserver.errors import LeaseExpiredError, RegionServerError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.ledger import Account, Holding, Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.scan.batches import ScanAnswer
+from rowlock_regionserver.sessions.session import SessionInfo
 
 # A step's batches; a window of the default size is cut into twice as many.
 STEP_BATCHES_MAX = 4
@@ -156,7 +161,7 @@ class ScanStatistics:
 
 
 class Scans:
-    """The scans of a server. Used on the event loop."""
+    """The scans of a server. Used on the event loop, except where a method says otherwise."""
 
     def __init__(self, workers: Workers, config: Config, clock: Clock, ledger: Ledger) -> None:
         self._workers = workers
@@ -168,6 +173,8 @@ class Scans:
         self._open_count = 0
         self._opened_count = 0
         self._lease_expired_count = 0
+        self._numbers = itertools.count(1)
+        self._listed: dict[str, ListedScan] = {}  # by id
 
     def statistics(self) -> ScanStatistics:
         """From any thread."""
@@ -184,8 +191,13 @@ class Scans:
         plan: ScanPlan,
         encode: Encode,
         write: Callable[[bytes], Coroutine[None, None, None]],
+        about: ScanAbout = NOTHING_KNOWN,
+        holding: Callable[[ListedScan], AbstractContextManager[object]] = contextlib.nullcontext,
     ) -> None:
-        """Writes the scan's encoded answers. Raises RegionServerError if it ends early, with its read point closed."""
+        """Writes the scan's encoded answers. Raises RegionServerError if it ends early, with its read point closed.
+
+        `holding` is entered with the scan while it is open; the scan may be ended from any thread meanwhile.
+        """
         if self._open_count >= self._config.scans_open_max:
             raise RegionTooBusyError(
                 f"{self._open_count} scans are open, as many as scans_open_max allows; close unused scans and retry",
@@ -194,14 +206,30 @@ class Scans:
         scan = OpenScan(region, plan, encode, self._account, self._config, self._clock)
         self._open_count += 1
         self._opened_count += 1
+        listed = ListedScan(f"scan-{next(self._numbers)}", about, self._clock, self._config.scan_lease_ms, self._loop)
         try:
-            await self._write_batches(scan, write)
+            with holding(listed):
+                self._listed[listed.scan_id] = listed
+                await self._write_batches(scan, write, listed)
         finally:
             self._open_count -= 1
+            self._listed.pop(listed.scan_id, None)
             # Closing may close files, so a worker does it, unless the running step does.
-            self._workers.quick.submit(scan.close)
+            self._workers.quick.submit(scan.close).add_done_callback(lambda _: listed.is_over.set())
 
-    async def _write_batches(self, scan: OpenScan, write: Callable[[bytes], Coroutine[None, None, None]]) -> None:
+    def implicit_sessions(self) -> list[SessionInfo]:
+        """Returns the scans that belong to no session, each as a session. From any thread."""
+        return [listed.info() for listed in list(self._listed.values()) if not listed.about.is_of_session]
+
+    def end(self, scan_id: str, error: RegionServerError) -> None:
+        """Ends a scan with this error, if it is open. From any thread but the loop's."""
+        listed = self._listed.get(scan_id)
+        if listed is not None:
+            listed.end(error)
+
+    async def _write_batches(
+        self, scan: OpenScan, write: Callable[[bytes], Coroutine[None, None, None]], listed: ListedScan
+    ) -> None:
         pool = self._workers.streams
         count = 1
         unread = Holding(self._account)
@@ -214,22 +242,26 @@ class Scans:
                 while batches:
                     # The batch being written counts twice, because gRPC copies it.
                     unread.set(sum(map(len, batches)) + len(batches[-1]))
-                    await self._write(write(batches.pop()))
+                    await self._write(write(batches.pop()), listed)
                 unread.set(0)
         finally:
             unread.set(0)
 
-    async def _write(self, writing: Coroutine[None, None, None]) -> None:
+    async def _write(self, writing: Coroutine[None, None, None], listed: ListedScan) -> None:
         """Waits until gRPC has accepted the batch, for as long as the lease lasts."""
         task = self._loop.create_task(writing)
         try:
+            waited: set[asyncio.Future[Any]] = {task, self._stopping, listed.ended}  # Any: of three types
             await asyncio.wait(
-                {task, self._stopping},
+                waited,
                 timeout=self._config.scan_lease_ms / 1000,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if self._stopping.done():
                 raise StoppingError("the server is stopping; resume the scan after the last complete row")
+            if listed.ended.done():
+                raise listed.ended.result()
+            listed.note_use()
             if not task.done():
                 self._lease_expired_count += 1
                 raise LeaseExpiredError(

@@ -70,13 +70,13 @@ class CompactionThreads:
         self._changed = threading.Condition()
         # Guarded by self._changed:
         self._queue = CompactionQueue(rules)
-        self._runner = JobRunner(regions, compact, self._queue, self._changed, shared.clock)
         self._is_stopping = False
         self._woken: set[int] = set()  # region ids
         # Used by the initiator only:
         self._all_looked_at = -math.inf  # when all regions are looked at again
         self._tombstones = TombstoneFlushes(request_flush)
         self._broken_until: dict[int, float] = {}  # by region id
+        self._runner = JobRunner(regions, compact, self._queue, self._changed, shared.clock)
         self.initiator = threading.Thread(target=self._run_initiator, name="compaction-initiator", daemon=True)
         self.workers = [
             threading.Thread(target=self._run_worker, args=(name,), name=name, daemon=True)

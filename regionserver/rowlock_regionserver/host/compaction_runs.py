@@ -10,19 +10,22 @@ the outcome on the disk is not known                no record: the server ends, 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from rowlock_regionserver.catalog.properties import used_properties
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction import settings as compaction_settings
+from rowlock_regionserver.compaction.attempts import Failure
 from rowlock_regionserver.compaction.job import Entry
 from rowlock_regionserver.compaction.picker import Kind, Plan, pick, pick_requested
 from rowlock_regionserver.compaction.progress import CompactionCancelledError, CompactionResult, Progress
 from rowlock_regionserver.compaction.queue import CompactionQueue
 from rowlock_regionserver.compaction.settings import CompactionSettings
+from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     CorruptionError,
     DiskFullError,
@@ -32,10 +35,13 @@ from rowlock_regionserver.errors import (
     TooManyOpenFilesError,
     UnknownOutcomeError,
 )
+from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.region.compacting import StoreFacts
 from rowlock_regionserver.table import Table
 
 logger = logging.getLogger(__name__)
+# The memory of a compaction: windows before and after the merge, and blocks to be written.
+_WINDOWS = 6
 
 
 class CompactedRegion(Protocol):
@@ -82,26 +88,28 @@ class JobRunner:
                 self._record_failure(entry, error)
         else:
             with self._lock:
-                self._queue.succeeded(entry, self._clock.now_ms())
+                self._queue.succeeded(entry, self._clock.now_ms(), self._clock.monotonic())
 
     def _record_failure(self, entry: Entry, error: Exception) -> None:
         now_ms, monotonic = self._clock.now_ms(), self._clock.monotonic()
         text = str(error)
+        failure = Failure.STORE
         match error:
             case DiskFullError() | TooManyOpenFilesError() if not entry.shown().work.bytes_read:
                 self._queue.refused(entry, text, now_ms, monotonic)
+                return
             case DiskFullError() | TooManyOpenFilesError():
-                self._queue.failed(entry, text, now_ms, monotonic, counts=False)
+                failure = Failure.OUTSIDE
             case CompactionCancelledError() | NotServingRegionError():
-                self._queue.failed(entry, entry.cancelled or text, now_ms, monotonic, counts=False)
+                failure, text = Failure.OUTSIDE, entry.cancelled or text
             case CorruptionError():
-                self._queue.failed(entry, text, now_ms, monotonic, counts=True, damage=True)
+                failure = Failure.DAMAGE
             case RegionServerError():
-                self._queue.failed(entry, text, now_ms, monotonic, counts=True)
+                pass
             case _:
                 logger.error("compaction %d of table %r failed", entry.job.job_id, entry.job.table, exc_info=error)
                 text = f"unexpected {type(error).__name__}: {error}; the server's log has more, please report this bug"
-                self._queue.failed(entry, text, now_ms, monotonic, counts=True)
+        self._queue.failed(entry, failure, text, now_ms, monotonic)
 
     def _carry_out(self, entry: Entry) -> None:
         """Compacts the store, for a request by hand in several steps if one compaction can't take all files."""
@@ -131,6 +139,17 @@ class JobRunner:
                     return pick_requested(facts.files, settings, major=is_major)
                 return pick(facts.files, settings) if settings.automatic else None
         raise CompactionCancelledError("its column family was dropped")
+
+
+@contextlib.contextmanager
+def counted_memory(ledger: Ledger, config: Config) -> Iterator[None]:
+    """Returns a context for a compaction, whose memory the ledger counts."""
+    work_bytes = _WINDOWS * config.compaction_window_bytes
+    ledger.flushes.add(work_bytes)
+    try:
+        yield
+    finally:
+        ledger.flushes.give(work_bytes)
 
 
 def settings_of(table: Table) -> CompactionSettings:

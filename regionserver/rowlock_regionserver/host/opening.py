@@ -32,6 +32,7 @@ from rowlock_regionserver.host.leftovers import (
 )
 from rowlock_regionserver.host.region_folder import region_folder, remove_region_folder
 from rowlock_regionserver.host.set_aside import SetAside, list_set_aside, set_aside
+from rowlock_regionserver.host.staging import Batch, StagedWrite, Staging
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_number
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
 from rowlock_regionserver.region.region import Region
@@ -56,6 +57,7 @@ class Opened:
     bulk_numbers: BulkNumbers
     regions: dict[int, Region]
     damaged: dict[int, RegionServerError]  # by region id, why it is closed
+    staged: list[tuple[StagedWrite, dict[int, Batch]]]  # the open bulk writes
     set_aside: tuple[SetAside, ...]
 
 
@@ -81,7 +83,7 @@ class Opening:
 
     def open(self) -> Opened:
         """Blocks for the recovery. Raises CorruptionError, DataFolderError, DiskFullError and OSError."""
-        for name in ("catalog", "log", "bulk", "regions"):
+        for name in ("catalog", "log", "bulk", "regions", "staging"):
             with contextlib.suppress(FileExistsError):
                 self._files.make_folder(self._folder / name)
         self._files.fsync_folder(self._folder)
@@ -115,6 +117,8 @@ class Opening:
     def _replay(self, regions: dict[int, Region]) -> Recovered:
         """Fills the memstores from the log. Closes regions of which the log lost records."""
         replays = self._replays = {region_id: region.replay for region_id, region in regions.items()}
+        for each in replays.values():
+            each.commits = self._state.commits.numbers
 
         def apply(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
             replay = replays.get(region_id)
@@ -204,7 +208,8 @@ class Opening:
             with log.order:
                 log.note_catalog(self._generation)
         # The replay has shown which bulk files the log names.
-        bulk_numbers = BulkNumbers(1 + self._remove_unnamed_bulk_files(regions))
+        staged = Staging(self._folder / "staging", self._files).read(self._state)
+        bulk_numbers = BulkNumbers(1 + self._remove_unnamed_bulk_files(regions, staged))
         for region_id, region in regions.items():
             logged = recovered.regions.get(region_id, RegionState())
             region.serve(log, bulk_numbers, logged.numbers_until, logged.stamps_until)
@@ -217,14 +222,18 @@ class Opening:
             if region_id not in regions and region_id not in self._damaged:
                 log.forget(region_id)
         aside = tuple(list_set_aside(self._folder, self._files))
-        return Opened(self._generation, self._state, log, bulk_numbers, regions, self._damaged, aside)
+        return Opened(self._generation, self._state, log, bulk_numbers, regions, self._damaged, staged, aside)
 
-    def _remove_unnamed_bulk_files(self, regions: dict[int, Region]) -> int:
-        """Removes bulk files that no live record names. Returns the greatest number of all bulk files.
+    def _remove_unnamed_bulk_files(
+        self, regions: dict[int, Region], staged: list[tuple[StagedWrite, dict[int, Batch]]]
+    ) -> int:
+        """Removes bulk files that no live record and no staged batch names. Returns the greatest number of all.
 
         If a region is damaged, all files stay, because salvage may need them.
         """
         named = {number for region in regions.values() for number in region.bulk_files}
+        batches = [batch for _, of_write in staged for batch in of_write.values()]
+        named.update([each.record.file_number for batch in batches for each in batch.staged])
         greatest = 0
         for name in self._files.list_folder(self._shared.bulk_folder):
             number = bulk_file_number(name)

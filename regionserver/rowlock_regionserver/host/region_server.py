@@ -28,20 +28,20 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction.picker import Plan
 from rowlock_regionserver.compaction.progress import CompactionResult, Progress
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import (
-    NotServingRegionError,
-    RegionServerError,
-    TooManyOpenFilesError,
-)
+from rowlock_regionserver.errors import NotServingRegionError, RegionServerError, TooManyOpenFilesError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.bulk_writes import BulkWrites
+from rowlock_regionserver.host.client_state import ClientState
+from rowlock_regionserver.host.commit_parts import CommitParts
 from rowlock_regionserver.host.compacting import CompactionThreads
-from rowlock_regionserver.host.compaction_runs import settings_of
+from rowlock_regionserver.host.compaction_runs import counted_memory, settings_of
 from rowlock_regionserver.host.disk_failures import DiskFailures, OnFatal
 from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads
 from rowlock_regionserver.host.opening import Opened, Opening, open_region
 from rowlock_regionserver.host.region_folder import free_region_path, region_folder, remove_region_folder
 from rowlock_regionserver.host.server_statistics import RegionServerStatistics
+from rowlock_regionserver.host.session_snapshots import make_snapshot
 from rowlock_regionserver.host.set_aside import SetAside
 from rowlock_regionserver.host.snapshot_region import SnapshotRegion
 from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
@@ -49,17 +49,19 @@ from rowlock_regionserver.host.startup_report import startup_report
 from rowlock_regionserver.host.stopping import Unflushed, flush_at_the_end
 from rowlock_regionserver.host.timestamps import TimestampRange, Timestamps
 from rowlock_regionserver.ledger import Ledger
-from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
+from rowlock_regionserver.locks.lock_matrix import Operation
+from rowlock_regionserver.locks.table_locks import THE_SERVER, Caller
+from rowlock_regionserver.operations import RequestId
+from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers, BulkResult
+from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.new_region import inherited_answers, make_region_folder
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
+from rowlock_regionserver.sessions.session import SessionRef
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
-
-# The memory of a compaction: windows before and after the merge, and blocks to be written.
-_COMPACTION_WINDOWS = 6
 
 
 class RegionServer:
@@ -85,6 +87,7 @@ class RegionServer:
         # Guarded by self._catalog_lock, which a table operation holds from beginning to end; read without it.
         self._catalog_lock = threading.Lock()
         self._catalog: LiveCatalog
+        self.clients: ClientState
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
         self._made: set[int] = set()  # regions for which this server has made folders
@@ -100,7 +103,6 @@ class RegionServer:
         """Recovers the regions of the folder and serves them. The caller holds the folder's lock.
 
         `on_fatal` is called once, when a sync has failed: nothing is acknowledged after it, and the process must end.
-        `ledger` counts the server's memory; None: a new one.
         Raises CorruptionError when the catalog is damaged, DataFolderError and OSError.
         """
         server = cls(folder, config, clock, files, on_fatal, ledger)
@@ -112,14 +114,18 @@ class RegionServer:
         self.set_aside = opened.set_aside
         self._log, self._bulk_numbers = opened.log, opened.bulk_numbers
         self._catalog = LiveCatalog(self._folder, self._files, opened.log, opened.generation, opened.state)
+        config, clock = self._shared.config, self._shared.clock
+        self.clients = ClientState(config, clock, opened.state.session_numbers_until, self._reserve_session_numbers)
+        self.bulk_writes = BulkWrites(self._folder, config, clock, self._files, self.clients)
+        self.bulk_writes.restore(opened.staged)
         self._flusher = FlushThreads(
             self._regions_to_flush,
             self.flush_region,
             self._memory,
             self.ledger,
             self._log,
-            self._shared.config,
-            self._shared.clock,
+            config,
+            clock,
             self._failures.end,
         )
         self._flusher.thread.start()
@@ -138,7 +144,7 @@ class RegionServer:
         return list(self._regions.values())
 
     def stop_waiting_for_space(self) -> None:
-        """For a server that is about to stop: fails changes that wait for disk space, and notifies their callers."""
+        """Fails changes that wait for disk space, because the server is about to stop."""
         self._log.stop_waiting_for_space()
 
     def stop(self) -> list[Unflushed]:
@@ -148,6 +154,7 @@ class RegionServer:
         in the log, so none is lost.
         """
         self.stop_waiting_for_space()
+        self.clients.sessions.stop()
         self.snapshots.stop()
         self.compactions.stop()
         if self._flusher is not None:
@@ -164,7 +171,6 @@ class RegionServer:
     # Tables.
 
     def tables(self) -> list[Table]:
-        """All tables, by name."""
         return [entry.table for entry in self._catalog.state.tables]
 
     @property
@@ -173,7 +179,6 @@ class RegionServer:
         return self._catalog.state.tables
 
     def table(self, name: str) -> Table:
-        """The table of this name. Raises TableNotFoundError."""
         return self._catalog.state.entry(name).table
 
     def create_table(
@@ -182,9 +187,10 @@ class RegionServer:
         families: Sequence[Family],
         durability: Durability = Durability.FSYNC,
         properties: Mapping[str, str] = NO_PROPERTIES,
+        caller: Caller = THE_SERVER,
     ) -> Table:
         """Creates an empty table of one region. Assigns the numbers of the families."""
-        with self._catalog_lock, self._failures.are_final():
+        with self.operation(Operation.CREATE, name, caller):
             state = self._catalog.state.with_new_table(name, families, durability, properties)
             entry = state.entry(name)
             settings_of(entry.table)  # Refuses unknown properties and impossible values.
@@ -200,9 +206,10 @@ class RegionServer:
         set_properties: Mapping[str, str] = NO_PROPERTIES,
         drop_properties: Sequence[str] = (),
         expected_properties: Mapping[str, str] = NO_PROPERTIES,
+        caller: Caller = THE_SERVER,
     ) -> Table:
         """Adds, replaces and drops families and properties, or changes the durability: one atomic change."""
-        with self._catalog_lock, self._failures.are_final():
+        with self.operation(Operation.ALTER, name, caller):
             state = self._catalog.state.with_altered_table(
                 name, set_families, drop_families, durability, set_properties, drop_properties, expected_properties
             )
@@ -216,9 +223,9 @@ class RegionServer:
                     self.compactions.forget(region.region_id, entry.table.name_by_number, "its family was dropped")
             return entry.table
 
-    def truncate_table(self, name: str) -> Table:
+    def truncate_table(self, name: str, caller: Caller = THE_SERVER) -> Table:
         """Removes every cell: new regions replace the old ones."""
-        with self._catalog_lock, self._failures.are_final():
+        with self.operation(Operation.TRUNCATE, name, caller):
             old = self._catalog.state.entry(name)
             state = self._catalog.state.with_truncated_table(name)
             entry = state.entry(name)
@@ -232,13 +239,33 @@ class RegionServer:
                     self._remove_regions(old, "its table was truncated")
             return old.table
 
-    def drop_table(self, name: str) -> None:
-        """Removes the table and all its cells."""
-        with self._catalog_lock, self._failures.are_final():
+    def drop_table(self, name: str, caller: Caller = THE_SERVER, *, force: bool = False) -> None:
+        """Removes the table and all its cells. Raises TableInUseError, unless `force` ends the sessions."""
+        self.clients.check_unused(name, caller, force=force)
+        with self.operation(Operation.DROP, name, caller):
             entry = self._catalog.state.entry(name)
             state = self._catalog.state.without_table(name)
             with self._catalog.committed(state, f"table {name!r} was dropped"):
                 self._remove_regions(entry, "its table was dropped")
+
+    @contextlib.contextmanager
+    def operation(
+        self, operation: Operation, name: str, caller: Caller, region_ids: Sequence[int] = ()
+    ) -> Iterator[None]:
+        """Returns a context for a table operation: it holds its locks, and excludes all other table operations."""
+        with self.clients.locked(operation, name, caller, region_ids), self._catalog_lock, self._failures.are_final():
+            yield
+
+    def commit_parts(self) -> CommitParts:
+        return CommitParts(self._catalog, self._log, self._shared, self._regions, self._damaged)
+
+    def stage(self, session: SessionRef, region_id: int, batch: BulkBatch, request: RequestId | None) -> BulkResult:
+        with self._failures.are_final():
+            return self.bulk_writes.stage(session, self.region(region_id), batch, request)
+
+    def _reserve_session_numbers(self, until: int) -> None:
+        with self._catalog_lock, self._failures.are_final():
+            self._catalog.reserve_session_numbers(until)
 
     @contextlib.contextmanager
     def _new_regions(
@@ -309,32 +336,22 @@ class RegionServer:
 
     # Snapshots.
 
-    def make_snapshot(self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str) -> Snapshot:
-        """Takes a read point of every region of a table; see Snapshots.make. An empty incarnation is not checked.
-
-        Raises SnapshotEndedError also when the id was chosen before this server was started.
-        """
+    def make_snapshot(
+        self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str, caller: Caller = THE_SERVER
+    ) -> Snapshot:
+        """Takes a read point of every region of a table; see session_snapshots.make_snapshot."""
         if incarnation_id and incarnation_id != self.incarnation_id:
             raise ended_error(snapshot_id, name, "the server was restarted since it was requested")
-        return self.snapshots.make(snapshot_id, lambda: self.regions_of(name), lease_ms)
+        return make_snapshot(self, name, snapshot_id, lease_ms, caller)
 
     def region_at(self, region_id: int, snapshot_id: bytes) -> SnapshotRegion:
-        """The region as a snapshot sees it. Raises SnapshotEndedError.
-
-        Raises NotServingRegionError when the region was removed but the snapshot exists: it was made later, and the
-        caller does not know yet that the table was dropped or truncated.
-        """
-        if region_id not in self._regions:
-            self.snapshots.check(snapshot_id)
-            self.region(region_id)
-        self.snapshots.check(snapshot_id, region_id)
-        return SnapshotRegion(self.snapshots, snapshot_id, region_id)
+        """The region as a snapshot sees it; see SnapshotRegion.of."""
+        return SnapshotRegion.of(self.snapshots, snapshot_id, region_id, self.region)
 
     def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange:
-        """A range of timestamps to write with, for one table or for all; see Timestamps.
+        """A range of timestamps to write with, for one table or for all; see Timestamps. It may be shorter.
 
-        It may reserve fewer milliseconds than requested, because it ends less than a block ahead of the clock. Raises
-        TableNotFoundError, and for a table NotServingRegionError and CorruptionError.
+        Raises TableNotFoundError, and for a table NotServingRegionError and CorruptionError.
         """
         with self._timestamps.lock:
             if table:
@@ -342,7 +359,6 @@ class RegionServer:
             return self._timestamps.of_all(list(self._regions.values()), reserve_ms)
 
     def uptime_ms(self) -> int:
-        """The time since this incarnation began; at least 1."""
         return 1 + int((self._shared.clock.monotonic() - self._started_at) * 1000)
 
     def flush(self, name: str) -> FlushResult:
@@ -350,9 +366,7 @@ class RegionServer:
         results = [self.flush_region(region) for region in self.regions_of(name)]
         # So that the loss of a manifest is noticed.
         self._log.sync(gives_up=lambda: self._log.waits_for_space)
-        return FlushResult(
-            sum(result.store_file_count for result in results), sum(result.cell_count for result in results)
-        )
+        return sum(results, FlushResult(0, 0))
 
     def flush_region(self, region: Region) -> FlushResult:
         """Flushes one region; a failed sync is final. Blocks. Raises DiskFullError, which changes nothing."""
@@ -364,24 +378,12 @@ class RegionServer:
 
     def _compact_region(self, region_id: int, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:
         """Compacts a store; a commit of unknown outcome is final. Blocks; see Region.compact."""
-        work_bytes = _COMPACTION_WINDOWS * self._shared.config.compaction_window_bytes
-        self.ledger.flushes.add(work_bytes)
-        try:
-            with self._failures.are_final():
-                return self.region(region_id).compact(family_number, plan, progress)
-        finally:
-            self.ledger.flushes.give(work_bytes)
+        with counted_memory(self.ledger, self._shared.config), self._failures.are_final():
+            return self.region(region_id).compact(family_number, plan, progress)
 
     def statistics(self) -> RegionServerStatistics:
-        return RegionServerStatistics(
-            table_count=len(self._catalog.state.tables),
-            region_count=len(self._regions),
-            damaged_region_count=len(self._damaged),
-            memstore_bytes=self._memory.bytes_held,
-            request_id_bytes=self._shared.request_ids.bytes_held,
-            log=self._log.statistics(),
-            snapshots=self.snapshots.statistics(),
-            open_files=self._shared.open_files.statistics(),
+        return RegionServerStatistics.of(
+            self._catalog.state, self._regions, self._damaged, self._shared, self._log, self.snapshots
         )
 
     def startup_report(self) -> str:
@@ -389,7 +391,6 @@ class RegionServer:
         return startup_report(self._folder, self._catalog.state, self._damaged, self.set_aside)
 
     def damaged_regions(self) -> dict[int, RegionServerError]:
-        """The regions that are closed because of damage, with the damage."""
         return dict(self._damaged)
 
     def _wake_flusher(self) -> None:

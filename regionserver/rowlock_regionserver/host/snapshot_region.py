@@ -18,6 +18,20 @@ class SnapshotRegion:
     snapshots: Snapshots
     snapshot_id: bytes
     region_id: int
+    table_name: str
+
+    @classmethod
+    def of(
+        cls, snapshots: Snapshots, snapshot_id: bytes, region_id: int, served: Callable[[int], object]
+    ) -> SnapshotRegion:
+        """Returns the region as a snapshot sees it. Raises SnapshotEndedError.
+
+        Raises the error of `served`, which looks the region up, when the region was removed but the snapshot exists: it
+        was made later, and the caller does not know yet that the table was dropped or truncated.
+        """
+        snapshots.check(snapshot_id)
+        served(region_id)
+        return cls(snapshots, snapshot_id, region_id, snapshots.check(snapshot_id, region_id).table)
 
     @contextlib.contextmanager
     def scan(self, plan: ScanPlan, *, is_slice_over: Callable[[], bool] = lambda: False) -> Iterator[tuple[int, Scan]]:

@@ -84,7 +84,20 @@ class _Open:
     table: Table  # as it was then
     regions: dict[int, tuple[Region, ReadPoint]]
     ends_at: float
+    owner: str = ""
+    used_ms: int = 0  # when its lease began
+    on_end: Callable[[], object] | None = None  # it belongs to a session, and has no lease
     scan_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSnapshot:
+    """An open snapshot, for people."""
+
+    snapshot: Snapshot
+    owner: str
+    used_ms: int
+    is_of_session: bool
 
 
 class Snapshots:
@@ -104,9 +117,18 @@ class Snapshots:
         self._thread: threading.Thread | None = None  # started with the first snapshot
         self._thread_wakes_at = math.inf
 
-    def make(self, snapshot_id: bytes, regions_of: Callable[[], Sequence[Region]], lease_ms: int = 0) -> Snapshot:
+    def make(
+        self,
+        snapshot_id: bytes,
+        regions_of: Callable[[], Sequence[Region]],
+        lease_ms: int = 0,
+        *,
+        owner: str = "",
+        on_end: Callable[[], object] | None = None,
+    ) -> Snapshot:
         """Makes a snapshot of the table whose regions `regions_of` returns, in row order; renews an existing one.
 
+        `on_end` is called when it ends, under the lock of snapshots. With it the snapshot has no lease.
         Blocks until active writes are applied. Raises SnapshotEndedError when this id has ended, RegionTooBusyError,
         DeadlineError, LimitExceededError, InvalidRequestError and NotServingRegionError.
         """
@@ -125,7 +147,7 @@ class Snapshots:
                 for region in sorted(regions, key=lambda region: region.region_id):
                     gates.enter_context(region.without_writes(deadline))
                 with self._changed:
-                    return self._register(snapshot_id, regions, lease_ms)
+                    return self._register(snapshot_id, regions, lease_ms, owner, on_end)
         finally:
             with self._changed:
                 self._making.discard(snapshot_id)
@@ -170,7 +192,14 @@ class Snapshots:
         self._making.add(snapshot_id)
         return None
 
-    def _register(self, snapshot_id: bytes, regions: Sequence[Region], lease_ms: int) -> Snapshot:
+    def _register(
+        self,
+        snapshot_id: bytes,
+        regions: Sequence[Region],
+        lease_ms: int,
+        owner: str,
+        on_end: Callable[[], object] | None,
+    ) -> Snapshot:
         """Opens the read points. The caller holds the gates and self._changed."""
         if self._is_stopped:
             raise StoppingError("the server is stopping, and its snapshots have ended")
@@ -188,7 +217,7 @@ class Snapshots:
             tuple((region.region_id, at.write_number) for region, at in zip(regions, read_points, strict=True)),
         )
         by_region = {region.region_id: (region, at) for region, at in zip(regions, read_points, strict=True)}
-        opened = self._open[snapshot_id] = _Open(snapshot, table, by_region, 0.0)
+        opened = self._open[snapshot_id] = _Open(snapshot, table, by_region, 0.0, owner, on_end=on_end)
         self._made_count += 1
         self._renew(opened)
         if self._thread is None:
@@ -203,15 +232,15 @@ class Snapshots:
             self._renew(opened)
             return opened.snapshot
 
-    def end(self, snapshot_id: bytes) -> None:
+    def end(self, snapshot_id: bytes, reason: str = "its holder ended it") -> None:
         """Ends the snapshot; active scans continue. If there is none, its id can't be used from now on."""
         check_snapshot_id(snapshot_id)
         with self._changed:
             opened = self._open.get(snapshot_id)
             if opened is not None:
-                self._release(opened, "its holder ended it")
+                self._release(opened, reason)
             else:
-                self._ended.add(snapshot_id, "", "its holder ended it")
+                self._ended.add(snapshot_id, "", reason)
 
     def end_those_of(self, region_ids: Collection[int], reason: str) -> None:
         """Ends all snapshots with one of these regions, which are closed."""
@@ -250,10 +279,18 @@ class Snapshots:
                 opened.scan_count -= 1
                 self._renew(opened)
 
-    def check(self, snapshot_id: bytes, region_id: int | None = None) -> None:
-        """Raises SnapshotEndedError unless the snapshot is open and a scan of the region may begin."""
+    def check(self, snapshot_id: bytes, region_id: int | None = None) -> Snapshot:
+        """Returns the snapshot. Raises SnapshotEndedError unless it is open and a scan of the region may begin."""
         with self._changed:
-            self._find(snapshot_id, region_id)
+            return self._find(snapshot_id, region_id).snapshot
+
+    def held(self) -> list[HeldSnapshot]:
+        """Returns the open snapshots, in the order of their making."""
+        with self._changed:
+            return [
+                HeldSnapshot(opened.snapshot, opened.owner, opened.used_ms, opened.on_end is not None)
+                for opened in self._open.values()
+            ]
 
     def opened(self) -> list[OpenSnapshot]:
         """Returns the open snapshots, oldest first."""
@@ -315,6 +352,10 @@ class Snapshots:
         return not opened.scan_count and opened.ends_at <= self._clock.monotonic()
 
     def _renew(self, opened: _Open) -> None:
+        opened.used_ms = self._clock.now_ms()
+        if opened.on_end is not None:
+            opened.ends_at = math.inf
+            return
         opened.ends_at = self._clock.monotonic() + opened.snapshot.lease_ms / 1000
         if opened.ends_at < self._thread_wakes_at:
             self._changed.notify_all()
@@ -327,6 +368,8 @@ class Snapshots:
         snapshot = opened.snapshot
         del self._open[snapshot.snapshot_id]
         self._ended.add(snapshot.snapshot_id, snapshot.table, reason)
+        if opened.on_end is not None:
+            opened.on_end()
         for region, read_point in opened.regions.values():
             region.close_read_point(read_point)
 

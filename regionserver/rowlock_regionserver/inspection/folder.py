@@ -68,6 +68,11 @@ class StoredFolder:
         return max([of_catalog, *(manifest.log_position for manifest in manifests)])
 
     @property
+    def commits(self) -> frozenset[int] | None:
+        """The numbers of the committed bulk writes of which the log may have records; None without a catalog."""
+        return self.catalog.body.commits.numbers if self.catalog is not None else None
+
+    @property
     def log_folder(self) -> Path:
         return self.folder / "log"
 

@@ -42,8 +42,16 @@ _SEGMENT_BYTES_MAX = 64 * MIB
 class SalvagedRegion:
     """One region's sources by family. Built by one thread, then read."""
 
-    def __init__(self, stored: StoredRegion, *, segment_bytes_max: int = _SEGMENT_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        stored: StoredRegion,
+        *,
+        segment_bytes_max: int = _SEGMENT_BYTES_MAX,
+        commits: frozenset[int] | None = None,
+    ) -> None:
+        """`commits`: the numbers of committed bulk writes; None: unknown, and all count."""
         self.stored = stored
+        self._commits = commits
         self._segment_bytes_max = segment_bytes_max
         applied = {} if stored.manifest is None else stored.manifest.limits
         self._families = with_applied_limits(stored.table, applied).families
@@ -99,8 +107,11 @@ class SalvagedRegion:
                 if family_number in self._sources:
                     self._segment(family_number).apply(row, cells, lambda: from_then_on(0))
         elif kind in BULK_KINDS:
+            record = BulkRecord.decode(payload)
+            if record.commit_number and self._commits is not None and record.commit_number not in self._commits:
+                return  # The bulk write that it was a part of was not committed.
             try:
-                self._add_bulk(write_number, BulkRecord.decode(payload), bulk_folder, files)
+                self._add_bulk(write_number, record, bulk_folder, files)
             except CorruptionError as error:
                 damage.append(error)
             except OSError as error:
@@ -126,7 +137,8 @@ class SalvagedRegion:
 def read_cells(stored: StoredFolder, files: Files, damage: list[CorruptionError]) -> list[SalvagedRegion]:
     """Reads all intact cells of every region; adds damage to `damage`. Reads all files."""
     cache, open_files = BlockCache(0), OpenFiles(files)
-    regions = [SalvagedRegion(region) for region in (*stored.regions, *unnamed_regions(stored, files, damage))]
+    found = (*stored.regions, *unnamed_regions(stored, files, damage))
+    regions = [SalvagedRegion(region, commits=stored.commits) for region in found]
     for region in regions:
         region.add_store_files(open_files, cache, damage)
     by_id = {region.stored.entry.region_id: region for region in regions}

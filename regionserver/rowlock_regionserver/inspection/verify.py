@@ -137,7 +137,7 @@ def _verify_log(stored: StoredFolder, files: Files, found: Verification) -> Reco
         if kind not in BULK_KINDS or write_number <= flushed.get(region_id, write_number):
             return
         record = BulkRecord.decode(payload)
-        if record.file_number == 0:
+        if record.file_number == 0 or (record.commit_number and record.commit_number not in (stored.commits or ())):
             return
         found.bulk_file_count += 1
         written = WrittenBulkFile(record.file_number, record.file_bytes, record.file_checksum)

@@ -301,7 +301,10 @@ class RowSegment:
         byte_count = 0
         frontier = wide_row = None
         for row, cells in self._copied_rows(start, stop, reverse):
-            row_bytes = sum([len(cell[0]) + len(cell[4]) for cell in cells]) + len(cells) * (len(row) + 17)
+            if len(cells) == 1:  # A scan may have to pass many rows of one tombstone.
+                row_bytes = len(cells[0][0]) + len(cells[0][4]) + len(row) + 17
+            else:
+                row_bytes = sum([len(cell[0]) + len(cell[4]) for cell in cells]) + len(cells) * (len(row) + 17)
             if row_bytes > row_bytes_max:
                 frontier = row + b"\x00" if reverse else row
                 wide_row = row

@@ -58,6 +58,9 @@ class FlushResult:
     store_file_count: int
     cell_count: int
 
+    def __add__(self, other: FlushResult) -> FlushResult:
+        return FlushResult(self.store_file_count + other.store_file_count, self.cell_count + other.cell_count)
+
 
 @dataclass(frozen=True, slots=True)
 class _Sealed:
@@ -116,9 +119,7 @@ class Flusher:
             self._sealed_up_to = write_number
             # Passed on without a reference here: else the segments would be freed at once, after `_free_slowly`.
             flushed = self._flush(self._unflushed(write_number))
-            return FlushResult(
-                retried.store_file_count + flushed.store_file_count, retried.cell_count + flushed.cell_count
-            )
+            return retried + flushed
 
     def _flush(self, sealed: _Sealed) -> FlushResult:
         """Takes steps 2 to 5."""

@@ -41,6 +41,7 @@ from rowlock_regionserver.region.read_path import ReadPath
 from rowlock_regionserver.region.region_parts import FoundFolder, RegionParts
 from rowlock_regionserver.region.region_replay import Replay
 from rowlock_regionserver.region.region_statistics import RegionStatistics, region_statistics
+from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.scan.scanner import Scan
 from rowlock_regionserver.scan.split_points import Part
 from rowlock_regionserver.table import Table
@@ -79,7 +80,7 @@ class Region:
 
     @property
     def bulk_files(self) -> Iterable[int]:
-        """The numbers of the bulk files that its log records name."""
+        """Those that its log records name."""
         return self._parts.bulk_files
 
     def flush_while_opening(self) -> None:
@@ -130,7 +131,7 @@ class Region:
 
     def _commit(self, edit: Edit) -> None:
         """Commits the applied limits and the live families."""
-        # If the disk is full, the manifest names the files until the next flush; the catalog drops the families.
+        # On a full disk the manifest names the files until the next flush.
         with contextlib.suppress(DiskFullError, TooManyOpenFilesError):
             self._parts.live_files.apply_edit(edit)
 
@@ -166,8 +167,12 @@ class Region:
         return self._parts.stores.served.table
 
     @property
+    def table_name(self) -> str:
+        return self.table.name
+
+    @property
     def newest_stamp(self) -> int:
-        """The newest stamp. No cell has a later one, and no client has a reserved timestamp range beyond it."""
+        """No cell has a later stamp, and no client has a reserved timestamp range beyond it."""
         return self._numbering.newest_stamp
 
     def stamp_later_than(self, timestamp: int, *, is_reserved: bool = False) -> None:
@@ -176,7 +181,7 @@ class Region:
 
     def release_unused_stamps(self) -> None:
         """Ends the reservation of unused stamps, so that the next start need not skip them."""
-        with contextlib.suppress(RegionServerError):  # The next start skips them, which does no harm.
+        with contextlib.suppress(RegionServerError):
             self._numbering.release_unused()
 
     @property
@@ -185,7 +190,7 @@ class Region:
 
     @property
     def segment_count(self) -> int:
-        """The number of immutable segments of the family that has the most."""
+        """See Stores.segment_count."""
         return self._parts.stores.segment_count
 
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
@@ -206,6 +211,21 @@ class Region:
         """Applies a bulk batch atomically; see BulkLoad.put. Blocking."""
         self._check_serving()
         self._bulk_load.put(batch, request, options, done)
+
+    @property
+    def bulk_load(self) -> BulkLoad:
+        """Stages and commits bulk writes."""
+        self._check_serving()
+        return self._bulk_load
+
+    @property
+    def stores(self) -> Stores:
+        """Its sources, for a holder of the gate, or of a read point."""
+        return self._parts.stores
+
+    @property
+    def flushed_write_number(self) -> int:
+        return self._parts.live_files.manifest.flushed_write_number
 
     def get(
         self,
@@ -256,7 +276,7 @@ class Region:
         self._parts.mvcc.reopen_read_point(read_point)
 
     def close_read_point(self, read_point: ReadPoint) -> None:
-        """Ends one registration by `open_read_point` or `reopen_read_point`."""
+        """Ends one registration."""
         self._parts.mvcc.close_read_point(read_point)
 
     def flush(self) -> FlushResult:
@@ -366,7 +386,7 @@ class Region:
     def fail(self, failure: UnknownOutcomeError) -> None:
         """Fails all waiting callers, and refuses later calls, because the log failed."""
         self._state = State.CLOSED
-        self._parts.mvcc.fail(failure)
+        self.fail_waiting(failure)
 
     def statistics(self) -> RegionStatistics:
         """Returns counts for operators and tests."""

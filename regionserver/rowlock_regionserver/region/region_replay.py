@@ -8,6 +8,7 @@ they are below their client's floor. Few are ever unpacked. Memory is counted in
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 
 from rowlock_regionserver.cells import ProtectedReadPoints, from_then_on
 from rowlock_regionserver.errors import CorruptionError
@@ -69,6 +70,7 @@ class Replay:
         self._bulk_folder = shared.bulk_folder
         self._segment_bytes_min = shared.config.bulk_file_bytes_min
         self._files = shared.files
+        self.commits: Collection[int] = ()  # the numbers of all commits of bulk writes that the catalog has
         self._last = parts.mvcc.last
         self._uncounted_bytes = 0
         self._answers: dict[bytes, _PackedAnswers] = {}
@@ -93,7 +95,9 @@ class Replay:
             if flags & HAS_REQUEST:
                 self._defer_answer(write_number, payload, position)
         elif kind in BULK_KINDS:
-            self._apply_bulk(write_number, BulkRecord.decode(payload))
+            record = BulkRecord.decode(payload)
+            if not record.commit_number or record.commit_number in self.commits:
+                self._apply_bulk(write_number, record)
         else:
             raise CorruptionError("the log", 0, "a record kind of this version", str(kind))
 

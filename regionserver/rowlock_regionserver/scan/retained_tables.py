@@ -5,8 +5,8 @@ The sources are merged window by window (source_chunks.py), and cells that no re
 tables of bounded size: a source may hold more than an Arrow column can, in one row or even in one column of a row. A
 row that is larger than a window is written in parts (row_parts.py).
 
-A window that has only lines stays lines in two cases, except those of which every cell has expired. If each row has one
-line, there is nothing to resolve, because a column has only one version: the lines pass as they are. If a family of one
+A window that has only lines stays lines in two cases, without the cells that have expired. If each row has one line,
+there is nothing to resolve, because a column has only one version: the lines pass as they are. If a family of one
 version is read at no read point before its newest cell, each row becomes one line, with the newest value of each
 column: lines have no tombstones, so its other puts are surplus. All other windows are merged as cells.
 

@@ -17,7 +17,8 @@ Integers are little-endian. A row record's payload:
 
 A bulk record's payload is a JSON object (BulkRecord) in UTF-8, its length u32 in front; without a bulk file, the cells
 follow it in that file's layout (region/bulk/bulk_file.py). A batch with lines has layout version 2 and a kind of its
-own. The write number is the record's, so cells don't repeat it.
+own. So has a part of a bulk write, whose object names the commit: without that commit in the catalog it is no write.
+The write number is the record's, so cells don't repeat it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ KIND_ROW = 16
 KIND_BULK = 17
 # A bulk batch with lines: only in segments of format 3, which servers that don't know it refuse (segment.py).
 KIND_BULK_LINES = 18
-BULK_KINDS = (KIND_BULK, KIND_BULK_LINES)
+# A part of a bulk write over several regions; it counts only if the catalog has its commit (catalog/commits.py).
+KIND_BULK_COMMIT = 19
+BULK_KINDS = (KIND_BULK, KIND_BULK_LINES, KIND_BULK_COMMIT)
 
 HAS_REQUEST = 1
 HAS_CELLS_IN_ANSWER = 2
@@ -184,6 +187,7 @@ class BulkRecord:
     file_bytes: int = 0
     file_checksum: int = 0  # CRC32C of the whole file
     cells: bytes = b""
+    commit_number: int = 0  # of the bulk write that it is a part of; 0: none
 
     def encode(self) -> bytes:
         head = json.dumps(
@@ -193,6 +197,7 @@ class BulkRecord:
                 "row_count": self.row_count,
                 "first_row": base64.b64encode(self.first_row).decode(),
                 "file": [self.file_number, self.file_bytes, self.file_checksum],
+                **({"commit": self.commit_number} if self.commit_number else {}),
                 "request": self.request
                 and [base64.b64encode(self.request.client).decode(), self.request.sequence, self.request.floor],
             }
@@ -219,6 +224,7 @@ class BulkRecord:
             file_bytes=file_bytes,
             file_checksum=file_checksum,
             cells=payload[head_stop:],
+            commit_number=fields.get("commit", 0),
         )
 
 

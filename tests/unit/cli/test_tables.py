@@ -130,7 +130,7 @@ def test_drop_proceeds_when_the_answer_is_yes(console: Console, answer: str) -> 
     console.stdin.write(answer)
     console.stdin.seek(0)
     assert console.run("drop", "t") == 0
-    assert console.client.calls == [("tables", (), {}), ("drop_table", ("t",), {})]
+    assert console.client.calls == [("tables", (), {}), ("drop_table", ("t",), {"force": False})]
 
 
 @pytest.mark.parametrize("command", ["drop", "truncate"])

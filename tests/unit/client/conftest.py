@@ -14,9 +14,21 @@ from rowlock._transport.servers import Servers
 from tests.unit.client.fake_server import FakeServer
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs the tests of modules with BOTH_WAYS twice: by gRPC, and over a direct connection."""
+    if "way" in metafunc.fixturenames and getattr(metafunc.module, "BOTH_WAYS", False):
+        metafunc.parametrize("way", ["grpc", "direct"])
+
+
 @pytest.fixture
-def fake_server() -> Iterator[FakeServer]:
-    server = FakeServer()
+def way() -> str:
+    """How point operations travel: "grpc" or "direct"."""
+    return "grpc"
+
+
+@pytest.fixture
+def fake_server(way: str) -> Iterator[FakeServer]:
+    server = FakeServer(is_direct=way == "direct")
     yield server
     server.stop()
 

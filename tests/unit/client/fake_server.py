@@ -16,8 +16,9 @@ from typing import NoReturn
 import grpc
 from google.protobuf import any_pb2
 from google.rpc import status_pb2
-from rowlock_proto.v1 import catalog_pb2, catalog_pb2_grpc, region_pb2, region_pb2_grpc, types_pb2
+from rowlock_proto.v1 import catalog_pb2, catalog_pb2_grpc, direct_pb2, region_pb2, region_pb2_grpc, types_pb2
 
+from tests.unit.client.fake_direct import FakeDirect
 from tests.unit.client.plain_row_form import as_requested
 
 
@@ -35,7 +36,10 @@ Scripted = Mishap | types_pb2.Error
 
 
 class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionServiceServicer):
-    def __init__(self, listen: str = "127.0.0.1:0", info_script: Iterable[types_pb2.Error] = ()) -> None:
+    def __init__(
+        self, listen: str = "127.0.0.1:0", info_script: Iterable[types_pb2.Error] = (), *, is_direct: bool = False
+    ) -> None:
+        """is_direct: it has a direct port too."""
         self.lock = threading.Lock()
         # Guarded by self.lock:
         self.script: deque[Scripted] = deque()
@@ -46,7 +50,9 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self.floors: list[int] = []
         self.repeated_count = 0
         self.locate_count = 0
-        self.stream_count = 0
+        self.stream_count = 0  # of gRPC, and direct connections
+        self.grpc_message_count = 0
+        self.direct_message_count = 0
         self.region_id = 1
         # Scripts of scans and bulk batches.
         self.scan: Callable[[region_pb2.ScanRequest], Iterator[region_pb2.ScanBatch]] | None = None
@@ -56,6 +62,9 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self.protocol = 1
         self.folder_id = ""
         self.mapping = ""  # that the table keeps
+        self.run_id = "run"
+        self.info_count = 0
+        self.direct: FakeDirect | None = None
         self.info_script: deque[types_pb2.Error] = deque(info_script)
         self.remembered_ms = 7_200_000
 
@@ -81,8 +90,28 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         port = self._server.add_insecure_port(listen)
         self.address = listen if listen.startswith("unix:") else f"127.0.0.1:{port}"
         self._server.start()
+        if is_direct:
+            self.open_direct()
+
+    def open_direct(self) -> FakeDirect:
+        """Opens a direct port, another one if there is one."""
+        if self.direct is not None:
+            self.direct.stop()
+        self.direct = FakeDirect(self._met_directly, self.welcome)
+        return self.direct
+
+    def welcome(self) -> direct_pb2.DirectWelcome:
+        """Returns what the direct port welcomes a client with."""
+        with self._changed:
+            self.stream_count += 1
+            self._changed.notify_all()
+        return direct_pb2.DirectWelcome(
+            data_folder_id=self.folder_id, incarnation_id=self.run_id, body_bytes_max=64 << 20, protocol=1
+        )
 
     def stop(self) -> None:
+        if self.direct is not None:
+            self.direct.stop()
         self._server.stop(None).wait()
 
     def wait_until(self, holds: Callable[[FakeServer], bool]) -> None:
@@ -95,13 +124,19 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
     def ServerInfo(  # noqa: N802  (the protocol's name)
         self, request: catalog_pb2.ServerInfoRequest, context: grpc.ServicerContext
     ) -> catalog_pb2.ServerInfoResponse:
+        with self._changed:
+            self.info_count += 1
+            self._changed.notify_all()
         if self.info_script:
             end_call(context, self.info_script.popleft())
+        direct = catalog_pb2.DirectAddress(address=self.direct.address) if self.direct is not None else None
         return catalog_pb2.ServerInfoResponse(
             version="fake",
             protocol=self.protocol,
             now_ms=1,
             data_folder_id=self.folder_id,
+            incarnation_id=self.run_id,
+            direct=direct,
             request_ids_remembered_ms=self.remembered_ms,
         )
 
@@ -159,16 +194,28 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
             self.stream_count += 1
             self._changed.notify_all()
         for message in request_iterator:
-            answers = region_pb2.PointAnswers()
             with self._changed:
-                self.message_sizes.append(len(message.requests))
-                self.floors.append(message.sequence_floor)
-                is_ended = not all(self._meet(message.client_id, request, answers) for request in message.requests)
-                self._changed.notify_all()
+                self.grpc_message_count += 1
+            answers, goes_on = self._met(message)
             if answers.answers:
                 yield answers
-            if is_ended:
+            if not goes_on:
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the connection was cut")
+
+    def _met_directly(self, message: region_pb2.PointRequests) -> tuple[region_pb2.PointAnswers, bool]:
+        with self._changed:
+            self.direct_message_count += 1
+        return self._met(message)
+
+    def _met(self, message: region_pb2.PointRequests) -> tuple[region_pb2.PointAnswers, bool]:
+        """Processes a message. Returns its answers, and whether the stream or the direct connection goes on."""
+        answers = region_pb2.PointAnswers()
+        with self._changed:
+            self.message_sizes.append(len(message.requests))
+            self.floors.append(message.sequence_floor)
+            goes_on = all(self._meet(message.client_id, request, answers) for request in message.requests)
+            self._changed.notify_all()
+        return answers, goes_on
 
     def _meet(self, client_id: bytes, request: region_pb2.PointRequest, answers: region_pb2.PointAnswers) -> bool:
         """Processes a request as the script says. Returns False if the stream must end."""

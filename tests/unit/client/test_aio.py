@@ -21,6 +21,7 @@ from tests.unit.client.fake_server import FakeServer, Mishap
 from tests.unit.client.pauses import in_each_pause
 from tests.unit.client.test_scans import batch
 
+BOTH_WAYS = True
 Error = types_pb2.Error
 
 

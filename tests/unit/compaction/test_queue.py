@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from rowlock_regionserver.compaction.attempts import AttemptRules
+from rowlock_regionserver.compaction.attempts import AttemptRules, Failure
 from rowlock_regionserver.compaction.history import HistoryLimits
 from rowlock_regionserver.compaction.job import CompactionJob, Entry, RequestedStore, State, StoreId
 from rowlock_regionserver.compaction.picker import Kind, Plan
@@ -51,11 +51,11 @@ class Case:
         assert entry is not None
         return entry
 
-    def fail(self, error: str = "a bug", *, counts: bool = True, damage: bool = False) -> None:
-        self.queue.failed(self.start(), error, self.tick(), self.monotonic, counts=counts, damage=damage)
+    def fail(self, error: str = "a bug", failure: Failure = Failure.STORE) -> None:
+        self.queue.failed(self.start(), failure, error, self.tick(), self.monotonic)
 
     def succeed(self) -> None:
-        self.queue.succeeded(self.start(), self.tick())
+        self.queue.succeeded(self.start(), self.tick(), self.monotonic)
 
     def states(self, table: str | None = None) -> list[State]:
         return [job.state for job in self.queue.jobs(table)]
@@ -144,20 +144,47 @@ def test_a_success_starts_the_count_of_failures_again(case: Case) -> None:
     assert job.state is State.QUEUED
 
 
+@pytest.mark.parametrize(
+    ("result", "is_paused"),
+    [
+        (CompactionResult(2, 1, 100, 100, 9, 9), False),
+        (CompactionResult(1, 1, 100, 90, 9, 8), False),
+        (CompactionResult(1, 1, 0, 0, 0, 0), False),  # a file was moved
+        (CompactionResult(1, 1, 100, 100, 9, 9), True),
+    ],
+)
+def test_after_an_automatic_job_that_gained_nothing_the_next_one_waits_for_the_pause(
+    case: Case, result: CompactionResult, is_paused: bool
+) -> None:
+    def compact() -> None:
+        entry = case.start()
+        entry.begin_plan(MINOR)
+        entry.end_plan(result)
+        case.queue.succeeded(entry, case.tick(), case.monotonic)
+
+    case.request()
+    compact()
+    assert case.offer() is not None, "a request by hand is no reason to wait"
+    compact()
+    assert (case.offer() is None) == is_paused
+    case.wait()
+    assert is_paused == (case.offer() is not None)
+
+
 def test_damage_stops_automatic_jobs_at_once(case: Case) -> None:
     case.offer()
-    case.fail("7.store is damaged at byte 5", damage=True)
+    case.fail("7.store is damaged at byte 5.", Failure.DAMAGE)
     case.wait()
     attempted = case.offer()
     assert attempted is not None
-    assert "a file is damaged: 7.store is damaged at byte 5" in attempted.error
+    assert "a file is damaged: 7.store is damaged at byte 5; it continues after" in attempted.error
 
 
 def test_failures_for_other_reasons_do_not_count(case: Case) -> None:
     for _ in range(5):
         case.wait()
         case.offer()
-        case.fail("cancelled by hand", counts=False)
+        case.fail("cancelled by hand", Failure.OUTSIDE)
         case.wait()
         case.offer()
         case.queue.refused(case.start(), "the disk is full", case.tick(), case.monotonic)
@@ -201,7 +228,7 @@ def test_a_job_shows_its_progress_and_adds_up_its_plans(case: Case) -> None:
     progress = entry.begin_plan(Plan(Kind.MAJOR, (5, 4, 6), "3 files"))
     progress.bytes_total, progress.bytes_read, progress.bytes_written = 90, 90, 60
     entry.end_plan(CompactionResult(3, 1, 90, 60, 7, 6))
-    case.queue.succeeded(entry, case.tick())
+    case.queue.succeeded(entry, case.tick(), case.monotonic)
     [job] = case.queue.jobs()
     work = job.work
     assert (work.bytes_total, work.bytes_read, work.bytes_written) == (190, 190, 130)
@@ -212,7 +239,7 @@ def test_a_request_that_finds_nothing_to_do_says_so(case: Case) -> None:
     case.request()
     entry = case.start()
     entry.begin_plan(None)
-    case.queue.succeeded(entry, case.tick())
+    case.queue.succeeded(entry, case.tick(), case.monotonic)
     assert case.queue.jobs()[0].why == "requested by hand; there was nothing to compact"
 
 
@@ -221,7 +248,7 @@ def test_the_history_keeps_the_last_few_of_each_state(case: Case) -> None:
         case.request()
         case.succeed()
         case.request()
-        case.fail(counts=False)
+        case.fail(failure=Failure.OUTSIDE)
         job = case.request()
         case.queue.cancel(job.job_id, "cancelled by hand", case.tick(), case.monotonic)
     assert sorted(state.name for state in case.states()) == ["ATTEMPTED"] * 2 + ["FAILED"] * 3 + ["SUCCEEDED"] * 3
@@ -237,7 +264,7 @@ def test_jobs_of_a_store_that_is_gone_are_cancelled_and_only_found_by_their_ids(
     kept_id = case.request(OTHER).job_id
     case.queue.forget(1, [], "its table was dropped", case.tick())
     assert entry.progress.is_cancelled
-    case.queue.failed(entry, entry.cancelled, case.tick(), case.monotonic, counts=False)
+    case.queue.failed(entry, Failure.OUTSIDE, entry.cancelled, case.tick(), case.monotonic)
     assert [job.job_id for job in case.queue.jobs()] == [kept_id]
     gone = case.queue.jobs_of_ids([queued_id, working_id, 99])
     assert [(job.job_id, job.state, job.error) for job in gone] == [
@@ -300,10 +327,11 @@ def _random_life(chance: random.Random, case: Case) -> None:
                 entry = case.queue.start_next("compaction-1", case.tick())
                 working += [] if entry is None else [entry]
             case 5 if working:
-                case.queue.succeeded(working.pop(chance.randrange(len(working))), case.tick())
+                entry = working.pop(chance.randrange(len(working)))
+                case.queue.succeeded(entry, case.tick(), case.monotonic)
             case 6 if working:
                 entry = working.pop(chance.randrange(len(working)))
-                case.queue.failed(entry, "a bug", case.tick(), case.monotonic, counts=chance.random() < 0.5)
+                case.queue.failed(entry, chance.choice(list(Failure)), "a bug", case.tick(), case.monotonic)
             case 7:
                 job_id = chance.randrange(1, case.queue.next_job_id + 1)
                 case.queue.cancel(job_id, "cancelled by hand", case.tick(), case.monotonic)

@@ -26,6 +26,7 @@ def abandon(server: RegionServer) -> None:
     assert flusher is not None
     server.compactions.stop()
     flusher.stop()
+    server.clients.sessions.stop()
     server.snapshots.stop()
     server._shared.open_files.close_idle()
     log.close()

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import ManualClock
-from rowlock_regionserver.compaction.picker import Kind, Plan
+from rowlock_regionserver.compaction.picker import Kind, Plan, pick
 from rowlock_regionserver.compaction.progress import CompactionCancelledError, CompactionResult, Progress
+from rowlock_regionserver.compaction.settings import CompactionSettings
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import CorruptionError, DiskFullError, NotServingRegionError
 from rowlock_regionserver.files import Files
@@ -335,6 +336,26 @@ def test_a_file_of_expired_tombstones_stays_while_older_files_have_rows_of_it(tm
     oldest = numbers(lone.region)[-1]
     lone.region.compact(F, Plan(Kind.MINOR, (oldest,), "a test", dropped=(oldest,)), Progress())
     assert [file.is_all_expired for file in lone.region.compaction_facts()[0].files] == [True]
+    lone.stop()
+
+
+def test_a_store_whose_lines_expire_in_part_is_compacted_once_and_is_idle_then(tmp_path: Path) -> None:
+    clock = ManualClock()
+    lone = LoneRegion(tmp_path, CONFIG, clock)
+    lone.alter([Family(0, b"f", time_to_live_ms=1000)])
+    for qualifier, later_ms in ((b"early", 0), (b"late", 600)):
+        clock.advance(later_ms)
+        for row in range(100):
+            lone.change(b"%03d" % row, Put(b"f", qualifier, b"v"))
+    lone.flush()
+    clock.advance(700)  # One cell of each row has expired.
+    plans = 0
+    while (plan := pick(lone.region.compaction_facts()[0].files, CompactionSettings())) is not None:
+        result = lone.region.compact(F, plan, Progress())
+        plans += 1
+        assert (plans, result.cells_in, result.cells_out) == (1, 200, 100)
+    assert plans == 1
+    assert [qualifier for _, _, qualifier, _, _ in lone.scan()] == [b"late"] * 100
     lone.stop()
 
 

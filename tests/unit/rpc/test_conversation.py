@@ -14,7 +14,7 @@ from rowlock_regionserver.engine.point_run import INLINE_PARTS_MAX
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.memory_plan import REQUEST_COST
-from rowlock_regionserver.rpc.services.conversation import INLINE_MESSAGE_BYTES_MAX
+from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
 
 from tests.unit.engine.fakes import FakeRegion
 from tests.unit.engine.loops import run as run_on_loop

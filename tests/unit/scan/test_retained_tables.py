@@ -87,32 +87,27 @@ def test_sources_that_are_merged_are_read_in_smaller_pieces_and_later_ones_only_
 
 
 @pytest.mark.parametrize("timestamps", ["one for all", "one a line", "one a cell"])
-def test_lines_of_which_every_cell_has_expired_are_dropped(timestamps: str) -> None:
+def test_cells_of_lines_that_have_expired_are_dropped(timestamps: str) -> None:
     def cells_of_row(row: int) -> list[Cell]:
         first = 5 if timestamps == "one for all" else row
-        second = 9 if timestamps == "one a cell" and row == 3 else first
+        second = 9 if timestamps == "one a cell" and row in (3, 4, 7) else first
         # Rows without the second cell have no number there.
-        return [(b"a", -first, -1, 0, b"v"), *([(b"b", -second, -1, 0, b"v")] if row % 2 else [])]
+        second_cell = [(b"b", -second, -row, 0, b"w" * row)] if row % 2 else []
+        return [(b"a", -first, -1, 0, b"v"), *second_cell, (b"c", -first, -1, 0, b"" if row == 7 else b"x")]
 
     rows = [b"%d" % row for row in range(10)]
-    lines, _ = lines_of(cells_table(rows, [cells_of_row(row) for row in range(10)]))
+    written = cells_table(rows, [cells_of_row(row) for row in range(10)])
+    lines, _ = lines_of(written)
     assert lines is not None
-    assert len(lines.timestamps) == (2 if timestamps == "one a cell" else 1)
-
-    def retained_through(expired: int) -> list[bytes]:
-        found: list[bytes] = []
+    assert len(lines.timestamps) == (3 if timestamps == "one a cell" else 1)
+    for expired in range(-1, 10):
+        found = []
         for piece in retained_tables([LinesSegment(lines)], Retention(from_then_on(1), True, expired), 1, 1000):
             assert isinstance(piece, Lines)
-            found += [piece.row(line) for line in range(len(piece))]
-        return found
-
-    assert retained_through(-1) == rows
-    if timestamps == "one for all":
-        assert retained_through(4) == rows
-        assert retained_through(5) == []
-    else:
-        assert retained_through(5) == [*([b"3"] if timestamps == "one a cell" else []), *rows[6:]]
-        assert retained_through(9) == []
+            piece.check()
+            assert piece.has_cells().all()
+            found += cells_of(piece).to_pylist()
+        assert found == [each for each in written.to_pylist() if each["timestamp"] > expired], expired
 
 
 def test_lines_pass_as_they_are_where_no_row_is_in_two_sources() -> None:

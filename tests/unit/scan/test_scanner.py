@@ -29,6 +29,7 @@ from rowlock_regionserver.operations import (
     ValueType,
 )
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
+from rowlock_regionserver.scan import scanner
 from rowlock_regionserver.scan.ranges import clipped
 from rowlock_regionserver.scan.scanner import FIRST_LIMITED_WINDOW_BYTES, FIRST_WINDOW_BYTES, ScanAnswer, scan
 from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN
@@ -142,6 +143,26 @@ def test_small_limit_reads_a_small_window(reverse: bool) -> None:
     assert source.asked[0] == FIRST_LIMITED_WINDOW_BYTES
     assert source.asked == sorted(source.asked)
     assert source.asked[-1] == 1 << 20
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("deleted_count", [1, 30, 1000])
+def test_a_scan_of_one_row_reads_at_most_a_window_beyond_the_deleted_rows_that_it_passes(
+    deleted_count: int, reverse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanner, "FIRST_LIMITED_WINDOW_BYTES", 2)
+    row_count, window_cells = 3000, 64
+    rows = [f"{row:04d}".encode() for row in range(row_count)]
+    deleted = rows[-deleted_count:] if reverse else rows[:deleted_count]
+    puts = ListSource(numbered(row_count))
+    tombstones = ListSource([Write(row, b"f", b"", 100, 2, DELETE_FAMILY, b"") for row in deleted])
+    plan = ScanPlan(row_limit=1, reverse=reverse)
+    found = scanned([(FAMILY, [puts, tombstones])], plan, window_bytes=window_cells)
+    assert found == [f"{row_count - deleted_count - 1 if reverse else deleted_count:04d}"]
+    assert tombstones.cells_read == deleted_count
+    assert deleted_count < puts.cells_read <= deleted_count + window_cells
+    # No window is larger, however many rows it passes: after each of them the scan may send a heartbeat.
+    assert max(puts.asked) <= window_cells
 
 
 @pytest.mark.parametrize("reverse", [False, True])

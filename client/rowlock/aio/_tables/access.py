@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class TableAccess:
-    """Opens tables. The base of a Client."""
+    """The part of Client that opens tables."""
 
-    def __init__(self, servers: Servers, timeout_s: float) -> None:
-        self._servers = servers
-        self._timeout_s = timeout_s
+    # Set by SessionCalls.
+    _servers: Servers
+    _timeout_s: float
 
     @overload
     def table(

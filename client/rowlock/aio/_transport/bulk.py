@@ -47,8 +47,9 @@ async def put_pieces(
     pieces: Iterator[Piece],
     busy_timeout: float,
     on_progress: Callable[[int], None] | None,
+    stage: types_pb2.SessionRef | None = None,
 ) -> BulkResult:
-    """Does what put_arrow does, with input that is cut and converted already."""
+    """Does what put_arrow does, with input that is cut and converted already. stage: for whose bulk write."""
     send = BulkSend(
         view.table,
         pieces,
@@ -58,6 +59,7 @@ async def put_pieces(
         checked_timeout(busy_timeout, "busy_timeout"),
         servers.repeated_for_s,
     )
+    send.stage = stage
     try:
         while not send.is_done:
             async with contextlib.aclosing(_answers(servers, send)) as answers:

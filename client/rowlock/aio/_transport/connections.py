@@ -1,4 +1,4 @@
-"""The channels and streams of a client (asyncio). They are closed with the client.
+"""The channels and links of a client (asyncio). They are closed with the client.
 
 Servers, which makes calls, is built on it.
 """
@@ -9,36 +9,48 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TypeVar
 
 import grpc
+from rowlock_proto.v1 import catalog_pb2
 
+from rowlock._codec.wire_errors import error_of_call
 from rowlock._core.regions import RegionCache
 from rowlock._core.retry import REPEATED_FOR_S
+from rowlock._core.search import PROTOCOL
 from rowlock._core.sequences import Sequences
 from rowlock._transport import methods
 from rowlock._transport.channels import Target, channel_options
 from rowlock._transport.fork import check_usable, keep_alive, note_disconnect, register
 from rowlock._transport.methods import Metadata, Method, folder_metadata
+from rowlock.aio._transport.links import PointLink
 from rowlock.aio._transport.stream import OpenStream, PointStream
-from rowlock.errors import ClosedError, DeadlineError
+from rowlock.errors import ClosedError, DeadlineError, ServerUnavailableError
 from rowlock.schema import Region
+from rowlock.statistics import ClientStatistics
 
 Q = TypeVar("Q")
 A = TypeVar("A")
+
+# How long opening a connection that is held open may take; the server waits for its first client a little longer.
+_HOLD_OPEN_S = 5.0
 
 
 class Connections:
     """For tasks of one event loop. Close it before a fork, see rowlock._transport.fork."""
 
-    def __init__(self, addresses: tuple[str, ...], *, is_held_open: bool = False, folder_id: str = "") -> None:
-        """is_held_open: keep a point stream open to each server that has a channel, even if it is not used.
+    def __init__(
+        self, addresses: tuple[str, ...], *, is_held_open: bool = False, folder_id: str = "", is_direct: bool = True
+    ) -> None:
+        """is_held_open: keep a connection to the catalog's server open, even if it is not used.
 
-        folder_id: the data folder that the servers must have; empty: any.
+        folder_id: the data folder that the servers must have; empty: any. is_direct: False: only ever use gRPC.
         """
         self.addresses = addresses
         self._folder_id = folder_id
-        self._is_held_open = is_held_open
+        self.is_held_open = is_held_open
+        self._is_direct = is_direct
         # Set when connecting; until then larger than any server's limit.
         self.request_bytes_max = 1 << 31
         self._is_closed = False
@@ -46,6 +58,8 @@ class Connections:
         self.repeated_for_s = REPEATED_FOR_S
         # Which features each server has, by address: ServerInfoResponse.protocol.
         self.protocols: dict[str, int] = {}
+        # What servers said of themselves when connecting, by address.
+        self.infos: dict[str, catalog_pb2.ServerInfoResponse] = {}
         self._start()
 
     def _start(self) -> None:
@@ -55,7 +69,7 @@ class Connections:
         self._lookups: dict[str, asyncio.Future[None]] = {}
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._targets: dict[str, Target] = {}
-        self._streams: dict[tuple[str, str], PointStream] = {}  # by server and data folder
+        self._links: dict[tuple[str, str], PointLink] = {}  # by server and data folder
         # The index of the address whose server answers for the catalog.
         self._chosen = 0
 
@@ -74,17 +88,20 @@ class Connections:
         """Does nothing, because nothing was closed."""
 
     def after_fork_in_child(self) -> None:
-        keep_alive((self._channels, self._streams))
+        for link in self._links.values():
+            link.forget()
+        keep_alive((self._channels, self._links))
         self._start()
 
     async def close(self) -> None:
-        """Closes all streams and channels. Idempotent."""
+        """Closes all links and channels. Idempotent."""
         self._is_closed = True
-        streams, self._streams = list(self._streams.values()), {}
+        links = list(self._links.values())
         channels, self._channels = list(self._channels.values()), {}
         targets, self._targets = list(self._targets.values()), {}
-        for stream in streams:
-            await stream.close()
+        reason = ClosedError("the client was closed while the call was under way")
+        for link in links:
+            await link.close(reason)
         for channel in channels:
             await channel.close()
         for target in targets:
@@ -115,12 +132,6 @@ class Connections:
 
     def channel(self, address: str) -> grpc.aio.Channel:
         """Returns the channel to a server, opened at first use. Raises ClosedError if the client was closed."""
-        channel = self._channel(address)
-        if self._is_held_open:
-            self._stream(address, self._folder_id).hold_open()
-        return channel
-
-    def _channel(self, address: str) -> grpc.aio.Channel:
         if self._is_closed:
             raise ClosedError("the client was closed")
         channel = self._channels.get(address)
@@ -130,6 +141,14 @@ class Connections:
             channel = self._channels[address] = grpc.aio.insecure_channel(target.name, options=channel_options())
             register(self)
         return channel
+
+    async def hold_open(self) -> None:
+        """Keeps a connection to the catalog's server open from now on. Raises RowlockError if it does not answer."""
+        await self.link(self.catalog_address, self._folder_id).hold_open(time.monotonic() + _HOLD_OPEN_S)
+
+    def statistics(self) -> ClientStatistics:
+        """Returns how the point operations to each server travel."""
+        return ClientStatistics(tuple(link.statistics() for link in self._links.values()))
 
     @contextmanager
     def reports_closing(self) -> Iterator[None]:
@@ -160,21 +179,47 @@ class Connections:
             answer: A = await call(request, timeout=max(0.001, timeout_s), metadata=self.metadata(region))
         return answer
 
-    def _stream(self, address: str, folder_id: str) -> PointStream:
-        stream = self._streams.get((address, folder_id))
-        if stream is None:
-            open_stream = self._channel(address).stream_stream(
-                methods.CONVERSE.path,
-                request_serializer=methods.CONVERSE.serialize,
-                response_deserializer=methods.CONVERSE.parse,
+    def link(self, address: str, folder_id: str) -> PointLink:
+        """Returns the link to a server for point operations."""
+        link = self._links.get((address, folder_id))
+        if link is None:
+            link = self._links[address, folder_id] = PointLink(
+                address,
+                folder_id,
+                self.sequences,
+                partial(self._ask, address),
+                partial(self._new_stream, address, folder_id),
+                is_direct=self._is_direct,
+                is_closed=self._is_closed,
             )
+            info = self.infos.get(address)
+            if info is not None:
+                link.learn(info)
+        return link
 
-            def converse() -> OpenStream:
-                call: OpenStream = open_stream(metadata=folder_metadata(folder_id))
-                return call
+    async def _ask(self, address: str, deadline: float) -> catalog_pb2.ServerInfoResponse:
+        """Returns what the server says of itself. Raises RowlockError."""
+        request = catalog_pb2.ServerInfoRequest(protocol=PROTOCOL)
+        try:
+            return await self.call_once(address, methods.SERVER_INFO, request, deadline - time.monotonic())
+        except grpc.aio.AioRpcError as failed:
+            error = error_of_call(failed, address)
+        if isinstance(error, ServerUnavailableError):
+            self._stop_using(address)
+        raise error
 
-            stream = self._streams[address, folder_id] = PointStream(converse, address, self.sequences)
-        return stream
+    def _new_stream(self, address: str, folder_id: str) -> PointStream:
+        open_stream = self.channel(address).stream_stream(
+            methods.CONVERSE.path,
+            request_serializer=methods.CONVERSE.serialize,
+            response_deserializer=methods.CONVERSE.parse,
+        )
+
+        def converse() -> OpenStream:
+            call: OpenStream = open_stream(metadata=folder_metadata(folder_id))
+            return call
+
+        return PointStream(converse, address, self.sequences)
 
     @asynccontextmanager
     async def _single_lookup(self, table: str, row: bytes, deadline: float) -> AsyncIterator[None]:

@@ -84,11 +84,7 @@ class Servers(Connections):
 
         Returns its error; None if it has an answer, or if the deadline passed.
         """
-        try:
-            await self._stream(region.server, self._folder_of(region)).call(request, region.region_id, deadline)
-        except ClosedError as error:
-            # Not raised: an earlier attempt may have left the change in doubt.
-            request.fail(error)
+        await self.link(region.server, self._folder_of(region)).call(request, region.region_id, deadline)
         failure = failure_of(request)
         if failure is not None and isinstance(failure, NotServingRegionError):
             self.regions.forget(region)

@@ -28,11 +28,13 @@ from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.errors import DeadlineError, DiskFullError, RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowResult, WriteOptions
 from rowlock_regionserver.region.background_pacing import Permit
-from rowlock_regionserver.region.bulk.arranged import ArrangedBatch, bytes_as_cells
+from rowlock_regionserver.region.bulk.arranged import ArrangedBatch, FamilyParts, bytes_as_cells
 from rowlock_regionserver.region.bulk.bulk_cells import arrange
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path, encode_parts, write_bulk_file
 from rowlock_regionserver.region.bulk.bulk_rows import arrange_rows
+from rowlock_regionserver.region.bulk.region_commit import RegionCommit
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch, RowBatch
+from rowlock_regionserver.region.bulk.staged import StagedBatch, halves
 from rowlock_regionserver.region.idempotency.repeated import is_definite_without_change
 from rowlock_regionserver.region.mutate.check import check_in_region
 from rowlock_regionserver.region.region_parts import RegionParts
@@ -84,6 +86,7 @@ class BulkLoad:
         commit: Commit,
         log: Log,
     ) -> None:
+        self._parts = parts
         self._region_id = parts.region_id
         self._start, self._stop = parts.start, parts.stop
         self._stores = parts.stores
@@ -128,6 +131,39 @@ class BulkLoad:
             return
         # Not raised: a saved error must not hold the frames that it passed through, and with them the batch.
         done(self._saved_refusal(request, refusal, options.deadline))
+
+    def stage(self, batch: BulkBatch, deadline: float) -> list[StagedBatch]:
+        """Takes steps 1 and 2, and returns the durable files, which a later commit may apply. Blocks.
+
+        Raises RegionServerError, and then leaves no file.
+        """
+        staged: list[StagedBatch] = []
+        try:
+            for half in halves(batch):
+                with self._pacing.permit(deadline=deadline) as permit:
+                    arranged = self._arranged(half, self._stores.served.table, self._numbering.newest_stamp)
+                    if arranged.parts:
+                        for row in (arranged.first_row, arranged.last_row):
+                            check_in_region(row, self._start, self._stop, self._region_id)
+                        record = self._write_file(arranged, None, permit)
+                        numbers = tuple(sorted(arranged.parts))
+                        staged.append(StagedBatch(self._region_id, record, arranged.last_row, numbers))
+        except BaseException:
+            for each in staged:
+                self._files.remove_if_there(bulk_file_path(self._folder, each.record.file_number))
+            raise
+        return staged
+
+    def write_file(self, parts: FamilyParts, record: BulkRecord) -> BulkRecord:
+        """Writes the parts to a bulk file; returns the record with the file. Raises DiskFullError and OSError."""
+        written = write_bulk_file(self._files, self._folder, self._numbers.next(), parts)
+        return replace(
+            record, file_number=written.number, file_bytes=written.byte_count, file_checksum=written.checksum
+        )
+
+    def region_commit(self) -> RegionCommit:
+        """Returns what commits this region's part of a bulk write."""
+        return RegionCommit(self._parts, self._numbering, self._commit, self._log)
 
     def _saved_refusal(self, request: RequestId, refusal: RegionServerError, deadline: float) -> RegionServerError:
         """Saves the refusal as the answer for late copies. Returns the saved answer if there is one already."""

@@ -114,14 +114,27 @@ def checked_listen(listen: AnyAddress, advertise: AnyAddress | None, is_insecure
     if isinstance(listen, UnixAddress):
         listen.check_free()
         return listen
+    check_reach(listen, advertise, is_insecure=is_insecure)
+    return listen
+
+
+def check_reach(
+    listen: Address,
+    advertise: AnyAddress | None,
+    *,
+    is_insecure: bool,
+    listen_option: str = "--listen",
+    advertise_option: str = "--advertise",
+) -> None:
+    """Raises ListenError if the address is open to other machines, or a bare wildcard; as checked_listen."""
     if not is_insecure and not listen.is_loopback():
         raise ListenError(
             f"{listen} can be reached from other machines, and there is no encryption and no authentication; "
-            "listen on 127.0.0.1, or use --insecure if everybody on that network may read and change all data"
+            f"use {listen_option} 127.0.0.1:PORT, or --insecure if everybody on that network may read and change all "
+            "data"
         )
     if listen.is_wildcard() and advertise is None:
         raise ListenError(
             f"clients can't connect to the wildcard address {listen}; set the address for clients with "
-            "--advertise HOST:PORT"
+            f"{advertise_option} HOST:PORT"
         )
-    return listen

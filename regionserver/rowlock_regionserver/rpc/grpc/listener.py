@@ -12,7 +12,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from rowlock_proto.unix_sockets import SocketName
-from rowlock_proto.v1 import catalog_pb2, region_pb2
+from rowlock_proto.v1 import catalog_pb2, region_pb2, sessions_pb2
 
 from rowlock_regionserver.config import KIB, MIB, Config
 from rowlock_regionserver.rpc.grpc.addresses import Address, AnyAddress, ListenError, UnixAddress
@@ -20,8 +20,10 @@ from rowlock_regionserver.rpc.grpc.calls import Calls
 
 CATALOG: ServiceDescriptor = catalog_pb2.DESCRIPTOR.services_by_name["Catalog"]
 REGION_SERVICE: ServiceDescriptor = region_pb2.DESCRIPTOR.services_by_name["RegionService"]
+SESSIONS: ServiceDescriptor = sessions_pb2.DESCRIPTOR.services_by_name["Sessions"]
 
-_OUR_SERVICES = (CATALOG.full_name, REGION_SERVICE.full_name)
+SERVICES = (CATALOG, REGION_SERVICE, SESSIONS)
+_OUR_SERVICES = tuple([service.full_name for service in SERVICES])
 
 # By how much gRPC's message limit exceeds request_bytes_max, so that a request slightly too long gets our error, not
 # gRPC's, which says less.
@@ -118,7 +120,7 @@ class Listener:
 
     async def start(self, calls: Calls) -> None:
         """Starts the gRPC server. Health is NOT_SERVING, and `calls` refuses all calls until it serves."""
-        self._server.add_generic_rpc_handlers((calls.handler(CATALOG), calls.handler(REGION_SERVICE)))
+        self._server.add_generic_rpc_handlers(tuple([calls.handler(service) for service in SERVICES]))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (*_OUR_SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)

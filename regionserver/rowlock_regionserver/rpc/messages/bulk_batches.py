@@ -18,6 +18,7 @@ from rowlock_regionserver.rpc.messages.bulk_rows import row_batch
 from rowlock_regionserver.rpc.messages.enums import durability
 from rowlock_regionserver.rpc.messages.failures import error_message, parsed
 from rowlock_regionserver.rpc.messages.mutations import check_client_id, request_id
+from rowlock_regionserver.rpc.messages.sessions import session_ref
 from rowlock_regionserver.rpc.messages.untrusted_batches import untrusted_batch
 
 # The schema of BulkBatch.arrow. The log and bulk files have another one, FAMILY_CELLS_SCHEMA (region/bulk/arranged.py).
@@ -61,6 +62,7 @@ class BulkPut:
         self._message = message
         self._request_bytes_max = request_bytes_max
         self.region_id = message.region_id
+        self.session = session_ref(message.stage) if message.HasField("stage") else None
 
     def read(self) -> tuple[BulkBatch, RequestId | None, Durability | None]:
         message = self._message

@@ -6,6 +6,7 @@ The codes and statuses come from the table in rowlock_proto/errors.py.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
 from typing import NoReturn, TypeVar
 
 import grpc
@@ -16,7 +17,15 @@ from rowlock_proto.errors import ERRORS
 from rowlock_proto.v1.types_pb2 import Error
 
 from rowlock_regionserver import errors
-from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError, RegionServerError
+from rowlock_regionserver.errors import (
+    ConflictError,
+    InvalidRequestError,
+    LimitExceededError,
+    LockUnavailableError,
+    RegionServerError,
+    SessionEndedError,
+    TableInUseError,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +36,9 @@ STATUS_KEY_BYTES_MAX = 512
 # No valid name is longer.
 STATUS_TABLE_BYTES_MAX = 256
 STATUS_FAMILY_BYTES_MAX = 128
+
+# Sessions and rows that an error lists.
+_LISTED_MAX, _LISTED_BYTES_MAX = 100, 1000
 
 _CODES: dict[type[RegionServerError], str] = {
     getattr(errors, row.server.name): row.code.name for row in ERRORS if row.code is not None and row.server is not None
@@ -62,7 +74,23 @@ def error_message(error: BaseException, doing: str) -> Error:
         message.limit = error.limit
         message.limit_value = _int64(error.limit_value)
         message.found = _int64(error.found)
+    elif isinstance(error, LockUnavailableError | TableInUseError):
+        message.holders.extend([holder.decode() for holder in _that_fit([each.encode() for each in error.holders])])
+    elif isinstance(error, SessionEndedError):
+        message.ended_ms, message.reason = error.ended_ms, error.reason
+    elif isinstance(error, ConflictError):
+        message.rows.extend(_that_fit(error.rows))
     return message
+
+
+def _that_fit(items: Sequence[bytes]) -> Iterator[bytes]:
+    """Yields the first items, as many as fit the metadata of a call."""
+    left = _LISTED_BYTES_MAX
+    for item in items[:_LISTED_MAX]:
+        left -= len(item)
+        if left < 0:
+            return
+        yield item
 
 
 def _int64(value: int) -> int:
@@ -88,10 +116,10 @@ async def end_call(context: grpc.aio.ServicerContext[bytes, bytes], message: Err
     await context.abort(code, message.message)
 
 
-def parsed(kind: type[M], data: bytes) -> M:
+def parsed(kind: type[M], data: bytes | bytearray) -> M:
     """Parses the bytes as a message of this kind. Raises InvalidRequestError if they are not one."""
     try:
-        return kind.FromString(data)
+        return kind.FromString(data)  # type: ignore[arg-type]  # it takes a bytearray too
     except DecodeError as error:
         raise InvalidRequestError(
             f"the {len(data)} bytes sent are not a {kind.DESCRIPTOR.full_name} message ({error}); "

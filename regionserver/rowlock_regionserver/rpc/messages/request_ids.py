@@ -20,7 +20,7 @@ _REQUESTS: int = PointRequests.DESCRIPTOR.fields_by_name["requests"].number
 _ID: int = PointRequest.DESCRIPTOR.fields_by_name["id"].number
 
 
-def request_ids(data: bytes) -> list[int]:
+def request_ids(data: bytes | bytearray) -> list[int]:
     """Returns the ids in their order. Raises InvalidRequestError if the bytes are not a PointRequests message."""
     message = memoryview(data)
     try:

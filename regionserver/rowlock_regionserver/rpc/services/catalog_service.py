@@ -16,15 +16,19 @@ from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.host.compacting import CompactionThreads
 from rowlock_regionserver.host.compaction_requests import compaction_jobs, request_compactions
 from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
 from rowlock_regionserver.host.timestamps import TimestampRange
+from rowlock_regionserver.locks.lock_matrix import Operation
+from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.rpc.grpc.calls import Context, Method
 from rowlock_regionserver.rpc.messages.compactions import compaction_messages
 from rowlock_regionserver.rpc.messages.enums import durability
 from rowlock_regionserver.rpc.messages.failures import parsed
+from rowlock_regionserver.rpc.messages.sessions import caller_of
 from rowlock_regionserver.rpc.messages.tables import (
     families,
     region_message,
@@ -32,9 +36,10 @@ from rowlock_regionserver.rpc.messages.tables import (
     statistics_message,
     table_message,
 )
+from rowlock_regionserver.rpc.services.locked_calls import run_locked
 from rowlock_regionserver.table import Table
 
-PROTOCOL = 4
+PROTOCOL = 5
 
 
 class CatalogHost(Protocol):
@@ -46,11 +51,20 @@ class CatalogHost(Protocol):
     def snapshots(self) -> Snapshots: ...
     @property
     def compactions(self) -> CompactionThreads: ...
-    def make_snapshot(self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str) -> Snapshot: ...
+    @property
+    def clients(self) -> ClientState: ...
+    def make_snapshot(
+        self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str, caller: Caller
+    ) -> Snapshot: ...
     def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange: ...
     def uptime_ms(self) -> int: ...
     def create_table(
-        self, name: str, families: Sequence[Family], durability: Durability, properties: Mapping[str, str]
+        self,
+        name: str,
+        families: Sequence[Family],
+        durability: Durability,
+        properties: Mapping[str, str],
+        caller: Caller,
     ) -> Table: ...
     def alter_table(
         self,
@@ -61,16 +75,21 @@ class CatalogHost(Protocol):
         set_properties: Mapping[str, str],
         drop_properties: Sequence[str],
         expected_properties: Mapping[str, str],
+        caller: Caller,
     ) -> Table: ...
-    def drop_table(self, name: str) -> None: ...
-    def truncate_table(self, name: str) -> Table: ...
+    def drop_table(self, name: str, caller: Caller, *, force: bool) -> None: ...
+    def truncate_table(self, name: str, caller: Caller) -> Table: ...
     def tables(self) -> Sequence[Table]: ...
     def table(self, name: str) -> Table: ...
     def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> Sequence[Region]: ...
 
 
 class CatalogService:
-    """The methods of rowlock.v1.Catalog. `server`: this server's address for clients, empty if it advertises none."""
+    """The methods of rowlock.v1.Catalog.
+
+    `server`: this server's address for clients, empty if it advertises none. `direct`: where it takes direct
+    connections; None: nowhere.
+    """
 
     def __init__(
         self,
@@ -79,8 +98,10 @@ class CatalogService:
         server: str,
         data_folder_id: str,
         config: Config,
+        direct: catalog_pb2.DirectAddress | None = None,
     ) -> None:
         self._host = host
+        self._direct = direct
         self._data_folder_id = data_folder_id
         self._workers = workers
         self._server = server
@@ -88,13 +109,13 @@ class CatalogService:
 
     def methods(self) -> dict[str, Method]:
         """Returns the methods by their names in catalog.proto. Each runs in a worker; slow ones have their own pool."""
-        slow: dict[str, Callable[[bytes], Message]] = {
+        slow: dict[str, Callable[[bytes], Message]] = {"CancelCompactions": self._cancel_compactions}
+        locked: dict[str, Method] = {
             "CreateTable": self._create_table,
             "AlterTable": self._alter_table,
             "DropTable": self._drop_table,
             "TruncateTable": self._truncate_table,
             "MakeSnapshot": self._make_snapshot,
-            "CancelCompactions": self._cancel_compactions,
         }
         quick: dict[str, Callable[[bytes], Message]] = {
             "DescribeTable": self._describe_table,
@@ -106,47 +127,79 @@ class CatalogService:
             "ListCompactions": self._list_compactions,
             "ServerInfo": self._server_info,
         }
-        return {
+        in_workers = {
             name: _in_worker(pool, answer)
             for pool, answers in ((self._workers.tables, slow), (self._workers.quick, quick))
             for name, answer in answers.items()
         }
+        return {**locked, **in_workers}
 
-    def _create_table(self, data: bytes) -> catalog_pb2.CreateTableResponse:
+    async def _locked(
+        self, operation: Operation, table: str, caller: Caller, work: Callable[[Caller], Message]
+    ) -> bytes:
+        """Calls `work` in a worker, with the locks of the operation."""
+        message = await run_locked(self._host.clients, self._workers.tables, operation, table, caller, work)
+        return message.SerializeToString()
+
+    async def _create_table(self, data: bytes, context: Context) -> bytes:
         message = parsed(catalog_pb2.CreateTableRequest, data)
+        name = message.table.name
         if message.splits:
             raise InvalidRequestError(
-                "a table can't be created with splits yet; leave CreateTableRequest.splits empty",
-                table=message.table.name,
+                "a table can't be created with splits yet; leave CreateTableRequest.splits empty", table=name
             )
-        table = self._host.create_table(
-            message.table.name,
-            families(message.table.families),
-            durability(message.table.durability) or Durability.FSYNC,
-            dict(message.table.properties),
-        )
-        return catalog_pb2.CreateTableResponse(table=table_message(table))
 
-    def _alter_table(self, data: bytes) -> catalog_pb2.AlterTableResponse:
+        def create(caller: Caller) -> Message:
+            table = self._host.create_table(
+                name,
+                families(message.table.families),
+                durability(message.table.durability) or Durability.FSYNC,
+                dict(message.table.properties),
+                caller,
+            )
+            return catalog_pb2.CreateTableResponse(table=table_message(table))
+
+        return await self._locked(Operation.CREATE, name, caller_of(message.lock, context.peer()), create)
+
+    async def _alter_table(self, data: bytes, context: Context) -> bytes:
         message = parsed(catalog_pb2.AlterTableRequest, data)
-        table = self._host.alter_table(
-            message.name,
-            families(message.set_families),
-            tuple(message.drop_families),
-            durability(message.durability),
-            dict(message.set_properties),
-            tuple(message.drop_properties),
-            dict(message.expected_properties),
-        )
-        return catalog_pb2.AlterTableResponse(table=table_message(table))
 
-    def _drop_table(self, data: bytes) -> catalog_pb2.DropTableResponse:
-        self._host.drop_table(parsed(catalog_pb2.DropTableRequest, data).name)
-        return catalog_pb2.DropTableResponse()
+        def alter(caller: Caller) -> Message:
+            table = self._host.alter_table(
+                message.name,
+                families(message.set_families),
+                tuple(message.drop_families),
+                durability(message.durability),
+                dict(message.set_properties),
+                tuple(message.drop_properties),
+                dict(message.expected_properties),
+                caller,
+            )
+            return catalog_pb2.AlterTableResponse(table=table_message(table))
 
-    def _truncate_table(self, data: bytes) -> catalog_pb2.TruncateTableResponse:
-        table = self._host.truncate_table(parsed(catalog_pb2.TruncateTableRequest, data).name)
-        return catalog_pb2.TruncateTableResponse(table=table_message(table))
+        return await self._locked(Operation.ALTER, message.name, caller_of(message.lock, context.peer()), alter)
+
+    async def _drop_table(self, data: bytes, context: Context) -> bytes:
+        message = parsed(catalog_pb2.DropTableRequest, data)
+        name, force, caller = message.name, message.force, caller_of(message.lock, context.peer())
+
+        def drop(locked: Caller) -> Message:
+            self._host.drop_table(name, locked, force=force)
+            return catalog_pb2.DropTableResponse()
+
+        # Before the lock is waited for: these sessions may hold it.
+        check = functools.partial(self._host.clients.check_unused, name, caller, force=force)
+        await asyncio.get_running_loop().run_in_executor(self._workers.tables, check)
+        return await self._locked(Operation.DROP, name, caller, drop)
+
+    async def _truncate_table(self, data: bytes, context: Context) -> bytes:
+        message = parsed(catalog_pb2.TruncateTableRequest, data)
+
+        def truncate(caller: Caller) -> Message:
+            table = self._host.truncate_table(message.name, caller)
+            return catalog_pb2.TruncateTableResponse(table=table_message(table))
+
+        return await self._locked(Operation.TRUNCATE, message.name, caller_of(message.lock, context.peer()), truncate)
 
     def _describe_table(self, data: bytes) -> catalog_pb2.DescribeTableResponse:
         name = parsed(catalog_pb2.DescribeTableRequest, data).name
@@ -170,12 +223,16 @@ class CatalogService:
             regions=[region_message(region, self._server, self._data_folder_id) for region in regions]
         )
 
-    def _make_snapshot(self, data: bytes) -> catalog_pb2.MakeSnapshotResponse:
+    async def _make_snapshot(self, data: bytes, context: Context) -> bytes:
         message = parsed(catalog_pb2.MakeSnapshotRequest, data)
-        snapshot = self._host.make_snapshot(
-            message.table, message.snapshot_id, message.lease_ms, message.incarnation_id
-        )
-        return catalog_pb2.MakeSnapshotResponse(snapshot=snapshot_message(snapshot))
+
+        def make(caller: Caller) -> Message:
+            snapshot = self._host.make_snapshot(
+                message.table, message.snapshot_id, message.lease_ms, message.incarnation_id, caller
+            )
+            return catalog_pb2.MakeSnapshotResponse(snapshot=snapshot_message(snapshot))
+
+        return await self._locked(Operation.SNAPSHOT, message.table, caller_of(message.lock, context.peer()), make)
 
     def _renew_snapshot(self, data: bytes) -> catalog_pb2.RenewSnapshotResponse:
         snapshot = self._host.snapshots.renew(parsed(catalog_pb2.RenewSnapshotRequest, data).snapshot_id)
@@ -219,6 +276,7 @@ class CatalogService:
             incarnation_id=self._host.incarnation_id,
             uptime_ms=self._host.uptime_ms(),
             request_ids_remembered_ms=config.request_ids_forgotten_after_ms,
+            direct=self._direct,
             limits=catalog_pb2.Limits(
                 row_bytes_max=config.row_bytes_max,
                 qualifier_bytes_max=config.qualifier_bytes_max,

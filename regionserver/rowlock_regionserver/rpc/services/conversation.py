@@ -17,22 +17,14 @@ from collections.abc import Awaitable, Callable
 
 from rowlock_proto.v1.region_pb2 import PointRequests
 
-from rowlock_regionserver.config import KIB, MIB
-from rowlock_regionserver.engine.coalesced_puts import CoalescedPuts
+from rowlock_regionserver.config import MIB
 from rowlock_regionserver.engine.interfaces import Responder
 from rowlock_regionserver.engine.points import Points
-from rowlock_regionserver.errors import RegionServerError
-from rowlock_regionserver.ledger import Account
-from rowlock_regionserver.memory_plan import REQUEST_COST
 from rowlock_regionserver.rpc.grpc.outbox import Outbox
-from rowlock_regionserver.rpc.messages.answers import error_answer
 from rowlock_regionserver.rpc.messages.failures import parsed
-from rowlock_regionserver.rpc.messages.mutations import CLIENT_ID_BYTES
-from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet, put_requests_answer
-from rowlock_regionserver.rpc.messages.request_ids import request_ids
+from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX, parse_large
+from rowlock_regionserver.rpc.services.message_run import MessageRun, begin_single
 
-# A larger message is parsed, converted and executed by workers, and the memory for that is counted.
-INLINE_MESSAGE_BYTES_MAX = 256 * KIB
 # Answers are joined up to this size; a larger one is a message of its own.
 ANSWER_MESSAGE_BYTES_MAX = 1 * MIB
 # The longest time between two yields to the event loop: a yield costs little in comparison, and callers hardly notice.
@@ -58,9 +50,13 @@ class Conversation:
         Waits while the client does not read its answers. Raises InvalidRequestError for bytes that are no such message.
         """
         if len(data) > INLINE_MESSAGE_BYTES_MAX:
-            await self._take_large(data)
+            large = await parse_large(self._points, data, self)
+            del data
+            if large is not None:
+                await self._begin_all(*large, is_large=True)
         else:
             message = parsed(PointRequests, data)
+            self.opened(len(message.requests))
             await self._begin_all(message, self, is_large=False)
         await self._outbox.flush()
         if self._is_outbox_full():
@@ -70,77 +66,39 @@ class Conversation:
         """Whether the client has more unread answers than a stream may have."""
         return self._outbox.unread_bytes > self._points.unread_bytes_max
 
-    async def _take_large(self, data: bytes) -> None:
-        points = self._points
-        loop = asyncio.get_running_loop()
-        byte_count = REQUEST_COST * len(data)
-        try:
-            points.requests.take(byte_count)
-        except RegionServerError as refusal:
-            # Only the ids of its requests are read, to answer each with the refusal.
-            ids = await loop.run_in_executor(points.workers.points, request_ids, data)
-            self._open_count += len(ids)
-            for request_id in ids:
-                self.send(error_answer(request_id, refusal, "accepting a request"))
-            return
-        responder = LargeMessageResponder(self, points.requests, byte_count)
-        try:
-            message = await loop.run_in_executor(points.workers.points, parsed, PointRequests, data)
-            del data
-            responder.set_request_count(len(message.requests))
-        except BaseException:
-            responder.set_request_count(0)
-            raise
-        await self._begin_all(message, responder, is_large=True)
-
     async def _begin_all(self, message: PointRequests, responder: Responder, *, is_large: bool) -> None:
-        points, requests = self._points, message.requests
-        self._open_count += len(requests)
         self._is_taking = True
-        if len(requests) != 1:
-            await self._begin_several(message, responder, is_large=is_large)
-        elif (request := requests[0]).HasField("get"):
-            points.get(PointGet(request, points.config), responder, is_large=is_large)
+        if len(message.requests) != 1:
+            await self._begin_several(MessageRun(self._points, message, responder, is_large=is_large))
         else:
-            change = PointChange(request, message.client_id, message.sequence_floor, points.config)
-            points.change(change, responder, is_large=is_large, is_single=True)
+            begin_single(self._points, message, responder, is_large=is_large)
         self._is_taking = False
 
-    async def _begin_several(self, message: PointRequests, responder: Responder, *, is_large: bool) -> None:
-        points, config = self._points, self._points.config
-        client_id, sequence_floor = message.client_id, message.sequence_floor
-        may_join = not is_large and len(client_id) in (0, CLIENT_ID_BYTES)
-        puts = CoalescedPuts(points, responder, put_requests_answer)
-        monotonic = points.clock.monotonic
+    async def _begin_several(self, run: MessageRun) -> None:
+        monotonic = self._points.clock.monotonic
         since = monotonic()
-        pending = iter(message.requests)
+
+        def must_yield() -> bool:
+            return monotonic() - since > _LOOP_HELD_SECONDS_MAX or self._is_outbox_full()
+
         try:
-            for request in pending:
-                if request.HasField("get"):
-                    puts.make()
-                    points.get(PointGet(request, config), responder, is_large=is_large)
-                else:
-                    change = PointChange(request, client_id, sequence_floor, config)
-                    if not may_join or not puts.join(change):
-                        puts.make()
-                        points.change(change, responder, is_large=is_large)
-                if monotonic() - since > _LOOP_HELD_SECONDS_MAX or self._is_outbox_full():
-                    puts.make()
-                    self._is_taking = False
-                    self._outbox.flush_soon()
-                    await asyncio.sleep(0)
-                    if self._is_outbox_full():
-                        await self._outbox.written()
-                    self._is_taking = True
-                    since = monotonic()
-            puts.make()
+            while not run.advance(must_yield):
+                self._is_taking = False
+                self._outbox.flush_soon()
+                await asyncio.sleep(0)
+                if self._is_outbox_full():
+                    await self._outbox.written()
+                self._is_taking = True
+                since = monotonic()
         except BaseException:
-            # The client is gone. The pending requests never begin, but count as answered, so that the responder
-            # releases its bytes.
+            # The client is gone.
             self._is_taking = False
-            for _ in pending:
-                responder.send(b"")
+            run.drop()
             raise
+
+    def opened(self, count: int) -> None:
+        """Counts so many requests, each of which `send` will answer."""
+        self._open_count += count
 
     @property
     def unread_bytes(self) -> int:
@@ -172,40 +130,3 @@ class Conversation:
         """Ends the conversation of a client that is gone: begins no more requests, and drops all answers."""
         self.is_gone = True
         self._outbox.close()
-
-
-class LargeMessageResponder:
-    """The responder of a large message's requests. It releases the message's bytes when all are answered."""
-
-    def __init__(self, conversation: Conversation, account: Account, byte_count: int) -> None:
-        """`byte_count` was reserved in the account. `set_request_count` must follow."""
-        self._conversation = conversation
-        self._account = account
-        self._byte_count = byte_count
-        self._unanswered_count = 0
-
-    def set_request_count(self, request_count: int) -> None:
-        """Sets how many requests the message has."""
-        self._unanswered_count = request_count
-        if not request_count:
-            self._account.give(self._byte_count)
-
-    @property
-    def is_gone(self) -> bool:
-        return self._conversation.is_gone
-
-    @property
-    def unread_bytes(self) -> int:
-        return self._conversation.unread_bytes
-
-    def reserve(self, byte_count: int, *, must_fit: bool) -> bool:
-        return self._conversation.reserve(byte_count, must_fit=must_fit)
-
-    def release(self, byte_count: int) -> None:
-        self._conversation.release(byte_count)
-
-    def send(self, answer: bytes, count: int = 1) -> None:
-        self._unanswered_count -= count
-        if not self._unanswered_count:
-            self._account.give(self._byte_count)
-        self._conversation.send(answer, count)

@@ -12,6 +12,7 @@ from tests.unit.client.fake_server import FakeServer, Mishap
 from tests.unit.client.pauses import in_each_pause
 
 MAPPING = "k STRING :key, v STRING f:v"
+BOTH_WAYS = True
 DATA = pa.table({"k": ["a", "b"], "v": ["1", "2"]})
 
 

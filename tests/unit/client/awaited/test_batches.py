@@ -7,6 +7,8 @@ import rowlock
 
 from tests.unit.client.fake_server import FakeServer, Mishap
 
+BOTH_WAYS = True
+
 
 async def test_a_batch_sends_when_full_and_at_the_end(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
     async with db.table("t").batch(size=2) as batch:

@@ -8,6 +8,8 @@ import rowlock
 
 from tests.unit.client.fake_server import FakeServer, Mishap
 
+BOTH_WAYS = True
+
 
 def test_a_batch_sends_when_full_and_at_the_end(db: rowlock.Client, fake_server: FakeServer) -> None:
     with db.table("t").batch(size=2) as batch:

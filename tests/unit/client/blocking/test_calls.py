@@ -13,6 +13,7 @@ from rowlock_proto.v1 import types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
 
+BOTH_WAYS = True
 Error = types_pb2.Error
 
 

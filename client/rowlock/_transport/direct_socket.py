@@ -1,0 +1,130 @@
+"""Opens the socket of a direct connection and exchanges the first frames; blocks, with a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+import threading
+import time
+
+from rowlock_proto.direct_frames import ANSWERS_SLACK_BYTES, SHORT_BODY_BYTES_MAX, FrameReader
+from rowlock_proto.unix_sockets import PREFIX, SocketName
+
+from rowlock._core.direct import Announcement, DirectUnusableError, body_bytes_max_of, hello
+
+_SCRATCH_BYTES = 64 * 1024
+
+
+class OpenSocket:
+    """A socket whose server has welcomed the client. It does not block. body_bytes_max: the server's limit."""
+
+    __slots__ = ("body_bytes_max", "reader", "socket")
+
+    def __init__(self, connected: socket.socket, reader: FrameReader, body_bytes_max: int) -> None:
+        self.socket = connected
+        self.reader = reader
+        self.body_bytes_max = body_bytes_max
+
+
+def open_socket(target: str, announcement: Announcement, deadline: float) -> OpenSocket:
+    """Connects to the target, `unix:PATH` or `host:port`, and checks that the announced server is there.
+
+    deadline: on time.monotonic(). Raises OSError, and DirectUnusableError if another server is there, or none of
+    rowlock.
+    """
+    connected = _connected(target, deadline)
+    try:
+        connected.settimeout(_remaining(deadline))
+        connected.sendall(hello())
+        reader = FrameReader(SHORT_BODY_BYTES_MAX, memoryview(bytearray(_SCRATCH_BYTES)))
+        while (found := reader.next()) is None:
+            if reader.error is not None:
+                raise DirectUnusableError(str(reader.error))
+            connected.settimeout(_remaining(deadline))
+            count = connected.recv_into(reader.room())
+            if not count:
+                raise DirectUnusableError("it closed the connection without a welcome")
+            reader.received(count)
+        body_bytes_max = body_bytes_max_of(*found, announcement)
+        reader.set_body_bytes_max(body_bytes_max + ANSWERS_SLACK_BYTES)
+        connected.setblocking(False)
+    except BaseException:
+        connected.close()
+        raise
+    return OpenSocket(connected, reader, body_bytes_max)
+
+
+def _remaining(deadline: float) -> float:
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
+        raise TimeoutError("it did not answer in time")
+    return remaining
+
+
+def _connected(target: str, deadline: float) -> socket.socket:
+    if target.startswith(PREFIX):
+        try:
+            name = SocketName(target.removeprefix(PREFIX))
+        except ValueError as error:
+            raise DirectUnusableError(str(error)) from None
+        with contextlib.closing(name):
+            return _connect(socket.AF_UNIX, name.path, deadline)
+    failure: OSError | None = None
+    for family, where in resolved(target, _remaining(deadline)):
+        try:
+            connected = _connect(family, where, deadline)
+        except OSError as error:
+            failure = error
+            continue
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+    raise failure or OSError(f"no address is known for {target}")
+
+
+def _connect(family: int, where: object, deadline: float) -> socket.socket:
+    # Python makes sockets close-on-exec.
+    connecting = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        connecting.settimeout(_remaining(deadline))
+        connecting.connect(where)  # type: ignore[arg-type]  # as getaddrinfo returned it
+    except BaseException:
+        connecting.close()
+        raise
+    return connecting
+
+
+def resolved(target: str, timeout_s: float) -> list[tuple[int, object]]:
+    """Returns the families and socket addresses of host:port. Raises OSError, also if the look-up takes too long."""
+    host, _, port = target.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return _looked_up(host, port, timeout_s)
+    return _addresses(host, port)
+
+
+def _addresses(host: str, port: str) -> list[tuple[int, object]]:
+    return [(found[0], found[4]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
+def _looked_up(host: str, port: str, timeout_s: float) -> list[tuple[int, object]]:
+    """Looks a name up in a thread of its own, because the system's look-up has no deadline."""
+    found: list[tuple[int, object]] = []
+    failures: list[OSError] = []
+
+    def look_up() -> None:
+        try:
+            found.extend(_addresses(host, port))
+        except OSError as error:
+            failures.append(error)
+
+    looking = threading.Thread(target=look_up, name="rowlock look-up", daemon=True)
+    looking.start()
+    looking.join(timeout_s)
+    if failures:
+        raise failures[0]
+    if looking.is_alive():
+        raise TimeoutError(f"the host name {host!r} did not resolve in time")
+    return found

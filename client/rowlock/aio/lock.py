@@ -1,0 +1,143 @@
+"""Locks of tables and regions (asyncio)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from types import TracebackType
+
+from rowlock_proto.v1 import sessions_pb2
+
+from rowlock._core.lock_requests import LockAttempts, LockPolicy, lock_request
+from rowlock._core.session_requests import IDLE_S_DEFAULT
+from rowlock._transport import methods
+from rowlock.aio._transport.servers import Servers
+from rowlock.aio.session import Session, open_session
+from rowlock.errors import LockUnavailableError, RowlockError, SessionEndedError
+from rowlock.session_info import LockMode
+
+
+class Lock:
+    """A lock that is held, returned by `Client.lock`. It is released at the end of its `async with` block.
+
+    It belongs to a session: when that has ended, the lock is gone. Then the block ends with SessionEndedError, unless
+    it raises another error, because others may have had the lock meanwhile.
+    """
+
+    def __init__(
+        self,
+        servers: Servers,
+        session: Session,
+        request: sessions_pb2.TakeLockRequest,
+        number: int,
+        timeout_s: float,
+        *,
+        is_session_mine: bool,
+    ) -> None:
+        self._servers = servers
+        self._request = request
+        self._number = number
+        self._timeout_s = timeout_s
+        self._is_session_mine = is_session_mine
+        self._is_released = False
+        self.session = session
+        """The session that holds it: its own, or the one that was passed."""
+
+    @property
+    def number(self) -> int:
+        """Greater than that of every lock granted before it, also over restarts: a fencing token."""
+        return self._number
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the locked tables."""
+        return tuple([target.table for target in self._request.targets])
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is held, as far as this client knows; a heartbeat or call finds out that it is lost."""
+        return not self._is_released and self.session.is_open
+
+    def __repr__(self) -> str:
+        return f"<rowlock.aio.Lock {self.number} of {', '.join(self.tables)}>"
+
+    async def check(self) -> None:
+        """Asks the server whether it is held. Raises SessionEndedError if it is lost."""
+        await self.session.renew()
+
+    async def release(self) -> None:
+        """Releases the lock. Raises SessionEndedError if it was lost before. Idempotent."""
+        if self._is_released:
+            return
+        self._is_released = True
+        if self._is_session_mine:
+            await self.session._end()  # private to the package
+            return
+        try:
+            await self._servers.call(methods.RELEASE_LOCK, _release_of(self._request), self._timeout_s)
+        except SessionEndedError as error:
+            self.session.note_ended(error)
+            raise
+
+    async def __aenter__(self) -> Lock:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.release()
+            return
+        # The error of the block counts. If the server can't be reached, it ends the session without heartbeats.
+        with contextlib.suppress(RowlockError):
+            await self.release()
+
+
+async def take_lock(
+    servers: Servers,
+    tables: str | Iterable[str],
+    mode: LockMode,
+    region: int | None,
+    session: Session | None,
+    purpose: str,
+    policy: LockPolicy,
+    timeout_s: float,
+) -> Lock:
+    """See Client.lock."""
+    request = lock_request(tables, mode, region, purpose, policy)
+    is_mine = session is None
+    if session is None:
+        named = ", ".join([target.table for target in request.targets])
+        session = await open_session(servers, purpose or f"lock of {named}", None, None, IDLE_S_DEFAULT, timeout_s)
+    try:
+        session.check()
+        request.session.CopyFrom(session.ref)
+        number = await _taken(servers, request, policy, timeout_s)
+    except BaseException as error:
+        if isinstance(error, SessionEndedError):
+            session.note_ended(error)
+        # The lock may have been taken, and the answer lost.
+        with contextlib.suppress(RowlockError):
+            if is_mine:
+                await session.end()
+            elif session.is_open:
+                await servers.call(methods.RELEASE_LOCK, _release_of(request), timeout_s)
+        raise
+    return Lock(servers, session, request, number, timeout_s, is_session_mine=is_mine)
+
+
+async def _taken(servers: Servers, request: sessions_pb2.TakeLockRequest, policy: LockPolicy, timeout_s: float) -> int:
+    """Takes the lock, with retries while others hold it. Returns its number."""
+    attempts = LockAttempts(policy)
+    while True:
+        try:
+            answer = await servers.call(methods.TAKE_LOCK, request, timeout_s, work_s=timeout_s + policy.wait_s)
+        except LockUnavailableError as error:
+            await asyncio.sleep(attempts.pause_s(error))
+        else:
+            return answer.number
+
+
+def _release_of(request: sessions_pb2.TakeLockRequest) -> sessions_pb2.ReleaseLockRequest:
+    return sessions_pb2.ReleaseLockRequest(session=request.session, lock_id=request.lock_id)

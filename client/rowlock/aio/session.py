@@ -1,0 +1,78 @@
+"""Sessions (asyncio): what a client has on the server for longer than one call."""
+
+from __future__ import annotations
+
+import contextlib
+from types import TracebackType
+
+from rowlock_proto.v1 import sessions_pb2
+
+from rowlock._core.retry import TABLE_OPERATION_S
+from rowlock._core.session_requests import OpenedSession, open_request
+from rowlock._transport import methods
+from rowlock.aio._transport.heartbeat import Heartbeat
+from rowlock.aio._transport.servers import Servers
+from rowlock.errors import RowlockError, SessionEndedError
+
+
+class Session(OpenedSession):
+    """A session, returned by `Client.session`. Pass it to snapshots, scans, locks, bulk writes and table operations.
+
+    It sends heartbeats as long as it is open and something refers to it. It ends with its `async with` block, by
+    `end`, without heartbeats for `idle_s`, and when an operator or the server ends it. Then everything that it held is
+    released, and calls that name it raise SessionEndedError. docs/sessions.md.
+    """
+
+    def __init__(self, servers: Servers, message: sessions_pb2.Session, timeout_s: float) -> None:
+        super().__init__(message)
+        self._servers = servers
+        self._timeout_s = timeout_s
+        self._heartbeat = Heartbeat(servers, self, timeout_s)
+
+    def __repr__(self) -> str:
+        return f"<rowlock.aio.Session {self.id} {'open' if self.is_open else 'ended'}>"
+
+    async def renew(self) -> None:
+        """Sends a heartbeat now. Raises SessionEndedError if the session has ended."""
+        self.check()
+        try:
+            await self._servers.call(
+                methods.RENEW_SESSION, sessions_pb2.RenewSessionRequest(session=self.ref), self._timeout_s
+            )
+        except SessionEndedError as error:
+            self.note_ended(error)
+            raise
+
+    async def end(self) -> None:
+        """Ends the session; returns when everything that it held is released. Idempotent."""
+        if self.is_open:
+            with contextlib.suppress(SessionEndedError):
+                await self._end()
+        self._heartbeat.stop()
+
+    async def _end(self) -> None:
+        """Ends the session. Raises SessionEndedError if it has ended before."""
+        self.check()
+        self._heartbeat.stop()
+        self.note_ended(None)
+        request = sessions_pb2.EndSessionRequest(session=self.ref)
+        await self._servers.call(methods.END_SESSION, request, self._timeout_s, work_s=TABLE_OPERATION_S)
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # If the server can't be reached, it ends the session when its idle limit is over.
+        with contextlib.suppress(RowlockError):
+            await self.end()
+
+
+async def open_session(
+    servers: Servers, purpose: str, session_id: str | None, owner: str | None, idle_s: float, timeout_s: float
+) -> Session:
+    """See Client.session."""
+    request = open_request(purpose, session_id, owner, idle_s)
+    answer = await servers.call(methods.OPEN_SESSION, request, timeout_s)
+    return Session(servers, answer.session, timeout_s)

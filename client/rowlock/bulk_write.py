@@ -1,0 +1,224 @@
+# Made from client/rowlock/aio/bulk_write.py by tools/async_to_sync.py: change that, then `make faces`.
+"""Bulk writes (threads): any number of rows of a table, changed at one moment."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable
+from collections.abc import Mapping as Columns
+from types import TracebackType
+
+from rowlock_proto.v1 import sessions_pb2, types_pb2
+
+from rowlock._codec.columns import Name, Value, check_timestamp
+from rowlock._core.bulk_input import ArrowInput, bulk_pieces
+from rowlock._core.bulk_send import checked_sizes
+from rowlock._core.bulk_write_requests import (
+    BulkWriteResult,
+    GatheredRows,
+    WriteOptions,
+    result_from,
+    staging_error,
+)
+from rowlock._core.defaults import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
+from rowlock._core.lock_requests import LockAttempts, LockPolicy
+from rowlock._core.retry import TABLE_OPERATION_S
+from rowlock._core.session_requests import IDLE_S_DEFAULT
+from rowlock._core.view import View
+from rowlock._transport import methods
+from rowlock._transport.bulk import put_pieces
+from rowlock._transport.servers import Servers
+from rowlock.errors import BulkError, InvalidArgumentError, LockUnavailableError, RowlockError, SessionEndedError
+from rowlock.mapping import Mapping, as_mapping
+from rowlock.session import Session, open_session
+
+
+class BulkWrite:
+    """A bulk write, returned by `Client.bulk_write`. For one task at a time.
+
+    What it writes is staged on the server, invisible, and survives a restart of it as long as the session lives. The
+    end of the `with` block commits; an exception in the block aborts. docs/bulk_writes.md.
+    """
+
+    def __init__(
+        self,
+        servers: Servers,
+        view: View[bytes],
+        session: Session,
+        number: int,
+        options: WriteOptions,
+        policy: LockPolicy,
+        *,
+        is_session_mine: bool,
+    ) -> None:
+        self._servers = servers
+        self._view = view
+        self._number = number
+        self._options = options
+        self._policy = policy
+        self._is_session_mine = is_session_mine
+        self._rows = GatheredRows()
+        self._is_over = False
+        self.session = session
+        """The session that holds it: its own, or the one that was passed."""
+        self.result: BulkWriteResult | None = None
+        """The result of the commit; None before."""
+
+    def __repr__(self) -> str:
+        return f"<rowlock.BulkWrite of {self._view.table!r}>"
+
+    def write(
+        self,
+        data: ArrowInput,
+        mapping: Mapping | str | None = None,
+        *,
+        timestamp: int | None = None,
+        batch_bytes: int = BATCH_BYTES_DEFAULT,
+        busy_timeout: float = BUSY_TIMEOUT_S_DEFAULT,
+    ) -> int:
+        """Stages an Arrow table, batch, reader or iterable of batches, as `Table.put_arrow` takes them.
+
+        Returns the number of its rows when all are durable. Of two changes of a cell the later one wins. Raises
+        SessionEndedError, LimitExceededError and the errors of put_arrow; then not all of `data` is staged, so abort.
+        """
+        self._send_gathered()
+        return self._stage(data, mapping, timestamp, batch_bytes, busy_timeout)
+
+    def put(self, row: Name, data: Columns[Name, Value], *, timestamp: int | None = None) -> None:
+        """Adds a row's columns. They are sent when enough are gathered, and before the commit."""
+        self._check()
+        check_timestamp(timestamp)
+        self._rows.put(row, data, timestamp)
+        if self._rows.is_full:
+            self._send_gathered()
+
+    def delete(self, row: Name, columns: Iterable[Name], *, timestamp: int | None = None) -> None:
+        """Adds deletes of these columns of a row."""
+        self._check()
+        check_timestamp(timestamp)
+        self._rows.delete(row, columns, timestamp)
+        if self._rows.is_full:
+            self._send_gathered()
+
+    def _send_gathered(self) -> None:
+        cells = self._rows.take()
+        if cells is not None:
+            self._stage(cells, None, None, BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT)
+
+    def _stage(
+        self,
+        data: ArrowInput,
+        mapping: Mapping | str | None,
+        timestamp: int | None,
+        batch_bytes: int,
+        busy_timeout: float,
+    ) -> int:
+        self._check()
+        check_timestamp(timestamp)
+        parsed = None if mapping is None else as_mapping(mapping)
+        sizes = checked_sizes(batch_bytes, self._servers.request_bytes_max, takes_rows=self._servers.takes_rows)
+        pieces = bulk_pieces(data, parsed, timestamp, sizes)
+        try:
+            written = put_pieces(self._servers, self._view, pieces, busy_timeout, None, self.session.ref)
+        except BulkError as error:
+            cause = staging_error(error)
+            if isinstance(cause, SessionEndedError):
+                self.session.note_ended(cause)
+            raise cause from error
+        return written.row_count
+
+    def commit(self) -> BulkWriteResult:
+        """Makes all of it visible at once; returns when it is durable. A second call returns the same result.
+
+        Raises ConflictError, LockUnavailableError, SessionEndedError and InvalidArgumentError. Then nothing was
+        written, and what was staged stays: commit again, or abort.
+        """
+        if self.result is not None:
+            return self.result
+        self._send_gathered()
+        self._check()
+        request = self._options.commit_request(self.session.ref, self._number, self._policy)
+        attempts = LockAttempts(self._policy)
+        while self.result is None:
+            try:
+                answer = self._servers.call(
+                    methods.COMMIT_BULK_WRITE, request, self._view.timeout_s, work_s=TABLE_OPERATION_S
+                )
+            except LockUnavailableError as error:
+                time.sleep(attempts.pause_s(error))
+            except SessionEndedError as error:
+                self.session.note_ended(error)
+                raise
+            else:
+                self.result = result_from(answer)
+        self._is_over = True
+        self._end_session()
+        return self.result
+
+    def abort(self) -> None:
+        """Removes what was staged. Idempotent."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._rows.take()
+        if self._is_session_mine:
+            self._end_session()
+        elif self.session.is_open:
+            request = sessions_pb2.AbortBulkWriteRequest(session=self.session.ref, table=self._view.table)
+            with contextlib.suppress(SessionEndedError):
+                self._servers.call(methods.ABORT_BULK_WRITE, request, self._view.timeout_s)
+
+    def _end_session(self) -> None:
+        if self._is_session_mine:
+            with contextlib.suppress(RowlockError):  # The server ends it without heartbeats.
+                self.session.end()
+
+    def _check(self) -> None:
+        """Raises SessionEndedError if the session has ended, InvalidArgumentError after the end of the write."""
+        if self._is_over:
+            raise InvalidArgumentError(f"the bulk write of table {self._view.table!r} is over; open another one")
+        self.session.check()
+
+    def __enter__(self) -> BulkWrite:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            with contextlib.suppress(RowlockError):
+                self.abort()
+        elif not self._is_over:
+            try:
+                self.commit()
+            except BaseException:
+                with contextlib.suppress(RowlockError):
+                    self.abort()
+                raise
+
+
+def open_bulk_write(
+    servers: Servers,
+    options: WriteOptions,
+    purpose: str,
+    session: Session | None,
+    policy: LockPolicy,
+    timeout_s: float,
+) -> BulkWrite:
+    """See Client.bulk_write."""
+    is_mine = session is None
+    if session is None:
+        what = purpose or f"bulk write of {options.table}"
+        session = open_session(servers, what, None, None, IDLE_S_DEFAULT, timeout_s)
+    try:
+        session.check()
+        request = sessions_pb2.OpenBulkWriteRequest(session=session.ref, table=options.table)
+        answer = servers.call(methods.OPEN_BULK_WRITE, request, timeout_s, work_s=TABLE_OPERATION_S)
+    except BaseException:
+        if is_mine:
+            with contextlib.suppress(RowlockError):
+                session.end()
+        raise
+    view = View(options.table, timeout_s, bytes, types_pb2.DURABILITY_UNSPECIFIED)
+    return BulkWrite(servers, view, session, answer.number, options, policy, is_session_mine=is_mine)

@@ -1,0 +1,332 @@
+"""The commit of a bulk write: all of it in all regions of the table at once, or nothing. docs/bulk_writes.md.
+
+1. Read the staged files, and check that all regions can take them. If the commit replaces rows, find these.
+2. Gates of all regions, exclusively, by region id. Wait until every write is published. Check what has changed.
+3. In each region a write number is taken that stays incomplete, so the read point stops before it. The batches are
+   logged and applied under the next numbers, and the log is synced. A log record counts only with its commit.
+4. The catalog's next generation has the commit: the commit point.
+5. Each region completes its first number, so the read point moves over all of it. The gates are released.
+
+A failure before 4 takes the cells back; the session and what it has staged stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowlock_regionserver.arrow.columns import Column, bytes_at, constant_binary_array, integer_array
+from rowlock_regionserver.catalog.commits import CommitEntry, Identity
+from rowlock_regionserver.cells import DELETE_FAMILY
+from rowlock_regionserver.errors import ConflictError, InvalidRequestError, RegionServerError, UnknownOutcomeError
+from rowlock_regionserver.host.bulk_writes import BulkWrite, BulkWrites
+from rowlock_regionserver.host.client_state import ClientState
+from rowlock_regionserver.host.commit_parts import CommitParts
+from rowlock_regionserver.host.snapshots import Snapshots
+from rowlock_regionserver.locks.lock_matrix import Operation
+from rowlock_regionserver.locks.table_locks import Caller
+from rowlock_regionserver.region.bulk.arranged import FAMILY_CELLS_SCHEMA, FamilyPart, FamilyParts
+from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, bulk_file_path, read_bulk_file
+from rowlock_regionserver.region.bulk.region_commit import RegionCommit
+from rowlock_regionserver.region.bulk.staged import StagedBatch
+from rowlock_regionserver.region.changed_rows import Ranges, changed_rows, distinct_rows
+from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.sessions.session import SessionRef
+from rowlock_regionserver.table import Table
+from rowlock_regionserver.wal.mutation import BulkRecord
+
+_ROWS_NAMED_MAX = 100
+EVERYTHING: Ranges = ((b"", b""),)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequest:
+    """What a commit is to do. ranges: rows outside are refused; those inside are hidden if `replaces`."""
+
+    session: SessionRef
+    table: str
+    ranges: Ranges = EVERYTHING
+    replaces: bool = False
+    snapshot_id: bytes = b""  # refuse if rows have changed since; empty: no check
+    identity: Identity | None = None
+    number: int = 0  # of the bulk write, by which a repeated call is recognised; 0: it is not
+
+    @property
+    def operation(self) -> Operation:
+        """What it is for the locks."""
+        if not self.replaces:
+            return Operation.COMMIT
+        return Operation.COMMIT_REPLACING_TABLE if self.ranges == EVERYTHING else Operation.COMMIT_REPLACING_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """What a commit wrote. is_repeated: it, or one of its identity, was made before, and nothing was written now."""
+
+    row_count: int
+    cell_count: int
+    timestamp: int
+    is_repeated: bool = False
+
+
+class CommitHost(Protocol):
+    """The region server as commits see it."""
+
+    @property
+    def clients(self) -> ClientState: ...
+    @property
+    def snapshots(self) -> Snapshots: ...
+    @property
+    def bulk_writes(self) -> BulkWrites: ...
+    def table(self, name: str) -> Table: ...
+    def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> Sequence[Region]: ...
+    def operation(
+        self, operation: Operation, name: str, caller: Caller, region_ids: Sequence[int]
+    ) -> contextlib.AbstractContextManager[None]: ...
+    def commit_parts(self) -> CommitParts: ...
+
+
+def regions_locked(host: CommitHost, request: CommitRequest) -> list[int]:
+    """Returns the regions that a commit locks."""
+    return [
+        region.region_id for start, stop in request.ranges for region in host.regions_of(request.table, start, stop)
+    ]
+
+
+def commit_bulk_write(host: CommitHost, request: CommitRequest, caller: Caller) -> CommitResult:
+    """Commits. Blocks. Raises ConflictError, SessionEndedError, InvalidRequestError and LockUnavailableError."""
+    table = host.table(request.table)
+    regions = regions_locked(host, request)
+    host.clients.numbers.prepare()  # Which takes the catalog's lock.
+    with (
+        host.clients.sessions.uninterrupted(request.session) as session,
+        host.operation(request.operation, request.table, caller, regions),
+    ):
+        known = known_commit(host, request)  # A call that was repeated while the first one ran.
+        if known is not None:
+            return known
+        write = host.bulk_writes.find(session, table)
+        with write.closed():
+            return _Committing(host, request, table, write).commit()
+
+
+def known_commit(host: CommitHost, request: CommitRequest) -> CommitResult | None:
+    """Returns the result of the commit that this call repeats, because its answer was lost; None if there is none."""
+    entry = host.commit_parts().commits.of_write(request.number) if request.number else None
+    return None if entry is None else CommitResult(entry.row_count, entry.cell_count, entry.timestamp)
+
+
+class _Committing:
+    """One commit, with its locks and the catalog's lock held."""
+
+    def __init__(
+        self,
+        host: CommitHost,
+        request: CommitRequest,
+        table: Table,
+        write: BulkWrite,
+    ) -> None:
+        self._host = host
+        self._request = request
+        self._parts = host.commit_parts()
+        self._catalog, self._log, self._shared = self._parts.catalog, self._parts.log, self._parts.shared
+        self._table = table
+        self._write = write
+        self._regions = {region.region_id: region for region in host.regions_of(request.table)}
+        self._staged = write.staged()
+        # Files that this commit has written itself: removed if there is no commit.
+        self._own: list[int] = []
+
+    def commit(self) -> CommitResult:
+        request, writes = self._request, self._host.bulk_writes
+        commits = self._catalog.state.commits
+        if request.identity is not None and commits.has_identity(self._table.table_id, request.identity):
+            writes.committed(self._write)
+            writes.remove(self._write, bulk_files_too=True)
+            return CommitResult(0, 0, 0, is_repeated=True)
+        self._check()
+        parts = [self._read(each) for each in self._staged]
+        self._shared.memory.check(sum([part.byte_count for each in parts for part in each.values()]))
+        since = {} if not request.snapshot_id else dict(self._snapshot())
+        replaced = {region_id: self._rows_before(region) for region_id, region in self._regions.items()}
+        try:
+            with contextlib.ExitStack() as gates:
+                deadline = self._shared.clock.monotonic() + self._shared.config.row_lock_wait_ms / 1000
+                for region_id in sorted(self._regions):
+                    gates.enter_context(self._regions[region_id].without_writes(deadline))
+                result = self._commit_in_gates(parts, since, replaced)
+        except BaseException:
+            self._remove_own()
+            raise
+        writes.committed(self._write)
+        writes.remove(self._write, bulk_files_too=False)
+        return result
+
+    def _check(self) -> None:
+        """Raises InvalidRequestError, NotServingRegionError and CorruptionError."""
+        for each in self._staged:
+            if each.region_id not in self._regions:
+                raise InvalidRequestError(
+                    f"rows were staged for region {each.region_id}, which table {self._table.name!r} no longer has; "
+                    "write them again",
+                    table=self._table.name,
+                )
+            unknown = set(each.family_numbers) - set(self._table.name_by_number)
+            if unknown:
+                raise InvalidRequestError(
+                    f"a column family of the bulk write of table {self._table.name!r} was dropped since; nothing was "
+                    "committed",
+                    table=self._table.name,
+                )
+            first, last = each.record.first_row, each.last_row
+            if not any(start <= first and (not stop or last < stop) for start, stop in self._request.ranges):
+                raise InvalidRequestError(
+                    f"rows from {first[:64]!r} to {last[:64]!r} of the bulk write are not all in the range that it "
+                    "may write; nothing was committed",
+                    table=self._table.name,
+                )
+
+    def _read(self, staged: StagedBatch) -> FamilyParts:
+        record = staged.record
+        written = WrittenBulkFile(record.file_number, record.file_bytes, record.file_checksum)
+        return read_bulk_file(self._shared.files, self._shared.bulk_folder, written)
+
+    def _snapshot(self) -> Iterator[tuple[int, int]]:
+        snapshot = self._host.snapshots.check(self._request.snapshot_id)
+        if snapshot.table_id != self._table.table_id:
+            raise InvalidRequestError(
+                f"the snapshot is of table {snapshot.table!r}, not of {self._table.name!r}", table=self._table.name
+            )
+        return iter(snapshot.read_points)
+
+    def _rows_before(self, region: Region) -> tuple[int, Column] | None:
+        """Returns a write number, and the rows up to it that the commit replaces."""
+        if not self._request.replaces:
+            return None
+        read_point = region.open_read_point()
+        try:
+            rows = distinct_rows(changed_rows(region.stores.view, 0, self._request.ranges))
+        finally:
+            region.close_read_point(read_point)
+        return read_point.write_number, rows
+
+    def _commit_in_gates(
+        self,
+        parts: Sequence[FamilyParts],
+        since: Mapping[int, int],
+        replaced: Mapping[int, tuple[int, Column] | None],
+    ) -> CommitResult:
+        number = self._host.clients.numbers.next()
+        with contextlib.ExitStack() as undo:
+            commits: dict[int, RegionCommit] = {}
+            for region_id in sorted(self._regions):
+                commits[region_id] = self._regions[region_id].bulk_load.region_commit()
+                undo.callback(commits[region_id].take_back)
+                commits[region_id].begin()
+            self._check_unchanged(since)
+            stamp = max([self._shared.clock.now_ms(), *(each.newest_stamp + 1 for each in commits.values())])
+            for each in commits.values():
+                each.pass_over(stamp)
+            for region_id, before in replaced.items():
+                if before is not None:
+                    self._hide(commits[region_id], self._regions[region_id], before, number, stamp)
+            for staged, of_batch in zip(self._staged, parts, strict=True):
+                commits[staged.region_id].add(staged.record_for(number, stamp), of_batch)
+            self._log.sync(gives_up=lambda: False)
+            entry = CommitEntry(
+                number,
+                self._table.table_id,
+                self._write.write.write_number,
+                self._shared.clock.now_ms(),
+                sum([each.record.row_count for each in self._staged]),
+                sum([each.record.cell_count for each in self._staged]),
+                stamp,
+                tuple([(region_id, each.last_number) for region_id, each in commits.items()]),
+            )
+            known = self._catalog.state.commits.with_commit(
+                entry, self._request.identity, self._parts.is_flushed, self._shared.config
+            )
+            state = replace(self._catalog.state, commits=known)
+            try:
+                with self._catalog.committed(state, f"a bulk write of table {self._table.name!r} was committed"):
+                    undo.pop_all()
+                    self._own.clear()
+                    for each in commits.values():
+                        each.finish()
+            except UnknownOutcomeError:
+                undo.pop_all()  # It may be committed, and the server ends.
+                self._own.clear()
+                raise
+        return CommitResult(entry.row_count, entry.cell_count, stamp)
+
+    def _check_unchanged(self, since: Mapping[int, int]) -> None:
+        """Raises ConflictError if a row that is written, or hidden, has changed since the snapshot."""
+        changed: list[bytes] = []
+        for region_id, write_number in since.items():
+            region = self._regions[region_id]
+            bounds = [(each.record.first_row, each.last_row + b"\0") for each in self._staged]
+            ranges = self._request.ranges if self._request.replaces else bounds
+            written = None if self._request.replaces else self._rows_written(region_id)
+            for rows in changed_rows(region.stores.view, write_number, ranges):
+                found = rows if written is None else rows.filter(pc.is_in(rows, value_set=written))
+                changed += [bytes_at(found, place) for place in range(min(len(found), _ROWS_NAMED_MAX))]
+        if changed:
+            named = sorted(set(changed))[:_ROWS_NAMED_MAX]
+            raise ConflictError(
+                f"{len(named)} or more rows of table {self._table.name!r} have changed since the snapshot, "
+                f"{named[0][:64]!r} for example; nothing was written, take a new snapshot and start again",
+                table=self._table.name,
+                rows=named,
+            )
+
+    def _rows_written(self, region_id: int) -> Column:
+        found: list[Column] = []
+        for staged in self._staged:
+            if staged.region_id == region_id:
+                for part in self._read(staged).values():
+                    if part.lines is not None:
+                        found.append(part.lines.rows)
+                    if part.cells is not None:
+                        found += part.cells.column("row").chunks
+        return distinct_rows(iter(found))
+
+    def _hide(self, commit: RegionCommit, region: Region, before: tuple[int, Column], number: int, stamp: int) -> None:
+        """Hides all cells of these rows, and of those that came since, by tombstones with an earlier write number."""
+        write_number, known = before
+        view = region.stores.view
+        later = distinct_rows(changed_rows(view, write_number, self._request.ranges))
+        rows = distinct_rows(iter([known, later])) if len(later) else known
+        if not len(rows):
+            return
+        timestamp = max(stamp, region.stores.newest_timestamp())
+        parts = {family: FamilyPart(cells=_tombstones(rows, timestamp)) for family in self._table.name_by_number}
+        record = BulkRecord(stamp, len(rows) * len(parts), len(rows), bytes_at(rows, 0), None, commit_number=number)
+        written = region.bulk_load.write_file(parts, record)
+        self._own.append(written.file_number)
+        commit.add(written, parts)
+
+    def _remove_own(self) -> None:
+        with contextlib.suppress(OSError, RegionServerError):
+            for file_number in self._own:
+                self._shared.files.remove_if_there(bulk_file_path(self._shared.bulk_folder, file_number))
+
+
+def _tombstones(rows: Column, timestamp: int) -> pa.Table:
+    count = len(rows)
+    empty = constant_binary_array(b"", count)
+    return pa.table(
+        [
+            rows,
+            empty,
+            integer_array(np.full(count, timestamp, np.int64), pa.int64()),
+            integer_array(np.full(count, DELETE_FAMILY, np.int8), pa.int8()),
+            empty,
+        ],
+        schema=FAMILY_CELLS_SCHEMA,
+    )

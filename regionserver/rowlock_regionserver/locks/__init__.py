@@ -1,0 +1,1 @@
+"""Locks for table operations: a tree of tables and regions, shared and exclusive. docs/locks.md."""

@@ -1,0 +1,81 @@
+"""One region's part of the commit of a bulk write. The caller holds the region's gate exclusively.
+
+begin       takes a write number that stays incomplete: the read point can't pass it
+add         logs and applies batches, which take the next numbers; no reader sees them
+finish      the commit is durable: completes the first number, so all become visible in one step
+take_back   there is no commit: removes the cells, then completes the number. The log records stay, and are no
+            writes, because the catalog does not have their commit
+"""
+
+from __future__ import annotations
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.commit.commit import Commit, TakeBack
+from rowlock_regionserver.commit.numbering import Numbering
+from rowlock_regionserver.region.bulk.arranged import FamilyParts
+from rowlock_regionserver.region.region_parts import RegionParts
+from rowlock_regionserver.wal.log import Log
+from rowlock_regionserver.wal.mutation import KIND_BULK_COMMIT, BulkRecord
+
+
+class RegionCommit:
+    """For one commit, by one thread."""
+
+    def __init__(self, parts: RegionParts, numbering: Numbering, commit: Commit, log: Log) -> None:
+        self.region_id = parts.region_id
+        self._mvcc = parts.mvcc
+        self._applier = parts.applier
+        self._bulk_files = parts.bulk_files
+        self._numbering = numbering
+        self._commit = commit
+        self._log = log
+        self._first = 0
+        self._added: list[TakeBack] = []
+        self._files: list[tuple[int, int]] = []
+
+    def begin(self) -> None:
+        """Takes the number that holds the read point back. All writes before it are published."""
+        self._mvcc.wait_until_published(self._mvcc.last, lambda: self._log.waits_for_space)
+        self._numbering.pass_over_cells()
+        with self._log.order:
+            self._first = self._numbering.begin()
+
+    @property
+    def newest_stamp(self) -> int:
+        """Stamps of this region are later."""
+        return self._numbering.newest_stamp
+
+    @property
+    def last_number(self) -> int:
+        """The newest write number."""
+        return self._mvcc.last
+
+    def pass_over(self, timestamp: int) -> None:
+        """Makes all further stamps later, also after a restart."""
+        self._numbering.pass_over(timestamp, is_reserved=True)
+
+    def add(self, record: BulkRecord, parts: FamilyParts) -> None:
+        """Logs and applies one batch. Raises RegionServerError; then the batch is not applied."""
+
+        applied: list[TakeBack] = []
+
+        def apply(write_number: int) -> TakeBack:
+            applied.append(self._applier.apply_early(parts, write_number, record.stamp, as_segments=True))
+            return applied[0]
+
+        number = self._commit.commit_applied(KIND_BULK_COMMIT, record.encode(), Durability.FSYNC, apply)
+        self._added += applied
+        self._files.append((record.file_number, number))
+
+    def finish(self) -> None:
+        """Makes all of it visible. A flush removes the bulk files."""
+        for file_number, write_number in self._files:
+            self._bulk_files.add(file_number, write_number)
+        self._mvcc.complete(self._first)
+
+    def take_back(self) -> None:
+        """Removes what was applied."""
+        if self._first:
+            for take_back in reversed(self._added):
+                take_back()
+            self._mvcc.complete(self._first)

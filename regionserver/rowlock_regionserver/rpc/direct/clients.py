@@ -1,0 +1,133 @@
+"""The clients of the direct port: bounds their number, and finds those that are silent where they must not be.
+
+A client that has not greeted may be anything, so few of those are held, and each has ten seconds. Beyond that number
+the oldest is dropped. A client that has greeted may be idle for as long as it likes. TCP's own keepalive finds its
+machine gone; on a Unix socket the system reports the end of a process.
+
+Each few seconds all connections are looked at. Dropped are those that do not greet, that began a frame and send it too
+slowly, that read no answer for a minute although answers wait, and that do not close after the server ended them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import RegionServerError, RegionTooBusyError, StoppingError
+
+# How many connections may be open without a greeting.
+GREETING_COUNT_MAX = 128
+_SWEEP_SECONDS = 2.0
+
+
+class SweptConnection(Protocol):
+    """A connection as the registry sees it."""
+
+    def look(self, now: float) -> None:
+        """Drops the connection if it is silent where it must not be."""
+
+    def drop(self, reason: str) -> None:
+        """Closes the connection at once, with a line in the log."""
+
+    def stop(self) -> None:
+        """Ends the connection when the requests that it has begun are answered."""
+
+    def abort(self) -> None:
+        """Closes the connection at once."""
+
+
+class DirectClients:
+    """The open connections. Used on the event loop, except where a method says otherwise."""
+
+    def __init__(self, config: Config, clock: Clock, when_count_changed: Callable[[int], None]) -> None:
+        """`when_count_changed` is called with the number of clients that have greeted, each time it changes."""
+        self._count_max = config.connections_max
+        self._retry_after_ms = config.retry_after_ms
+        self._clock = clock
+        self._when_count_changed = when_count_changed
+        self._greeting: OrderedDict[SweptConnection, None] = OrderedDict()
+        self._open: dict[SweptConnection, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_stopping = False
+        self._all_left = asyncio.Event()
+        self._all_left.set()
+
+    @property
+    def open_count(self) -> int:
+        """How many clients have greeted and are connected. From any thread."""
+        return len(self._open)
+
+    @property
+    def greeting_count(self) -> int:
+        """How many connections have not greeted yet. From any thread."""
+        return len(self._greeting)
+
+    def enter(self, connection: SweptConnection) -> None:
+        """Adds a connection that was accepted; `leave` must follow."""
+        self._all_left.clear()
+        self._greeting[connection] = None
+        if len(self._greeting) > GREETING_COUNT_MAX:
+            next(iter(self._greeting)).drop(f"more than {GREETING_COUNT_MAX} connections have not greeted")
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
+
+    def refusal(self) -> RegionServerError | None:
+        """Returns the error for a client that greets, if it can't be served."""
+        if self._is_stopping:
+            return StoppingError("the server is stopping; nothing was changed, retry in a moment")
+        if len(self._open) >= self._count_max:
+            return RegionTooBusyError(
+                f"{self._count_max} direct connections are open, as many as connections_max allows; use gRPC, close "
+                "some, or retry later",
+                retry_after_ms=self._retry_after_ms,
+            )
+        return None
+
+    def greeted(self, connection: SweptConnection) -> None:
+        """Counts a connection whose client was welcomed."""
+        del self._greeting[connection]
+        self._open[connection] = None
+        self._when_count_changed(len(self._open))
+
+    def leave(self, connection: SweptConnection) -> None:
+        """Removes a connection that has ended."""
+        if connection in self._open:
+            del self._open[connection]
+            self._when_count_changed(len(self._open))
+        else:
+            self._greeting.pop(connection, None)
+        if not (self._open or self._greeting):
+            self._all_left.set()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    def _sweep(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
+        self.look()
+
+    def look(self) -> None:
+        """Drops connections that are silent where they must not be."""
+        now = self._clock.monotonic()
+        for connection in [*self._greeting, *self._open]:
+            connection.look(now)
+
+    def stop(self) -> None:
+        """Ends all connections, each when the requests that it has begun are answered. Welcomes no more clients."""
+        self._is_stopping = True
+        for connection in [*self._greeting, *self._open]:
+            connection.stop()
+
+    async def left(self, seconds_max: float) -> None:
+        """Waits until all connections have ended, and closes those that have not by then."""
+        try:
+            async with asyncio.timeout(seconds_max):
+                await self._all_left.wait()
+        except TimeoutError:
+            for connection in [*self._greeting, *self._open]:
+                connection.abort()
+            await self._all_left.wait()

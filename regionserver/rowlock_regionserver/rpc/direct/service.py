@@ -1,0 +1,73 @@
+"""What all direct connections of a server share."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rowlock_proto.direct_frames import HELLO, VERSION, VersionError, frame
+from rowlock_proto.v1.direct_pb2 import DirectHello, DirectWelcome
+
+from rowlock_regionserver.config import KIB
+from rowlock_regionserver.engine.points import Points
+from rowlock_regionserver.errors import InvalidRequestError, RegionServerError
+from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.rpc.direct.clients import DirectClients
+from rowlock_regionserver.rpc.direct.drop_log import DropLog
+from rowlock_regionserver.rpc.messages.failures import error_message
+
+PROTOCOL = 1
+_SCRATCH_BYTES = 64 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class DirectService:
+    """Shared by the connections of one server. Used on the event loop.
+
+    scratch: receives the bytes of all connections, one after the other.
+    """
+
+    points: Points
+    ledger: Ledger
+    clients: DirectClients
+    log: DropLog
+    data_folder_id: str
+    incarnation_id: str
+    scratch: memoryview = field(default_factory=lambda: memoryview(bytearray(_SCRATCH_BYTES)))
+
+    def welcome(self, error: RegionServerError | None = None) -> bytes:
+        """Returns the server's first frame."""
+        message = DirectWelcome(
+            data_folder_id=self.data_folder_id,
+            incarnation_id=self.incarnation_id,
+            body_bytes_max=self.points.config.request_bytes_max,
+            protocol=PROTOCOL,
+        )
+        if error is not None:
+            message.error.CopyFrom(error_message(error, "welcoming a client"))
+        return frame(HELLO, message.SerializeToString())
+
+    def when_memory_is_given(self, callback: Callable[[], None]) -> None:
+        """Calls the callback once on the loop, soon after memory was released."""
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # The loop is closed.
+                loop.call_soon_threadsafe(callback)
+
+        self.ledger.when_given(wake)
+
+    def refusal_of_hello(self, hello: DirectHello) -> RegionServerError | None:
+        """Returns the error for a client that greets with this, if it can't be served."""
+        if hello.mechanism:
+            return InvalidRequestError(
+                f"this server has no authentication, and the client wants {hello.mechanism!r}; send no mechanism"
+            )
+        return self.clients.refusal()
+
+
+def version_refusal(error: VersionError) -> InvalidRequestError:
+    """Returns the error for a client that speaks another version of the framing."""
+    return InvalidRequestError(f"{error}; this server speaks version {VERSION}: use gRPC, or another client")

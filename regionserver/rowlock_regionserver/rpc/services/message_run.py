@@ -1,0 +1,64 @@
+"""Begins the requests of one PointRequests message in order, in slices, so that no caller occupies the event loop.
+
+Adjacent plain puts are coalesced (engine/coalesced_puts.py). A request is answered through the responder, perhaps
+before it has begun to run, perhaps much later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rowlock_proto.v1.region_pb2 import PointRequests
+
+from rowlock_regionserver.engine.coalesced_puts import CoalescedPuts
+from rowlock_regionserver.engine.interfaces import Responder
+from rowlock_regionserver.engine.points import Points
+from rowlock_regionserver.rpc.messages.mutations import CLIENT_ID_BYTES
+from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet, put_requests_answer
+
+
+def begin_single(points: Points, message: PointRequests, responder: Responder, *, is_large: bool = False) -> None:
+    """Begins the request of a message that has exactly one."""
+    request = message.requests[0]
+    if request.HasField("get"):
+        points.get(PointGet(request, points.config), responder, is_large=is_large)
+    else:
+        change = PointChange(request, message.client_id, message.sequence_floor, points.config)
+        points.change(change, responder, is_large=is_large, is_single=True)
+
+
+class MessageRun:
+    """The requests of one message. Used on the event loop."""
+
+    def __init__(self, points: Points, message: PointRequests, responder: Responder, *, is_large: bool = False) -> None:
+        self._points = points
+        self._responder = responder
+        self._is_large = is_large
+        self._client_id, self._sequence_floor = message.client_id, message.sequence_floor
+        self._may_join = not is_large and len(message.client_id) in (0, CLIENT_ID_BYTES)
+        self._puts = CoalescedPuts(points, responder, put_requests_answer)
+        self._pending = iter(message.requests)
+
+    def advance(self, must_yield: Callable[[], bool]) -> bool:
+        """Begins requests until `must_yield` returns True, at least one. Returns whether all have begun."""
+        points, config, responder = self._points, self._points.config, self._responder
+        puts, is_large = self._puts, self._is_large
+        for request in self._pending:
+            if request.HasField("get"):
+                puts.make()
+                points.get(PointGet(request, config), responder, is_large=is_large)
+            else:
+                change = PointChange(request, self._client_id, self._sequence_floor, config)
+                if not self._may_join or not puts.join(change):
+                    puts.make()
+                    points.change(change, responder, is_large=is_large)
+            if must_yield():
+                puts.make()
+                return False
+        puts.make()
+        return True
+
+    def drop(self) -> None:
+        """Drops the requests that have not begun, because the client is gone. They count as answered."""
+        for _ in self._pending:
+            self._responder.send(b"")

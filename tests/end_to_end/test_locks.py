@@ -1,0 +1,204 @@
+"""Locks of a real server: kept apart, waited for, lost with their session, and shown."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import rowlock
+from rowlock.cli.main import main
+from rowlock.pytest_plugin import RowlockServer
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.server import Server
+
+WAIT_S = 120.0
+
+
+@pytest.fixture
+def table(rowlock_client: rowlock.Client) -> rowlock.Table[bytes]:
+    return rowlock_client.create_table("t", ["f"])
+
+
+@pytest.fixture
+def impatient(rowlock_server: RowlockServer, table: rowlock.Table[bytes]) -> Iterator[rowlock.Client]:
+    """A client whose calls don't wait for locks."""
+    with rowlock.connect(rowlock_server.address, lock_wait_s=0, lock_retries=0) as client:
+        yield client
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to that"
+        threading.Event().wait(0.005)
+
+
+def test_table_operations_and_snapshots_are_kept_out_and_rows_are_not(
+    rowlock_client: rowlock.Client, table: rowlock.Table[bytes], impatient: rowlock.Client
+) -> None:
+    with rowlock_client.lock("t", "exclusive", purpose="moving") as lock:
+        for call in (
+            lambda: impatient.snapshot("t"),
+            lambda: impatient.alter_table("t", set_families={"g": rowlock.Family()}),
+            lambda: impatient.truncate_table("t"),
+            lambda: impatient.lock("t", "shared"),
+            lambda: impatient.lock("t", "shared", region=impatient.regions("t")[0].region_id),
+        ):
+            with pytest.raises(rowlock.LockUnavailableError, match=r"\(moving\)") as caught:
+                call()
+            assert caught.value.holders == (lock.session.id,)
+        with pytest.raises(rowlock.TableInUseError) as in_use:
+            impatient.drop_table("t")
+        assert in_use.value.holders == (lock.session.id,)
+        table.put(b"r", {b"f:q": b"1"})
+        assert len(list(table.scan())) == 1
+        rowlock_client.truncate_table("t", session=lock.session)
+        assert list(table.scan()) == []
+    with impatient.snapshot("t"):
+        pass
+    assert rowlock_client.locks() == []
+
+
+def test_shared_locks_go_together_and_keep_exclusive_ones_out(
+    rowlock_client: rowlock.Client, impatient: rowlock.Client
+) -> None:
+    with rowlock_client.lock("t", "shared"), impatient.lock("t", "shared"), impatient.snapshot("t"):
+        with pytest.raises(rowlock.LockUnavailableError):
+            impatient.truncate_table("t")
+        with pytest.raises(rowlock.LockUnavailableError):
+            impatient.lock(["t"], "exclusive")
+
+
+def test_a_waiting_call_goes_on_when_the_lock_is_released(
+    rowlock_client: rowlock.Client, table: rowlock.Table[bytes]
+) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        with rowlock_client.lock("t", "exclusive") as lock:
+            waiting = pool.submit(rowlock_client.truncate_table, "t")
+            until(lambda: any(not info.is_held for info in rowlock_client.locks("t")))
+            [held, waits] = rowlock_client.locks("t")
+            assert (held.is_held, held.mode, held.holder, held.number) == (
+                True,
+                "exclusive",
+                lock.session.id,
+                lock.number,
+            )
+            assert (waits.purpose, waits.waits_for, waits.holder[:5]) == (
+                "truncate a table",
+                (lock.session.id,),
+                "call-",
+            )
+            assert waits.waits_until_ms is not None
+            assert held.heartbeat_ms is not None
+        waiting.result(WAIT_S)
+
+
+def test_a_refused_request_is_repeated_with_growing_pauses(
+    rowlock_client: rowlock.Client, table: rowlock.Table[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    holder = rowlock_client.lock("t", "exclusive")
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            holder.release()
+
+    monkeypatch.setattr("rowlock.lock.time.sleep", pause)
+    with rowlock_client.lock("t", "exclusive", wait_s=0, retries=5) as lock:
+        assert lock.number > holder.number
+    assert pauses == [0.1, 0.2, 0.4]
+
+
+def test_a_lock_is_lost_with_its_session_and_its_block_says_so(
+    rowlock_client: rowlock.Client, impatient: rowlock.Client
+) -> None:
+    def work() -> None:
+        with rowlock_client.lock("t", "exclusive") as lock:
+            rowlock_client.end_session(lock.session.id, reason="taken away")
+            with pytest.raises(rowlock.SessionEndedError, match="taken away"):
+                lock.check()
+            assert not lock.is_held
+            with impatient.lock("t", "exclusive") as later:
+                assert later.number > lock.number
+
+    with pytest.raises(rowlock.SessionEndedError, match="taken away"):
+        work()
+
+
+def test_the_lock_of_a_client_that_dies_is_freed(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
+    rowlock_client.create_table("t", ["f"])
+    with rowlock.connect(rowlock_server.address) as dying:
+        session = dying.session("dying", idle_s=0.3)
+        dying.lock("t", "exclusive", session=session)
+    # Its client is closed, so no heartbeats come.
+    with rowlock_client.lock("t", "exclusive", wait_s=WAIT_S):
+        assert session.id not in [info.session_id for info in rowlock_client.sessions()]
+
+
+def test_what_cannot_be_locked_is_refused(rowlock_client: rowlock.Client, table: rowlock.Table[bytes]) -> None:
+    with pytest.raises(rowlock.TableNotFoundError):
+        rowlock_client.lock("nosuch", "shared")
+    with pytest.raises(rowlock.TableNotFoundError):
+        rowlock_client.locks("nosuch")
+    with pytest.raises(rowlock.InvalidArgumentError, match="mode must be 'shared' or 'exclusive'"):
+        rowlock_client.lock("t", "update")  # type: ignore[arg-type]
+    with pytest.raises(rowlock.InvalidArgumentError, match=r"region 4000 is not one of table 't'"):
+        rowlock_client.lock("t", "shared", region=4000)
+    with pytest.raises(rowlock.InvalidArgumentError, match="name at least one table"):
+        rowlock_client.lock([], "shared")
+    with pytest.raises(rowlock.InvalidArgumentError, match="lock_wait_s must be a number of seconds"):
+        rowlock_client.lock("t", "shared", wait_s=-1)
+    assert rowlock_client.locks() == []
+    assert not [info for info in rowlock_client.sessions() if info.purpose.startswith("lock of")]
+
+
+def test_a_table_in_use_is_dropped_by_force(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, table: rowlock.Table[bytes]
+) -> None:
+    lock = rowlock_client.lock("t", "shared", purpose="reading")
+    assert main(["drop", "t", "--yes", "--server", rowlock_server.address]) == 2
+    assert main(["drop", "t", "--yes", "--force", "--server", rowlock_server.address]) == 0
+    with pytest.raises(rowlock.SessionEndedError, match="its table 't' was dropped"):
+        lock.check()
+
+
+def test_the_command_lists_holders_and_those_that_wait(
+    rowlock_server: RowlockServer,
+    rowlock_client: rowlock.Client,
+    table: rowlock.Table[bytes],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with (
+            rowlock_client.session("nightly load", session_id="load-42", owner="ana@db7") as session,
+            rowlock_client.lock("t", "shared", session=session),
+        ):
+            waiting = pool.submit(rowlock_client.truncate_table, "t")
+            until(lambda: len(rowlock_client.locks()) == 2)
+            assert main(["locks", "t", "--server", rowlock_server.address]) == 0
+            held, waits = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+            assert held[:6] == ["t", "", "shared", "held", "load-42", "ana@db7"]
+            assert held[7:] == ["nightly load", ""]
+            assert waits[2:4] == ["exclusive", "waiting"]
+            assert waits[7:] == ["truncate a table", "load-42"]
+            assert main(["locks", "--extended", "--server", rowlock_server.address]) == 0
+            held, waits = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+            assert held[9:] == [str(rowlock_client.locks()[0].number), held[10], ""]
+            assert held[10].startswith("0:0")
+            assert waits[11].startswith("0:00:0")
+        waiting.result(WAIT_S)
+
+
+def test_without_locks_operations_run_and_none_can_be_taken(tmp_path: Path) -> None:
+    with Server(tmp_path / "data", config=Config(locks=0)) as server, rowlock.connect(server.address) as db:
+        db.create_table("t", ["f"])
+        with db.snapshot("t"):
+            db.truncate_table("t")
+        with pytest.raises(rowlock.InvalidArgumentError, match="locks are switched off"):
+            db.lock("t", "shared")
+        db.drop_table("t")

@@ -1,0 +1,105 @@
+"""Broken builds of sessions and of the locks of tables."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+SESSIONS = "unit/sessions/test_sessions.py"
+TREE = "unit/locks/test_lock_tree.py"
+TABLE_LOCKS = "unit/locks/test_table_locks.py"
+CLIENT_STATE = "unit/host/test_client_state.py"
+RANDOM = "property/test_locks.py::test_locks_of_64_sessions_that_die_are_those_of_the_model"
+
+SESSION_MUTANTS = [
+    Mutant(
+        "the lock of a dead session is not released",
+        "SessionLock.release",
+        "        self._locks.withdraw(self.request)\n",
+        "",
+        f"{CLIENT_STATE}::test_a_lock_is_released_with_its_session",
+    ),
+    Mutant(
+        "the lock of a dead session is not released, at random",
+        "SessionLock.release",
+        "        self._locks.withdraw(self.request)\n",
+        "",
+        RANDOM,
+    ),
+    Mutant(
+        "a session without heartbeats lives until the housekeeper comes",
+        "Sessions._find",
+        "session.state is SessionState.OPEN and not self._is_over(session)",
+        "session.state is SessionState.OPEN",
+        f"{SESSIONS}::test_a_session_without_heartbeats_ends_and_frees_what_it_held",
+    ),
+    Mutant(
+        "a session ends under a call",
+        "Sessions._may_expire",
+        "session.state is SessionState.OPEN and not session.use_count",
+        "session.state is SessionState.OPEN",
+        f"{SESSIONS}::test_a_call_keeps_its_session_and_counts_as_a_heartbeat",
+    ),
+    Mutant(
+        "a session ends under a commit",
+        "Sessions._end",
+        "            self._changed.wait_for(lambda: not session.uninterrupted_count)\n",
+        "",
+        f"{SESSIONS}::test_an_end_waits_for_a_commit_and_takes_no_more_calls",
+    ),
+    Mutant(
+        "the number of an earlier opening is accepted",
+        "Sessions._find",
+        "ref.number in (0, session.number)",
+        "True",
+        f"{SESSIONS}::test_an_id_is_used_again_and_the_old_number_is_refused",
+    ),
+    Mutant(
+        "numbers begin again after a restart",
+        "encode",
+        "if state.session_numbers_until > 1 else {}",
+        "if state.session_numbers_until < 1 else {}",
+        f"{CLIENT_STATE}::test_numbers_go_on_after_a_restart",
+    ),
+    Mutant(
+        "a shared request passes a waiting exclusive one",
+        "LockTree._advance",
+        "(node.queue and not is_holder) or not",
+        "not",
+        f"{TREE}::test_requests_are_served_in_order_and_nothing_passes_an_exclusive_one",
+    ),
+    Mutant(
+        "a session waits for an earlier lock than it holds",
+        "LockTree._must_not_wait",
+        "any(other.wanted[-1][0] >= key for other in self._others_of_session(request))",
+        "False",
+        f"{TREE}::test_a_session_that_holds_a_later_lock_does_not_wait_for_an_earlier_one",
+    ),
+    Mutant(
+        "the table of a region is not locked",
+        "wanted_of",
+        "        modes.setdefault(LockKey(key.table), Mode.SHARED)\n",
+        "",
+        f"{TREE}::test_the_table_of_a_region_is_locked_shared_first",
+    ),
+    Mutant(
+        "locks are taken in the order in which they are named",
+        "wanted_of",
+        "tuple(sorted(modes.items()))",
+        "tuple(modes.items())",
+        f"{TREE}::test_locks_are_taken_in_one_order_whatever_the_request_names_first",
+    ),
+    Mutant(
+        "a refused request stays in the queue",
+        "TableLocks._refusal",
+        "        granted = self._leave(request)\n",
+        "        granted: list[Callable[[], None]] = []\n",
+        f"{TABLE_LOCKS}::test_a_refusal_names_the_holders_and_leaves_nothing",
+    ),
+    Mutant(
+        "a table in use is dropped",
+        "RegionServer.drop_table",
+        "        self.clients.check_unused(name, caller, force=force)\n",
+        "",
+        f"{CLIENT_STATE}::test_a_table_in_use_is_not_dropped_and_its_users_are_named",
+    ),
+]

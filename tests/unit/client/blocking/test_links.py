@@ -1,0 +1,178 @@
+# Made from tests/unit/client/awaited/test_links.py by tools/async_to_sync.py: change that, then `make faces`.
+"""Direct or by gRPC: which way point operations take, why, and what happens when a way ends (threads)."""
+
+from __future__ import annotations
+
+import pytest
+import rowlock
+from rowlock._core import direct_choice
+from rowlock_proto.v1 import direct_pb2, types_pb2
+
+from tests.unit.client.fake_direct import FakeDirect
+from tests.unit.client.fake_server import FakeServer, Mishap, error
+
+
+@pytest.fixture
+def way() -> str:
+    return "direct"
+
+
+def connection_of(db: rowlock.Client) -> rowlock.ConnectionStatistics:
+    [connection] = db.statistics().connections
+    return connection
+
+
+def direct_of(fake_server: FakeServer) -> FakeDirect:
+    assert fake_server.direct is not None
+    return fake_server.direct
+
+
+def test_point_operations_go_over_a_direct_connection(db: rowlock.Client, fake_server: FakeServer) -> None:
+    table = db.table("t")
+    assert db.statistics().connections == ()
+    for number in range(1, 4):
+        assert table.increment("row", "f:n") == number
+    assert connection_of(db) == rowlock.ConnectionStatistics(
+        server=fake_server.address,
+        direct=direct_of(fake_server).address,
+        reason="",
+        opened=1,
+        direct_requests=3,
+        grpc_requests=0,
+    )
+    assert (fake_server.direct_message_count, fake_server.grpc_message_count) == (3, 0)
+    assert fake_server.info_count == 1, "what the server said when connecting is enough"
+
+
+def test_a_server_without_a_direct_port_is_not_asked_again(db: rowlock.Client, fake_server: FakeServer) -> None:
+    direct_of(fake_server).stop()
+    fake_server.direct = None
+    table = db.table("t")
+    for _ in range(5):
+        table.row("row")
+    connection = connection_of(db)
+    assert (connection.direct, connection.grpc_requests) == (None, 5)
+    assert connection.reason == "the server does not offer direct connections"
+    assert fake_server.info_count == 2
+
+
+def test_a_direct_port_that_refuses_connections_is_reported_and_grpc_is_used(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    direct_of(fake_server).stop()
+    table = db.table("t")
+    table.put("row", {"f:q": "1"})
+    assert table.row("row") == {b"f:q": b"1"}
+    connection = connection_of(db)
+    assert (connection.direct, connection.opened, connection.grpc_requests) == (None, 0, 2)
+    assert direct_of(fake_server).address in connection.reason
+    assert fake_server.info_count == 2, "it is asked again only once for a while"
+
+
+def test_a_direct_port_that_is_there_again_is_used_again(
+    db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct_choice, "_PAUSE_S_MIN", 0.0)
+    monkeypatch.setattr(direct_choice, "_PAUSE_FACTOR", 0.0)
+    direct_of(fake_server).stop()
+    table = db.table("t")
+    table.increment("row", "f:n")
+    fake_server.open_direct()
+    assert table.increment("row", "f:n") == 2
+    connection = connection_of(db)
+    assert (connection.direct, connection.reason) == (direct_of(fake_server).address, "")
+    assert (connection.direct_requests, connection.grpc_requests) == (1, 1)
+
+
+@pytest.mark.parametrize(("folder_id", "run_id"), [("another", "run"), ("", "another")])
+def test_another_server_at_the_announced_address_gets_no_request(
+    db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, folder_id: str, run_id: str
+) -> None:
+    """Another folder's, or one of a copy of the folder: the address was used again."""
+    other = direct_pb2.DirectWelcome(data_folder_id=folder_id, incarnation_id=run_id, body_bytes_max=1000)
+    direct_of(fake_server)._welcome = lambda: other
+    table = db.table("t")
+    assert table.increment("row", "f:n") == 1
+    assert fake_server.direct_message_count == 0
+    connection = connection_of(db)
+    assert (connection.direct, connection.grpc_requests) == (None, 1)
+    assert "another server is there" in connection.reason
+
+
+def test_a_server_that_refuses_a_direct_connection_is_used_by_grpc(db: rowlock.Client, fake_server: FakeServer) -> None:
+    busy = direct_pb2.DirectWelcome(error=error(types_pb2.Error.REGION_TOO_BUSY, "too many connections"))
+    direct_of(fake_server)._welcome = lambda: busy
+    assert db.table("t").increment("row", "f:n") == 1
+    assert "it refuses: too many connections" in connection_of(db).reason
+
+
+def test_a_restarted_server_is_found_at_its_new_port(db: rowlock.Client, fake_server: FakeServer) -> None:
+    table = db.table("t")
+    assert table.increment("row", "f:n") == 1
+    before = direct_of(fake_server).address
+    fake_server.run_id = "second run"
+    fake_server.open_direct()
+    assert table.increment("row", "f:n") == 2
+    connection = connection_of(db)
+    assert connection.direct == direct_of(fake_server).address != before
+    assert (connection.opened, connection.reason, connection.grpc_requests) == (2, "", 0)
+    assert fake_server.grpc_message_count == 0
+
+
+def test_a_server_that_took_over_the_port_of_a_restarted_one_gets_no_request(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    table = db.table("t")
+    assert table.increment("row", "f:n") == 1
+    theirs = direct_of(fake_server)
+    theirs._welcome = lambda: direct_pb2.DirectWelcome(
+        data_folder_id="theirs", incarnation_id="theirs", body_bytes_max=1000
+    )
+    fake_server.direct = None  # So it is not stopped.
+    fake_server.run_id = "second run"
+    fake_server.open_direct()
+    messages = fake_server.direct_message_count
+    theirs.cut()
+    assert table.increment("row", "f:n") == 2
+    assert connection_of(db).direct == direct_of(fake_server).address
+    assert fake_server.direct_message_count == messages + 1
+    theirs.stop()
+
+
+def test_a_change_in_doubt_is_repeated_by_grpc_and_counts_once(db: rowlock.Client, fake_server: FakeServer) -> None:
+    table = db.table("t")
+    table.row("row")
+    direct = direct_of(fake_server)
+    direct._welcome = lambda: direct_pb2.DirectWelcome(error=error(types_pb2.Error.SERVER_STOPPING, "no more"))
+    fake_server.script.append(Mishap.ANSWER_IS_LOST)
+    assert table.increment("row", "f:n") == 1
+    assert fake_server.repeated_count == 1
+    assert [request.mutate.mutations[0].sequence for request in fake_server.requests[1:]] == [1, 1]
+    assert fake_server.requests[-1].mutate.mutations[0].age_ms > 0
+    connection = connection_of(db)
+    assert (connection.direct_requests, connection.grpc_requests) == (2, 1)
+
+
+def test_after_a_lost_stream_an_upgraded_server_is_reached_directly(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    direct_of(fake_server).stop()
+    fake_server.direct = None
+    table = db.table("t")
+    table.row("row")
+    fake_server.open_direct()
+    fake_server.script.append(Mishap.ANSWER_IS_LOST)
+    assert table.increment("row", "f:n") == 1
+    assert connection_of(db).direct == direct_of(fake_server).address
+
+
+def test_a_change_that_found_no_server_is_certainly_not_made(fake_server: FakeServer) -> None:
+    with rowlock.connect(fake_server.address, timeout=60) as db:
+        table = db.table("t")
+        table.row("row")
+        fake_server.stop()
+        with pytest.raises((rowlock.DeadlineError, rowlock.UnknownOutcomeError)):
+            table.with_options(timeout=0.3).put("row", {"f:q": "1"})
+        # From here on the client knows that there is no connection.
+        with pytest.raises(rowlock.DeadlineError, match="Nothing was changed"):
+            table.with_options(timeout=0.3).put("row", {"f:q": "1"})

@@ -1,0 +1,40 @@
+"""The point stream of gRPC when it can't be opened (threads)."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pyarrow as pa
+import pytest
+import rowlock
+from rowlock._transport.servers import Servers
+
+from tests.unit.client.fake_server import FakeServer
+
+
+def test_a_channel_that_is_closed_before_a_stream_is_opened_on_it_is_a_closed_client(
+    servers: Servers, db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    table = db.table("t")
+    servers.region_of("t", b"row", time.monotonic() + 60)
+    servers.channel(fake_server.address).close()
+    with pytest.raises(rowlock.ClosedError):
+        table.put("row", {"f:q": "1"})
+    with pytest.raises(rowlock.ClosedError):
+        table.put_arrow(pa.table({"k": ["x"], "v": ["1"]}), "k STRING :key, v STRING f:v")
+
+
+def test_a_stream_whose_thread_can_not_be_started_is_opened_again(db: rowlock.Client, fake_server: FakeServer) -> None:
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "rowlock answers":
+            raise RuntimeError("can't start new thread")
+        start_thread(thread)
+
+    table, start_thread = db.table("t"), threading.Thread.start
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            table.put("row", {"f:q": "1"})
+    table.put("other", {"f:q": "1"})
+    assert set(fake_server.rows) == {b"other"}

@@ -1,0 +1,85 @@
+"""Links with calls of several tasks or threads at once."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import rowlock
+import rowlock.aio
+from rowlock._transport.servers import Servers
+
+from tests.unit.client.fake_server import FakeServer, Mishap
+
+
+@pytest.fixture
+def way() -> str:
+    return "direct"
+
+
+def by_grpc(db: rowlock.Client) -> rowlock.Table[bytes]:
+    """Returns a table of the same client whose calls go by gRPC, beside those that are under way."""
+    servers = db._servers
+    [(key, link)] = servers._links.items()
+    other = Servers(servers.addresses, is_direct=False)
+    other.sequences = servers.sequences
+    other.regions = servers.regions
+    assert link is servers._links[key]
+    return rowlock.Client(other, 60).table("t")
+
+
+def test_the_floor_of_one_way_never_passes_a_change_that_is_waited_for_on_the_other(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    table = db.table("t", timeout=60)
+    table.row("row")
+    fake_server.script.append(Mishap.NO_ANSWER)
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(table.put, "held", {"f:q": "1"})
+        fake_server.wait_until(lambda server: len(server.requests) == 2)
+        other = by_grpc(db)
+        for _ in range(3):
+            other.increment("row", "f:n")
+        assert fake_server.grpc_message_count == 3
+        assert fake_server.floors[-4:] == [1, 1, 1, 1]
+        other._servers.close()
+        db.close()
+        with pytest.raises(rowlock.UnknownOutcomeError):
+            waiting.result(60)
+
+
+def test_threads_that_call_together_open_one_connection(db: rowlock.Client, fake_server: FakeServer) -> None:
+    table = db.table("t")
+    with ThreadPoolExecutor(20) as threads:
+        numbers = list(threads.map(lambda _: table.increment("row", "f:n"), range(40)))
+    assert sorted(numbers) == list(range(1, 41))
+    assert fake_server.direct is not None
+    assert fake_server.direct.accepted_count == 1
+
+
+def test_tasks_that_call_together_open_one_connection_and_share_messages(fake_server: FakeServer) -> None:
+    async def run() -> None:
+        async with rowlock.aio.connect(fake_server.address, timeout=60) as db:
+            table = db.table("t")
+            numbers = await asyncio.gather(*(table.increment("row", "f:n") for _ in range(40)))
+            assert sorted(numbers) == list(range(1, 41))
+
+    asyncio.run(run())
+    assert fake_server.direct is not None
+    assert fake_server.direct.accepted_count == 1
+    assert len(fake_server.message_sizes) < 10
+
+
+def test_threads_that_wait_for_one_connection_fail_together_when_no_server_answers(fake_server: FakeServer) -> None:
+    with rowlock.connect(fake_server.address, timeout=60) as db:
+        table = db.table("t")
+        table.row("row")
+        fake_server.stop()
+
+        def call(_: int) -> None:
+            with pytest.raises(rowlock.DeadlineError):
+                table.with_options(timeout=1).row("row")
+
+        with ThreadPoolExecutor(32) as threads:
+            list(threads.map(call, range(32)))

@@ -1,0 +1,348 @@
+"""How a direct connection ends: by bad input, silence, too many of them, and a server that stops."""
+
+from __future__ import annotations
+
+import logging
+import random
+import socket
+
+import pytest
+from rowlock_proto.direct_frames import (
+    ANSWERS,
+    HEAD,
+    HELLO,
+    LARGE_BODY_BYTES,
+    PING,
+    PREAMBLE,
+    REQUESTS,
+    SHORT_BODY_BYTES_MAX,
+    frame,
+)
+from rowlock_proto.v1 import direct_pb2
+from rowlock_proto.v1.types_pb2 import Error
+from rowlock_regionserver.clock import ManualClock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.rpc.direct import connection as direct
+from rowlock_regionserver.rpc.direct.incoming import FRAME_SECONDS_MAX
+
+from tests.seeds import drawn_seed
+from tests.unit.engine.fakes import FakeRegion
+from tests.unit.engine.loops import until
+from tests.unit.rpc.direct.direct_client import Port, RunPort, large_requests, requests_frame, turns
+from tests.unit.rpc.stream import HurryingClock, get, put
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00" + bytes(500),
+        bytes(1000),
+        PREAMBLE + HEAD.pack(0, 1),
+        PREAMBLE + HEAD.pack(0xFFFFFFFF, HELLO) + bytes(100_000),
+        PREAMBLE + HEAD.pack(SHORT_BODY_BYTES_MAX + 2, HELLO),
+        PREAMBLE + frame(REQUESTS, b""),
+        PREAMBLE + frame(ANSWERS, b""),
+    ],
+)
+def test_a_client_that_does_not_greet_is_dropped_with_a_line(
+    run_port: RunPort, caplog: pytest.LogCaptureFixture, sent: bytes
+) -> None:
+    async def test(port: Port) -> None:
+        client = await port.connect()
+        client.send_some(sent)
+        assert await client.frame() is None
+        await until(lambda: port.clients.greeting_count == 0)
+        assert port.log.count == 1
+
+    run_port(test)
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("sent", "text"),
+    [
+        (b"rowlock\x02" + frame(HELLO, b""), "version 2"),
+        (PREAMBLE + frame(HELLO, b"\xff\xff\xff"), "not a rowlock.v1.DirectHello"),
+        (PREAMBLE + frame(HELLO, direct_pb2.DirectHello(mechanism="X").SerializeToString()), "no authentication"),
+    ],
+)
+def test_a_greeting_that_can_not_be_accepted_is_answered_with_the_reason(
+    run_port: RunPort, sent: bytes, text: str
+) -> None:
+    async def test(port: Port) -> None:
+        client = await port.connect()
+        await client.send(sent + b"more that is not read")
+        welcome = await client.welcome()
+        assert welcome.error.code == Error.INVALID_ARGUMENT
+        assert text in welcome.error.message
+        assert await client.frame() is None
+
+    run_port(test)
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "text"),
+    [
+        (HEAD.pack(0, 0), Error.INVALID_ARGUMENT, "length 0"),
+        (HEAD.pack(0xFFFFFFFF, REQUESTS) + bytes(1000), Error.LIMIT_EXCEEDED, "request_bytes_max = 5000"),
+        (HEAD.pack(5002, REQUESTS), Error.LIMIT_EXCEEDED, "5001 bytes"),
+        (frame(REQUESTS, b"\xff" * 20), Error.INVALID_ARGUMENT, "not a rowlock.v1.PointRequests"),
+        (frame(77, b"?"), Error.INVALID_ARGUMENT, "kind 77"),
+        (frame(HELLO, b""), Error.INVALID_ARGUMENT, "kind 1"),
+        (frame(PING, bytes(65)), Error.INVALID_ARGUMENT, "PING has 65 bytes"),
+    ],
+)
+@pytest.mark.parametrize("config", [Config(request_bytes_max=5000)])
+def test_a_malformed_frame_ends_the_connection_after_the_answers_to_earlier_requests(
+    run_port: RunPort, region: FakeRegion, caplog: pytest.LogCaptureFixture, sent: bytes, code: int, text: str
+) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed()
+        await client.send(requests_frame(get(1, b"slow"), get(2, b"a")) + sent + requests_frame(get(3, b"never")))
+        await client.until(2)
+        assert client.end is None
+        region.gate.set()
+        await client.rest()
+        assert client.end is not None
+        assert client.end.code == code
+        assert text in client.end.message
+        assert client.answers.keys() == {1, 2}
+        if code == Error.LIMIT_EXCEEDED:
+            assert (client.end.limit, client.end.limit_value) == ("request_bytes_max", 5000)
+        client.close()
+        await until(lambda: port.clients.open_count == 0)
+
+    run_port(test)
+    assert b"never" not in region.begun
+    assert text in caplog.text
+
+
+def test_what_a_client_sends_after_the_end_is_dropped_and_the_end_arrives(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed()
+        await client.send(frame(77, b"") + bytes(500_000))
+        await client.rest()
+        assert client.end is not None
+        assert port.ledger.bytes_held == 0
+
+    run_port(test)
+
+
+def test_a_client_that_does_not_close_after_the_end_is_closed(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed()
+        await client.send(frame(77, b""))
+        await client.rest()
+        await turns()
+        assert port.clients.open_count == 1
+        assert isinstance(port.clock, ManualClock)
+        port.clock.advance(int(direct.ENDED_SECONDS_MAX * 1000) + 1)
+        port.clients.look()
+        await until(lambda: port.clients.open_count == 0)
+
+    run_port(test)
+
+
+def test_random_frames_and_bytes_harm_nobody(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        draw = random.Random(drawn_seed())
+        good = await port.welcomed()
+        for number in range(150):
+            client = await port.connect()
+            data = bytearray(PREAMBLE + frame(HELLO, b"") + requests_frame(get(1, b"a"), put(2, b"b", b"bad")))
+            data += frame(draw.randrange(256), draw.randbytes(draw.randint(0, 2000)))
+            for _ in range(draw.randint(0, 4)):
+                data[draw.randrange(len(data))] = draw.randrange(256)
+            client.send_some(bytes(data))
+            await turns(3)
+            if draw.random() < 0.7:
+                client.close()
+            await good.ask(get(number, b"a"))
+            await good.until(number)
+        assert port.ledger.bytes_held < 150 * 2 * LARGE_BODY_BYTES
+
+    run_port(test)
+
+
+# Slow and silent clients
+
+
+def test_a_client_that_is_silent_before_its_greeting_is_dropped(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        clients = [await port.connect() for _ in range(3)]
+        await clients[1].send(PREAMBLE[:4])
+        await clients[2].send(PREAMBLE + frame(HELLO, b"x" * 10)[:8])
+        assert isinstance(port.clock, ManualClock)
+        port.clock.advance(int(direct.GREETING_SECONDS_MAX * 1000))
+        port.clients.look()
+        await turns()
+        assert port.clients.greeting_count == 3
+        port.clock.advance(1)
+        port.clients.look()
+        await until(lambda: port.clients.greeting_count == 0)
+
+    run_port(test)
+
+
+def test_a_frame_that_trickles_is_dropped_and_a_long_one_in_good_time_is_not(
+    run_port: RunPort, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(port: Port) -> None:
+        trickling, steady, idle = [await port.welcomed() for _ in range(3)]
+        clock = port.clock
+        assert isinstance(clock, ManualClock)
+        data = large_requests(get(1, b"a"))
+        assert len(data) > 256_000
+        await trickling.send(data[:8000])
+        await steady.send(data[:200_000])
+        await turns()
+        clock.advance(int(FRAME_SECONDS_MAX * 1000) + 1500)
+        port.clients.look()
+        await turns()
+        assert port.clients.open_count == 2
+        await steady.send(data[200_000:])
+        await steady.until(1)
+        clock.advance(3_600_000)
+        port.clients.look()
+        for client in (steady, idle):
+            await client.ask(get(7, b"a"))
+            await client.until(7)
+
+    run_port(test)
+    assert "of a frame came in 32 s" in caplog.text
+
+
+# Ends
+
+
+def test_a_client_that_is_gone_is_answered_no_more(run_port: RunPort, region: FakeRegion) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed()
+        await client.ask(*(get(number, b"slow") for number in range(10)), put(11, b"later"))
+        await until(lambda: port.points.statistics().in_flight == 11)
+        client.socket.shutdown(socket.SHUT_WR)
+        await until(lambda: port.clients.open_count == 0)
+        assert port.counts == [1, 0]
+        region.gate.set()
+        region.unpublished[0]()
+
+    run_port(test)
+    assert region.begun.count(b"slow") <= 2, "only the two that threads had begun"
+
+
+def test_a_stopping_server_answers_what_it_has_begun_and_says_so(run_port: RunPort, region: FakeRegion) -> None:
+    async def test(port: Port) -> None:
+        client, idle, greeting = await port.welcomed(), await port.welcomed(), await port.connect()
+        await client.ask(get(1, b"slow"))
+        await until(lambda: port.points.statistics().in_flight == 1)
+        port.clients.stop()
+        await idle.rest()
+        assert idle.end is not None
+        assert idle.end.code == Error.SERVER_STOPPING
+        assert await greeting.frame() is None
+        await client.ask(get(2, b"never"))
+        region.gate.set()
+        await client.rest()
+        assert client.end is not None
+        assert client.end.code == Error.SERVER_STOPPING
+        assert client.answers.keys() == {1}
+        await port.clients.left(60)
+        late = await port.connect()
+        await late.send(PREAMBLE + frame(HELLO, b""))
+        assert (await late.welcome()).error.code == Error.SERVER_STOPPING
+
+    run_port(test)
+    assert b"never" not in region.begun
+
+
+@pytest.mark.parametrize("port_clock", [HurryingClock()])
+def test_a_stopping_server_begins_all_requests_of_a_message_that_it_has_begun(
+    run_port: RunPort, region: FakeRegion
+) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed()
+        await client.ask(*(get(number, b"a") for number in range(100)))
+        await until(lambda: bool(region.begun))
+        assert len(region.begun) < 100
+        port.clients.stop()
+        await client.rest()
+        assert sorted(client.answers) == list(range(100))
+
+    run_port(test)
+
+
+def test_a_connection_that_does_not_end_is_closed_when_the_server_has_waited(
+    run_port: RunPort, region: FakeRegion
+) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed()
+        await client.ask(get(1, b"slow"))
+        await until(lambda: port.points.statistics().in_flight == 1)
+        port.clients.stop()
+        await port.clients.left(0.01)
+        assert port.clients.open_count == 0
+        assert await client.frame() is None
+        region.gate.set()
+
+    run_port(test)
+
+
+# Bounds
+
+
+@pytest.mark.parametrize("config", [Config(connections_max=3)])
+def test_a_connection_too_many_is_refused_with_the_reason(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        clients = [await port.welcomed() for _ in range(3)]
+        last = await port.connect()
+        await last.send(PREAMBLE + frame(HELLO, b""))
+        error = (await last.welcome()).error
+        assert (error.code, error.can_retry, error.retry_after_ms > 0) == (Error.REGION_TOO_BUSY, True, True)
+        assert "connections_max" in error.message
+        clients[0].close()
+        await until(lambda: port.clients.open_count == 2)
+        await port.welcomed()
+
+    run_port(test)
+
+
+def test_of_many_connections_that_do_not_greet_the_oldest_are_dropped(
+    run_port: RunPort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rowlock_regionserver.rpc.direct.clients.GREETING_COUNT_MAX", 5)
+
+    async def test(port: Port) -> None:
+        silent = [await port.connect() for _ in range(50)]
+        await turns()
+        assert port.clients.greeting_count <= 5
+        assert await silent[0].frame() is None
+        client = await port.welcomed()
+        await client.ask(get(1, b"a"))
+        await client.until(1)
+
+    run_port(test)
+
+
+def test_dropped_connections_have_one_line_a_second_together(
+    run_port: RunPort, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def test(port: Port) -> None:
+        async def drop(count: int) -> None:
+            for _ in range(count):
+                client = await port.connect()
+                await client.send(b"nonsense")
+                assert await client.frame() is None
+
+        await drop(50)
+        assert isinstance(port.clock, ManualClock)
+        port.clock.advance(1000)
+        await drop(1)
+        assert port.log.count == 51
+
+    run_port(test)
+    assert len(caplog.records) == 2
+    assert "and 49 other connections" in caplog.records[1].getMessage()

@@ -1,0 +1,244 @@
+"""Sessions: how they are opened, kept by heartbeats and ended, and what becomes of what they hold."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from rowlock_regionserver.clock import ManualClock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import (
+    InvalidRequestError,
+    LimitExceededError,
+    RegionTooBusyError,
+    SessionEndedError,
+    StoppingError,
+)
+from rowlock_regionserver.sessions.session import HeldItem, HeldKind, SessionRef, SessionState
+from rowlock_regionserver.sessions.sessions import Sessions
+
+from tests.threads import wait_until_it_waits
+
+CONFIG = Config(session_idle_ms=1000, session_idle_ms_max=9000, sessions_open_max=3, session_ids_remembered=2)
+WAIT_S = 120.0
+
+
+class Held:
+    """Something that a session holds; notes its release."""
+
+    def __init__(self, name: str, released: list[str]) -> None:
+        self._name = name
+        self._released = released
+        self.may_end = threading.Event()
+        self.may_end.set()
+
+    def item(self) -> HeldItem:
+        return HeldItem(HeldKind.LOCK, "t", self._name)
+
+    def release(self, reason: str, *, is_stopping: bool) -> None:
+        assert self.may_end.wait(WAIT_S)
+        self._released.append(f"{self._name}: {reason}{' (stops)' if is_stopping else ''}")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def released() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def sessions(clock: ManualClock) -> Iterator[Sessions]:
+    numbers = itertools.count(7)
+    made = Sessions(CONFIG, clock, lambda: next(numbers))
+    yield made
+    made.stop()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to that"
+        threading.Event().wait(0.001)
+
+
+def test_a_session_says_whose_it_is_and_what_for(sessions: Sessions, clock: ManualClock) -> None:
+    info = sessions.open("load:42", "ana@db7", "nightly\nload", 5000)
+    assert (info.session_id, info.number, info.owner, info.purpose) == ("load:42", 7, "ana@db7", "nightly load")
+    assert (info.state, info.started_ms, info.heartbeat_ms) == (SessionState.OPEN, clock.now_ms(), clock.now_ms())
+    assert (info.idle_ms, sessions.open("other", "kim").idle_ms) == (5000, 1000)
+    assert [each.session_id for each in sessions.infos()] == ["load:42", "other"]
+
+
+def test_a_repeated_opening_is_the_same_session_and_another_owner_is_refused(sessions: Sessions) -> None:
+    first = sessions.open("load", "ana")
+    assert sessions.open("load", "ana").number == first.number
+    with pytest.raises(InvalidRequestError, match="is open already, by ana; choose another id"):
+        sessions.open("load", "kim")
+
+
+@pytest.mark.parametrize("session_id", ["", "a b", "a/b", "x" * 129, "é"])
+def test_malformed_ids_are_refused(sessions: Sessions, session_id: str) -> None:
+    with pytest.raises(InvalidRequestError, match="is no session id"):
+        sessions.open(session_id, "ana")
+
+
+def test_impossible_limits_are_refused_by_name(sessions: Sessions) -> None:
+    with pytest.raises(LimitExceededError, match="session_idle_ms_max = 9000"):
+        sessions.open("a", "ana", "", 9001)
+    with pytest.raises(LimitExceededError, match="the purpose of a session has 1025 characters"):
+        sessions.open("a", "ana", "x" * 1025)
+    for name in "abc":
+        sessions.open(name, "ana")
+    with pytest.raises(RegionTooBusyError, match="3 sessions are open, which is sessions_open_max"):
+        sessions.open("d", "ana")
+    assert sessions.open("c", "ana").session_id == "c"
+
+
+def test_what_a_session_holds_is_released_newest_first_when_it_ends(sessions: Sessions, released: list[str]) -> None:
+    ref = sessions.open("a", "ana").ref
+    for name in ("first", "second"):
+        sessions.attach(ref, Held(name, released))
+    ended = sessions.end(ref, "kim ended it")
+    assert released == ["second: kim ended it", "first: kim ended it"]
+    assert (ended.state, ended.reason, [item.text for item in ended.held]) == (
+        SessionState.ENDED,
+        "kim ended it",
+        ["first", "second"],
+    )
+    assert sessions.infos() == []
+    assert sessions.infos(ended_too=True) == [ended]
+    with pytest.raises(SessionEndedError, match="kim ended it; what it held is gone") as caught:
+        sessions.attach(ref, Held("third", released))
+    assert (caught.value.reason, caught.value.ended_ms) == ("kim ended it", ended.ended_ms)
+
+
+def test_a_detached_holding_is_released_by_its_owner_once(sessions: Sessions, released: list[str]) -> None:
+    ref, held = sessions.open("a", "ana").ref, Held("it", released)
+    sessions.attach(ref, held)
+    sessions.attach(ref, held)
+    assert sessions.detach(ref, held)
+    assert not sessions.detach(ref, held)
+    sessions.end(ref, "over")
+    assert released == []
+    assert not sessions.detach(ref, held)
+
+
+def test_a_session_without_heartbeats_ends_and_frees_what_it_held(
+    sessions: Sessions, clock: ManualClock, released: list[str]
+) -> None:
+    ref = sessions.open("a", "ana").ref
+    sessions.attach(ref, Held("it", released))
+    for _ in range(3):
+        clock.advance(999)
+        sessions.heartbeat(ref)
+    clock.advance(1000)
+    for call in (sessions.heartbeat, sessions.check):
+        with pytest.raises(SessionEndedError, match="it had no heartbeat for 1 s"):
+            call(ref)
+    until(lambda: not sessions.infos())
+    assert released == ["it: it had no heartbeat for 1 s"]
+    assert sessions.statistics().expired_count == 1
+
+
+def test_the_housekeeper_ends_a_session_that_nobody_asks_about(
+    sessions: Sessions, clock: ManualClock, released: list[str]
+) -> None:
+    ref = sessions.open("a", "ana", "", 9000).ref
+    sessions.attach(ref, Held("it", released))
+    clock.advance(9000)
+    sessions.open("b", "kim", "", 10)  # Its earlier end wakes the thread, as time would.
+    until(lambda: bool(released))
+
+
+def test_a_call_keeps_its_session_and_counts_as_a_heartbeat(sessions: Sessions, clock: ManualClock) -> None:
+    ref = sessions.open("a", "ana").ref
+    with sessions.using(ref) as info:
+        assert info.ref == ref
+        clock.advance(50_000)
+        sessions.check(ref)
+    clock.advance(999)
+    sessions.check(ref)
+    clock.advance(1)
+    with pytest.raises(SessionEndedError), sessions.using(ref):
+        pass
+
+
+def test_an_id_is_used_again_and_the_old_number_is_refused(sessions: Sessions, released: list[str]) -> None:
+    old = sessions.open("a", "ana").ref
+    sessions.end(old, "over")
+    new = sessions.open("a", "kim").ref
+    assert new.number > old.number
+    for call in (sessions.check, lambda ref: sessions.attach(ref, Held("it", released))):
+        with pytest.raises(SessionEndedError, match=f"number {old.number} is an earlier opening"):
+            call(old)
+    sessions.check(SessionRef("a"))
+    sessions.end(new, "over")
+    with pytest.raises(SessionEndedError, match="has no session of that id and number"):
+        sessions.check(old)
+
+
+def test_ended_ids_are_remembered_up_to_a_bound(sessions: Sessions) -> None:
+    for name in "abc":
+        sessions.end(sessions.open(name, "ana").ref, f"end of {name}")
+    assert [info.reason for info in sessions.infos(ended_too=True)] == ["end of b", "end of c"]
+    with pytest.raises(SessionEndedError, match="or was restarted since"):
+        sessions.check(SessionRef("a"))
+
+
+def test_an_end_waits_for_a_commit_and_takes_no_more_calls(sessions: Sessions, released: list[str]) -> None:
+    ref = sessions.open("a", "ana").ref
+    sessions.attach(ref, Held("it", released))
+    with ThreadPoolExecutor(1) as pool:
+        with sessions.uninterrupted(ref):
+            ending = pool.submit(sessions.end, ref, "over")
+            until(lambda: sessions.infos()[0].state is SessionState.ENDING)
+            with pytest.raises(SessionEndedError, match="it is being ended"):
+                sessions.heartbeat(ref)
+            with pytest.raises(RegionTooBusyError, match="is being ended; retry"):
+                sessions.open("a", "ana")
+            assert released == []
+        assert ending.result(WAIT_S).reason == "over"
+    assert released == ["it: over"]
+
+
+def test_two_that_end_a_session_both_return_when_all_is_released(sessions: Sessions, released: list[str]) -> None:
+    ref, held = sessions.open("a", "ana").ref, Held("it", released)
+    held.may_end.clear()
+    sessions.attach(ref, held)
+    threads = [threading.Thread(target=sessions.end, args=(ref, "over")) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        wait_until_it_waits(thread)
+    assert all(thread.is_alive() for thread in threads)
+    held.may_end.set()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert released == ["it: over"]
+
+
+def test_a_restored_session_has_its_whole_idle_limit(sessions: Sessions, clock: ManualClock) -> None:
+    info = sessions.restore("a", 5, "ana", "load", 2000, started_ms=1)
+    assert (info.number, info.started_ms, info.heartbeat_ms) == (5, 1, clock.now_ms())
+    clock.advance(1999)
+    assert sessions.open("a", "ana").number == 5
+
+
+def test_a_server_that_stops_ends_all_and_opens_no_more(sessions: Sessions, released: list[str]) -> None:
+    ref = sessions.open("a", "ana").ref
+    sessions.attach(ref, Held("it", released))
+    sessions.stop()
+    sessions.stop()
+    assert released == ["it: the server is stopping (stops)"]
+    with pytest.raises(StoppingError):
+        sessions.open("b", "ana")
+    with pytest.raises(SessionEndedError):
+        sessions.check(ref)
