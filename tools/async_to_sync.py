@@ -38,8 +38,14 @@ CLIENT = "client/rowlock"
 FACES = (
     "_transport/bulk.py",
     "_transport/finding.py",
+    "_transport/kept_mapping.py",
     "_transport/servers.py",
     "_transport/splits.py",
+    "_tables/access.py",
+    "_tables/changes.py",
+    "_tables/ranges.py",
+    "_tables/sending.py",
+    "_tables/typed_changes.py",
     "batch.py",
     "bulk_write.py",
     "client.py",
@@ -49,6 +55,9 @@ FACES = (
     "_session_calls.py",
     "snapshot.py",
     "table.py",
+    "typed_batch.py",
+    "typed_scan.py",
+    "typed_table.py",
 )
 
 # The tests of both faces: those in `blocking` are generated from those in `awaited`.
@@ -75,7 +84,6 @@ NAMES: Mapping[str, str] = {
 PHRASES: Mapping[str, str] = {
     "grpc.aio.AioRpcError": "grpc.RpcError",
     "from rowlock.aio._unfinished import MakingBulkWrite, MakingLock, MakingSession\n": "",
-    "rowlock.aio.bulk_write import open_bulk_write": "rowlock.bulk_write import BulkWrite, open_bulk_write",
     "rowlock.aio.lock import take_lock": "rowlock.lock import Lock, take_lock",
     "rowlock.aio._unfinished import MakingSnapshot": "rowlock.snapshot import Snapshot",
     "rowlock.aio.": "rowlock.",

@@ -43,9 +43,11 @@ def with_generated_parts(source: str, tree: Tree, first: Sequence[str]) -> str:
     """Returns the source with both parts generated from the tree. `first` comes before the generated classes."""
     head, generated = source.split(BEGIN)
     _, tail = generated.split(END)
-    by_hand = {node.name for part in (head, tail) for node in ast.parse(part).body if isinstance(node, ast.ClassDef)}
+    root = next(iter(tree))  # The client's has a module of its own.
+    by_hand = {root} | {
+        node.name for part in (head, tail) for node in ast.parse(part).body if isinstance(node, ast.ClassDef)
+    }
     made = [*first, *(_class_source(name, tree) for name in tree if name not in by_hand)]
-    root = next(iter(tree))
     drawing = "".join(f"{line}\n" for line in [root, *_drawn_below(root, tree)])
     head, count = re.subn(rf"^{root}\n([│├└ ].*\n)*", lambda _: drawing, head, count=1, flags=re.MULTILINE)
     assert count == 1, f"the module's docstring has no line {root}"

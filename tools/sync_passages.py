@@ -53,6 +53,9 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
 """,
     },
     "_session_calls.py": {
+        # Imported at its first use there; here the annotation names it, too.
+        "from typing import TypeVar\n": "from typing import TYPE_CHECKING, TypeVar\n",
+        'A = TypeVar("A")\n': 'if TYPE_CHECKING:\n    from rowlock.bulk_write import BulkWrite\n\nA = TypeVar("A")\n',
         'Use `async with db.bulk_write("t") as write`, which commits at its end and aborts at an exception.': (
             'Use `with db.bulk_write("t") as write`, which commits at its end and aborts at an exception.'
         ),
@@ -70,5 +73,18 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
     rowlock.errors. TableNotFoundError,""": """\
     A call blocks for its answer. It retries where that is safe and can help, until the table's timeout. Calls raise
     the errors of rowlock.errors. TableNotFoundError,""",
+    },
+    "typed_batch.py": {
+        "at the end of the block. For one task.": "at the end of the block. Not thread-safe.",
+        "        async with features.batch() as batch:\n            await batch.put(": (
+            "        with features.batch() as batch:\n            batch.put("
+        ),
+        "changes now and waits until": "changes now and blocks until",
+    },
+    "typed_scan.py": {
+        "at one read point. For one task at a time.": "at one read point. For one thread at a time.",
+    },
+    "typed_table.py": {
+        "and `Client.table`. For tasks of the client's event loop.": "and `Client.table`. Thread-safe.",
     },
 }

@@ -52,7 +52,12 @@ if TYPE_CHECKING:
     from rowlock.snapshot import Snapshot
     from rowlock.split_plan import Split
     from rowlock.statistics import ClientStatistics, ConnectionStatistics
+    from rowlock.status import MemoryPart, ServerStatus, SnapshotStatus, TableStatus
     from rowlock.table import Table
+    from rowlock.typed_batch import TypedBatch
+    from rowlock.typed_checks import TypedCheckResult
+    from rowlock.typed_scan import TypedScan
+    from rowlock.typed_table import TypedTable
 
 _MODULES = {
     "rowlock.batch": ("Batch",),
@@ -86,7 +91,12 @@ _MODULES = {
     "rowlock.snapshot": ("Snapshot",),
     "rowlock.split_plan": ("Split",),
     "rowlock.statistics": ("ClientStatistics", "ConnectionStatistics"),
+    "rowlock.status": ("MemoryPart", "ServerStatus", "SnapshotStatus", "TableStatus"),
     "rowlock.table": ("Table",),
+    "rowlock.typed_batch": ("TypedBatch",),
+    "rowlock.typed_checks": ("TypedCheckResult",),
+    "rowlock.typed_scan": ("TypedScan",),
+    "rowlock.typed_table": ("TypedTable",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -115,17 +125,25 @@ __all__ = [
     "Lock",
     "LockInfo",
     "Mapping",
+    "MemoryPart",
     "Put",
     "Region",
     "RegionStatistics",
     "Scan",
     "ServerInfo",
+    "ServerStatus",
     "Session",
     "SessionInfo",
     "Snapshot",
+    "SnapshotStatus",
     "Split",
     "Table",
     "TableDescription",
+    "TableStatus",
+    "TypedBatch",
+    "TypedCheckResult",
+    "TypedScan",
+    "TypedTable",
     "column",
     "connect",
     "counter_value",

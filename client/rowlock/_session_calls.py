@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rowlock_proto.v1 import catalog_pb2, sessions_pb2, types_pb2
 
 from rowlock._codec.columns import Name
-from rowlock._core.bulk_write_requests import write_options
 from rowlock._core.catalog import check_table_name
 from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockAttempts, LockPolicy
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
@@ -19,15 +18,15 @@ from rowlock._core.snapshot_requests import TakenSnapshot
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
 from rowlock._transport.servers import Servers
-from rowlock.bulk_write import BulkWrite, open_bulk_write
 from rowlock.errors import LockUnavailableError
 from rowlock.lock import Lock, take_lock
 from rowlock.session import Session, open_session
 from rowlock.session_info import LockInfo, LockMode, SessionInfo, lock_info_from, session_info_from
 
+if TYPE_CHECKING:
+    from rowlock.bulk_write import BulkWrite
+
 A = TypeVar("A")
-
-
 Q = TypeVar("Q")
 
 
@@ -128,6 +127,10 @@ class SessionCalls:
 
         Raises TableNotFoundError and SessionEndedError. docs/bulk_writes.md.
         """
+        # Here, because pyarrow is slow to import.
+        from rowlock._core.bulk_write_requests import write_options
+        from rowlock.bulk_write import open_bulk_write
+
         options = write_options(table, replace, start, stop, prefix, snapshot, identity)
         return open_bulk_write(self._servers, options, purpose, session, self._lock_policy, self._timeout_s)
 

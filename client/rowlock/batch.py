@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Generic
 
 from rowlock._codec.columns import Name, Text, Value
 from rowlock._core.batch_lines import BatchLines
-from rowlock._core.batch_send import BatchSend
 from rowlock._core.point import ColumnName, Data
 from rowlock._core.view import View
+from rowlock._tables.sending import send_mutations
 from rowlock._transport.servers import Servers
 from rowlock.changes import Change
-from rowlock.errors import RowlockError
 
 
 class Batch(Generic[Text]):
@@ -71,31 +69,8 @@ class Batch(Generic[Text]):
         mutations = self._lines.take()
         if not mutations:
             return
-        with self._servers.sequences.taken(len(mutations)) as sequence:
-            send = BatchSend(
-                self._view.table,
-                mutations,
-                sequence,
-                self._view.durability,
-                time.monotonic(),
-                self._view.timeout_s,
-                self._servers.repeated_for_s,
-            )
-            while not send.is_done:
-                self._send_once(send)
-                time.sleep(send.pause_s)
-                send.set_ages()
+        send = send_mutations(self._servers, self._view, mutations)
         self.applied_count += send.finish()
-
-    def _send_once(self, send: BatchSend) -> None:
-        try:
-            region = self._servers.region_of(send.table, send.first_row, send.deadline)
-        except RowlockError as error:
-            send.not_located(error, time.monotonic())
-            return
-        request = send.request_for(region)
-        failure = self._servers.attempt_in(region, request, send.deadline)
-        send.absorb(request, failure, time.monotonic())
 
     def _send_if_full(self) -> None:
         if self._lines.is_full:

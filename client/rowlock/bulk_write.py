@@ -13,7 +13,7 @@ from rowlock_proto.v1 import sessions_pb2, types_pb2
 
 from rowlock._codec.columns import Name, Value, check_timestamp
 from rowlock._core.bulk_input import ArrowInput, bulk_pieces
-from rowlock._core.bulk_send import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT, checked_sizes
+from rowlock._core.bulk_send import checked_sizes
 from rowlock._core.bulk_write_requests import (
     BulkWriteResult,
     GatheredRows,
@@ -21,6 +21,7 @@ from rowlock._core.bulk_write_requests import (
     result_from,
     staging_error,
 )
+from rowlock._core.defaults import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
 from rowlock._core.lock_requests import LockAttempts, LockPolicy
 from rowlock._core.retry import TABLE_OPERATION_S
 from rowlock._core.session_requests import IDLE_S_DEFAULT

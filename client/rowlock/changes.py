@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol
 
 from rowlock_proto.v1 import region_pb2, types_pb2
@@ -24,12 +26,19 @@ AMOUNT_MAX = (1 << 63) - 1
 AMOUNT_MIN = -(1 << 63)
 
 
+# A value in a typed table; see docs/mapping.md.
+TypedValue = Value | bool | int | float | Decimal | datetime.date | None
+
+
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Sets one column. timestamp: milliseconds since the epoch; None: the server's clock."""
+    """Sets one column. timestamp: milliseconds since the epoch; None: the server's clock.
+
+    value: bytes or str. In a typed table a value of the column's type, and None deletes the cell.
+    """
 
     column: Name
-    value: Value
+    value: TypedValue
     timestamp: int | None = None
 
 
@@ -124,7 +133,7 @@ def add_changes(changes: Changes, given: Iterable[Change], name: str = "changes"
         elif isinstance(change, Append):
             append = changes.add().append
             append.family, append.qualifier = parse_cell_column(change.column)
-            append.suffix = encoded_value(change.suffix)
+            append.suffix = encoded_value(change.suffix, "suffix")
         else:
             raise TypeError(
                 f"a change must be a rowlock.Put, Delete, Increment or Append, as in [rowlock.Put('f:q', b'1')], not "
@@ -135,9 +144,9 @@ def add_changes(changes: Changes, given: Iterable[Change], name: str = "changes"
 def checked_amount(amount: int) -> int:
     """Returns the amount of an increment. Raises TypeError unless it is an int, InvalidArgumentError beyond 64 bits."""
     if not isinstance(amount, int) or isinstance(amount, bool):
-        raise TypeError(f"the amount of an increment must be an int, not {type(amount).__name__}")
+        raise TypeError(f"amount must be an int, not {type(amount).__name__}")
     if not AMOUNT_MIN <= amount <= AMOUNT_MAX:
-        raise InvalidArgumentError(f"the amount of an increment must fit 64 signed bits, {amount} does not")
+        raise InvalidArgumentError(f"amount must fit 64 signed bits, {amount} does not")
     return amount
 
 

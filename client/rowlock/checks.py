@@ -8,9 +8,10 @@ from typing import Generic, Literal
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from rowlock._codec.columns import Name, Text, Value, encoded_value, listed, parse_cell_column
+from rowlock._codec.columns import Name, Text, encoded_value, listed, parse_cell_column
+from rowlock.changes import TypedValue
 from rowlock.errors import InvalidArgumentError
-from rowlock.filters import Filter
+from rowlock.filters import Filter, columns_of
 
 CompareOp = Literal["=", "!=", "<", "<=", ">", ">="]
 
@@ -27,14 +28,15 @@ _OPS: dict[str, types_pb2.CompareOp] = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A condition, "stored op expected", on the newest version of a column, compared as bytes.
+    """A condition, "stored op expected", on the newest version of a column.
 
+    It is compared as bytes, in a typed table as the column's type.
     expected: None: the column is absent (op "="), or present (op "!="). b"" is an empty value, not an absent column.
     op: =, !=, <, <=, > or >=. An absent column fails every comparison with a value, even "!=".
     """
 
     column: Name
-    expected: Value | None
+    expected: TypedValue
     op: CompareOp = "="
 
 
@@ -43,7 +45,8 @@ class CheckResult(Generic[Text]):
     """The result of a conditional change. It is true if the condition held, so that the changes of `then` were made.
 
     applied: whether the condition held.
-    stored: {column: value} as bytes, for each Check; None if the column was absent.
+    stored: {column: value} as bytes, for each Check, and each column of filters; None if the column was absent.
+        Servers of protocol 3 and earlier don't send those of filters, so they are missing.
     stored_results: one result per change made: an increment's new number, an append's new value as bytes, else None.
 
     `current`, `seen` and `results` are the decoded forms: str in a table with an encoding. They decode at each access.
@@ -56,13 +59,16 @@ class CheckResult(Generic[Text]):
 
     @property
     def current(self) -> Text | None:
-        """The value that the first check found, decoded; None if the column was absent."""
+        """The value that the first Check found, decoded; None if the column was absent.
+
+        Without a Check it is the value of the first column that a filter names.
+        """
         value = next(iter(self.stored.values()), None)
         return None if value is None else self.decode(value)
 
     @property
     def seen(self) -> dict[Text, Text | None]:
-        """The values that all checks found, {column: value}, decoded; None for an absent column."""
+        """The values that all checks and filters found, {column: value}, decoded; None for an absent column."""
         decode = self.decode
         return {decode(name): None if value is None else decode(value) for name, value in self.stored.items()}
 
@@ -82,20 +88,18 @@ def decoded_results(results: Iterable[int | bytes | None], decode: Callable[[byt
 
 def compare_op(op: str) -> types_pb2.CompareOp:
     """Returns the operator as an enum value. Raises InvalidArgumentError for an unknown one."""
-    try:
-        return _OPS[op]
-    except (KeyError, TypeError):
-        raise InvalidArgumentError(
-            f"the operator of a comparison must be one of =, !=, <, <=, >, >=, not {op!r}"
-        ) from None
+    if not isinstance(op, str):
+        raise TypeError(f"op must be one of =, !=, <, <=, >, >=, not {type(op).__name__}")
+    if op not in _OPS:
+        raise InvalidArgumentError(f"op, the operator, must be one of =, !=, <, <=, >, >=, not {op!r}")
+    return _OPS[op]
 
 
-def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filter]) -> list[tuple[bytes, bytes]]:
-    """Fills in a condition that holds if all checks do. Returns the columns of its Checks, in order.
+def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filter]) -> None:
+    """Fills in a condition that holds if all checks do.
 
     Raises InvalidArgumentError for an empty list or an impossible check, TypeError for an object that is no check.
     """
-    columns: list[tuple[bytes, bytes]] = []
     filters: list[Filter] = []
     for check in listed("checks", "checks", checks):
         if isinstance(check, Filter):
@@ -107,18 +111,23 @@ def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filt
         message.family, message.qualifier = parse_cell_column(check.column)
         message.op = compare_op(check.op)
         if check.expected is not None:
-            message.operand = encoded_value(check.expected)
+            message.operand = encoded_value(check.expected, "expected")
         elif message.op not in (types_pb2.COMPARE_OP_EQUAL, types_pb2.COMPARE_OP_NOT_EQUAL):
             raise InvalidArgumentError(
                 "an expected value of None means an absent cell, which can only be checked with = and !=, "
                 f"not {check.op!r}"
             )
-        columns.append((message.family, message.qualifier))
-    if not columns and not filters:
+    if not condition.checks and not filters:
         raise InvalidArgumentError("no check is given; use mutate_row() for a change without a condition")
     if filters:
         joined = filters[0]
         for following in filters[1:]:
             joined &= following
         condition.filter.CopyFrom(joined.message)
-    return columns
+
+
+def compared_columns(condition: region_pb2.Condition) -> list[tuple[bytes, bytes]]:
+    """Returns the columns that the answer lists: of the Checks, then of the filter if it asks for them, each once."""
+    found = [(check.family, check.qualifier) for check in condition.checks]
+    filtered = columns_of(condition.filter) if condition.return_filtered else ()
+    return list(dict.fromkeys([*found, *filtered]))

@@ -93,6 +93,8 @@ def folder_search(server: FolderServer, timeout_s: float) -> Search:
 
 def given_folder(folder: str | os.PathLike[str]) -> Path:
     """Returns the path of a folder. Raises InvalidArgumentError for an empty name, which Path reads as '.'."""
+    if not isinstance(folder, str | os.PathLike):
+        raise TypeError(f"folder must be a path, a str or os.PathLike, not {type(folder).__name__}")
     if folder == "":
         raise InvalidArgumentError("the folder's name is empty; name a folder, '.' for the current one")
     return Path(folder)

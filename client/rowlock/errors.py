@@ -29,6 +29,7 @@ RowlockError
 ├── ConflictError              Rows have changed since the snapshot; nothing was written
 ├── BatchError                 Some rows of a batch were not changed, or may not have been
 ├── BulkError                  Some rows of a put_arrow were not written, or may not have been
+├── PartlyDeletedError         A delete_range deleted a part of its rows
 ├── CompactionError            A compaction that was waited for failed, or did not start
 ├── EmbeddedServerError        The private server of `rowlock.open` could not be started or reached
 └── ClosedError                The client is closed
@@ -41,46 +42,8 @@ may succeed later.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-
-class RowlockError(Exception):
-    """Base of all errors of the client.
-
-    message: one sentence: what failed, where, and what to do.
-    table, row, family, qualifier: what the error concerns; empty if unknown.
-    retry_after_ms: how many milliseconds the server asks to wait before a retry; 0 if it does not say.
-    can_retry: whether the same call may succeed later.
-    """
-
-    can_retry: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        table: str = "",
-        row: bytes = b"",
-        family: bytes = b"",
-        qualifier: bytes = b"",
-        retry_after_ms: int = 0,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.table = table
-        self.row = row
-        self.family = family
-        self.qualifier = qualifier
-        self.retry_after_ms = retry_after_ms
-
-    @property
-    def column(self) -> bytes:
-        """`family:qualifier` if the error concerns one column, else empty."""
-        return self.family + b":" + self.qualifier if self.family else b""
-
-    def __str__(self) -> str:
-        # Not OSError.__str__, which looks for an errno.
-        return self.message
+from rowlock._rowlock_error import RowlockError
 
 
 class ServerUnavailableError(RowlockError, ConnectionError):
@@ -117,6 +80,7 @@ __all__ = [
     "MappingError",
     "NotACounterError",
     "NotServingRegionError",
+    "PartlyDeletedError",
     "RegionTooBusyError",
     "RowlockError",
     "ServerError",
@@ -392,3 +356,16 @@ class ConflictError(RowlockError):
     def __init__(self, message: str, *, table: str = "", rows: Sequence[bytes] = ()) -> None:
         super().__init__(message, table=table)
         self.rows = list(rows)
+
+
+class PartlyDeletedError(RowlockError):
+    """A delete_range deleted a part of its rows.
+
+    The same call again deletes the others. `__cause__` is the error that ended this one.
+
+    row_count: rows that were deleted. row: the first one that may still exist; all before it in the range are deleted.
+    """
+
+    def __init__(self, message: str, *, row_count: int = 0, row: bytes = b"", table: str = "") -> None:
+        super().__init__(message, row=row, table=table)
+        self.row_count = row_count

@@ -12,7 +12,7 @@ have no truth value in Python: `and`, `or`, `not` and chained comparisons raise 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
 from google.protobuf import text_format
@@ -141,6 +141,18 @@ class ColumnExpression:
         """Matches values that contain the operand. Raises InvalidArgumentError unless the type is bytes or str."""
         return self._pattern(types_pb2.ColumnPattern.KIND_CONTAINS, operand)
 
+    def matches(self, expression: Name) -> Filter:
+        """Matches values in which a regular expression matches anywhere; anchor it with \\A and \\z for the whole.
+
+        The syntax is RE2's. A str is matched as text, and a value that is not UTF-8 does not match; in bytes each byte
+        is a character. Raises InvalidArgumentError unless the type is bytes or str; the server refuses a malformed one.
+        """
+        if not self._is_text:
+            raise InvalidArgumentError("matches needs a column of bytes or str")
+        message = types_pb2.ColumnPattern(family=self._family, qualifier=self._qualifier)
+        message.kind, message.operand = _expression(expression)
+        return Filter(types_pb2.Filter(pattern=message))
+
     def _compared(self, op: types_pb2.CompareOp, operand: Operand) -> Filter:
         message = types_pb2.ColumnComparison(
             family=self._family, qualifier=self._qualifier, op=op, operand=self._encode(operand), type=self._type
@@ -192,6 +204,24 @@ class RowKeyExpression:
         """Matches rows whose key starts with the prefix."""
         return Filter(types_pb2.Filter(row_prefix=_encoded_text(prefix)))
 
+    def matches(self, expression: Name) -> Filter:
+        """Matches rows in whose key a regular expression matches; as ColumnExpression.matches."""
+        kind, operand = _expression(expression)
+        return Filter(types_pb2.Filter(row_pattern=types_pb2.RowPattern(kind=kind, operand=operand)))
+
+
+def columns_of(message: types_pb2.Filter) -> Iterator[tuple[bytes, bytes]]:
+    """Yields family and qualifier of each column that a filter reads, in its order; a column may come twice."""
+    kind = message.WhichOneof("filter")
+    if kind in ("all", "any"):
+        for part in message.all.filters if kind == "all" else message.any.filters:
+            yield from columns_of(part)
+    elif kind == "not":
+        yield from columns_of(getattr(message, "not"))
+    elif kind in ("column", "presence", "pattern", "column_in"):
+        part = getattr(message, kind)
+        yield part.family, part.qualifier
+
 
 def column(name: Name, kind: ValueType = bytes, encoding: str = "binary") -> ColumnExpression:
     """Returns a column expression to compare, as in `rowlock.column("info:delay", int) > 15`.
@@ -235,6 +265,14 @@ def _encoded_text(operand: Operand) -> bytes:
     if operand is None:
         raise TypeError("a column can't be compared with None; use is_absent() or is_present()")
     return encoded_value(operand)
+
+
+def _expression(expression: Name) -> tuple[types_pb2.ColumnPattern.Kind, bytes]:
+    if isinstance(expression, str):
+        return types_pb2.ColumnPattern.KIND_MATCHES_TEXT, encoded_value(expression)
+    if not isinstance(expression, bytes):
+        raise TypeError(f"a regular expression must be str or bytes, not {type(expression).__name__}")
+    return types_pb2.ColumnPattern.KIND_MATCHES, expression
 
 
 def _integer(byte_count: int) -> Callable[[Operand], bytes]:

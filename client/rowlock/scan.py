@@ -17,6 +17,7 @@ from rowlock._codec.row_form import FormColumn, form_of
 from rowlock._core.scan_plan import ScanPlan, in_row_form
 from rowlock._core.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock._core.view import View
+from rowlock._transport.kept_mapping import agreed_mapping
 from rowlock._transport.scan_stream import ScanStream
 from rowlock._transport.servers import Servers
 from rowlock.errors import ClosedError, InvalidArgumentError, NotServingRegionError, RowlockError
@@ -43,6 +44,8 @@ class Scan(Generic[Text]):
     """
 
     def __init__(self, servers: Servers, view: View[Text], plan: ScanPlan) -> None:
+        self._servers = servers
+        self._view: View[Text] = view
         self._decode: Callable[[bytes], Text] = view.decode
         self._reader = _Reader(servers, plan, view.timeout_s)
         self._rows: Iterator[tuple[Text, dict[Text, Text]]] | None = None
@@ -81,13 +84,14 @@ class Scan(Generic[Text]):
         hold one row per row of the table, with the mapping's columns. A row without any of these columns is returned
         with nulls. To leave such rows out, scan the mapping's columns only: `table.scan(columns=mapping.cell_columns)`.
 
-        Raises MappingError for a value that the mapping can't decode, InvalidArgumentError if the scan has begun.
+        Raises MappingError for a value that the mapping can't decode, and for a mapping that does not agree with the
+        table's; InvalidArgumentError if the scan has begun.
         """
         if mapping is None:
             for table in self._begin(None):
                 yield from table.to_batches()
             return
-        parsed = as_mapping(mapping)
+        parsed = agreed_mapping(self._servers, self._view, mapping)
         for batch in self.form_batches(form_of(parsed)):
             yield from rows_from_form(batch, parsed).to_batches()
 
@@ -106,6 +110,18 @@ class Scan(Generic[Text]):
         """Reads all rows into a pandas DataFrame; see to_batches. Raises ImportError if pandas is not installed."""
         check_pandas()
         return self.to_arrow(mapping).to_pandas()
+
+    def count(self, on_progress: Callable[[int], None] | None = None) -> int:
+        """Reads all rows and returns how many there are. The server sends only their keys.
+
+        on_progress: called with the number of rows so far. Raises InvalidArgumentError if the scan has begun.
+        """
+        count = 0
+        for batch in self.form_batches([]):
+            count += batch.num_rows
+            if on_progress is not None:
+                on_progress(count)
+        return count
 
     def close(self) -> None:
         """Ends the scan and frees the server's read point. Idempotent."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
 from rowlock._codec.columns import Name, check_int, encoded_family
 from rowlock.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from rowlock.mapping import Mapping as RowMapping
 
 Durability = Literal["fsync", "os", "async", "skip"]
 """What an acknowledged write survives. "fsync": power loss. "os": the death of the server's process. "async": neither;
@@ -41,6 +44,8 @@ _COMPRESSION_WORDS: dict[int, Compression] = {
     types_pb2.COMPRESSION_ZSTD: "zstd",
 }
 BLOCK_BYTES_DEFAULT = 128 * 1024
+# The property of a table that holds its mapping.
+MAPPING_PROPERTY = "mapping"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,7 @@ class Region:
     """A range of rows [start, stop) of a table, and its server (host:port or unix:PATH). Empty bounds are open.
 
     region_id: unique in the data folder data_folder_id forever, even if the table is dropped and created again.
+    mapping_text: the mapping that the table kept when the region was looked up; empty if none.
     """
 
     region_id: int
@@ -99,6 +105,7 @@ class Region:
     stop: bytes
     server: str
     data_folder_id: str = ""
+    mapping_text: str = ""
 
     def holds(self, row: bytes) -> bool:
         """Returns whether the row lies in the region."""
@@ -134,6 +141,7 @@ class TableDescription:
     durability: what an acknowledged write survives, unless the writer requests more; see docs/client.md.
     regions: in row order; empty if not requested.
     properties: settings of the whole table, as text; those that are not set have their defaults (docs/compaction.md).
+    mapping_text: the mapping that the table keeps, as text; empty if none.
     """
 
     name: str
@@ -142,6 +150,14 @@ class TableDescription:
     durability: Durability
     regions: tuple[RegionStatistics, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    mapping_text: str = ""
+
+    @property
+    def mapping(self) -> RowMapping | None:
+        """The mapping that the table keeps; None if it keeps none. Raises MappingError if a later version wrote it."""
+        from rowlock.mapping import parsed_kept
+
+        return parsed_kept(self.mapping_text, self.name) if self.mapping_text else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +209,12 @@ def durability_message(durability: str | None) -> types_pb2.Durability:
     """Returns a durability as an enum value; None: the table's own. Raises InvalidArgumentError for an unknown one."""
     if durability is None:
         return types_pb2.DURABILITY_UNSPECIFIED
-    try:
-        return _DURABILITIES[durability]
-    except (KeyError, TypeError):
-        raise InvalidArgumentError(
-            f"durability must be one of {', '.join(map(repr, _DURABILITIES))}, not {durability!r}"
-        ) from None
+    levels = ", ".join(map(repr, _DURABILITIES))
+    if not isinstance(durability, str):
+        raise TypeError(f"durability must be one of {levels}, not {type(durability).__name__}")
+    if durability not in _DURABILITIES:
+        raise InvalidArgumentError(f"durability must be one of {levels}, not {durability!r}")
+    return _DURABILITIES[durability]
 
 
 def family_message(name: Name, family: Family) -> types_pb2.Family:
@@ -237,6 +253,7 @@ def region_from(message: types_pb2.RegionDescriptor, contacted: str) -> Region:
         message.stop,
         message.server or contacted,
         message.data_folder_id,
+        message.descriptor.properties.get(MAPPING_PROPERTY, ""),
     )
 
 
@@ -264,7 +281,8 @@ def description_from(
             )
             for region in regions
         ),
-        properties=dict(sorted(message.properties.items())),
+        properties={name: value for name, value in sorted(message.properties.items()) if name != MAPPING_PROPERTY},
+        mapping_text=message.properties.get(MAPPING_PROPERTY, ""),
     )
 
 

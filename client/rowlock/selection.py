@@ -50,9 +50,9 @@ class CellFilter:
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        check_number("the offset of cells", self.offset, 0, UINT32_MAX)
+        check_number("offset", self.offset, 0, UINT32_MAX)
         if self.limit is not None:
-            check_number("the limit of cells", self.limit, 1, UINT32_MAX)
+            check_number("limit", self.limit, 1, UINT32_MAX)
         if self.value is not None and not is_pair(self.value):
             raise TypeError(f"the value of a CellFilter must be a pair (op, operand), not {self.value!r:.100}")
 
@@ -124,11 +124,11 @@ def add_columns(message: region_pb2.Get | region_pb2.ScanRequest, columns: Seque
 
 def _write_cell_filter(message: types_pb2.CellFilter, cells: CellFilter) -> None:
     if cells.qualifier_prefix is not None:
-        message.qualifier_prefix = encoded_bound(cells.qualifier_prefix)
+        message.qualifier_prefix = encoded_bound("qualifier_prefix", cells.qualifier_prefix)
     if cells.qualifier_start is not None:
-        message.qualifier_start = encoded_bound(cells.qualifier_start)
+        message.qualifier_start = encoded_bound("qualifier_start", cells.qualifier_start)
     if cells.qualifier_stop is not None:
-        message.qualifier_stop = encoded_bound(cells.qualifier_stop)
+        message.qualifier_stop = encoded_bound("qualifier_stop", cells.qualifier_stop)
     if cells.value is not None:
         op, operand = cells.value
         message.value.op = compare_op(op)

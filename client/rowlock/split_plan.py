@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from rowlock_proto.v1 import region_pb2
 
-from rowlock._codec.columns import Name
+from rowlock._codec.columns import Name, check_int
 from rowlock._core.scan_plan import RowRange, ScanPlan, scan_plan
 from rowlock.errors import InvalidArgumentError
 from rowlock.selection import Selection
-
-PART_BYTES_DEFAULT = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,8 @@ def plan_to_cut(
     part_bytes: int,
 ) -> ScanPlan:
     """Returns the plan of the scan to cut. Raises InvalidArgumentError as scan_plan does, or for a bad part_bytes."""
-    if not isinstance(part_bytes, int) or isinstance(part_bytes, bool) or not 0 < part_bytes < 1 << 63:
+    check_int("part_bytes", part_bytes)
+    if not 0 < part_bytes < 1 << 63:
         raise InvalidArgumentError(f"part_bytes must be a number of bytes, more than 0, not {part_bytes!r}")
     return scan_plan(
         table,

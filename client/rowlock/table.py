@@ -5,40 +5,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
-from rowlock_proto.v1 import region_pb2, types_pb2
+from rowlock_proto.v1 import types_pb2
 
-from rowlock._codec.columns import Name, Text, Value, encoded_row, encoded_rows, parse_cell_column
+from rowlock._codec.columns import Name, Text, encoded_row, encoded_rows, parse_cell_column
 from rowlock._core import point
-from rowlock._core.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
 from rowlock._core.batch_send import RowsRead
-from rowlock._core.bulk_input import ArrowInput
-from rowlock._core.bulk_send import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
-from rowlock._core.conversation import Request
-from rowlock._core.point import ColumnName, Data
+from rowlock._core.defaults import PART_BYTES_DEFAULT
 from rowlock._core.retry import Attempts, Kind
-from rowlock._core.scan_plan import scan_plan
 from rowlock._core.session_requests import OpenedSession
 from rowlock._core.snapshot_requests import TakenSnapshot, snapshot_id_for
-from rowlock._core.view import View
-from rowlock._transport.bulk import put_arrow
-from rowlock._transport.servers import Servers
-from rowlock._transport.splits import splits
-from rowlock.batch import Batch
-from rowlock.bulk_outcome import BulkResult
-from rowlock.changes import Change
-from rowlock.checks import Check, CheckResult, CompareOp
+from rowlock._tables.changes import TableChanges
+from rowlock._tables.ranges import check_is_bounded, delete_rows
 from rowlock.errors import RowlockError
 from rowlock.filters import Filter
-from rowlock.mapping import Mapping
-from rowlock.scan import Scan
 from rowlock.schema import Durability
 from rowlock.selection import VERSIONS_ALL, CellFilter, Selection, TimeRange
-from rowlock.split_plan import PART_BYTES_DEFAULT, Split, plan_to_cut
+
+if TYPE_CHECKING:
+    from rowlock.scan import Scan
+    from rowlock.split_plan import Split
 
 
-class Table(Generic[Text]):
+class Table(TableChanges[Text]):
     """One table, returned by `Client.table`. Thread-safe.
 
     Rows, columns (`family:qualifier`) and values are bytes or str; str is encoded as UTF-8. Results are bytes, or str
@@ -52,10 +42,6 @@ class Table(Generic[Text]):
     changed. TypeError: an argument has the wrong type.
     """
 
-    def __init__(self, servers: Servers, view: View[Text]) -> None:
-        self._servers = servers
-        self._view: View[Text] = view
-
     @property
     def name(self) -> str:
         """The table's name."""
@@ -67,141 +53,6 @@ class Table(Generic[Text]):
 
     def __repr__(self) -> str:
         return f"<rowlock.Table {self.name!r}>"
-
-    # Changes
-
-    def put(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> None:
-        """Sets columns of one row atomically: {column: value}, at least one.
-
-        timestamp: of all of them; None: the server's clock.
-        """
-        self._call(point.put(self._view.table, row, data, timestamp, self._view.durability))
-
-    def create(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> bool:
-        """Sets columns if the row does not exist. Returns whether they were set. Arguments as in `put`."""
-        return self._put_if(region_pb2.Condition.EXISTENCE_ABSENT, row, data, timestamp)
-
-    def update(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> bool:
-        """Sets columns if the row exists. Returns whether they were set. Arguments as in `put`."""
-        return self._put_if(region_pb2.Condition.EXISTENCE_PRESENT, row, data, timestamp)
-
-    def delete(
-        self, row: Name, columns: Sequence[Name] | None = None, *, timestamp: int | None = None, exact: bool = False
-    ) -> None:
-        """Deletes columns (`family:qualifier`), whole families (`family`), or the row if columns is None.
-
-        timestamp: deletes the versions at or before it; None: all versions. exact: deletes one version only, the one
-        at the timestamp, or the newest if there is no timestamp; only columns can be deleted so.
-        """
-        self._call(point.delete(self._view.table, row, columns, timestamp, exact, self._view.durability))
-
-    def mutate_row(self, row: Name, changes: Iterable[Change]) -> list[int | Text | None]:
-        """Applies changes to one row atomically and in order; each sees the effect of those before it.
-
-        A change is a rowlock.Put, Delete, Increment or Append: [rowlock.Put("f:z", b"1"), rowlock.Delete("f:y")].
-        Returns one result per change: an increment's new number, an append's new value, None for puts and deletes.
-        Raises NotACounterError or CounterOverflowError if an increment can't be made; then no change is.
-        """
-        request = point.mutate(self._view.table, row, changes, self._view.durability)
-        return point.mutate_results(request, self._call(request), self._view.decode)
-
-    def check_and_put(
-        self,
-        row: Name,
-        column: Name,
-        expected: Value | None,
-        data: Data[ColumnName],
-        *,
-        op: CompareOp = "=",
-        timestamp: int | None = None,
-    ) -> CheckResult[Text]:
-        """Sets columns of a row if "stored op expected" holds for one of its columns, in one atomic step.
-
-        expected: compared as bytes with the newest value; None: the column is absent (op "=") or present ("!="); b"":
-        an empty value. op: =, !=, <, <=, > or >=. data, timestamp: as in `put`. Returns a CheckResult, which is true
-        if the check held; a check that fails is not an error.
-        """
-        puts = point.puts_of(data, timestamp)
-        return self.check_and_mutate(row, [Check(column, expected, op)], puts)
-
-    def check_and_delete(
-        self,
-        row: Name,
-        column: Name,
-        expected: Value | None,
-        columns: Sequence[Name] | None = None,
-        *,
-        op: CompareOp = "=",
-        timestamp: int | None = None,
-    ) -> CheckResult[Text]:
-        """Deletes columns, or the row if columns is None, if "stored op expected" holds for one column.
-
-        expected, op: as in `check_and_put`. columns, timestamp: as in `delete`. Returns a CheckResult.
-        """
-        deletes = point.deletes_of(columns, timestamp)
-        return self.check_and_mutate(row, [Check(column, expected, op)], deletes)
-
-    def check_and_mutate(
-        self,
-        row: Name,
-        checks: Iterable[Check | Filter],
-        then: Iterable[Change],
-        otherwise: Iterable[Change] = (),
-    ) -> CheckResult[Text]:
-        """Applies the changes of `then` if all checks hold, else those of `otherwise`, in one atomic step.
-
-        A check is a rowlock.Check of one column, [rowlock.Check("f:z", b"1")], or a filter over the row. Changes are
-        those of `mutate_row`: [rowlock.Put("f:z", b"2")]. Returns a CheckResult, which is true if all checks held.
-        """
-        request = point.check_and_mutate(self._view.table, row, checks, then, otherwise, self._view.durability)
-        return point.check_result(request, self._call(request), self._view.decode)
-
-    def increment(self, row: Name, column: Name, amount: int = 1) -> int:
-        """Adds an amount, which may be negative, to a signed 64-bit counter. Returns the new number.
-
-        A missing counter counts as 0. Raises NotACounterError if the value is not 8 bytes, CounterOverflowError if the
-        sum does not fit.
-        """
-        return point.new_number(
-            self._call(point.increment(self._view.table, row, column, amount, self._view.durability))
-        )
-
-    def append(self, row: Name, column: Name, suffix: Value) -> Text:
-        """Appends to a column's value; a missing value counts as empty. Returns the new value."""
-        request = point.append(self._view.table, row, column, suffix, self._view.durability)
-        return point.new_text(self._call(request), self._view.decode)
-
-    def batch(self, size: int = SIZE_DEFAULT, max_bytes: int = MAX_BYTES_DEFAULT) -> Batch[Text]:
-        """Returns a Batch, which sends changes when it holds `size` of them or about max_bytes bytes."""
-        return Batch(self._servers, self._view, size, max_bytes)
-
-    def put_arrow(
-        self,
-        data: ArrowInput,
-        mapping: Mapping | str | None = None,
-        *,
-        timestamp: int | None = None,
-        batch_bytes: int = BATCH_BYTES_DEFAULT,
-        busy_timeout: float = BUSY_TIMEOUT_S_DEFAULT,
-        on_progress: Callable[[int], None] | None = None,
-    ) -> BulkResult:
-        """Writes an Arrow table, batch, reader or iterable of batches, or an object that exports an Arrow stream.
-
-        A pandas DataFrame is such an object. With a mapping, rows of the data become cells. Without one the data is
-        cells: the columns row, family, qualifier, value and, optionally, timestamp. A null timestamp means the server's
-        clock, a null value deletes the column. Of rows with the same key the later one wins.
-
-        timestamp: of all cells; None: the server's clock, or the cells' own.
-        batch_bytes: about the size of a batch. Each batch is atomic, the call as a whole is not.
-        busy_timeout: seconds to retry while the server answers that it is busy; the logger `rowlock` reports it every
-            ten seconds. The table's timeout is for a server that does not answer.
-        on_progress: called with the number of rows written so far. An exception that it raises ends the call; the
-            outcome of rows in flight is then unknown.
-
-        Returns a BulkResult. Raises BulkError if some rows were not written, or may not have been; also if the data
-        raises after rows were sent. Raises MappingError if the first batch does not fit the mapping.
-        """
-        return put_arrow(self._servers, self._view, data, mapping, timestamp, batch_bytes, busy_timeout, on_progress)
 
     # Reads
 
@@ -241,9 +92,7 @@ class Table(Generic[Text]):
         columns: columns and whole families to read; None: all. timestamp: read versions at or before it. time_range:
         read versions in [start, stop); None is no bound. include_timestamp: return {column: (value, timestamp)}.
         """
-        is_whole = columns is None and timestamp is None and time_range is None
-        selection = None if is_whole else Selection(columns, timestamp, time_range)
-        cells = self._row_cells(row, selection)
+        cells = self._selected_cells(row, columns, timestamp, time_range)
         if include_timestamp:
             return point.row_dict_with_timestamps(cells, self._view.decode)
         return point.row_dict(cells, self._view.decode)
@@ -254,14 +103,9 @@ class Table(Generic[Text]):
         Up to 1,000 rows of one region are read at one read point.
         """
         encoded = encoded_rows(rows)
-        read = RowsRead(self._view.table, encoded)
-        attempts = Attempts(time.monotonic(), self._view.timeout_s, Kind.READ)
-        while not read.is_done:
-            failure = self._read_some(read, Selection(columns), attempts)
-            if failure is not None:
-                time.sleep(attempts.failed(failure, time.monotonic(), was_sent=False))
         decode = self._view.decode
-        return [(decode(row), point.row_dict(read.cells_of(row), decode)) for row in encoded]
+        found = self._cells_of_rows(encoded, columns)
+        return [(decode(row), point.row_dict(cells, decode)) for row, cells in zip(encoded, found, strict=True)]
 
     def cells(
         self,
@@ -285,6 +129,57 @@ class Table(Generic[Text]):
         """Returns a counter's number, 0 if it is missing. Raises NotACounterError if the value is not 8 bytes."""
         parse_cell_column(column)
         return point.counter(self._row_cells(row, Selection([column])), encoded_row(row))
+
+    def exists(self, row: Name) -> bool:
+        """Returns whether the row has a cell."""
+        selection = Selection(cells=CellFilter(first_key_only=True), keys_only=True)
+        return bool(self._row_cells(row, selection))
+
+    def count(
+        self,
+        start: Name | None = None,
+        stop: Name | None = None,
+        prefix: Name | None = None,
+        columns: Sequence[Name] | None = None,
+        where: Filter | None = None,
+        *,
+        ranges: Iterable[tuple[Name | None, Name | None]] | None = None,
+        snapshot: TakenSnapshot | bytes | None = None,
+        busy_timeout: float | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """Returns the number of rows that `scan` with these arguments would return. The server sends only their keys.
+
+        on_progress: called with the number of rows counted so far.
+        """
+        scan = self.scan(
+            start, stop, prefix, columns, where, ranges=ranges, snapshot=snapshot, busy_timeout=busy_timeout
+        )
+        with scan:
+            return scan.count(on_progress)
+
+    def delete_range(
+        self,
+        start: Name | None = None,
+        stop: Name | None = None,
+        prefix: Name | None = None,
+        where: Filter | None = None,
+        *,
+        ranges: Iterable[tuple[Name | None, Name | None]] | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """Deletes the rows in [start, stop), or with a prefix, or in several ranges. Returns how many were deleted.
+
+        It scans the keys and deletes the rows in pieces, so its memory is bounded and it is not a transaction. Rows
+        that are created in the range meanwhile may stay. where: deletes only rows that match a filter, also at the
+        moment of their deletion. on_progress: called with the number of rows deleted so far.
+
+        Raises PartlyDeletedError, which says how many rows were deleted, and InvalidArgumentError without a range:
+        `truncate_table` deletes all rows.
+        """
+        check_is_bounded(start, stop, prefix, ranges)
+        scan = self.scan(start, stop, prefix, where=where, ranges=ranges)
+        return delete_rows(self._servers, self._view, scan, where, on_progress)
 
     def scan(
         self,
@@ -329,6 +224,10 @@ class Table(Generic[Text]):
 
         Raises InvalidArgumentError for arguments that contradict each other; errors of the server come from the Scan.
         """
+        # Here, because pyarrow is slow to import.
+        from rowlock._core.scan_plan import scan_plan
+        from rowlock.scan import Scan
+
         plan = scan_plan(
             self._view.table,
             start=start,
@@ -362,19 +261,28 @@ class Table(Generic[Text]):
         bytes in the families of `columns`, estimated from block indexes and memstores. The other arguments are those
         of `scan`.
         """
+        from rowlock._transport.splits import splits
+        from rowlock.split_plan import plan_to_cut
+
         plan = plan_to_cut(self._view.table, start, stop, prefix, ranges, columns, part_bytes)
         return splits(self._servers, plan, part_bytes, self._view.timeout_s)
 
     # Calls
 
-    def _call(self, request: Request) -> region_pb2.PointAnswer:
-        return self._servers.point(request, self._view.timeout_s)
+    def _selected_cells(
+        self, row: Name, columns: Sequence[Name] | None, timestamp: int | None, time_range: TimeRange | None
+    ) -> Sequence[types_pb2.Cell]:
+        is_whole = columns is None and timestamp is None and time_range is None
+        return self._row_cells(row, None if is_whole else Selection(columns, timestamp, time_range))
 
-    def _put_if(
-        self, existence: region_pb2.Condition.Existence, row: Name, data: Data[ColumnName], timestamp: int | None
-    ) -> bool:
-        request = point.put(self._view.table, row, data, timestamp, self._view.durability, existence)
-        return self._call(request).mutate.results[0].condition_met
+    def _cells_of_rows(self, rows: Sequence[bytes], columns: Sequence[Name] | None) -> list[Sequence[types_pb2.Cell]]:
+        read = RowsRead(self._view.table, rows)
+        attempts = Attempts(time.monotonic(), self._view.timeout_s, Kind.READ)
+        while not read.is_done:
+            failure = self._read_some(read, Selection(columns), attempts)
+            if failure is not None:
+                time.sleep(attempts.failed(failure, time.monotonic(), was_sent=False))
+        return [read.cells_of(row) for row in rows]
 
     def _row_cells(self, row: Name, selection: Selection | None) -> Sequence[types_pb2.Cell]:
         return self._call(point.get(self._view.table, [encoded_row(row)], selection)).get.rows[0].cells

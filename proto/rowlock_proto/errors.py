@@ -260,6 +260,10 @@ ERRORS: Sequence[ErrorRow] = (
         client=ErrorClass("BulkError", "RowlockError"),
     ),
     ErrorRow(
+        "A delete_range deleted a part of its rows.",
+        client=ErrorClass("PartlyDeletedError", "RowlockError"),
+    ),
+    ErrorRow(
         "A compaction that was waited for failed, or did not start.",
         client=ErrorClass("CompactionError", "RowlockError"),
     ),

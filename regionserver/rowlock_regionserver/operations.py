@@ -83,11 +83,13 @@ class ValueType(enum.IntEnum):
 
 
 class PatternKind(enum.IntEnum):
-    """Where a pattern must be in the value. The numbers are the protocol's."""
+    """How a pattern matches a value. The numbers are the protocol's."""
 
     STARTS_WITH = 0
     ENDS_WITH = 1
     CONTAINS = 2
+    MATCHES = 3  # a regular expression over bytes
+    MATCHES_TEXT = 4  # one over UTF-8; what is not UTF-8 does not match
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +151,23 @@ class RowPrefix:
     prefix: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class RowPattern:
+    kind: PatternKind
+    operand: bytes
+
+
 RowFilter = (
-    AllOf | AnyOf | NotOf | ColumnComparison | ColumnPresence | ColumnPattern | ColumnIn | RowComparison | RowPrefix
+    AllOf
+    | AnyOf
+    | NotOf
+    | ColumnComparison
+    | ColumnPresence
+    | ColumnPattern
+    | ColumnIn
+    | RowComparison
+    | RowPrefix
+    | RowPattern
 )
 
 
@@ -179,6 +196,7 @@ class Condition:
     checks: tuple[Check, ...] = ()
     existence: Existence = Existence.ANY
     filter: RowFilter | None = None
+    returns_filtered: bool = False  # whether the answer lists the cells that the filter reads, too
 
 
 class RequestId(NamedTuple):
@@ -208,7 +226,7 @@ class RowResult(NamedTuple):
     """The result of one row mutation."""
 
     condition_met: bool = True
-    seen: tuple[AnswerCell, ...] = ()  # the cells that the checks compared; absent ones are left out
+    seen: tuple[AnswerCell, ...] = ()  # the cells that the condition compared; absent ones are left out
     results: tuple[AnswerCell, ...] = ()  # new cells of increments and appends, in order
     timestamp: int = 0  # the stamp; 0: nothing was changed
     repeated_request: bool = False

@@ -58,6 +58,7 @@ from rowlock_regionserver.rpc.grpc.receiving import ReceiveWatch, senders, unix_
 from rowlock_regionserver.rpc.services.catalog_service import CatalogService
 from rowlock_regionserver.rpc.services.region_service import RegionService, RegionServiceStatistics
 from rowlock_regionserver.rpc.services.session_service import SessionService
+from rowlock_regionserver.rpc.services.status_service import CallCounts, StatusService
 
 # How long active calls may take to end when the server stops.
 STOP_GRACE_SECONDS = 10.0
@@ -87,6 +88,15 @@ def end_after_breach(error: BaseException) -> None:
 def _set_from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
     with contextlib.suppress(RuntimeError):  # The loop is closed: the server has stopped already.
         loop.call_soon_threadsafe(event.set)
+
+
+def _call_counts(calls: Calls, engine: Engine, regions: RegionService, direct: DirectClients) -> CallCounts:
+    return CallCounts(
+        connections=calls.connections.count + direct.open_count,
+        calls=calls.open_count,
+        scans=engine.scans.statistics().open_count,
+        conversations=regions.statistics().conversations_open + direct.open_count,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +306,24 @@ class Server:
                 self._config,
                 direct_port.announcement(),
             )
+            status = StatusService(
+                region_server,
+                workers,
+                ledger,
+                folder.path,
+                self._files,
+                self._clock,
+                (folder.folder_id, region_server.incarnation_id),
+                partial(_call_counts, calls, engine, regions, clients),
+            )
             sessions = SessionService(region_server, engine)
-            calls.serve({CATALOG: catalog.methods(), REGION_SERVICE: regions.methods(), SESSIONS: sessions.methods()})
+            calls.serve(
+                {
+                    CATALOG: catalog.methods() | status.methods(),
+                    REGION_SERVICE: regions.methods(),
+                    SESSIONS: sessions.methods(),
+                }
+            )
             watch = self._watch(ledger, listener, calls.connections)
             undo.callback(watch.stop)
             await self._serve_clients(listener, folder, presence, stopping)

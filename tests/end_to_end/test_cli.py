@@ -96,7 +96,7 @@ def test_rows_are_changed(run: Run, orders: rowlock.Table[bytes]) -> None:
     assert run("delete", "orders", "r", "info") == (0, "", "")
     assert orders.row(b"r") == {b"stats:n": (-2).to_bytes(8, "big", signed=True)}
     assert run("delete", "orders", "r") == (0, "", "")
-    assert run("get", "orders", "r") == (0, "", "no such row\n")
+    assert run("get", "orders", "r") == (1, "", "no such row\n")
 
 
 @pytest.mark.parametrize(

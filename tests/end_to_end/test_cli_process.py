@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import pty
-import select
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -17,8 +14,9 @@ import pytest
 import rowlock
 from rowlock.pytest_plugin import RowlockServer
 
+from tests.end_to_end.terminal import PATIENCE_SECONDS, Terminal
+
 ROWLOCK = Path(sys.executable).with_name("rowlock")
-PATIENCE_SECONDS = 180.0
 
 
 @pytest.fixture
@@ -47,6 +45,21 @@ def test_help_is_shown() -> None:
     ran = subprocess.run([ROWLOCK, "--help"], capture_output=True, text=True)
     assert ran.returncode == 0
     assert "check-and-put" in ran.stdout
+
+
+def test_commands_on_one_row_import_no_arrow(wide: rowlock.Table[bytes], environment: dict[str, str]) -> None:
+    """It takes as long as all the rest."""
+    code = (
+        "import sys\n"
+        "from rowlock.cli.main import main\n"
+        "for words in ('put wide r f:a=1', 'get wide r', 'exists wide r', 'increment wide r f:n', 'delete wide r', "
+        "'tables', 'describe wide', 'flush wide'):\n"
+        "    assert main(words.split()) == 0, words\n"
+        "sys.stderr.write(' '.join(sys.modules))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert not {"pyarrow", "numpy", "pandas", "pydantic", "prompt_toolkit"} & set(ran.stderr.split())
 
 
 def test_exit_codes_reach_the_caller(wide: rowlock.Table[bytes], environment: dict[str, str]) -> None:
@@ -165,51 +178,9 @@ def test_it_also_runs_as_a_module() -> None:
     assert ran.stdout.startswith("rowlock ")
 
 
-class Terminal:
-    """A pseudo-terminal with a process."""
-
-    def __init__(self, words: Sequence[str], environment: dict[str, str]) -> None:
-        self._master, slave = pty.openpty()
-        self._process = subprocess.Popen(
-            [ROWLOCK, *words],
-            env={**environment, "TERM": "xterm"},
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-        )
-        os.close(slave)
-        self._shown = ""
-
-    def type(self, text: str) -> None:
-        os.write(self._master, text.encode())
-
-    def wait_for(self, text: str) -> str:
-        """Reads until `text` is shown. Returns all output since the last call."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while text not in self._shown:
-            ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"{text!r} did not come: {self._shown!r}"
-            read = os.read(self._master, 65536).decode()
-            # A terminal answers the request for its cursor position.
-            if "\x1b[6n" in read:
-                os.write(self._master, b"\x1b[1;1R")
-            self._shown += read
-        before, _, self._shown = self._shown.partition(text)
-        return before
-
-    def exit_code(self) -> int:
-        return self._process.wait(PATIENCE_SECONDS)
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        os.close(self._master)
-
-
 @pytest.fixture
 def shell(wide: rowlock.Table[bytes], environment: dict[str, str]) -> Iterator[Terminal]:
-    terminal = Terminal(["shell"], environment)
+    terminal = Terminal([ROWLOCK, "shell"], environment)
     yield terminal
     terminal.close()
 
@@ -228,7 +199,33 @@ def test_the_shell_runs_commands_completes_and_remembers(shell: Terminal, tmp_pa
     shell.wait_for("no such cells")
     shell.wait_for("rowlock>")
     shell.type("nonsense\r")
-    shell.wait_for("No such command 'nonsense'")
+    shell.wait_for("No such command 'nonsense'. Try 'help'.")
+    shell.wait_for("rowlock>")
+    shell.type("get wide\r")
+    shell.wait_for("Missing argument 'ROW'. Try 'help get'.")
+    shell.wait_for("rowlock>")
+    shell.type("delete-range wide\r")
+    shell.wait_for("; 'truncate' deletes all rows")
+    shell.wait_for("rowlock>")
+    shell.type("help get\r")
+    shell.wait_for("Usage: get [OPTIONS] TABLE ROW")
+    shell.wait_for("rowlock>")
+    shell.type("get wide r0299\t")
+    shell.wait_for("r02990")
+    shell.type("\x15scan wide --keys-\t")
+    shell.wait_for("only")
+    shell.type(" --limit 1\r")
+    shell.wait_for("r00000")
+    shell.wait_for("rowlock>")
+    shell.type("history 2\r")
+    shell.wait_for("scan wide --keys-only --limit 1")
+    shell.wait_for("history 2")
+    shell.wait_for("rowlock>")
+    shell.type("history x\r")
+    shell.wait_for("'x' is not an integer. Try 'history 100'.")
+    shell.wait_for("rowlock>")
+    shell.type("clear\r")
+    shell.wait_for("\x1b[2J")
     shell.wait_for("rowlock>")
     shell.type("exit\r")
     assert shell.exit_code() == 0
@@ -258,7 +255,7 @@ def test_drop_asks_at_a_terminal(
     answer: str,
     exit_code: int,
 ) -> None:
-    terminal = Terminal(["drop", "wide"], environment)
+    terminal = Terminal([ROWLOCK, "drop", "wide"], environment)
     try:
         terminal.wait_for("Remove table wide with all rows? [y/N] ")
         terminal.type(f"{answer}\r")

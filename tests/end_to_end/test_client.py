@@ -94,7 +94,7 @@ def test_checks_return_what_they_saw(table: rowlock.Table[bytes]) -> None:
         [rowlock.Increment("f:n", 2)],
         [rowlock.Put("f:a", "no")],
     )
-    assert (both.applied, both.results, both.seen) == (True, [2], {b"f:a": b"5"})
+    assert (both.applied, both.results, both.seen) == (True, [2], {b"f:a": b"5", b"f:z": None})
     otherwise = table.check_and_mutate("r", [rowlock.Check("f:a", "6")], [], [rowlock.Append("f:a", "!")])
     assert (otherwise.applied, otherwise.results) == (False, [b"5!"])
     assert not table.check_and_delete("r", "f:a", "5")

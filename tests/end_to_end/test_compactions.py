@@ -122,7 +122,7 @@ def test_jobs_of_a_dropped_table_are_gone(running: Running) -> None:
         (
             lambda db: db.compact("t", families=["x"]),
             rowlock.FamilyNotFoundError,
-            "has no column family b'x'; it has f, g",
+            "has no column family x; it has f, g",
         ),
         (
             lambda db: db.compact("t", properties={"compaction.files_max": 1}),

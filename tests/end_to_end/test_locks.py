@@ -63,6 +63,17 @@ def test_table_operations_and_snapshots_are_kept_out_and_rows_are_not(
     assert rowlock_client.locks() == []
 
 
+def test_a_mapping_is_changed_under_locks(
+    rowlock_client: rowlock.Client, table: rowlock.Table[bytes], impatient: rowlock.Client
+) -> None:
+    with rowlock_client.lock("t", "exclusive") as lock:
+        with pytest.raises(rowlock.LockUnavailableError):
+            impatient.alter_table("t", mapping="id STRING :key, n INT f:n")
+        assert rowlock_client.kept_mapping("t") is None
+        rowlock_client.alter_table("t", mapping="id STRING :key, n INT f:n", session=lock.session)
+    assert impatient.typed_table("t").row("a") == {}
+
+
 def test_shared_locks_go_together_and_keep_exclusive_ones_out(
     rowlock_client: rowlock.Client, impatient: rowlock.Client
 ) -> None:

@@ -76,7 +76,7 @@ def test_the_error_for_an_unknown_family_names_the_table(
     table = rowlock_client.create_table("named", ["f", "g"])
     with pytest.raises(rowlock.FamilyNotFoundError) as refused:
         call(table)
-    assert str(refused.value) == "table 'named' has no column family b'nosuch'; it has: f, g"
+    assert str(refused.value) == "table 'named' has no column family nosuch; it has: f, g"
     assert (refused.value.table, refused.value.family) == ("named", b"nosuch")
 
 

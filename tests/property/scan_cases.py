@@ -32,6 +32,7 @@ from rowlock_regionserver.operations import (
     PatternKind,
     RowComparison,
     RowFilter,
+    RowPattern,
     RowPrefix,
     ScanPlan,
     Selection,
@@ -119,6 +120,10 @@ def random_stores(model: Model, generator: random.Random) -> list[tuple[Family, 
     return result
 
 
+# They mean the same to RE2 and to Python.
+EXPRESSIONS = [b"", b"a", b"^a", b"[0-9]$", b"^.$", b"^(..)*$", b"(?s)^.{2}$", b"[^\\x00-\\x7f]", b"b|-"]
+
+
 def random_filter(generator: random.Random, depth: int = 3) -> RowFilter:
     """Returns a filter nested up to `depth` deep."""
     if depth > 1 and generator.random() < 0.4:
@@ -130,12 +135,15 @@ def random_filter(generator: random.Random, depth: int = 3) -> RowFilter:
     value_type = generator.choice(list(OPERANDS))
     operand = generator.choice(OPERANDS[value_type])
     op = generator.choice(list(CompareOp))
+    kind = generator.choice(list(PatternKind))
+    pattern = generator.choice(EXPRESSIONS if kind >= PatternKind.MATCHES else [b"", b"a", operand])
     leaves: list[RowFilter] = [
         RowPrefix(generator.choice([b"", b"a", b"b", b"\xff"])),
         RowComparison(op, generator.choice([b"", *ROWS])),
         ColumnPresence(family, qualifier, generator.random() < 0.7),
         ColumnIn(family, qualifier, frozenset(generator.sample(VALUES[0], generator.randint(0, 6)))),
-        ColumnPattern(family, qualifier, generator.choice(list(PatternKind)), generator.choice([b"", b"a", operand])),
+        ColumnPattern(family, qualifier, kind, pattern),
+        RowPattern(kind, pattern),
         ColumnComparison(family, qualifier, op, operand, value_type),
         ColumnComparison(family, qualifier, op, operand, value_type),
     ]

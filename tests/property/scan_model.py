@@ -7,6 +7,7 @@ the simplest way, and `list_source.ListSource` is a source that only sorts.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ from rowlock_regionserver.operations import (
     PatternKind,
     RowComparison,
     RowFilter,
+    RowPattern,
     RowPrefix,
     ScanPlan,
     Selection,
@@ -158,6 +160,8 @@ def _matches(part: RowFilter, row: bytes, newest: dict[tuple[bytes, bytes], byte
             return row[: len(prefix)] == prefix
         case RowComparison(op, operand):
             return bool(_OPERATORS[op](row, operand))
+        case RowPattern(kind, operand):
+            return pattern_matches(kind, operand, row)
         case ColumnPresence(family, qualifier, present):
             return ((family, qualifier) in newest) == present
         case _:
@@ -169,14 +173,27 @@ def _value_matches(part: ColumnComparison | ColumnPattern | ColumnIn, value: byt
     if isinstance(part, ColumnIn):
         return value in part.operands
     if isinstance(part, ColumnPattern):
-        places = {
-            PatternKind.STARTS_WITH: value[: len(part.operand)] == part.operand,
-            PatternKind.ENDS_WITH: value[len(value) - len(part.operand) :] == part.operand
-            and len(value) >= len(part.operand),
-            PatternKind.CONTAINS: part.operand in value,
-        }
-        return places[part.kind]
+        return pattern_matches(part.kind, part.operand, value)
     return bool(_OPERATORS[part.op](_number(value, part.type, row), _number(part.operand, part.type, row)))
+
+
+def pattern_matches(kind: PatternKind, operand: bytes, value: bytes) -> bool:
+    """Whether the pattern matches; for regular expressions that mean the same in Python but for `$`."""
+    operand = operand.replace(b"$", rb"\Z") if kind >= PatternKind.MATCHES else operand
+    match kind:
+        case PatternKind.STARTS_WITH:
+            return value[: len(operand)] == operand
+        case PatternKind.ENDS_WITH:
+            return value[len(value) - len(operand) :] == operand and len(value) >= len(operand)
+        case PatternKind.CONTAINS:
+            return operand in value
+        case PatternKind.MATCHES:
+            return re.search(operand, value) is not None
+        case PatternKind.MATCHES_TEXT:
+            try:
+                return re.search(operand.decode(), value.decode()) is not None
+            except UnicodeDecodeError:
+                return False
 
 
 def _number(value: bytes, value_type: ValueType, row: bytes) -> bytes | int:

@@ -8,9 +8,12 @@ import struct
 import pytest
 from rowlock_regionserver.arrow.columns import binary_array
 from rowlock_regionserver.arrow.masks import compares, is_one_of, matches_pattern
+from rowlock_regionserver.arrow.regular_expressions import matches_expression
 from rowlock_regionserver.operations import CompareOp, PatternKind, ValueType
 from rowlock_regionserver.scan.values import compare_column, compare_value, read_value
 
+from tests.property.scan_cases import EXPRESSIONS
+from tests.property.scan_model import pattern_matches
 from tests.seeds import generator_of
 
 CASES = range(100)
@@ -105,8 +108,23 @@ def test_masks_of_bytes_equal_python() -> None:
         operands = frozenset(generator.sample(pieces, generator.randrange(4)))
         assert is_one_of(column, operands).tolist() == [value in operands for value in values], f"case {case}"
         for operand in operands:
-            starts, ends, contains = (matches_pattern(column, kind, operand).tolist() for kind in PatternKind)
+            kinds = (PatternKind.STARTS_WITH, PatternKind.ENDS_WITH, PatternKind.CONTAINS)
+            starts, ends, contains = (matches_pattern(column, kind, operand).tolist() for kind in kinds)
             assert starts == [value.startswith(operand) for value in values], f"case {case}"
             assert ends == [value.endswith(operand) for value in values], f"case {case}"
             assert contains == [operand in value for value in values], f"case {case}"
             assert compares(column, CompareOp.LESS, operand).tolist() == [value < operand for value in values]
+
+
+@pytest.mark.parametrize("kind", [PatternKind.MATCHES, PatternKind.MATCHES_TEXT])
+def test_a_regular_expression_over_a_column_equals_python(kind: PatternKind) -> None:
+    for case in CASES:
+        generator = generator_of(case)
+        pieces = [b"", b"a", "ä".encode(), b"b1", b"\xff", b"\n"]
+        values = [generator.choice(pieces) + generator.choice(pieces) for _ in range(generator.choice([0, 1, 20]))]
+        start = generator.randint(0, len(values))
+        column = binary_array(values).slice(start)
+        for expression in EXPRESSIONS:
+            found = matches_expression(column, expression, is_text=kind is PatternKind.MATCHES_TEXT)
+            expected = [pattern_matches(kind, expression, value) for value in values[start:]]
+            assert found.tolist() == expected, f"case {case}, {expression!r}"

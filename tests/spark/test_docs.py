@@ -120,9 +120,10 @@ def test_every_block_of_the_page_works(reader: Reader, capsys: pytest.CaptureFix
     assert "UA|1545" not in said_by("united.show()")
     assert "| MIA|       1|" in said_by("INSERT INTO flights")
     with rowlock.connect(f"127.0.0.1:{reader.port}") as client:
-        features = client.table("features")
-        assert features.counter("alice", "count:orders") == 4
-        assert features.row("bob")[b"model:note"] == b"first order"
+        features = client.typed_table("features")
+        assert features.row("bob") == {"orders": 1, "score": 0.3}
+        # The last batch is older.
+        assert features.row("alice") == {"orders": 4, "score": 0.7}
         assert client.table("flights").row("AA|1141")[b"info:dest"] == b"MIA"
         assert client.table("flights").row("B6|0725")[b"info:dest"] == b"BQN"
 

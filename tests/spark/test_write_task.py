@@ -19,7 +19,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 from rowlock._core.bulk_input import Piece, Sizes
 from rowlock._transport.server_times import ReservedTimes
 from rowlock.bulk_outcome import BulkResult
-from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError, TableNotFoundError
+from rowlock.errors import (
+    FamilyNotFoundError,
+    InvalidArgumentError,
+    MappingError,
+    ServerUnavailableError,
+    TableNotFoundError,
+)
 from rowlock.pytest_plugin import RowlockServer
 from rowlock.spark.write_options import write_options
 from rowlock.spark.write_plan import BATCH_TIMES, WritePlan, write_plan
@@ -146,7 +152,9 @@ def test_duplicates_are_refused_on_request(rowlock_server: RowlockServer, rowloc
     with pytest.raises(WriteFailedError, match=r"partition 3.*row 2 has the same key b'x' as an earlier row"):
         _write(plan, ("x", "1", "1"), ("y", "1", "1"), ("x", "2", "2"))
     assert _write(plan, ("x", "1", "1"), ("y", "1", "1")).row_count == 2
-    maps = _map_plan(rowlock_server, duplicates="fail")
+    with pytest.raises(MappingError, match=r"table 't' keeps a mapping, .* set the option mapping to none"):
+        _map_plan(rowlock_server)
+    maps = _map_plan(rowlock_server, duplicates="fail", mapping="none")
     with pytest.raises(WriteFailedError, match="row 1 has the same key b'x'"):
         _write(maps, (b"x", [("f:a", b"1")]), (b"x", []))
 
@@ -163,7 +171,7 @@ def test_maps_are_written_as_they_are(rowlock_server: RowlockServer, rowlock_cli
     plan = _map_plan(rowlock_server)
     assert _write(plan, (b"x", [("f:a", b"1"), ("g:\\xff", b"")]), (b"y", None)) == Written(2, 2)
     assert _rows(rowlock_client) == [(b"x", {b"f:a": b"1", b"g:\xff": b""})]
-    with pytest.raises(WriteFailedError, match=r"family b'h'; the families of table 't' are b'f', b'g'"):
+    with pytest.raises(WriteFailedError, match=r"family h; the families of table 't' are f, g"):
         _write(plan, (b"z", [("h:a", b"1")]))
 
 
@@ -377,8 +385,11 @@ def test_missing_families_are_reported_before_anything_is_written(
         InvalidArgumentError, match=r"create names the families 'g', but the mapping also names 'f'; .*to true"
     ):
         _plan(rowlock_server, create="g")
-    with pytest.raises(InvalidArgumentError, match="without a mapping the option create must name the families"):
-        _map_plan(rowlock_server, create="true")
+    _map_plan(rowlock_server, create="true")
+    rowlock_client.drop_table("t")
+    for options in ({}, {"mapping": "none"}):
+        with pytest.raises(InvalidArgumentError, match="without a mapping the option create must name the families"):
+            _map_plan(rowlock_server, create="true", **options)
 
 
 def test_a_durability_weaker_than_the_table_s_is_refused_before_anything_is_written(

@@ -14,6 +14,7 @@ _LAYERS: Sequence[frozenset[str]] = (
         {
             "cells",
             "errors",
+            "escapes",
             "config",
             "clock",
             "process",
@@ -49,7 +50,7 @@ _LAYERS: Sequence[frozenset[str]] = (
 _SERVER = "rowlock_regionserver"
 # The client's, from the ground up. A module of rowlock.aio is in the layer of its namesake without `aio`.
 _CLIENT_LAYERS: Sequence[frozenset[str]] = (
-    frozenset({"errors"}),
+    frozenset({"_rowlock_error", "errors"}),
     # Values, and their encodings.
     frozenset(
         {
@@ -65,6 +66,8 @@ _CLIENT_LAYERS: Sequence[frozenset[str]] = (
             "selection",
             "session_info",
             "statistics",
+            "status",
+            "typed_checks",
         }
     ),
     frozenset({"_core"}),
@@ -72,18 +75,8 @@ _CLIENT_LAYERS: Sequence[frozenset[str]] = (
     frozenset({"_transport"}),
     frozenset(
         {
-            "batch",
-            "bulk_write",
-            "client",
-            "connecting",
-            "lock",
-            "scan",
-            "session",
-            "_session_calls",
-            "snapshot",
-            "table",
-            "_unfinished",
-            "aio",
+            *("_session_calls", "_tables", "_unfinished", "aio", "batch", "bulk_write", "client", "connecting"),
+            *("lock", "scan", "session", "snapshot", "table", "typed_batch", "typed_scan", "typed_table"),
         }
     ),
     frozenset({"cli", "spark", "pytest_plugin"}),

@@ -59,6 +59,13 @@ def as_binary(array: Array) -> Array:
     return array if array.type == pa.binary() else array.cast(pa.binary())
 
 
+def array_of_one(value: object, kind: pa.DataType) -> Array:
+    """Returns an array of one value. Not by pa.array, which imports pandas where it is installed."""
+    scalar: Any = pa.scalar(value, kind)  # Any: the stubs have an overload for each type
+    array: Array = pa.repeat(scalar, 1)
+    return array
+
+
 def names_array(names: list[bytes]) -> Array:
     """Returns a binary array of a few short values. O(values) in Python."""
     offsets = np.cumsum([0, *map(len, names)], dtype=np.int64)

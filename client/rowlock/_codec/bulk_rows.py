@@ -105,17 +105,17 @@ def bulk_rows(
     columns: Sequence[tuple[bytes, bytes]],
     keys: Array,
     values: Sequence[Array],
-    timestamp: int | None,
+    timestamps: Array,
     *,
     nulls_delete: bool,
 ) -> BulkRows:
     """Returns rows with these keys and values, binary or fixed-size binary; leaves out rows without any cell.
 
-    timestamp: of all cells; None: the server's clock. Raises OverflowError beyond 2 GiB.
+    timestamps: int64, of each row's cells; null: the server's clock. Raises OverflowError beyond 2 GiB.
     """
     if sum(array.nbytes for array in (keys, *values)) > BINARY_BYTES_MAX:
         raise OverflowError("can't convert a batch of more than 2 GiB; use smaller batches")
-    arrays = [keys, timestamps_array(len(keys), timestamp), *values]
+    arrays = [keys, timestamps, *values]
     fields: list[pa.Field[Any]] = [pa.field("row", pa.binary(), nullable=False), pa.field("timestamp", pa.int64())]
     fields += [pa.field(str(place), array.type) for place, array in enumerate(values)]
     rows = BulkRows(tuple(columns), pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)), nulls_delete)

@@ -14,6 +14,7 @@ from functools import lru_cache
 from types import UnionType
 from typing import TypeVar
 
+from rowlock._codec.escapes import name_text
 from rowlock.errors import InvalidArgumentError, LimitExceededError
 
 # The type of a table's results: bytes, or str if it was opened with an encoding.
@@ -37,7 +38,7 @@ UINT64_MAX = (1 << 64) - 1
 def encoded_row(row: Name) -> bytes:
     """Returns a row as bytes. Raises InvalidArgumentError if it is empty, LimitExceededError if it is too long."""
     if type(row) is not bytes:
-        row = _encoded(row, "a row")
+        row = _encoded(row, "row")
     if not row:
         raise InvalidArgumentError("the row is empty; a row key has at least one byte")
     if len(row) > ROW_BYTES_MAX:
@@ -70,14 +71,14 @@ def is_pair(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, bytes | str) and len(value) == 2
 
 
-def encoded_bound(bound: Name | None) -> bytes:
-    """Returns a bound of a range as bytes; None and empty mean "no bound"."""
+def encoded_bound(name: str, bound: Name | None) -> bytes:
+    """Returns the argument `name`, a bound of a range, as bytes; None and empty mean "no bound"."""
     if bound is None:
         return b""
-    return bound if type(bound) is bytes else _encoded(bound, "a bound of rows")
+    return bound if type(bound) is bytes else _encoded(bound, name)
 
 
-def encoded_value(value: Value) -> bytes:
+def encoded_value(value: object, what: str = "a value") -> bytes:
     """Returns a value as bytes. Raises TypeError unless it is bytes or str; the message says how to store numbers."""
     if type(value) is bytes:
         return value
@@ -87,15 +88,15 @@ def encoded_value(value: Value) -> bytes:
         return bytes(value)
     if isinstance(value, int):
         raise TypeError(
-            f"a value must be bytes or str, not {type(value).__name__}: {value!r}. For a counter use increment(); to "
-            "store numbers in a format of your choice use rowlock.Mapping with put_arrow(), or encode them yourself, "
+            f"{what} must be bytes or str, not {type(value).__name__}: {value!r}. For a counter use increment(); to "
+            "store numbers in a format of your choice open the table with a rowlock.Mapping, or encode them yourself, "
             "(5).to_bytes(8, 'big', signed=True) for example"
         )
     if value is None:
-        raise TypeError("a value must be bytes or str, not None; to remove a column use delete()")
+        raise TypeError(f"{what} must be bytes or str, not None; to remove a column use delete()")
     raise TypeError(
-        f"a value must be bytes or str, not {type(value).__name__}; for typed values use rowlock.Mapping and "
-        "put_arrow()"
+        f"{what} must be bytes or str, not {type(value).__name__}; for typed values open the table with a "
+        "rowlock.Mapping"
     )
 
 
@@ -105,12 +106,12 @@ def parse_column(column: Name) -> tuple[bytes, bytes | None]:
     Raises InvalidArgumentError if the family's name is malformed, TypeError if it is neither bytes nor str.
     """
     # Not by the cache alone: an unhashable argument, like a dict, needs its own error.
-    return _parsed(column if isinstance(column, bytes | str) else _encoded(column, "a column"))
+    return _parsed(column if isinstance(column, bytes | str) else _encoded(column, "column"))
 
 
 @lru_cache(maxsize=4096)
 def _parsed(column: Name) -> tuple[bytes, bytes | None]:
-    name = column if type(column) is bytes else _encoded(column, "a column")
+    name = column if type(column) is bytes else _encoded(column, "column")
     family, colon, qualifier = name.partition(b":")
     check_family(family, name)
     return family, qualifier if colon else None
@@ -118,7 +119,7 @@ def _parsed(column: Name) -> tuple[bytes, bytes | None]:
 
 def parse_cell_column(column: Name) -> tuple[bytes, bytes]:
     """Returns (family, qualifier). Raises as parse_column, and InvalidArgumentError if only a family is named."""
-    return parse_cell_key(column if isinstance(column, bytes | str) else _encoded(column, "a column"))
+    return parse_cell_key(column if isinstance(column, bytes | str) else _encoded(column, "column"))
 
 
 @lru_cache(maxsize=4096)
@@ -153,7 +154,7 @@ def check_family(family: bytes, argument: bytes, what: str = "a column, 'family:
         reason = "the family has a control character, ':', '/' or '\\'"
     else:
         return
-    raise InvalidArgumentError(f"{argument[:200]!r} is not {what}: {reason}")
+    raise InvalidArgumentError(f"'{name_text(argument)}' is not {what}: {reason}")
 
 
 def check_timestamp(timestamp: int | None) -> None:
@@ -161,10 +162,10 @@ def check_timestamp(timestamp: int | None) -> None:
     if timestamp is None:
         return
     if not isinstance(timestamp, int) or isinstance(timestamp, bool):
-        raise TypeError(f"a timestamp must be an int, milliseconds since the epoch, not {type(timestamp).__name__}")
+        raise TypeError(f"timestamp must be an int, milliseconds since the epoch, not {type(timestamp).__name__}")
     if not 0 <= timestamp <= TIMESTAMP_MAX:
         raise InvalidArgumentError(
-            f"a timestamp must be 0 to {TIMESTAMP_MAX} milliseconds since the epoch, not {timestamp}"
+            f"timestamp must be 0 to {TIMESTAMP_MAX} milliseconds since the epoch, not {timestamp}"
         )
 
 
@@ -188,13 +189,18 @@ def prefix_stop(prefix: bytes) -> bytes:
 
 
 def decoder(encoding: str) -> Callable[[bytes], str]:
-    """Returns a function that decodes any bytes. Raises InvalidArgumentError unless the encoding is UTF-8."""
+    """Returns a function that decodes any bytes.
+
+    Raises InvalidArgumentError unless the encoding is UTF-8, TypeError if it is no str.
+    """
+    if not isinstance(encoding, str):
+        raise TypeError(f"encoding must be 'utf-8' or None, not {type(encoding).__name__}")
     try:
         is_utf_8 = codecs.lookup(encoding).name == "utf-8"
-    except (LookupError, TypeError):
+    except LookupError:
         is_utf_8 = False
     if not is_utf_8:
-        raise InvalidArgumentError(f"the encoding of a table must be 'utf-8' or None, not {encoding!r}")
+        raise InvalidArgumentError(f"encoding must be 'utf-8' or None, not {encoding!r}")
     return _text
 
 

@@ -10,6 +10,7 @@ import re
 
 # Lone surrogates, except those that the operating system makes of undecodable bytes.
 _HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+_NAME_BYTES_SHOWN = 100
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|\\|.|$)", re.DOTALL)
 
 
@@ -37,6 +38,18 @@ def escaped(data: bytes) -> str:
     if text.isprintable() and "\\" not in text:
         return text
     return "".join(map(_escaped_character, text))
+
+
+def column_text(family: bytes, qualifier: bytes) -> str:
+    """Returns a column for a message: family:qualifier."""
+    return f"{name_text(family)}:{name_text(qualifier)}"
+
+
+def name_text(name: bytes) -> str:
+    """Returns the name of a family, or a qualifier, for a message; cut if it is long."""
+    if len(name) <= _NAME_BYTES_SHOWN:
+        return escaped(name)
+    return f"{escaped(name[:_NAME_BYTES_SHOWN])}... ({len(name)} bytes)"
 
 
 def unescaped(text: str) -> bytes:

@@ -5,16 +5,20 @@ The server returns the row form (row_form.py), so only its values are left to de
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
-from rowlock._codec.arrow_buffers import Array, one_array
-from rowlock._codec.bulk_rows import BulkRows, bulk_rows
+from rowlock._codec.arrow_buffers import Array, Ints, one_array, primitive_array, valid_of, values_of
+from rowlock._codec.bulk_rows import BulkRows, bulk_rows, timestamps_array
 from rowlock._codec.casts import as_type
+from rowlock._codec.columns import TIMESTAMP_MAX
 from rowlock._codec.encodings import first_refused
 from rowlock._codec.keys import decoded_keys, encoded_keys
 from rowlock._codec.unreadable import first_unreadable
 from rowlock.errors import MappingError
-from rowlock.mapping import MappedColumn, Mapping
+from rowlock.mapping import MappedColumn, Mapping, TimestampColumn
+
+_MICROS_PER_MILLI = 1000
 
 
 class ColumnsRefusedError(MappingError):
@@ -26,6 +30,7 @@ def bulk_rows_of(
 ) -> BulkRows:
     """Returns the rows with their values as bytes, in order; columns are ordered by family and qualifier.
 
+    timestamp: of rows without a time of their own, by the mapping's timestamp column; None: the server's clock.
     A null gives no cell or, with nulls_delete, a delete; a row without cells is left out. Raises MappingError for a
     missing column or a value that does not fit, OverflowError beyond 2 GiB.
     """
@@ -35,7 +40,30 @@ def bulk_rows_of(
         raise ColumnsRefusedError(f"{mapping!r} has only a key; a row needs at least one cell")
     values = [_encoded(batch, column, keys) for column in columns]
     names = [(column.family, column.qualifier) for column in columns]
-    return bulk_rows(names, keys, values, timestamp, nulls_delete=nulls_delete)
+    return bulk_rows(names, keys, values, _timestamps(batch, mapping, timestamp), nulls_delete=nulls_delete)
+
+
+def _timestamps(batch: pa.RecordBatch, mapping: Mapping, timestamp: int | None) -> Array:
+    """Returns the timestamp of each row, in milliseconds."""
+    column = mapping.timestamp
+    if column is None or column.name not in batch.schema.names:
+        return timestamps_array(batch.num_rows, timestamp)
+    array = _typed(batch, column)
+    values: Ints = values_of(array, np.int64).astype(np.int64)
+    millis = values // _MICROS_PER_MILLI if column.type == "timestamp" else values
+    is_valid = valid_of(array)
+    is_outside = (millis < 0) | (millis > TIMESTAMP_MAX)
+    if is_valid is not None:
+        is_outside &= is_valid
+    if is_outside.any():
+        place = int(np.flatnonzero(is_outside)[0])
+        raise MappingError(
+            f"the column {column.name!r} is {_shown(array, place)} in row {place}, and the timestamp of a cell is not "
+            "before 1970"
+        )
+    if is_valid is not None and timestamp is not None:
+        millis, is_valid = np.where(is_valid, millis, timestamp), None
+    return primitive_array(pa.int64(), millis, is_valid)
 
 
 def keys_of_rows(batch: pa.RecordBatch, mapping: Mapping) -> Array:
@@ -58,15 +86,19 @@ def rows_from_form(form: pa.Table | pa.RecordBatch, mapping: Mapping) -> pa.Tabl
     return pa.Table.from_arrays(arrays, schema=mapping.schema)
 
 
-def _typed(batch: pa.RecordBatch, column: MappedColumn) -> Array:
+def _typed(batch: pa.RecordBatch, column: MappedColumn | TimestampColumn) -> Array:
     """Returns a column of the input cast to the mapping's type."""
     if batch.schema.get_field_index(column.name) < 0:
         names = batch.schema.names
         what = "is in the data more than once" if column.name in names else "is not in the data"
         raise ColumnsRefusedError(f"the column {column.name!r} {what}; it has {', '.join(names)}")
     array = batch.column(column.name)
+    wanted = column.arrow
+    if isinstance(column, TimestampColumn) and pa.types.is_timestamp(array.type) and pa.types.is_timestamp(wanted):
+        # Timestamps of cells have no more than milliseconds.
+        array = array.cast(pa.timestamp("us", array.type.tz), safe=False)
     try:
-        return as_type(array, column.codec.arrow)
+        return as_type(array, wanted)
     except (MappingError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise MappingError(
             f"the column {column.name!r} is {array.type} and does not fit {column.type_text}: {error}"

@@ -19,7 +19,7 @@ class BatchLines:
     """Collects changes. Not thread-safe. A call that raises leaves the collected changes as they were."""
 
     def __init__(self, size: int, max_bytes: int) -> None:
-        check_int("the size of a batch", size)
+        check_int("size", size)
         check_int("max_bytes of a batch", max_bytes)
         if size < 1 or max_bytes < 1:
             raise InvalidArgumentError(f"a batch's size and max_bytes must be at least 1, not {size} and {max_bytes}")

@@ -48,6 +48,8 @@ class BatchSend:
         self._failed: list[tuple[bytes, RowlockError]] = []
         self._unknown: list[tuple[bytes, RowlockError]] = []
         self.pause_s = 0.0
+        self.unmet_count = 0
+        """Rows whose condition did not hold; they count as applied."""
 
     @property
     def is_done(self) -> bool:
@@ -92,6 +94,7 @@ class BatchSend:
                 else:
                     del self._pending[row]
                     self._applied.append(row)
+                    self.unmet_count += not result.condition_met
             return
         for row in rows:
             self._repeat(row, failure, now, was_sent=request.is_in_doubt)

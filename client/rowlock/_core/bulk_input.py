@@ -54,14 +54,20 @@ class Piece:
         return self.data.batch.nbytes
 
 
-def bulk_pieces(data: ArrowInput, mapping: Mapping | None, timestamp: int | None, sizes: Sizes) -> Iterator[Piece]:
+def bulk_pieces(
+    data: ArrowInput, mapping: Mapping | None, timestamp: int | None, sizes: Sizes, *, is_partial: bool = False
+) -> Iterator[Piece]:
     """Yields the input as rows, or as cells if it has no mapping, in order.
 
+    is_partial: whether the data may lack value columns of the mapping, which are then not written.
     Raises MappingError or InvalidArgumentError for data that don't fit.
     """
 
     def convert(piece: pa.RecordBatch) -> BulkData:
-        return BulkCells(_as_cells(piece, timestamp)) if mapping is None else bulk_rows_of(piece, mapping, timestamp)
+        if mapping is None:
+            return BulkCells(_as_cells(piece, timestamp))
+        own = mapping.select_among(piece.schema.names) if is_partial else mapping
+        return bulk_rows_of(piece, own, timestamp)
 
     yield from cut_batches(record_batches(data), convert, mapping, sizes)
 

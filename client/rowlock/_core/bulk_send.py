@@ -42,8 +42,6 @@ from rowlock.errors import (
 from rowlock.schema import Region
 
 WINDOW = 3
-BATCH_BYTES_DEFAULT = 8 * 1024 * 1024
-BUSY_TIMEOUT_S_DEFAULT = 3600.0
 # A batch may become twice as large as estimated (bulk_input.py), and its message is a little larger.
 _ESTIMATES_PER_MESSAGE = 3
 # The protocol's limit of BulkRows.columns.

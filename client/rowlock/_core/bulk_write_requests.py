@@ -83,9 +83,9 @@ def write_options(
     """Returns the options. Raises InvalidArgumentError and TypeError."""
     if prefix is not None and (start is not None or stop is not None):
         raise InvalidArgumentError("a bulk write takes start and stop, or a prefix: only one of them")
-    first, last = encoded_bound(start), encoded_bound(stop)
+    first, last = encoded_bound("start", start), encoded_bound("stop", stop)
     if prefix is not None:
-        first = encoded_bound(prefix)
+        first = encoded_bound("prefix", prefix)
         last = prefix_stop(first)
     if last and first >= last:
         raise InvalidArgumentError(f"the range of a bulk write is empty: start {first!r:.100} must sort before stop")

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
 from rowlock._codec.columns import Name, encoded_family, encoded_row, listed
 from rowlock.errors import DeadlineError, InvalidArgumentError
-from rowlock.schema import Family, durability_message, family_message
+from rowlock.schema import MAPPING_PROPERTY, Family, durability_message, family_message
+
+if TYPE_CHECKING:
+    from rowlock.mapping import Mapping as RowMapping
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 
 
-def check_table_name(name: str) -> None:
+def check_table_name(name: str, argument: str = "name") -> None:
     """Raises InvalidArgumentError unless the name is a valid table name, TypeError if it is no str."""
     if not isinstance(name, str):
-        raise TypeError(f"a table's name must be str, not {type(name).__name__}")
+        raise TypeError(f"{argument} must be a str, the name of a table, not {type(name).__name__}")
     if TABLE_NAME.fullmatch(name) is None:
         raise InvalidArgumentError(
             f"{name[:300]!r} is not the name of a table: 1 to 255 letters, digits, '_', '-' and '.' of ASCII, starting "
@@ -47,6 +51,8 @@ def property_texts(properties: Mapping[str, object] | None) -> dict[str, str]:
 def _property_name(name: object) -> str:
     if not isinstance(name, str):
         raise TypeError(f"the name of a property must be str, not {type(name).__name__}")
+    if name == MAPPING_PROPERTY:
+        raise InvalidArgumentError("the mapping of a table is set by the argument mapping, not as a property")
     return name
 
 
@@ -60,12 +66,18 @@ def _property_text(name: str, value: object) -> str:
 
 def create_request(
     name: str,
-    families: Mapping[str, Family] | Iterable[str],
+    families: Mapping[str, Family] | Iterable[str] | None,
     durability: str,
     splits: Iterable[Name],
     properties: Mapping[str, object] | None = None,
+    mapping: RowMapping | None = None,
 ) -> catalog_pb2.CreateTableRequest:
+    """families: None: those of the mapping, which the table keeps."""
     check_table_name(name)
+    if families is None and mapping is not None:
+        from rowlock._core.mapping_requests import families_of
+
+        families = families_of(mapping)
     if isinstance(families, str | bytes) or not isinstance(families, Iterable):
         raise TypeError(
             f"families must be a mapping of names to rowlock.Family, or a list of names, as in ['f'], "
@@ -75,7 +87,7 @@ def create_request(
     named = families if isinstance(families, Mapping) else {encoded_family(family): Family() for family in families}
     if not named:
         raise InvalidArgumentError("a table has at least one column family")
-    return catalog_pb2.CreateTableRequest(
+    request = catalog_pb2.CreateTableRequest(
         table=types_pb2.TableDescriptor(
             name=name,
             families=[family_message(family, settings) for family, settings in named.items()],
@@ -84,6 +96,18 @@ def create_request(
         ),
         splits=[encoded_row(split) for split in listed("splits", "rows", splits)],
     )
+    if mapping is not None:
+        from rowlock._core.mapping_requests import set_mapping
+
+        set_mapping(request, mapping)
+    return request
+
+
+def parsed_mapping(mapping: RowMapping | str) -> RowMapping:
+    """Returns the mapping. Raises MappingError. Imports pyarrow, which is slow, only now."""
+    from rowlock.mapping import as_mapping
+
+    return as_mapping(mapping)
 
 
 def alter_request(
@@ -92,8 +116,10 @@ def alter_request(
     drop_families: Iterable[str],
     durability: str | None,
     properties: Mapping[str, object] | None = None,
+    *,
+    has_mapping: bool = False,
 ) -> catalog_pb2.AlterTableRequest:
-    """Properties that are None are dropped."""
+    """Properties that are None are dropped. has_mapping: the caller sets a mapping in the request."""
     check_table_name(name)
     if properties is not None and not isinstance(properties, Mapping):
         property_texts(properties)  # Raises its TypeError.
@@ -104,9 +130,9 @@ def alter_request(
             f"not {set_families!r:.100}"
         )
     dropped = [encoded_family(family) for family in listed("drop_families", "names", drop_families)]
-    if not set_families and not dropped and durability is None and not properties:
+    if not set_families and not dropped and durability is None and not properties and not has_mapping:
         raise InvalidArgumentError(
-            "no alteration is given: pass families to set, families to drop, a durability, or properties"
+            "no alteration is given: pass families to set, families to drop, a durability, properties or a mapping"
         )
     return catalog_pb2.AlterTableRequest(
         name=name,

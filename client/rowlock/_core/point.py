@@ -17,10 +17,11 @@ from rowlock._codec.columns import (
     listed,
     parse_cell_column,
 )
+from rowlock._codec.escapes import column_text
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Request
 from rowlock.changes import Change, Delete, Put, add_changes, add_delete, add_put, change_results, checked_amount
-from rowlock.checks import Check, CheckResult, decoded_results, set_condition
+from rowlock.checks import Check, CheckResult, compared_columns, decoded_results, set_condition
 from rowlock.counters import counter_value
 from rowlock.errors import InvalidArgumentError, NotACounterError, RowlockError, ServerError
 from rowlock.filters import Filter
@@ -93,7 +94,7 @@ def puts_of(data: Data[ColumnName], timestamp: int | None) -> list[Put]:
 
 def _check_data(data: Data[ColumnName]) -> None:
     if not isinstance(data, Mapping):
-        raise TypeError(f"the data of a row must be a dict of columns and values, not {type(data).__name__}")
+        raise TypeError(f"data must be a dict of columns and values, not {type(data).__name__}")
     if not data:
         raise InvalidArgumentError("no column is given; a row needs at least one")
 
@@ -105,13 +106,20 @@ def put(
     timestamp: int | None,
     durability: types_pb2.Durability,
     existence: region_pb2.Condition.Existence = region_pb2.Condition.EXISTENCE_ANY,
+    deletes: Sequence[Name] = (),
 ) -> Request:
-    """Returns a request that sets columns of a row. existence: only if the row is absent, or present."""
+    """Returns a request that sets columns of a row, and deletes others.
+
+    existence: only if the row is absent, or present.
+    """
     encoded = encoded_row(row)
     message, mutation = new_mutation(table, encoded, durability)
     if existence:
         mutation.condition.existence = existence
-    add_data(mutation, data, timestamp)
+    if data or not deletes:
+        add_data(mutation, data, timestamp)
+    if deletes:
+        add_deletes(mutation, deletes, timestamp)
     return Request(table, encoded, message, is_change=True)
 
 
@@ -173,11 +181,17 @@ def check_and_mutate(
     then: Iterable[Change],
     otherwise: Iterable[Change],
     durability: types_pb2.Durability,
+    *,
+    return_filtered: bool = False,
 ) -> Request:
-    """Returns a request that applies `then` if all checks hold, else `otherwise`."""
+    """Returns a request that applies `then` if all checks hold, else `otherwise`.
+
+    return_filtered: asks for the cells that filters read, too; the server must know that.
+    """
     encoded = encoded_row(row)
     message, mutation = new_mutation(table, encoded, durability)
     set_condition(mutation.condition, [checks] if isinstance(checks, Check | Filter) else checks)
+    mutation.condition.return_filtered = return_filtered and mutation.condition.HasField("filter")
     add_changes(mutation.changes, then, "then")
     add_changes(mutation.otherwise, otherwise, "otherwise")
     if not mutation.changes and not mutation.otherwise:
@@ -201,7 +215,7 @@ def append(table: str, row: Name, column: Name, suffix: Value, durability: types
     message, mutation = new_mutation(table, encoded, durability)
     change = mutation.changes.add().append
     change.family, change.qualifier = parse_cell_column(column)
-    change.suffix = encoded_value(suffix)
+    change.suffix = encoded_value(suffix, "suffix")
     return Request(table, encoded, message, is_change=True)
 
 
@@ -242,11 +256,10 @@ def check_result(request: Request, answer: region_pb2.PointAnswer, decode: Decod
     result = answer.mutate.results[0]
     values = {(cell.family, cell.qualifier): cell.value for cell in result.seen}
     mutation = request.point.mutate.mutations[0]
-    checks = mutation.condition.checks
     return CheckResult(
         applied=result.condition_met,
         decode=decode,
-        stored={c.family + b":" + c.qualifier: values.get((c.family, c.qualifier)) for c in checks},
+        stored={b":".join(column): values.get(column) for column in compared_columns(mutation.condition)},
         stored_results=results_of(mutation.changes if result.condition_met else mutation.otherwise, answer),
     )
 
@@ -288,7 +301,7 @@ def counter(cells: Sequence[types_pb2.Cell], row: bytes) -> int:
         return counter_value(cell.value)
     except NotACounterError as error:
         raise NotACounterError(
-            f"can't read {cell.family + b':' + cell.qualifier!r} of row {row[:100]!r} as a counter: {error}",
+            f"can't read {column_text(cell.family, cell.qualifier)} of row {row[:100]!r} as a counter: {error}",
             row=row,
             family=cell.family,
             qualifier=cell.qualifier,

@@ -46,6 +46,11 @@ class RegionCache:
         region = known.regions[index]
         return region if not region.stop or row < region.stop else None
 
+    def mapping_text(self, table: str) -> str | None:
+        """Returns the mapping that the table kept when one of its regions was looked up; None if none is cached."""
+        known = self._tables.get(table, _NONE).regions
+        return known[0].mapping_text if known else None
+
     def cover(self, table: str, start: bytes, stop: bytes) -> tuple[Region, ...] | None:
         """Returns the regions that overlap [start, stop), in row order; None if the cache has a gap. O(regions)."""
         found: list[Region] = []

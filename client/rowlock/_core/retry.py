@@ -183,8 +183,8 @@ class Attempts:
             return error
         return self._unknown(error, is_late=False)
 
-    def out_of_time(self, error: RowlockError | None) -> RowlockError:
-        """Returns the error that the call ends with at its deadline. error: the last failure."""
+    def out_of_time(self, error: RowlockError | None, origin: str = "") -> RowlockError:
+        """Returns the error that the call ends with at its deadline after this failure. origin: see timed_out."""
         if self._is_in_doubt:
             return self._unknown(error, is_late=True)
         if error is not None and self._is_busy:
@@ -198,7 +198,7 @@ class Attempts:
             return error
         cause = f"; last error: {error.message}" if error is not None else ""
         promise = "" if self._kind is Kind.READ else " Nothing was changed."
-        return DeadlineError(f"no answer within {self.timeout_s:g} s{cause}.{promise}")
+        return DeadlineError(f"no answer within {self.timeout_s:g} s{cause}{origin}.{promise}")
 
     def _postpone(self, error: RowlockError, now: float, pause: float) -> None:
         """Postpones the deadline after an answer of a busy server, until busy_s after the first such answer."""
@@ -237,11 +237,17 @@ class Attempts:
         unknown.reason = f"no answer came{within}{cause}"
         return unknown
 
-    def timed_out(self, *, was_sent: bool) -> RowlockError:
-        """Returns the error that the call ends with if its last attempt was not answered by the deadline."""
+    def timed_out(self, *, was_sent: bool, origin: str = "") -> RowlockError:
+        """Returns the error that the call ends with if its last attempt was not answered by the deadline.
+
+        origin: where the server's address is from, see advertised.py.
+        """
         if was_sent and self._kind is not Kind.READ:
             self._is_in_doubt = True
-        final = self._unknown(self._last_error, is_late=True) if self._is_in_doubt else self.out_of_time(None)
+        if self._is_in_doubt:
+            final: RowlockError = self._unknown(self._last_error, is_late=True)
+        else:
+            final = self.out_of_time(None, origin)
         final.__cause__ = self._last_error
         return final
 

@@ -66,7 +66,7 @@ def scan_plan(
 ) -> ScanPlan:
     """Returns the plan of a scan. Raises InvalidArgumentError for contradictory or malformed arguments."""
     if limit is not None:
-        check_number("the limit of rows", limit, 0, UINT64_MAX)
+        check_number("limit", limit, 0, UINT64_MAX)
     check_number("batch_bytes", batch_bytes, 0, UINT32_MAX)
     template = region_pb2.ScanRequest(
         reverse=reverse,
@@ -83,7 +83,7 @@ def scan_plan(
         limit=limit,
         is_reverse=reverse,
         is_strict=strict,
-        busy_timeout_s=0.0 if busy_timeout is None else checked_timeout(busy_timeout),
+        busy_timeout_s=0.0 if busy_timeout is None else checked_timeout(busy_timeout, "busy_timeout"),
     )
 
 
@@ -100,10 +100,10 @@ def _parsed_ranges(
         if not parsed:
             raise InvalidArgumentError("the list of ranges is empty; leave it out to scan everything")
     elif prefix is not None:
-        first = encoded_bound(prefix)
+        first = encoded_bound("prefix", prefix)
         parsed = [(first, prefix_stop(first))]
     else:
-        parsed = [(encoded_bound(start), encoded_bound(stop))]
+        parsed = [(encoded_bound("start", start), encoded_bound("stop", stop))]
     for first, last in parsed:
         if last and first > last:
             raise InvalidArgumentError(
@@ -116,7 +116,7 @@ def _parsed_ranges(
 def _bounds(pair: tuple[Name | None, Name | None]) -> RowRange:
     if not is_pair(pair):
         raise TypeError(f"a range must be a pair (start, stop), and ranges a list of pairs, not {pair!r}")
-    return encoded_bound(pair[0]), encoded_bound(pair[1])
+    return encoded_bound("a bound of ranges", pair[0]), encoded_bound("a bound of ranges", pair[1])
 
 
 def _joined(ranges: Sequence[RowRange]) -> tuple[RowRange, ...]:

@@ -16,10 +16,18 @@ from rowlock._codec.wire_errors import NAME_NOT_FOUND, NOT_GRPC
 from rowlock._core.retry import RetryPolicy
 from rowlock.errors import InvalidArgumentError, RowlockError, ServerRecoveringError, ServerUnavailableError
 
-# The feature count of rowlock.v1 that this client knows, and the first that has rows in bulk batches.
+# The feature count of rowlock.v1 that this client knows, and the first ones that have a feature: rows in bulk batches,
+# the cells of filters in the answers to conditions, and the server's status.
 PROTOCOL = 5
 ROWS_PROTOCOL = 2
+FILTERED_PROTOCOL = STATUS_PROTOCOL = 4
 _POLICY = RetryPolicy(pause_first_s=0.05, pause_s_max=0.5)
+
+
+def check_has_status(protocol: int | None, address: str) -> None:
+    """Raises InvalidArgumentError if the server is known to have no status. protocol: None: unknown."""
+    if protocol is not None and protocol < STATUS_PROTOCOL:
+        raise InvalidArgumentError(f"the server at {address} is of an earlier version and can't show its status")
 
 
 class Search:

@@ -45,8 +45,10 @@ def new_snapshot_id() -> bytes:
 
 
 def lease_ms_of(lease_s: float) -> int:
-    """Returns a lease in milliseconds. Raises InvalidArgumentError unless lease_s is a positive number of seconds."""
-    if isinstance(lease_s, bool) or not isinstance(lease_s, int | float) or not 0 < lease_s < 1e15:
+    """Returns a lease in milliseconds. Raises InvalidArgumentError unless it is positive, TypeError for no number."""
+    if isinstance(lease_s, bool) or not isinstance(lease_s, int | float):
+        raise TypeError(f"lease_s must be a number of seconds, not {type(lease_s).__name__}")
+    if not 0 < lease_s < 1e15:
         raise InvalidArgumentError(
             f"lease_s must be a number of seconds, more than 0 and at most a day, not {lease_s!r}"
         )
@@ -63,7 +65,7 @@ def make_request(table: str, snapshot_id: bytes, incarnation_id: str, lease_ms: 
 def snapshot_id_for(table: str, snapshot: TakenSnapshot | bytes | None) -> bytes:
     """Returns the snapshot id for a scan of the table, empty for none.
 
-    Raises InvalidArgumentError for a malformed id or a snapshot of another table.
+    Raises InvalidArgumentError for a malformed id or a snapshot of another table, TypeError if it is neither.
     """
     if snapshot is None:
         return b""
@@ -71,8 +73,13 @@ def snapshot_id_for(table: str, snapshot: TakenSnapshot | bytes | None) -> bytes
         if snapshot.table != table:
             raise InvalidArgumentError(f"the snapshot is of table {snapshot.table!r}, and the scan of {table!r}")
         return snapshot.id
-    if not isinstance(snapshot, bytes) or len(snapshot) != SNAPSHOT_ID_BYTES:
-        raise InvalidArgumentError(
-            f"snapshot must be a result of db.snapshot(), or its id of {SNAPSHOT_ID_BYTES} bytes, not {snapshot!r:.100}"
-        )
-    return snapshot
+    return checked_id(snapshot, "snapshot", "a result of db.snapshot(), or its id")
+
+
+def checked_id(snapshot_id: bytes, argument: str, what: str = "the id of a snapshot") -> bytes:
+    """Returns the argument, an id. Raises TypeError unless it is bytes, InvalidArgumentError for another length."""
+    if not isinstance(snapshot_id, bytes):
+        raise TypeError(f"{argument} must be {what} as bytes, not {snapshot_id!r:.100}")
+    if len(snapshot_id) != SNAPSHOT_ID_BYTES:
+        raise InvalidArgumentError(f"{argument} must be {what} of {SNAPSHOT_ID_BYTES} bytes, not {snapshot_id!r:.100}")
+    return snapshot_id

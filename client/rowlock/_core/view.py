@@ -32,11 +32,11 @@ class View(Generic[Text]):
         )
 
 
-def checked_timeout(timeout: float) -> float:
+def checked_timeout(timeout: float, name: str = "timeout") -> float:
     """Returns a timeout in seconds. Raises InvalidArgumentError outside (0, 1e9], TypeError if it is no number."""
     if not isinstance(timeout, int | float) or isinstance(timeout, bool):
-        raise TypeError(f"a timeout must be a number of seconds, not {type(timeout).__name__}")
+        raise TypeError(f"{name} must be a number of seconds, not {type(timeout).__name__}")
     # threading can't wait longer than about 292 years.
     if not 0 < timeout <= 1e9:
-        raise InvalidArgumentError(f"a timeout must be more than 0 seconds and at most 1e9, not {timeout}")
+        raise InvalidArgumentError(f"{name} must be more than 0 seconds and at most 1e9, not {timeout}")
     return float(timeout)

@@ -14,10 +14,11 @@ from rowlock._core.bulk_input import ArrowInput, Piece, bulk_pieces
 from rowlock._core.bulk_send import BulkSend, checked_sizes
 from rowlock._core.view import View, checked_timeout
 from rowlock._transport.bulk_stream import BulkStream
+from rowlock._transport.kept_mapping import agreed_mapping
 from rowlock._transport.servers import Servers
 from rowlock.bulk_outcome import BulkResult
 from rowlock.errors import RowlockError
-from rowlock.mapping import Mapping, as_mapping
+from rowlock.mapping import Mapping
 
 
 def put_arrow(
@@ -29,12 +30,14 @@ def put_arrow(
     batch_bytes: int,
     busy_timeout: float,
     on_progress: Callable[[int], None] | None,
+    *,
+    is_partial: bool = False,
 ) -> BulkResult:
-    """See Table.put_arrow."""
+    """See Table.put_arrow. is_partial: as in bulk_pieces."""
     check_timestamp(timestamp)
-    parsed = None if mapping is None else as_mapping(mapping)
+    parsed = None if mapping is None else agreed_mapping(servers, view, mapping)
     sizes = checked_sizes(batch_bytes, servers.request_bytes_max, takes_rows=servers.takes_rows)
-    pieces = bulk_pieces(data, parsed, timestamp, sizes)
+    pieces = bulk_pieces(data, parsed, timestamp, sizes, is_partial=is_partial)
     return put_pieces(servers, view, pieces, busy_timeout, on_progress)
 
 
@@ -53,7 +56,7 @@ def put_pieces(
         servers.sequences,
         view.durability,
         view.timeout_s,
-        checked_timeout(busy_timeout),
+        checked_timeout(busy_timeout, "busy_timeout"),
         servers.repeated_for_s,
     )
     send.stage = stage

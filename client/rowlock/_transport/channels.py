@@ -83,7 +83,7 @@ def given_addresses(server: str | None) -> tuple[str, ...]:
     Raises InvalidArgumentError if there is none or one is malformed, TypeError for anything but a str.
     """
     if server is not None and not isinstance(server, str):
-        raise TypeError(f"a server's address must be a str like 'host:port', not {type(server).__name__}")
+        raise TypeError(f"server must be an address, a str like 'host:port', not {type(server).__name__}")
     text = os.environ.get(ADDRESS_VARIABLE) if server is None else server
     if not text:
         raise InvalidArgumentError(f"no server is given: pass 'host:port' or 'unix:PATH', or set {ADDRESS_VARIABLE}")

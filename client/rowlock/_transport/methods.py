@@ -10,8 +10,6 @@ from rowlock_proto.v1 import catalog_pb2 as catalog
 from rowlock_proto.v1 import region_pb2 as region
 from rowlock_proto.v1 import sessions_pb2 as sessions
 
-from rowlock._codec.scan_message import parse_scan_message
-
 Q = TypeVar("Q")
 A = TypeVar("A")
 
@@ -36,7 +34,7 @@ def folder_metadata(folder_id: str) -> Metadata:
 
 
 _CATALOG = "/rowlock.v1.Catalog/"
-_REGION = "/rowlock.v1.RegionService/"
+REGION = "/rowlock.v1.RegionService/"
 _SESSIONS = "/rowlock.v1.Sessions/"
 
 CREATE_TABLE = Method(
@@ -83,10 +81,12 @@ CANCEL_COMPACTIONS = Method(
 SERVER_INFO = Method(
     _CATALOG + "ServerInfo", catalog.ServerInfoRequest.SerializeToString, catalog.ServerInfoResponse.FromString
 )
-FLUSH = Method(_REGION + "Flush", region.FlushRequest.SerializeToString, region.FlushResponse.FromString)
-PLAN_SCAN = Method(_REGION + "PlanScan", region.PlanScanRequest.SerializeToString, region.PlanScanResponse.FromString)
-SCAN = Method(_REGION + "Scan", region.ScanRequest.SerializeToString, parse_scan_message)
-BULK_PUT = Method(_REGION + "BulkPut", region.BulkBatch.SerializeToString, region.BulkAnswer.FromString)
+SERVER_STATUS = Method(
+    _CATALOG + "ServerStatus", catalog.ServerStatusRequest.SerializeToString, catalog.ServerStatusResponse.FromString
+)
+FLUSH = Method(REGION + "Flush", region.FlushRequest.SerializeToString, region.FlushResponse.FromString)
+PLAN_SCAN = Method(REGION + "PlanScan", region.PlanScanRequest.SerializeToString, region.PlanScanResponse.FromString)
+BULK_PUT = Method(REGION + "BulkPut", region.BulkBatch.SerializeToString, region.BulkAnswer.FromString)
 # The conversation sends serialized messages: see Request.message in conversation.py.
 OPEN_BULK_WRITE = Method(
     _SESSIONS + "OpenBulkWrite",
@@ -103,7 +103,7 @@ ABORT_BULK_WRITE = Method(
     sessions.AbortBulkWriteRequest.SerializeToString,
     sessions.AbortBulkWriteResponse.FromString,
 )
-CONVERSE: Method[bytes, region.PointAnswers] = Method(_REGION + "Converse", bytes, region.PointAnswers.FromString)
+CONVERSE: Method[bytes, region.PointAnswers] = Method(REGION + "Converse", bytes, region.PointAnswers.FromString)
 OPEN_SESSION = Method(
     _SESSIONS + "OpenSession", sessions.OpenSessionRequest.SerializeToString, sessions.OpenSessionResponse.FromString
 )

@@ -8,8 +8,8 @@ import grpc
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.scan_message import ScanMessage
-from rowlock._transport import methods
 from rowlock._transport.fork import gate
+from rowlock._transport.scan_method import SCAN
 from rowlock._transport.servers import Servers
 from rowlock.errors import ClosedError, DeadlineError
 from rowlock.schema import Region
@@ -32,9 +32,9 @@ class ScanStream:
         self._table = region.table
         with gate:
             open_stream = servers.channel(region.server).unary_stream(
-                methods.SCAN.path,
-                request_serializer=methods.SCAN.serialize,
-                response_deserializer=methods.SCAN.parse,
+                SCAN.path,
+                request_serializer=SCAN.serialize,
+                response_deserializer=SCAN.parse,
             )
             try:
                 self._call: ScanCall = open_stream(request, metadata=servers.metadata(region))

@@ -20,5 +20,22 @@ from rowlock.aio.scan import Scan
 from rowlock.aio.session import Session
 from rowlock.aio.snapshot import Snapshot
 from rowlock.aio.table import Table
+from rowlock.aio.typed_batch import TypedBatch
+from rowlock.aio.typed_scan import TypedScan
+from rowlock.aio.typed_table import TypedTable
 
-__all__ = ["Batch", "BulkWrite", "Client", "Lock", "Scan", "Session", "Snapshot", "Table", "connect", "open"]
+__all__ = [
+    "Batch",
+    "BulkWrite",
+    "Client",
+    "Lock",
+    "Scan",
+    "Session",
+    "Snapshot",
+    "Table",
+    "TypedBatch",
+    "TypedScan",
+    "TypedTable",
+    "connect",
+    "open",
+]

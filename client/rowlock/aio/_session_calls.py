@@ -9,7 +9,6 @@ from typing import TypeVar
 from rowlock_proto.v1 import catalog_pb2, sessions_pb2, types_pb2
 
 from rowlock._codec.columns import Name
-from rowlock._core.bulk_write_requests import write_options
 from rowlock._core.catalog import check_table_name
 from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockAttempts, LockPolicy
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
@@ -19,15 +18,12 @@ from rowlock._transport import methods
 from rowlock._transport.methods import Method
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio._unfinished import MakingBulkWrite, MakingLock, MakingSession
-from rowlock.aio.bulk_write import open_bulk_write
 from rowlock.aio.lock import take_lock
 from rowlock.aio.session import Session, open_session
 from rowlock.errors import LockUnavailableError
 from rowlock.session_info import LockInfo, LockMode, SessionInfo, lock_info_from, session_info_from
 
 A = TypeVar("A")
-
-
 Q = TypeVar("Q")
 
 
@@ -130,6 +126,10 @@ class SessionCalls:
 
         Raises TableNotFoundError and SessionEndedError. docs/bulk_writes.md.
         """
+        # Here, because pyarrow is slow to import.
+        from rowlock._core.bulk_write_requests import write_options
+        from rowlock.aio.bulk_write import open_bulk_write
+
         options = write_options(table, replace, start, stop, prefix, snapshot, identity)
         return MakingBulkWrite(
             lambda: open_bulk_write(self._servers, options, purpose, session, self._lock_policy, self._timeout_s)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Generic
 
 from rowlock._codec.columns import Name, Text, Value
 from rowlock._core.batch_lines import BatchLines
-from rowlock._core.batch_send import BatchSend
 from rowlock._core.point import ColumnName, Data
 from rowlock._core.view import View
+from rowlock.aio._tables.sending import send_mutations
 from rowlock.aio._transport.servers import Servers
 from rowlock.changes import Change
-from rowlock.errors import RowlockError
 
 
 class Batch(Generic[Text]):
@@ -71,31 +68,8 @@ class Batch(Generic[Text]):
         mutations = self._lines.take()
         if not mutations:
             return
-        with self._servers.sequences.taken(len(mutations)) as sequence:
-            send = BatchSend(
-                self._view.table,
-                mutations,
-                sequence,
-                self._view.durability,
-                time.monotonic(),
-                self._view.timeout_s,
-                self._servers.repeated_for_s,
-            )
-            while not send.is_done:
-                await self._send_once(send)
-                await asyncio.sleep(send.pause_s)
-                send.set_ages()
+        send = await send_mutations(self._servers, self._view, mutations)
         self.applied_count += send.finish()
-
-    async def _send_once(self, send: BatchSend) -> None:
-        try:
-            region = await self._servers.region_of(send.table, send.first_row, send.deadline)
-        except RowlockError as error:
-            send.not_located(error, time.monotonic())
-            return
-        request = send.request_for(region)
-        failure = await self._servers.attempt_in(region, request, send.deadline)
-        send.absorb(request, failure, time.monotonic())
 
     async def _send_if_full(self) -> None:
         if self._lines.is_full:

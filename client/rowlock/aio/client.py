@@ -6,30 +6,37 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import overload
+from typing import TYPE_CHECKING, Any, overload
 
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
-from rowlock._codec.columns import Name, decoder, encoded_bound
+from rowlock._codec.columns import Name, encoded_bound
 from rowlock._core.catalog import (
     alter_request,
     check_table_name,
     create_request,
     flush_continues,
+    parsed_mapping,
 )
 from rowlock._core.compactions import CompactionWait, compact_request, compaction_ids
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
-from rowlock._core.search import PROTOCOL
-from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of
-from rowlock._core.view import View, checked_timeout
+from rowlock._core.search import PROTOCOL, check_has_status
+from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, checked_id, lease_ms_of
+from rowlock._core.view import checked_timeout
 from rowlock._transport import methods
 from rowlock.aio._session_calls import SessionCalls
+from rowlock.aio._tables.access import TableAccess
 from rowlock.aio._unfinished import MakingSnapshot
 from rowlock.aio.session import Session
-from rowlock.aio.snapshot import new_snapshot
+from rowlock.aio.snapshot import Snapshot, new_snapshot, renew_snapshot
 from rowlock.aio.table import Table
 from rowlock.compactions import Compaction, compaction_from
-from rowlock.errors import DeadlineError, TableExistsError, TableNotFoundError
+from rowlock.errors import (
+    DeadlineError,
+    InvalidArgumentError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from rowlock.schema import (
     Durability,
     Family,
@@ -42,51 +49,20 @@ from rowlock.schema import (
     server_info_from,
 )
 from rowlock.statistics import ClientStatistics
+from rowlock.status import ServerStatus, status_from
+
+if TYPE_CHECKING:
+    from rowlock.aio.typed_table import TypedTable
+    from rowlock.mapping import Mapping as RowMapping
 
 
-class Client(SessionCalls):
+class Client(TableAccess, SessionCalls):
     """A connection to the servers of one store, returned by `rowlock.aio.connect` and `rowlock.aio.open`.
 
     For tasks of the event loop that it was opened in. Close it, or use it with `async with`. Close it before the
     process forks in any case: grpc's asyncio side does not survive a fork. Calls raise the errors of rowlock.errors.
     UnknownOutcomeError means that a change may or may not have been made; so does the cancellation of its call.
     """
-
-    @overload
-    def table(
-        self,
-        name: str,
-        *,
-        encoding: None = None,
-        durability: Durability | None = None,
-        timeout: float | None = None,
-    ) -> Table[bytes]: ...
-
-    @overload
-    def table(
-        self, name: str, *, encoding: str, durability: Durability | None = None, timeout: float | None = None
-    ) -> Table[str]: ...
-
-    def table(
-        self,
-        name: str,
-        *,
-        encoding: str | None = None,
-        durability: Durability | None = None,
-        timeout: float | None = None,
-    ) -> Table[bytes] | Table[str]:
-        """Returns a table to read and change. Sends no request, so the table need not exist yet.
-
-        encoding: "utf-8" for results that are str; None: bytes. durability: what an acknowledged write survives, if
-        more than the table's own durability. timeout: seconds that a call may take, or each batch of a scan or of
-        put_arrow; None: the client's. Raises InvalidArgumentError for a malformed name, encoding or timeout.
-        """
-        check_table_name(name)
-        if encoding is None:
-            raw = View(name, self._timeout_s, bytes)
-            return Table(self._servers, raw.with_options(durability, timeout))
-        view = View(name, self._timeout_s, decoder(encoding))
-        return Table(self._servers, view.with_options(durability, timeout))
 
     async def tables(self) -> list[str]:
         """Returns the names of all tables, sorted."""
@@ -109,6 +85,7 @@ class Client(SessionCalls):
         )
         return description_from(answer.table, self._servers.catalog_address, answer.regions)
 
+    @overload
     async def create_table(
         self,
         name: str,
@@ -118,15 +95,44 @@ class Client(SessionCalls):
         durability: Durability = "fsync",
         splits: Iterable[Name] = (),
         properties: Mapping[str, object] | None = None,
-    ) -> Table[bytes]:
+    ) -> Table[bytes]: ...
+
+    @overload
+    async def create_table(
+        self,
+        name: str,
+        families: Mapping[str, Family] | Iterable[str] | None = None,
+        *,
+        mapping: RowMapping | str,
+        if_not_exists: bool = False,
+        durability: Durability = "fsync",
+        splits: Iterable[Name] = (),
+        properties: Mapping[str, object] | None = None,
+    ) -> TypedTable[dict[str, Any]]: ...
+
+    async def create_table(
+        self,
+        name: str,
+        families: Mapping[str, Family] | Iterable[str] | None = None,
+        *,
+        mapping: RowMapping | str | None = None,
+        if_not_exists: bool = False,
+        durability: Durability = "fsync",
+        splits: Iterable[Name] = (),
+        properties: Mapping[str, object] | None = None,
+    ) -> Table[bytes] | TypedTable[dict[str, Any]]:
         """Creates a table and returns it.
 
-        families: {name: rowlock.Family(...)}, or names alone for default settings. durability: what an acknowledged
-        write survives. splits: the first rows of its regions, except of the first region; servers accept none yet.
-        properties: of docs/compaction.md, as in {"compaction.automatic": False}. Raises TableExistsError if the table
-        exists; with if_not_exists it returns the existing table, unchanged.
+        families: {name: rowlock.Family(...)}, or names alone for default settings; with a mapping they may be left out:
+        then they are the mapping's. mapping: the table keeps it, and it is returned as a TypedTable. durability: what
+        an acknowledged write survives. splits: the first rows of its regions, except of the first region; servers
+        accept none yet. properties: of docs/compaction.md, as in {"compaction.automatic": False}.
+
+        Raises TableExistsError if the table exists; with if_not_exists it returns the existing table, unchanged, and
+        raises MappingError if that keeps no mapping or one that does not agree.
         """
-        request = create_request(name, families, durability, splits, properties)
+        kept = None if mapping is None else parsed_mapping(mapping)
+        request = create_request(name, families, durability, splits, properties, kept)
         try:
             # A repetition is harmless if the table may exist already.
             kind = Kind.READ if if_not_exists else Kind.PLAIN_CHANGE
@@ -135,7 +141,14 @@ class Client(SessionCalls):
         except TableExistsError:
             if not if_not_exists:
                 raise
-        return self.table(name)
+        if kept is None:
+            return self.table(name)
+        # Here, because pyarrow is slow to import.
+        from rowlock._core.kept_mapping import agreed
+
+        table = await self.typed_table(name)
+        agreed(kept, table.mapping.text, name)
+        return table
 
     async def alter_table(
         self,
@@ -145,18 +158,34 @@ class Client(SessionCalls):
         drop_families: Iterable[str] = (),
         durability: Durability | None = None,
         properties: Mapping[str, object] | None = None,
+        mapping: RowMapping | str | None = None,
+        replace_mapping: bool = False,
         session: Session | None = None,
     ) -> TableDescription:
-        """Adds, replaces and drops families and changes durability and properties, in one atomic step.
+        """Adds, replaces and drops families and changes durability, properties and mapping, in one atomic step.
 
         set_families: {name: rowlock.Family(...)}; an existing family keeps its cells. drop_families: names; their
-        cells are deleted. durability: None: unchanged. properties: those to change; a value of None drops one. session:
-        whose locks don't exclude this call. Returns the new description, without region statistics. Raises
-        TableNotFoundError, and LockUnavailableError while others hold a lock of the table.
+        cells are deleted, and their columns leave the mapping. durability: None: unchanged. properties: those to
+        change; a value of None drops one. mapping: the table keeps it from now on; it may have more columns and wider
+        types than before, see docs/mapping.md; "none" drops it; None: unchanged. replace_mapping: accept any mapping.
+        session: whose locks don't exclude this call.
+
+        Returns the new description, without region statistics. Raises TableNotFoundError, LockUnavailableError while
+        others hold a lock of the table, and MappingError for a mapping by which existing cells could not be read.
         """
-        request = alter_request(name, set_families, drop_families, durability, properties)
+        has_mapping = mapping is not None
+        request = alter_request(name, set_families, drop_families, durability, properties, has_mapping=has_mapping)
+        if mapping is not None or request.drop_families:
+            from rowlock._core.mapping_requests import set_altered_mapping
+
+            now = await self._servers.call(methods.LIST_TABLES, catalog_pb2.ListTablesRequest(), self._timeout_s)
+            set_altered_mapping(request, now.tables, mapping, replaces=replace_mapping)
+        elif replace_mapping:
+            raise InvalidArgumentError("replace_mapping needs a mapping")
         request.lock.CopyFrom(self._lock_options(session))
         answer = await self._call_locked(methods.ALTER_TABLE, request)
+        if mapping is not None:
+            self._servers.regions.forget_table(name)
         return description_from(answer.table, self._servers.catalog_address)
 
     async def truncate_table(self, name: str, *, session: Session | None = None) -> None:
@@ -239,7 +268,7 @@ class Client(SessionCalls):
         whatever ended since; the server remembers the last thousand. Raises TableNotFoundError.
         """
         if table is not None:
-            check_table_name(table)
+            check_table_name(table, "table")
         wanted = None if ids is None else compaction_ids(ids)
         if wanted == []:
             return []
@@ -259,7 +288,8 @@ class Client(SessionCalls):
     async def regions(self, name: str, *, start: Name | None = None, stop: Name | None = None) -> list[Region]:
         """Returns the regions of a table that overlap [start, stop), in row order, as the catalog has them now."""
         check_table_name(name)
-        request = catalog_pb2.LocateRegionsRequest(table=name, start=encoded_bound(start), stop=encoded_bound(stop))
+        first, last = encoded_bound("start", start), encoded_bound("stop", stop)
+        request = catalog_pb2.LocateRegionsRequest(table=name, start=first, stop=last)
         answer = await self._servers.call(methods.LOCATE_REGIONS, request, self._timeout_s)
         regions = [region_from(region, self._servers.catalog_address) for region in answer.regions]
         self._servers.regions.store(name, regions)
@@ -279,14 +309,34 @@ class Client(SessionCalls):
         policy = self._lock_policy
         return MakingSnapshot(lambda: new_snapshot(self._servers, name, lease_ms, self._timeout_s, policy, session))
 
+    async def open_snapshot(self, snapshot_id: bytes) -> Snapshot:
+        """Returns a snapshot that was taken elsewhere, to scan, renew or end it; restarts its lease.
+
+        snapshot_id: Snapshot.id. Raises SnapshotEndedError if it has ended.
+        """
+        found = checked_id(snapshot_id, "snapshot_id")
+        return Snapshot(self._servers, await renew_snapshot(self._servers, found, self._timeout_s), self._timeout_s)
+
     async def server_info(self, table: str = "") -> ServerInfo:
         """Returns the server's version, clock, limits and ids.
 
         table: the returned clock, now_ms, is then not below any timestamp that the server gave in this table.
         """
+        if table != "":
+            check_table_name(table, "table")
         request = catalog_pb2.ServerInfoRequest(table=table, protocol=PROTOCOL)
         answer = await self._servers.call(methods.SERVER_INFO, request, self._timeout_s)
         return server_info_from(answer, self._servers.catalog_address)
+
+    async def status(self) -> ServerStatus:
+        """Returns what the server holds and does at this moment: memory, log, tables, scans and snapshots.
+
+        Raises InvalidArgumentError if the server is of an earlier version, which can't say.
+        """
+        check_has_status(self._servers.protocols.get(self._servers.catalog_address), self._servers.catalog_address)
+        request = catalog_pb2.ServerStatusRequest()
+        answer = await self._servers.call(methods.SERVER_STATUS, request, self._timeout_s)
+        return status_from(answer, self._servers.catalog_address)
 
     def statistics(self) -> ClientStatistics:
         """Returns how the client's point operations travel: over direct connections or by gRPC, and why."""

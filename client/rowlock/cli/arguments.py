@@ -85,20 +85,19 @@ def columns(texts: Iterable[str] | None) -> list[bytes] | None:
     return found or None
 
 
-def cells(texts: Iterable[str]) -> dict[bytes, bytes]:
-    """Parses FAMILY:QUALIFIER=VALUE arguments into {column: value}. Raises ArgumentError for a repeated column."""
-    found: dict[bytes, bytes] = {}
+def assignments(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Splits COLUMN=VALUE arguments at their first '='. Raises ArgumentError for one without, and a repeated column."""
+    found: dict[bytes, tuple[str, str]] = {}
     for text in texts:
         name, separator, value = text.partition("=")
         if not separator:
-            raise ArgumentError(
-                rf"{typed(text)} has no value: write FAMILY:QUALIFIER=VALUE ('=' in a qualifier is \x3d)"
-            )
-        key = column(name)
+            raise ArgumentError(rf"{typed(text)} has no value: write COLUMN=VALUE ('=' in a qualifier is \x3d)")
+        key = bytes_of(name)
+        bytes_of(value)
         if key in found:
             raise ArgumentError(f"column {typed(name)} is given twice")
-        found[key] = bytes_of(value)
-    return found
+        found[key] = (name, value)
+    return list(found.values())
 
 
 def time_range(text: str | None) -> tuple[int, int | None] | None:
@@ -159,6 +158,13 @@ def properties(texts: Iterable[str] | None) -> dict[str, str]:
             raise ArgumentError(f"property {name} is given twice")
         found[name] = value
     return found
+
+
+def snapshot_id(text: str) -> bytes:
+    """Parses the id of a snapshot: 32 hexadecimal digits."""
+    if re.fullmatch(r"[0-9A-Fa-f]{32}", text) is None:
+        raise ArgumentError(f"{typed(text)} is not the id of a snapshot, which 'rowlock snapshot TABLE' prints")
+    return bytes.fromhex(text)
 
 
 def durability(text: str) -> Durability:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rowlock.cli import arguments
+from rowlock.cli.quantities import clock_text, duration_text, size_text
 from rowlock.cli.session import Call
 from rowlock.cli.shared_options import PropertyOption, TableArgument
 
@@ -201,7 +201,7 @@ def _fields(found: Compaction) -> tuple[str, ...]:
         str(found.region_id),
         found.kind,
         found.state,
-        _clock(found.ended_ms or found.started_ms or found.queued_ms),
+        clock_text(found.ended_ms or found.started_ms or found.queued_ms),
         _duration(found),
         _progress(found),
         found.worker,
@@ -215,32 +215,15 @@ def _reason(found: Compaction) -> str:
 def _progress(found: Compaction) -> str:
     """How far it is, or what became of how much."""
     if found.state == "working" and found.bytes_total:
-        return f"{100 * found.bytes_read // found.bytes_total} % of {_size(found.bytes_total)}"
+        return f"{100 * found.bytes_read // found.bytes_total} % of {size_text(found.bytes_total)}"
     if found.state == "succeeded" and found.bytes_total:
-        sizes = f"{_size(found.bytes_total)} to {_size(found.bytes_written)}"
+        sizes = f"{size_text(found.bytes_total)} to {size_text(found.bytes_written)}"
         return f"{found.files_in} to {found.files_out} files, {sizes}"
     return ""
-
-
-def _size(byte_count: int) -> str:
-    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if byte_count >= size:
-            return f"{byte_count / size:.1f} {unit}"
-    return f"{byte_count} B"
-
-
-def _clock(ms: int) -> str:
-    """The time in this machine's zone."""
-    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _duration(found: Compaction) -> str:
     """How long it worked, or has worked since it was started."""
     if found.started_ms is None:
         return ""
-    seconds = ((found.ended_ms or time.time() * 1000) - found.started_ms) / 1000
-    if seconds < 60:
-        return f"{max(0, seconds):.1f} s"
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+    return duration_text(((found.ended_ms or time.time() * 1000) - found.started_ms) / 1000)

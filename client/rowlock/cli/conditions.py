@@ -7,18 +7,20 @@ value and match no rows. Input that looks like one is refused; escapes make it a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rowlock._codec.escapes import typed
 from rowlock.cli import arguments
 from rowlock.cli.arguments import ArgumentError
 
 if TYPE_CHECKING:
+    from rowlock import TypedTable
+    from rowlock._core.typed_filters import TypedColumn
     from rowlock.filters import ColumnExpression, Filter, Operand
 
 _COMPARISON = re.compile(
-    r"(?P<column>[^=!<>]+?)(?:\s+as\s+(?P<type>[a-z]+)(?P<text>\s+text)?)?\s*(?P<op>!=|<=|>=|=|<|>)\s?(?P<value>.*)",
+    r"(?P<column>[^=!<>~]+?)(?:\s+as\s+(?P<type>[a-z]+)(?P<text>\s+text)?)?\s*(?P<op>!=|<=|>=|=|<|>|~)\s?(?P<value>.*)",
     re.DOTALL | re.IGNORECASE,
 )
 _PRESENCE = re.compile(r"(?P<column>\S+)\s+is\s+(?P<state>absent|present)", re.IGNORECASE)
@@ -27,7 +29,8 @@ _QUOTED = re.compile(r"""\s*(['"]).*\1\s*""", re.DOTALL)
 # An empty value needs quotes: a missing one may be an unset shell variable.
 _EMPTY = ("''", '""')
 _JOINED = re.compile(r"\s(?P<word>and|or)\s+\(?(?P<second>[^\s:]+:.*)", re.DOTALL | re.IGNORECASE)
-_OPERATORS: dict[str, Callable[[ColumnExpression, Operand], Filter]] = {
+# Any: a ColumnExpression with an Operand, or a TypedColumn with a value of its type.
+_OPERATORS: dict[str, Callable[[Any, Any], Filter]] = {
     "=": lambda column, operand: column == operand,
     "!=": lambda column, operand: column != operand,
     "<": lambda column, operand: column < operand,
@@ -41,28 +44,63 @@ _FLOATS = ("float", "double")
 
 def where(texts: Iterable[str] | None) -> Filter | None:
     """Returns a filter that requires all conditions; None if there are none."""
+    return _all([condition(text) for text in texts or ()])
+
+
+def where_typed(
+    texts: Iterable[str] | None, table: TypedTable[Any], value_of: Callable[[str, str], object]
+) -> Filter | None:
+    """Returns a filter on columns of a typed table. value_of: parses the value of a column, given by its name."""
+    return _all([_typed_condition(text, table, value_of) for text in texts or ()])
+
+
+def _all(conditions: Sequence[Filter]) -> Filter | None:
     found: Filter | None = None
-    for text in texts or ():
-        condition = _condition(text)
-        found = condition if found is None else found & condition
+    for each in conditions:
+        found = each if found is None else found & each
     return found
 
 
-def _condition(text: str) -> Filter:
+def condition(text: str) -> Filter:
+    """Returns the filter of one condition on bytes."""
     from rowlock.filters import column
 
     if match := _PRESENCE.fullmatch(text):
-        expression = column(_column(text, match["column"]))
-        return expression.is_absent() if match["state"].lower() == "absent" else expression.is_present()
+        return _presence(column(_column(text, match["column"])), match["state"])
+    name, kind, is_text, op, value = _compared(text)
+    encoded = _column(text, name)
+    if op == "~":
+        return column(encoded).matches(value)
+    kind = (kind or "binary").lower()
+    expression = column(encoded, kind, "text" if is_text else "binary")
+    return _OPERATORS[op](expression, _operand(kind, value))
+
+
+def _typed_condition(text: str, table: TypedTable[Any], value_of: Callable[[str, str], object]) -> Filter:
+    if match := _PRESENCE.fullmatch(text):
+        return _presence(table.column(match["column"]), match["state"])
+    name, kind, is_text, op, value = _compared(text)
+    if kind or is_text:
+        raise ArgumentError(f"{typed(text)} names a type, but the table's mapping has that of {typed(name.strip())}")
+    expression = table.column(name.strip())
+    return expression.matches(value) if op == "~" else _OPERATORS[op](expression, value_of(name.strip(), value))
+
+
+def _presence(expression: ColumnExpression | TypedColumn, state: str) -> Filter:
+    return expression.is_absent() if state.lower() == "absent" else expression.is_present()
+
+
+def _compared(text: str) -> tuple[str, str | None, bool, str, str]:
+    """Returns column, type, whether `text` follows it, operator and value of a comparison. Raises ArgumentError."""
     match = _COMPARISON.fullmatch(text)
     if match is None:
         raise ArgumentError(
-            f"{typed(text)} is not a condition: write COLUMN=VALUE (or != < <= > >=), 'COLUMN as int > 15', 'COLUMN is "
-            "absent' or 'COLUMN is present'"
+            f"{typed(text)} is not a condition: write COLUMN=VALUE (or != < <= > >=), 'COLUMN as int > 15', 'COLUMN ~ "
+            "REGULAR EXPRESSION', 'COLUMN is absent' or 'COLUMN is present'"
         )
-    name = _column(text, match["column"])
-    kind = (match["type"] or "binary").lower()
     value = match["value"]
+    if match["op"] == "~":
+        return match["column"], match["type"], bool(match["text"]), "~", value
     if re.match(r"[=<>!]", value):
         raise ArgumentError(
             f"{typed(text)} has '{value[0]}' after the operator {match['op']}: the operators are = != < <= > >=; "
@@ -75,8 +113,7 @@ def _condition(text: str) -> Filter:
     if value.strip() in _EMPTY:
         value = ""
     _check_one_value(text, value)
-    expression = column(name, kind, "text" if match["text"] else "binary")
-    return _OPERATORS[match["op"]](expression, _operand(kind, value))
+    return match["column"], match["type"], bool(match["text"]), match["op"], value
 
 
 def _column(text: str, name: str) -> bytes:

@@ -20,14 +20,14 @@ from typing import TextIO, TypeAlias
 import pyarrow as pa
 
 from rowlock._codec.escapes import escaped, typed
-from rowlock.mapping import MappedColumn
+from rowlock.mapping import MappedColumn, TimestampColumn
 
 # How much Arrow parses at a time.
 _BLOCK_BYTES = 1 << 20
 _SHOWN_CHARACTERS = 100
 _LINE_END = re.compile(r"\r\n|\r|\n")
 # Returns the error of parsing these bytes of a file, heading and records, as these columns; None if they are valid.
-Parse: TypeAlias = Callable[[bytes, Sequence[MappedColumn]], Exception | None]
+Parse: TypeAlias = Callable[[bytes, Sequence[MappedColumn | TimestampColumn]], Exception | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class _TooLongError(Exception):
 
 def first_fault(
     path: Path,
-    columns: Sequence[MappedColumn],
+    columns: Sequence[MappedColumn | TimestampColumn],
     separator: str,
     nulls: Sequence[str],
     parse_error: Parse,
@@ -148,7 +148,11 @@ def _first_invalid(block: Sequence[_Record], is_invalid: Callable[[Sequence[_Rec
 
 
 def _description(
-    heading: _Record, record: _Record, columns: Sequence[MappedColumn], nulls: Sequence[str], parse_error: Parse
+    heading: _Record,
+    record: _Record,
+    columns: Sequence[MappedColumn | TimestampColumn],
+    nulls: Sequence[str],
+    parse_error: Parse,
 ) -> str | None:
     names = [_bytes(name).decode("utf-8-sig", "replace") for name in heading.fields]
     if len(record.fields) != len(names):
@@ -169,7 +173,7 @@ def _bytes(field: str) -> bytes:
     return field.encode("latin-1")
 
 
-def _problem(column: MappedColumn, value: bytes, nulls: Sequence[str], error: Exception) -> str:
+def _problem(column: MappedColumn | TimestampColumn, value: bytes, nulls: Sequence[str], error: Exception) -> str:
     try:
         text = value.decode()
     except UnicodeDecodeError:
@@ -177,7 +181,7 @@ def _problem(column: MappedColumn, value: bytes, nulls: Sequence[str], error: Ex
     shown = typed(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
     if isinstance(error, NoKeyError):
         return f"{shown} is not a valid key; every row needs one"
-    if pa.types.is_binary(column.codec.arrow):
+    if pa.types.is_binary(column.arrow):
         return str(error)
     kind = column.type_text
     if not text or text in nulls:

@@ -22,7 +22,9 @@ from rowlock._codec.escapes import escaped
 from rowlock.cli.arguments import ArgumentError, bytes_of
 from rowlock.cli.csv_faults import NoKeyError, first_fault
 from rowlock.errors import MappingError
-from rowlock.mapping import MappedColumn
+from rowlock.mapping import MappedColumn, TimestampColumn
+
+FileColumn = MappedColumn | TimestampColumn
 
 SEPARATOR_DEFAULT = ","
 # CSV field separators, and how to write each in a shell. None of them occurs in numbers and times.
@@ -65,24 +67,32 @@ class Batches:
 
 @contextlib.contextmanager
 def reader(
-    path: Path, kind: str, mapping: Mapping, nulls: Sequence[str], separator: str = SEPARATOR_DEFAULT
+    path: Path,
+    kind: str,
+    mapping: Mapping,
+    nulls: Sequence[str],
+    separator: str = SEPARATOR_DEFAULT,
+    *,
+    is_partial: bool = False,
 ) -> Iterator[Batches]:
     """Yields the file's batches. Raises ArgumentError if the file lacks a column or can't be parsed.
 
-    For CSV: nulls are the texts that mean null besides an empty field; separator is the field separator.
+    For CSV: nulls are the texts that mean null besides an empty field; separator is the field separator. is_partial:
+    the file may lack value columns. It may always lack the mapping's timestamp column.
     """
     if not path.is_file():
         raise ArgumentError(f"{path} is not a regular file" if path.exists() else f"there is no file {path}")
-    names = [column.name for column in mapping.columns]
     try:
         if kind == "csv":
-            _check_heading(path, names, separator)
+            heading, hint = _heading(path, mapping, separator)
+            columns = _columns_of(path, mapping, heading, hint, is_partial=is_partial)
             with pa.OSFile(str(path), "rb") as file:
-                found = _csv_batches(path, file, mapping, nulls, separator)
+                found = _csv_batches(path, file, columns, nulls, separator)
                 yield Batches(found, path.stat().st_size, "bytes", file.tell)
             return
         with pa_parquet.ParquetFile(path) as parquet:
-            _check_columns(path, names, parquet.schema_arrow.names)
+            columns = _columns_of(path, mapping, parquet.schema_arrow.names, is_partial=is_partial)
+            names = [column.name for column in columns]
             found = parquet.iter_batches(_BATCH_ROWS, columns=names)
             yield Batches(_in_order(found, names), parquet.metadata.num_rows, "rows")
     except pa.ArrowException as error:
@@ -104,11 +114,11 @@ def writer(
 
 
 def _csv_batches(
-    path: Path, file: pa.NativeFile, mapping: Mapping, nulls: Sequence[str], separator: str
+    path: Path, file: pa.NativeFile, columns: Sequence[FileColumn], nulls: Sequence[str], separator: str
 ) -> Iterator[pa.RecordBatch]:
     """Yields the batches. Raises ArgumentError with line and column for a value that Arrow can't parse."""
 
-    def parse_error(data: bytes, columns: Sequence[MappedColumn]) -> Exception | None:
+    def parse_error(data: bytes, columns: Sequence[FileColumn]) -> Exception | None:
         try:
             for _ in _parsed(pa.BufferReader(data), columns, nulls, separator):
                 pass
@@ -117,16 +127,16 @@ def _csv_batches(
         return None
 
     try:
-        yield from _parsed(file, mapping.columns, nulls, separator)
+        yield from _parsed(file, columns, nulls, separator)
     except _PARSE_ERRORS as error:
-        found = first_fault(path, mapping.columns, separator, nulls, parse_error, 2 * _CSV_BLOCK_BYTES_MAX)
+        found = first_fault(path, columns, separator, nulls, parse_error, 2 * _CSV_BLOCK_BYTES_MAX)
         raise ArgumentError(f"{path} can't be read as csv with this mapping: {found or error}") from error
 
 
 def _parsed(
-    file: pa.NativeFile, columns: Sequence[MappedColumn], nulls: Sequence[str], separator: str
+    file: pa.NativeFile, columns: Sequence[FileColumn], nulls: Sequence[str], separator: str
 ) -> Iterator[pa.RecordBatch]:
-    schema = pa.schema([(column.name, column.codec.arrow) for column in columns])
+    schema = pa.schema([(column.name, column.arrow) for column in columns])
     text_schema = pa.schema([_as_read(field) for field in schema])
     options = pa_csv.ConvertOptions(
         column_types=text_schema,
@@ -142,16 +152,17 @@ def _parsed(
     with pa_csv.open_csv(file, read_options=read, parse_options=parse, convert_options=options) as batches:  # type: ignore[arg-type]
         for batch in batches:
             for column in columns:
-                if column.is_key and batch.column(column.name).null_count:
+                if isinstance(column, MappedColumn) and column.is_key and batch.column(column.name).null_count:
                     raise NoKeyError(f"column {column.name!r} is the key, and is null in some row")
-                if pa.types.is_decimal(column.codec.arrow):
+                if pa.types.is_decimal(column.arrow):
                     # Arrow counts the digits of the text, without the zeros that the scale adds.
                     batch.column(column.name).validate(full=True)
             yield _from_text(batch, schema)
 
 
-def _check_heading(path: Path, names: Sequence[str], separator: str) -> None:
-    """Raises ArgumentError unless the first line of a CSV file names every column once."""
+def _heading(path: Path, mapping: Mapping, separator: str) -> tuple[list[str], str]:
+    """Returns the names in the first line of a CSV file, and a hint if it seems to have another separator."""
+    names = {column.name for column in mapping.keys}
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         line = file.readline(_HEADING_CHARACTERS_MAX)
         file.seek(0)
@@ -162,12 +173,21 @@ def _check_heading(path: Path, names: Sequence[str], separator: str) -> None:
     hint = ""
     for other, written in SEPARATORS.items():
         fields = next(csv.reader([line], delimiter=other), [])
-        if len(fields) > len(heading) and set(names) <= set(fields):
+        if len(fields) > len(heading) and names <= set(fields):
             hint = f". Its separator seems to be {_SEPARATOR_NAMES[other]}: give --separator {written}"
-    _check_columns(path, names, heading, hint)
+    return heading, hint
 
 
-def _check_columns(path: Path, names: Sequence[str], present: Sequence[str], hint: str = "") -> None:
+def _columns_of(
+    path: Path, mapping: Mapping, present: Sequence[str], hint: str = "", *, is_partial: bool
+) -> list[FileColumn]:
+    """Returns the columns to read. Raises ArgumentError for one that is missing, or that the file has twice."""
+    chosen: list[FileColumn] = list(mapping.columns)
+    if is_partial:
+        chosen = [column for column in mapping.columns if column.is_key or column.name in present]
+    if mapping.timestamp is not None and mapping.timestamp.name in present:
+        chosen.append(mapping.timestamp)
+    names = [column.name for column in chosen]
     missing = [name for name in names if name not in present]
     if missing:
         raise ArgumentError(
@@ -177,6 +197,10 @@ def _check_columns(path: Path, names: Sequence[str], present: Sequence[str], hin
     twice = [name for name in names if present.count(name) > 1]
     if twice:
         raise ArgumentError(f"{path} has the column {twice[0]!r} twice, so the mapping is ambiguous")
+    if len(chosen) == len(mapping.keys) and mapping.values:
+        known = ", ".join(column.name for column in mapping.values)
+        raise ArgumentError(f"{path} has no column of the mapping besides the key; those are {known}{hint}")
+    return chosen
 
 
 def _printable(name: str) -> str:

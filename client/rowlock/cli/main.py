@@ -1,22 +1,37 @@
 r"""The command `rowlock`: reads and changes tables of a running server.
 
-Exit codes: 0 success, 1 the condition of check-and-put did not hold, 2 an error (one line on standard error),
+Exit codes: 0 success; 1 a condition did not hold, or a row or cell is absent; 2 an error (one line on standard error);
 130 interrupted, 141 broken pipe on standard output. Importing this module loads neither grpc nor pyarrow, so that
 `rowlock --help` is quick.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
+from typer.core import TyperGroup
 
-from rowlock.cli import compactions, rows, scans, sessions, shell, tables, transfer
+from rowlock.cli import (
+    checks,
+    compactions,
+    rows,
+    scans,
+    sessions,
+    shell,
+    shell_completion,
+    snapshots,
+    status,
+    tables,
+    transfer,
+)
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output, OutputError, drop_unwritten, writing_to
+from rowlock.cli.plain_parameters import with_plain_parsers
 from rowlock.cli.session import (
     DEFAULT_SERVER,
     GLOBAL_OPTIONS,
@@ -39,7 +54,16 @@ _CONNECT_SECONDS = 2.0
 # A person at a prompt waits for half a minute while others hold a lock, and can try again.
 _LOCK_RETRIES = 2
 
+
+class _Commands(TyperGroup):
+    """All commands, behind the options that may precede them."""
+
+    def get_params(self, ctx: Any) -> Any:  # Any: click's classes, or typer's copies of them
+        return with_plain_parsers(super().get_params(ctx))
+
+
 application = typer.Typer(
+    cls=_Commands,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -51,6 +75,8 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "alter": tables.alter,
     "drop": tables.drop,
     "truncate": tables.truncate,
+    "snapshot": snapshots.snapshot,
+    "status": status.status,
     "tables": tables.tables,
     "describe": tables.describe,
     "flush": tables.flush,
@@ -60,30 +86,26 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "locks": sessions.locks,
     "put": rows.put,
     "get": rows.get,
+    "exists": rows.exists,
     "scan": scans.scan,
+    "count": scans.count,
     "delete": rows.delete,
+    "delete-range": scans.delete_range,
     "increment": rows.increment,
     "append": rows.append,
-    "check-and-put": rows.check_and_put,
-    "count": scans.count,
+    "check-and-put": checks.check_and_put,
+    "check-and-delete": checks.check_and_delete,
+    "check-and-mutate": checks.check_and_mutate,
     "import": transfer.import_rows,
     "export": transfer.export_rows,
     "shell": shell.shell,
+    "completion": shell_completion.completion,
 }
 
 # Also those after which a doubt would do no harm: a compaction changes no answer, and a session ends once.
 _READ_ONLY = {
-    "tables",
-    "describe",
-    "get",
-    "scan",
-    "count",
-    "export",
-    "shell",
-    "compact",
-    "compactions",
-    "locks",
-    "sessions",
+    *("tables", "describe", "get", "exists", "scan", "count", "export", "snapshot", "status", "shell"),
+    *("compact", "compactions", "locks", "sessions", "completion"),
 }
 
 for _name, _function in COMMANDS.items():
@@ -116,7 +138,7 @@ def rowlock(
 
     The options below may precede or follow the command.
 
-    Exit codes: 0 success, 1 the condition of check-and-put did not hold, 2 an error.
+    Exit codes: 0 success; 1 a condition did not hold, or a row or cell is absent; 2 an error.
     """
     context.meta[GLOBAL_OPTIONS] = GlobalOptions(server, timeout, json)
 
@@ -137,11 +159,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stderr=sys.stderr,
         connect=_connect,
         run=run,
-        command_names=tuple(COMMANDS),
+        commands=COMMANDS,
         default_server=os.environ.get("ROWLOCK_SERVER") or DEFAULT_SERVER,
         history_path=_history_path(),
     )
-    exit_code = run(sys.argv[1:] if arguments is None else arguments, session)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == [shell_completion.COMPLETE]:
+        return _complete(words[1:], session)
+    exit_code = run(words, session)
     try:
         session.close()
     except KeyboardInterrupt:
@@ -153,12 +178,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return exit_code
 
 
+def _complete(words: Sequence[str], session: Session) -> int:
+    """Prints what fits at the cursor. Reports no error: it would disturb the line that is being typed."""
+    with contextlib.suppress(Exception, KeyboardInterrupt):
+        for line in shell_completion.complete(words, session, COMMANDS):
+            session.stdout.write(line + "\n")
+        session.close()
+        session.stdout.flush()
+    return 0
+
+
 def run(arguments: Sequence[str], session: Session) -> int:
     """Runs one command line in a session and returns its exit code. Reports every error in one line."""
-    output = Output(session.stdout, session.stderr, json_lines="--json" in arguments)
+    output = session.output(json_lines="--json" in arguments)
     try:
         result = typer.main.get_command(application).main(
-            args=list(arguments) or ["--help"], prog_name="rowlock", standalone_mode=False, obj=session
+            args=list(arguments) or ["--help"],
+            prog_name="" if session.is_shell else "rowlock",
+            standalone_mode=False,
+            obj=session,
         )
         session.stdout.flush()
         if result == INTERRUPTED:
@@ -172,7 +210,7 @@ def run(arguments: Sequence[str], session: Session) -> int:
         drop_unwritten(session.stdout)
         return BROKEN_PIPE
     except Exception as error:
-        _report(output, _flush_error(session.stdout) or error)
+        _report(output, _flush_error(session.stdout) or error, session)
         return 2
 
 
@@ -181,13 +219,14 @@ def _note_interrupt(output: Output, session: Session) -> None:
     output.note(f"interrupted{doubt}")
 
 
-def _report(output: Output, error: Exception) -> None:
+def _report(output: Output, error: Exception, session: Session) -> None:
     from rowlock.errors import RowlockError
 
     if hasattr(error, "format_message"):
         # A usage error, of typer or, before typer 0.26, of click.
-        where = getattr(getattr(error, "ctx", None), "command_path", "rowlock")
-        output.error(f"{error.format_message().rstrip('.')}. Try '{where} --help'.", kind="UsageError")
+        where = getattr(getattr(error, "ctx", None), "command_path", "rowlock").strip()
+        advice = f"help {where}".strip() if session.is_shell else f"{where} --help"
+        output.error(f"{error.format_message().rstrip('.')}. Try '{advice}'.", kind="UsageError")
     elif isinstance(error, OSError) and error.filename is not None:
         output.error(f"{error.filename}: {error.strerror}", kind=type(error).__name__)
     elif isinstance(error, RowlockError | ArgumentError | OutputError | OSError):

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TextIO
 
-from rowlock._codec.escapes import escaped
-
 # One result; values that JSON can hold.
 Record = Mapping[str, object]
 # Tables are printed in blocks of this many lines, because the column widths depend on the lines.
@@ -24,10 +22,10 @@ _LINES_PER_TABLE = 200
 
 @dataclass(frozen=True, slots=True)
 class ShownRow:
-    """A row to print: cells are (column, timestamp, value), in order."""
+    """A row to print: cells are (column, timestamp, value), in order. All are text, with escapes."""
 
-    row: bytes
-    cells: Sequence[tuple[bytes, int | None, bytes]]
+    row: str
+    cells: Sequence[tuple[str, int | None, str]]
 
 
 class OutputError(Exception):
@@ -65,10 +63,12 @@ def writing_to(stdout: TextIO) -> Iterator[None]:
 class Output:
     """The output of one command. Used by one thread."""
 
-    def __init__(self, stdout: TextIO, stderr: TextIO, *, json_lines: bool) -> None:
+    def __init__(self, stdout: TextIO, stderr: TextIO, *, json_lines: bool, is_shell: bool = False) -> None:
+        """is_shell: for a command of the interactive shell, in which 'rowlock scan' is 'scan'."""
         self._stdout = stdout
         self._stderr = stderr
         self._json_lines = json_lines
+        self._is_shell = is_shell
 
     def record(self, record: Record, text: str) -> None:
         """Prints one result: the record with --json, else `text`, unless it is empty."""
@@ -137,8 +137,9 @@ class Output:
     def note(self, text: str) -> None:
         """Prints a remark on standard error."""
         self.flush()
+        shown = text.replace("'rowlock ", "'") if self._is_shell else text
         try:
-            self._stderr.write(text + "\n")
+            self._stderr.write(shown + "\n")
             self._stderr.flush()
         except OSError:
             # There is no place left to report to; the exit code remains.
@@ -188,6 +189,13 @@ class Output:
 class Progress:
     """The progress of a long command. This class prints nothing."""
 
+    reached = 0
+
+    def to(self, count: int) -> None:
+        """Sets how far a command has come that starts at 0."""
+        self.advance(count - self.reached)
+        self.reached = count
+
     def advance(self, count: int) -> None:
         """Adds `count` to the progress."""
 
@@ -196,16 +204,13 @@ class Progress:
 
 
 def row_record(row: ShownRow) -> Record:
-    """Makes {"row": ..., "cells": [{"column": ..., "timestamp": ..., "value": ...}, ...]}, keys and values escaped."""
+    """Makes {"row": ..., "cells": [{"column": ..., "timestamp": ..., "value": ...}, ...]}."""
     return {
-        "row": escaped(row.row),
-        "cells": [
-            {"column": escaped(column), "timestamp": timestamp, "value": escaped(value)}
-            for column, timestamp, value in row.cells
-        ],
+        "row": row.row,
+        "cells": [{"column": column, "timestamp": timestamp, "value": value} for column, timestamp, value in row.cells],
     }
 
 
 def _fields(row: ShownRow) -> Iterable[Sequence[str]]:
     for column, timestamp, value in row.cells:
-        yield escaped(row.row), escaped(column), "" if timestamp is None else str(timestamp), escaped(value)
+        yield row.row, column, "" if timestamp is None else str(timestamp), value

@@ -1,39 +1,73 @@
-"""Commands that read or change one row."""
+"""Commands that read or change rows one by one: put, get, exists, delete, increment, append."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
-from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
+from rowlock.cli.layouts import Layout, TypedLayout, check_text, layout_of
 from rowlock.cli.output import ShownRow
+from rowlock.cli.put_lines import put_lines
 from rowlock.cli.session import Call
 from rowlock.cli.shared_options import (
-    CellArguments,
     ColumnArgument,
     ColumnArguments,
     RowArgument,
     TableArgument,
     TimestampOption,
+    TypingOption,
     integer,
     integer_from,
 )
 
-NOT_APPLIED = 1
+NOT_FOUND = 1
+_STDIN = "-"
+
+MoreRowsOption = Annotated[
+    list[str] | None,
+    typer.Option("--row", metavar="ROW", show_default=False, help="One more row; may be repeated."),
+]
 
 
 def put(
-    call: Call, table: TableArgument, row: RowArgument, cells: CellArguments, timestamp: TimestampOption = None
+    call: Call,
+    table: TableArgument,
+    row: Annotated[
+        str,
+        typer.Argument(
+            metavar="ROW", show_default=False, help="The row key; - reads rows and cells from standard input."
+        ),
+    ],
+    cells: Annotated[
+        list[str] | None, typer.Argument(metavar="CELL", show_default=False, help="COLUMN=VALUE, one or more.")
+    ] = None,
+    timestamp: TimestampOption = None,
+    mapping: TypingOption = None,
 ) -> None:
-    """Writes cells of one row, atomically.
+    r"""Writes cells of one row, atomically, or many rows from standard input.
 
-    --json: {"table", "row", "cells": number of cells written}
+    With - as ROW each line of standard input is a row: ROW CELL..., separated by blanks, with quotes as in a shell; or
+    JSON as 'get --json' and 'scan --json' print it. So 'rowlock scan a --all --json | rowlock put b -' copies rows. The
+    rows are sent in batches, which are not a transaction.
+
+    --json: {"table", "row", "cells": number of cells written}, of standard input {"table", "rows", "cells"}
     """
-    key, data = arguments.bytes_of(row), arguments.cells(cells)
-    call.client.table(table).put(key, data, timestamp=timestamp)
-    call.output.record({"table": table, "row": escaped(key), "cells": len(data)}, "")
+    if row == _STDIN:
+        if cells:
+            raise arguments.ArgumentError("the cells of '-' are on standard input; leave out the CELL arguments")
+        put_lines(call, table, layout_of(call, table, mapping), timestamp)
+        return
+    if not cells:
+        raise arguments.ArgumentError("give at least one CELL, as COLUMN=VALUE")
+    check_text(row)
+    arguments.assignments(cells)
+    layout = layout_of(call, table, mapping)
+    key, data = layout.key(row), layout.cells(cells)
+    layout.table.put(key, data, timestamp=timestamp)
+    call.output.record({"table": table, "row": layout.shown_key(key), "cells": len(data)}, "")
 
 
 def get(
@@ -41,6 +75,7 @@ def get(
     table: TableArgument,
     row: RowArgument,
     columns: ColumnArguments = None,
+    more: MoreRowsOption = None,
     versions: Annotated[
         int | None,
         typer.Option(
@@ -62,28 +97,75 @@ def get(
     time_range: Annotated[
         str | None, typer.Option("--time-range", metavar="START..STOP", help="In milliseconds; STOP is exclusive.")
     ] = None,
-) -> None:
-    """Shows the cells of one row.
+    mapping: TypingOption = None,
+) -> int:
+    """Shows the cells of one row or several. Exits with 1 if a row has none.
 
-    --json: {"row", "cells": [{"column", "timestamp", "value"}, ...]}
+    A table with a mapping shows one line per row, with its key and its columns.
+
+    --json: {"row", "cells": [{"column", "timestamp", "value"}, ...]}, with a mapping {name: value, ...}; an absent row
+    has no line
     """
-    key, wanted, period = arguments.bytes_of(row), arguments.columns(columns), arguments.time_range(time_range)
-    if versions is None:
-        found = call.client.table(table).row(
-            key, wanted, timestamp=timestamp, time_range=period, include_timestamp=True
-        )
-        cells = [(column, stamp, value) for column, (value, stamp) in found.items()]
-    else:
+    period = arguments.time_range(time_range)
+    check_text(row, *(more or ()), *(columns or ()))
+    if versions is not None:
         if timestamp is not None or period is not None:
             raise arguments.ArgumentError("--versions excludes --timestamp and --time-range: give one of them")
         if not columns:
             raise arguments.ArgumentError("--versions needs a COLUMN")
-        names = [arguments.column(text) for text in columns]
-        handle = call.client.table(table)
-        cells = [(name, stamp, value) for name in names for value, stamp in handle.cells(key, name, versions)]
-    call.output.rows([ShownRow(key, cells)])
-    if not cells:
-        call.output.note("no such row" if wanted is None and period is None and timestamp is None else "no such cells")
+    layout = layout_of(call, table, mapping)
+    keys, wanted = [layout.key(text) for text in (row, *(more or ()))], layout.columns(columns)
+    absent = 0
+    if versions is not None:
+        names = [layout.column(text) for text in columns or ()]
+        found = [(key, _versions(layout, key, names, versions)) for key in keys]
+        call.output.rows([_shown_row(layout, key, cells) for key, cells in found if cells])
+        absent = sum(not cells for _, cells in found)
+    elif isinstance(layout, TypedLayout):
+        rows = [(key, layout.table.row(key, wanted, timestamp=timestamp, time_range=period)) for key in keys]
+        present = [(key, data) for key, data in rows if data]
+        call.output.listing(
+            layout.heading(wanted), ((layout.record(key, data), layout.fields(key, data)) for key, data in present)
+        )
+        absent = len(rows) - len(present)
+    else:
+        for key in keys:
+            data = layout.table.row(key, wanted, timestamp=timestamp, time_range=period, include_timestamp=True)
+            if data:
+                cells = [(name, stamp, value) for name, (value, stamp) in data.items()]
+                call.output.rows([_shown_row(layout, key, cells)])
+            absent += not data
+    if absent:
+        what = "row" if wanted is None and period is None and timestamp is None else "cells"
+        several = f"{absent} of {len(keys)} rows have no {'' if what == 'row' else 'such '}cells"
+        call.output.note(f"no such {what}" if len(keys) == 1 else several)
+    return NOT_FOUND if absent else 0
+
+
+def _versions(layout: Layout, key: Any, names: Sequence[Any], versions: int) -> list[tuple[Any, int, Any]]:
+    return [(name, stamp, value) for name in names for value, stamp in layout.table.cells(key, name, versions)]
+
+
+def _shown_row(layout: Layout, key: Any, cells: Sequence[tuple[Any, int, Any]]) -> ShownRow:
+    shown = [(layout.shown_column(name), stamp, layout.shown(name, value)) for name, stamp, value in cells]
+    return ShownRow(layout.shown_key(key), shown)
+
+
+def exists(
+    call: Call, table: TableArgument, row: RowArgument, more: MoreRowsOption = None, mapping: TypingOption = None
+) -> int:
+    """Exits with 0 if the row exists, with 1 if not. Of several rows all must exist.
+
+    --json: {"row", "exists": true or false}, one line per row
+    """
+    check_text(row, *(more or ()))
+    layout = layout_of(call, table, mapping)
+    absent = 0
+    for key in [layout.key(text) for text in (row, *(more or ()))]:
+        is_there = layout.table.exists(key)
+        absent += not is_there
+        call.output.record({"row": layout.shown_key(key), "exists": is_there}, "")
+    return NOT_FOUND if absent else 0
 
 
 def delete(
@@ -91,21 +173,28 @@ def delete(
     table: TableArgument,
     row: RowArgument,
     columns: ColumnArguments = None,
+    more: MoreRowsOption = None,
     timestamp: Annotated[
         int | None,
         typer.Option(
             "--timestamp", parser=integer, metavar="MILLISECONDS", help="Only versions up to this timestamp, inclusive."
         ),
     ] = None,
+    mapping: TypingOption = None,
 ) -> None:
-    """Deletes a row, or only the given columns and families.
+    """Deletes rows, or only the given columns and families.
 
-    --json: {"table", "row", "deleted": ["row"] or the columns}
+    'rowlock delete-range' deletes all rows of a range.
+
+    --json: {"table", "row", "deleted": ["row"] or the columns}, one line per row
     """
-    key, wanted = arguments.bytes_of(row), arguments.columns(columns)
-    call.client.table(table).delete(key, wanted, timestamp=timestamp)
-    what = ["row"] if wanted is None else [escaped(name) for name in wanted]
-    call.output.record({"table": table, "row": escaped(key), "deleted": what}, "")
+    check_text(row, *(more or ()), *(columns or ()))
+    layout = layout_of(call, table, mapping)
+    keys, wanted = [layout.key(text) for text in (row, *(more or ()))], layout.columns(columns)
+    what = ["row"] if wanted is None else [layout.shown_column(name) for name in wanted]
+    for key in keys:
+        layout.table.delete(key, wanted, timestamp=timestamp)
+        call.output.record({"table": table, "row": layout.shown_key(key), "deleted": what}, "")
 
 
 def increment(
@@ -114,6 +203,7 @@ def increment(
     row: RowArgument,
     column: ColumnArgument,
     amount: Annotated[int, typer.Argument(metavar="AMOUNT", parser=integer, help="May be negative.")] = 1,
+    mapping: TypingOption = None,
 ) -> None:
     """Adds to a counter and shows its new value.
 
@@ -121,9 +211,11 @@ def increment(
 
     --json: {"row", "column", "value": number}
     """
-    key, name = arguments.bytes_of(row), arguments.column(column)
-    value = call.client.table(table).increment(key, name, amount)
-    call.output.record({"row": escaped(key), "column": escaped(name), "value": value}, str(value))
+    check_text(row, column)
+    layout = layout_of(call, table, mapping)
+    key, name = layout.key(row), layout.column(column)
+    value = layout.table.increment(key, name, amount)
+    call.output.record({"row": layout.shown_key(key), "column": layout.shown_column(name), "value": value}, str(value))
 
 
 def append(
@@ -132,6 +224,7 @@ def append(
     row: RowArgument,
     column: ColumnArgument,
     suffix: Annotated[str, typer.Argument(metavar="SUFFIX", show_default=False)],
+    mapping: TypingOption = None,
 ) -> None:
     """Appends to a value and shows the complete new value.
 
@@ -139,39 +232,13 @@ def append(
 
     --json: {"row", "column", "value"}
     """
-    key, name = arguments.bytes_of(row), arguments.column(column)
-    value = call.client.table(table).append(key, name, arguments.bytes_of(suffix))
-    call.output.record({"row": escaped(key), "column": escaped(name), "value": escaped(value)}, escaped(value))
-
-
-def check_and_put(
-    call: Call,
-    table: TableArgument,
-    row: RowArgument,
-    column: ColumnArgument,
-    cells: CellArguments,
-    expected: Annotated[
-        str | None, typer.Option("--expected", metavar="VALUE", help="The value to compare the column with.")
-    ] = None,
-    absent: Annotated[bool, typer.Option("--absent", help="Expect the column to be absent.")] = False,
-    op: Annotated[
-        str, typer.Option("--op", metavar="=|!=|<|<=|>|>=", help="The condition is: stored value OP expected value.")
-    ] = "=",
-) -> int:
-    """Writes cells of one row if a column has the expected value.
-
-    Otherwise writes nothing, shows the column's value and exits with 1.
-
-    --json: {"row", "applied": true or false, "current": value, or null when the column is absent}
-    """
-    if absent == (expected is not None):
-        raise arguments.ArgumentError("give either --expected VALUE or --absent")
-    key, name, data = arguments.bytes_of(row), arguments.column(column), arguments.cells(cells)
-    wanted = arguments.bound(expected)
-    result = call.client.table(table).check_and_put(key, name, wanted, data, op=arguments.compare_op(op))
-    current = None if result.current is None else escaped(result.current)
-    call.output.record(
-        {"row": escaped(key), "applied": bool(result), "current": current},
-        "" if result else f"not applied: {column} is " + ("absent" if current is None else current or "empty"),
-    )
-    return 0 if result else NOT_APPLIED
+    check_text(row, column, suffix)
+    layout = layout_of(call, table, mapping)
+    key, name = layout.key(row), layout.column(column)
+    value = layout.table.append(key, name, layout.value(name, suffix))
+    record = {
+        "row": layout.shown_key(key),
+        "column": layout.shown_column(name),
+        "value": layout.as_json(name, value),
+    }
+    call.output.record(record, layout.shown(name, value))

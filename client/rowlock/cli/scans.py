@@ -1,34 +1,40 @@
-"""Commands that read many rows: scan and count."""
+"""Commands on ranges of rows: scan, count, delete-range."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
-from rowlock.cli.conditions import where as filter_of
-from rowlock.cli.output import ShownRow
+from rowlock.cli.layouts import TypedLayout, check_text, layout_of
+from rowlock.cli.output import Record, ShownRow
 from rowlock.cli.session import Call
 from rowlock.cli.shared_options import (
     ColumnArguments,
     ExplainedWhereOption,
     PrefixOption,
+    SnapshotOption,
     StartOption,
     StopOption,
     TableArgument,
+    TypingOption,
     WhereOption,
+    YesOption,
     integer_from,
 )
+from rowlock.cli.start import import_large
 
 if TYPE_CHECKING:
+    from rowlock import Scan, TypedScan
     from rowlock.rows import Cell
-    from rowlock.scan import Scan
 
 ROWS_SHOWN = 100
+_SCANS = "rowlock.scan"
 
 
 def scan(
@@ -48,25 +54,48 @@ def scan(
     everything: Annotated[bool, typer.Option("--all", help="Show all rows.")] = False,
     reverse: Annotated[bool, typer.Option("--reverse", help="The same rows, in descending order.")] = False,
     keys_only: Annotated[bool, typer.Option("--keys-only", help="Omit the values.")] = False,
+    versions: Annotated[
+        int | None,
+        typer.Option(
+            "--versions",
+            parser=integer_from(1),
+            metavar="COUNT",
+            help="At most so many versions of each column, newest first; as bytes.",
+        ),
+    ] = None,
+    snapshot: SnapshotOption = None,
+    mapping: TypingOption = None,
 ) -> None:
     """Shows rows in ascending order, by default the first 100.
 
-    CONDITION: COLUMN=VALUE, or != < <= > >=, compares bytes; 'COLUMN as int > 15' compares as that type
-    (tinyint smallint int bigint float double boolean string; 'as int text' for decimal text); 'COLUMN is absent' or
-    'COLUMN is present'. All conditions must hold. An absent column matches no comparison. Write values without quotes,
-    but '' for an empty value, and \\xNN for a first character = < > or !.
+    A table with a mapping shows one line per row, with its key and its columns; other tables one line per cell.
 
-    --json: a line for each row, {"row", "cells": [{"column", "timestamp", "value"}, ...]}
+    CONDITION: COLUMN=VALUE, or != < <= > >=, compares; 'COLUMN ~ EXPRESSION' matches a regular expression of RE2;
+    'COLUMN is absent' or 'COLUMN is present'. All conditions must hold. An absent column matches no comparison. Without
+    a mapping values are compared as bytes; 'COLUMN as int > 15' compares as that type (tinyint smallint int bigint
+    float double boolean string; 'as int text' for decimal text). Write values without quotes, but '' for an empty
+    value, and \\xNN for a first character = < > or !.
+
+    --json: a line for each row, {"row", "cells": [{"column", "timestamp", "value"}, ...]}; with a mapping {name: value}
     """
     if everything and limit is not None:
         raise arguments.ArgumentError("--limit excludes --all: give one of them")
+    check_text(start, stop, prefix, *(columns or ()))
     # islice counts no further than sys.maxsize; no table has as many rows.
     shown = None if everything else ROWS_SHOWN if limit is None else min(limit, sys.maxsize)
     # One row beyond the default limit shows whether the scan stopped early.
     requested = shown + 1 if shown is not None and limit is None else shown
-    first, last, begins = arguments.row_range(start, stop, prefix, "; for descending order add --reverse")
-    wanted, condition = arguments.columns(columns), filter_of(where)
-    found = call.client.table(table).scan(
+    layout = layout_of(call, table, "none" if versions is not None and mapping is None else mapping)
+    if versions is not None and layout.is_typed:
+        raise arguments.ArgumentError("--versions shows cells as bytes, so it excludes --mapping")
+    import_large(_SCANS)
+    hint = "; for descending order add --reverse"
+    first, last, begins = layout.bounds(start, stop, prefix, hint)
+    wanted, condition = layout.columns(columns), layout.where(where)
+    options: dict[str, Any] = {} if versions is None else {"versions": versions}
+    if snapshot is not None:
+        options["snapshot"] = arguments.snapshot_id(snapshot)
+    found = layout.table.scan(
         first,
         last,
         begins,
@@ -75,13 +104,27 @@ def scan(
         limit=requested,
         reverse=reverse,
         keys_only=keys_only,
+        **options,
     )
     with found:
-        rows = _rows(found.cells())
-        call.output.rows(islice(rows, shown))
+        is_cut = limit is None and shown is not None
+        if isinstance(layout, TypedLayout):
+            lines = _typed_lines(layout, found)
+            heading = layout.heading([] if keys_only else wanted) if not keys_only else layout.heading(None)[:1]
+            call.output.listing(heading, islice(lines, shown))
+            has_more = is_cut and next(lines, None) is not None
+        else:
+            rows = _rows(found.cells())
+            call.output.rows(islice(rows, shown))
+            has_more = is_cut and next(rows, None) is not None
         note_if_resumed(call, found)
-        if limit is None and next(rows, None) is not None:
+        if has_more:
             call.output.note(f"stopped after {ROWS_SHOWN} rows; give --limit ROWS or --all for more")
+
+
+def _typed_lines(layout: TypedLayout, found: TypedScan[dict[str, Any]]) -> Iterator[tuple[Record, Sequence[str]]]:
+    for key, row in found:
+        yield layout.record(key, row), layout.fields(key, row)
 
 
 def count(
@@ -91,29 +134,57 @@ def count(
     stop: StopOption = None,
     prefix: PrefixOption = None,
     where: WhereOption = None,
+    snapshot: SnapshotOption = None,
+    mapping: TypingOption = None,
 ) -> None:
     """Counts rows.
 
     --json: {"table", "rows": number}
     """
-    from rowlock import CellFilter
-
-    first, last, begins = arguments.row_range(start, stop, prefix)
-    condition = filter_of(where)
-    found = call.client.table(table).scan(
-        first, last, begins, where=condition, keys_only=True, cells=CellFilter(first_key_only=True)
-    )
-    rows = 0
+    check_text(start, stop, prefix)
+    layout = layout_of(call, table, mapping)
+    first, last, begins = layout.bounds(start, stop, prefix)
+    options = {} if snapshot is None else {"snapshot": arguments.snapshot_id(snapshot)}
+    import_large(_SCANS)
+    found = layout.table.scan(first, last, begins, where=layout.where(where), keys_only=True, **options)
     with found, call.output.progress("counting", None, "rows") as progress:
-        for batch in found.to_batches():
-            # The filter leaves one cell per row.
-            rows += batch.num_rows
-            progress.advance(batch.num_rows)
+        rows = found.count(progress.to)
     call.output.record({"table": table, "rows": rows}, str(rows))
     note_if_resumed(call, found)
 
 
-def note_if_resumed(call: Call, found: Scan[bytes]) -> None:
+def delete_range(
+    call: Call,
+    table: TableArgument,
+    start: StartOption = None,
+    stop: StopOption = None,
+    prefix: PrefixOption = None,
+    where: WhereOption = None,
+    yes: YesOption = False,
+    mapping: TypingOption = None,
+) -> None:
+    """Deletes the rows of a range, in pieces.
+
+    It is not a transaction: an interrupt leaves a part deleted, and the command can be repeated. Rows that are written
+    meanwhile may stay. 'rowlock truncate' deletes all rows at once.
+
+    --json: {"table", "rows": number deleted}
+    """
+    if start is None and stop is None and prefix is None:
+        raise arguments.ArgumentError("give --prefix, --start or --stop; 'rowlock truncate' deletes all rows")
+    check_text(start, stop, prefix)
+    layout = layout_of(call, table, mapping)
+    first, last, begins = layout.bounds(start, stop, prefix)
+    condition = layout.where(where)
+    of = f"with the prefix {prefix}" if prefix is not None else f"from {start or 'the first'} to {stop or 'the last'}"
+    call.confirm(f"Delete the rows of table {table} {of}?", yes=yes)
+    import_large(_SCANS)
+    with call.output.progress(f"deleting from {table}", None, "rows") as progress:
+        rows = layout.table.delete_range(first, last, begins, where=condition, on_progress=progress.to)
+    call.output.record({"table": table, "rows": rows}, f"{rows} rows deleted")
+
+
+def note_if_resumed(call: Call, found: Scan[bytes] | TypedScan[Any]) -> None:
     """Warns if the scan resumed at a later read point, so that its rows are not of one moment."""
     if found.resumed:
         call.output.note(
@@ -123,4 +194,4 @@ def note_if_resumed(call: Call, found: Scan[bytes]) -> None:
 
 def _rows(cells: Iterable[Cell[bytes]]) -> Iterator[ShownRow]:
     for row, found in groupby(cells, key=lambda cell: cell.row):
-        yield ShownRow(row, [(cell.column, cell.timestamp, cell.value) for cell in found])
+        yield ShownRow(escaped(row), [(escaped(cell.column), cell.timestamp, escaped(cell.value)) for cell in found])

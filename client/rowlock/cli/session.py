@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO, cast, get_type_hints
 
@@ -17,6 +17,7 @@ from typer.core import TyperCommand
 
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output
+from rowlock.cli.plain_parameters import with_plain_parsers
 from rowlock.cli.shared_options import seconds
 
 if TYPE_CHECKING:
@@ -47,9 +48,12 @@ class Session:
     connect: Connect
     # Runs one command line in this session and returns its exit code; rowlock.cli.main sets it, which has the commands.
     run: Callable[[Sequence[str], Session], int]
-    command_names: Sequence[str] = ()
+    # By their names, for completion.
+    commands: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     default_server: str = DEFAULT_SERVER
     history_path: str | None = None
+    # Whether the commands are those of the interactive shell: its hints leave out the name of the program.
+    is_shell: bool = False
     # The running command has connected, so its change may have reached the server.
     is_connected: bool = False
     # The last command was interrupted, and its change may or may not have been applied.
@@ -63,6 +67,10 @@ class Session:
             self._clients[key] = self.connect(key[0], timeout=timeout)
         self.is_connected = True
         return self._clients[key]
+
+    def output(self, *, json_lines: bool) -> Output:
+        """Returns the output of a command."""
+        return Output(self.stdout, self.stderr, json_lines=json_lines, is_shell=self.is_shell)
 
     def close(self) -> None:
         """Closes every connection."""
@@ -123,6 +131,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print results as JSON,
 class _Command(TyperCommand):
     """A command whose usage line has required arguments without braces; newer versions of typer add braces."""
 
+    def get_params(self, ctx: Any) -> Any:
+        return with_plain_parsers(super().get_params(ctx))
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # Any: click's class, or typer's copy of it
         return [_IN_BRACES.sub(r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
@@ -164,7 +175,7 @@ def register(
             timeout = TIMEOUT_SECONDS if before.timeout is None else before.timeout
         call = Call(
             session=session,
-            output=Output(session.stdout, session.stderr, json_lines=json_lines),
+            output=session.output(json_lines=json_lines),
             server=cast("str | None", before.server if server is None else server),  # by their annotations
             timeout=cast(float, timeout),
             json_lines=json_lines,

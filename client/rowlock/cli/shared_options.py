@@ -46,13 +46,16 @@ def seconds(text: str | float) -> float:
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", show_default=False)]
 RowArgument = Annotated[str, typer.Argument(metavar="ROW", show_default=False, help=r"The row key; \xNN is a byte.")]
-ColumnArgument = Annotated[str, typer.Argument(metavar="COLUMN", show_default=False, help="FAMILY:QUALIFIER.")]
+ColumnArgument = Annotated[
+    str,
+    typer.Argument(metavar="COLUMN", show_default=False, help="FAMILY:QUALIFIER; with a mapping its name of a column."),
+]
 ColumnArguments = Annotated[
     list[str] | None,
     typer.Argument(metavar="COLUMN", show_default=False, help="FAMILY:QUALIFIER, or FAMILY for all of its columns."),
 ]
 CellArguments = Annotated[
-    list[str], typer.Argument(metavar="CELL", show_default=False, help="FAMILY:QUALIFIER=VALUE, one or more.")
+    list[str], typer.Argument(metavar="CELL", show_default=False, help="COLUMN=VALUE, one or more.")
 ]
 TimestampOption = Annotated[
     int | None,
@@ -79,13 +82,23 @@ DURABILITY = typer.Option(
     help="What acknowledged writes survive: fsync a power loss, os a crash of the server; see docs/client.md.",
 )
 MappingOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--mapping",
         "-m",
         metavar="MAPPING",
         show_default=False,
-        help="For example 'id STRING :key, delay INT info:delay'.",
+        help="For example 'id STRING :key, delay INT info:delay'. Default: the table's mapping.",
+    ),
+]
+TypingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--mapping",
+        "-m",
+        metavar="MAPPING",
+        show_default=False,
+        help="Typed rows, as in 'id STRING :key, delay INT info:delay'. Default: the table's mapping; none: bytes.",
     ),
 ]
 FormatOption = Annotated[
@@ -104,6 +117,12 @@ StartOption = Annotated[str | None, typer.Option("--start", metavar="ROW", help=
 StopOption = Annotated[str | None, typer.Option("--stop", metavar="ROW", help="Stop row, exclusive.")]
 PrefixOption = Annotated[
     str | None, typer.Option("--prefix", metavar="ROW", help="Only rows whose keys start with this.")
+]
+SnapshotOption = Annotated[
+    str | None,
+    typer.Option(
+        "--snapshot", metavar="ID", show_default=False, help="Read this snapshot, of 'rowlock snapshot TABLE'."
+    ),
 ]
 WhereOption = Annotated[
     list[str] | None,

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import threading
@@ -30,6 +31,15 @@ def main() -> int:
     if _has_default_handler():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return exit_code
+
+
+def import_large(module: str) -> None:
+    """Imports a module that a command needs, with no request in flight: an interrupt ends the process at once.
+
+    pyarrow and what needs it take as long to import as all the rest of a short command.
+    """
+    with interrupts_end_at_once():
+        importlib.import_module(module)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,8 +21,23 @@ def create(
     call: Call,
     table: TableArgument,
     families: Annotated[
-        list[str], typer.Argument(metavar="FAMILY", show_default=False, help="NAME[,SETTING=VALUE]..., see above.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="FAMILY",
+            show_default=False,
+            help="NAME[,SETTING=VALUE]..., see above. Default: those of the mapping.",
+        ),
+    ] = None,
+    mapping: Annotated[
+        str | None,
+        typer.Option(
+            "--mapping",
+            "-m",
+            metavar="MAPPING",
+            show_default=False,
+            help="The table keeps it, as in 'user STRING :key, orders BIGINT count:orders'. See docs/mapping.md.",
+        ),
+    ] = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave an existing table as it is.")] = False,
     durability: Annotated[str, DURABILITY] = "fsync",
     properties: PropertyOption = None,
@@ -32,19 +47,31 @@ def create(
     Settings of a family: versions=3 min-versions=1 time-to-live=7d (ms s m h d, forever) block=128KiB
     compression=none|lz4|zstd bloom=row|none. For example: rowlock create flights info stats,versions=3,compression=zstd
 
-    --json: {"table", "durability", "properties", "families"}, as describe shows them
+    --json: {"table", "durability", "mapping", "properties", "families"}, as describe shows them
     """
     import rowlock
 
+    if not families and mapping is None:
+        raise arguments.ArgumentError("give at least one FAMILY, or a --mapping")
     wanted: dict[str, arguments.FamilySettings] = {}
-    for name, settings in map(arguments.family, families):
+    for name, settings in map(arguments.family, families or ()):
         if name in wanted:
             raise arguments.ArgumentError(f"family {name!r} is given twice")
         wanted[name] = settings
     created = {name: rowlock.Family(**settings) for name, settings in wanted.items()}
     level = arguments.durability(durability)
     named = arguments.properties(properties)
-    call.client.create_table(table, created, if_not_exists=if_not_exists, durability=level, properties=named)
+    if mapping is None:
+        call.client.create_table(table, created, if_not_exists=if_not_exists, durability=level, properties=named)
+    else:
+        call.client.create_table(
+            table,
+            created or None,
+            mapping=rowlock.Mapping(mapping),
+            if_not_exists=if_not_exists,
+            durability=level,
+            properties=named,
+        )
     call.output.record(_record(call.client.describe(table)), "")
 
 
@@ -67,13 +94,26 @@ def alter(
         list[str] | None,
         typer.Option("--drop-property", metavar="NAME", show_default=False, help="Return a property to its default."),
     ] = None,
+    mapping: Annotated[
+        str | None,
+        typer.Option(
+            "--mapping",
+            "-m",
+            metavar="MAPPING",
+            show_default=False,
+            help="The mapping to keep: more columns, wider types; none: keep none. See docs/mapping.md.",
+        ),
+    ] = None,
+    replace_mapping: Annotated[
+        bool, typer.Option("--replace-mapping", help="Accept any mapping, also one that can't read existing cells.")
+    ] = False,
     yes: YesOption = False,
 ) -> None:
-    """Adds, changes and removes families and properties.
+    """Adds, changes and removes families, properties and the mapping.
 
     The whole command is one atomic change. Settings that are not given stay as they are.
 
-    --json: {"table", "durability", "properties", "families"}, as describe shows them
+    --json: {"table", "durability", "mapping", "properties", "families"}, as describe shows them
     """
     import rowlock
 
@@ -83,8 +123,10 @@ def alter(
         if name in named:
             raise arguments.ArgumentError(f"property {name} is both set and dropped")
         named[name] = None
-    if not wanted and not dropped and durability is None and not named:
-        raise arguments.ArgumentError("nothing to change: give --set, --drop, --durability or --property")
+    if not wanted and not dropped and durability is None and not named and mapping is None:
+        raise arguments.ArgumentError("nothing to change: give --set, --drop, --durability, --property or --mapping")
+    if replace_mapping and mapping is None:
+        raise arguments.ArgumentError("--replace-mapping needs a --mapping")
     level = None if durability is None else arguments.durability(durability)
     client = call.client
     present = client.describe(table).families
@@ -94,7 +136,10 @@ def alter(
         if unknown:
             raise arguments.ArgumentError(f"table {table!r} has no family {unknown[0]!r}; it has {', '.join(present)}")
         call.confirm(f"Remove {', '.join(dropped)} of table {table} with all cells?", yes=yes)
-    client.alter_table(table, set_families=changed, drop_families=dropped or [], durability=level, properties=named)
+    options: dict[str, Any] = {} if mapping is None else {"mapping": mapping, "replace_mapping": replace_mapping}
+    client.alter_table(
+        table, set_families=changed, drop_families=dropped or [], durability=level, properties=named, **options
+    )
     call.output.record(_record(client.describe(table)), "")
 
 
@@ -144,23 +189,24 @@ def tables(call: Call) -> None:
 
 
 def describe(call: Call, table: TableArgument) -> None:
-    """Shows a table's families, its properties and statistics of its regions.
+    """Shows a table's mapping, its properties, its families and statistics of its regions.
 
     Families are shown with their settings, as create takes them.
 
     Without a terminal each line is a name, a tab and a value: 'family info versions', 3.
 
-    --json: {"table", "durability", "properties": {name: value}, "families": [{"name", "versions", "min_versions",
-    "time_to_live_ms", "block_bytes", "compression", "bloom_filter"}, ...], "regions": [{"region_id", "start", "stop",
-    "server", "memstore_bytes", "store_file_count", "store_file_bytes", "store_file_cells", "read_point",
-    "kept_answer_count", "kept_answer_bytes"}, ...]}
+    --json: {"table", "durability", "mapping": text or null, "properties": {name: value}, "families": [{"name",
+    "versions", "min_versions", "time_to_live_ms", "block_bytes", "compression", "bloom_filter"}, ...],
+    "regions": [{"region_id", "start", "stop", "server", "memstore_bytes", "store_file_count", "store_file_bytes",
+    "store_file_cells", "read_point", "kept_answer_count", "kept_answer_bytes"}, ...]}
     """
     found = call.client.describe(table)
     if call.json_lines:
         regions = [_region_record(region) for region in found.regions]
         call.output.record({**_record(found), "regions": regions}, "")
         return
-    groups = [("", {"table": found.name, "durability": found.durability, **found.properties})]
+    mapping = {"mapping": found.mapping_text} if found.mapping_text else {}
+    groups = [("", {"table": found.name, "durability": found.durability, **mapping, **found.properties})]
     for name, family in found.families.items():
         groups.append((f"family {escaped(name.encode())}", arguments.settings_of(family)))
     for region in map(_region_record, found.regions):
@@ -182,7 +228,13 @@ def flush(call: Call, table: TableArgument) -> None:
 def _record(found: TableDescription) -> Record:
     families = [{"name": name, **asdict(family)} for name, family in found.families.items()]
     properties = dict(found.properties)
-    return {"table": found.name, "durability": found.durability, "properties": properties, "families": families}
+    return {
+        "table": found.name,
+        "durability": found.durability,
+        "mapping": found.mapping_text or None,
+        "properties": properties,
+        "families": families,
+    }
 
 
 def _region_record(found: RegionStatistics) -> dict[str, object]:

@@ -23,6 +23,7 @@ from rowlock.cli.shared_options import (
     TableArgument,
     WhereOption,
 )
+from rowlock.cli.start import import_large
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,7 @@ def import_rows(
     call: Call,
     table: TableArgument,
     file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
-    mapping: MappingOption,
+    mapping: MappingOption = None,
     file_format: FormatOption = None,
     null: Annotated[
         list[str] | None,
@@ -63,19 +64,20 @@ def import_rows(
 
     --json: {"table", "rows": rows read, "cells": cells written, "rows_without_cells": number}
     """
-    from rowlock import BulkError, Mapping
+    import_large("rowlock.cli.file_formats")
+    from rowlock import BulkError
     from rowlock.cli import file_formats
 
     kind = _format(file, file_format)
     delimiter = _separator(kind, separator)
-    parsed = Mapping(mapping)
+    parsed = _mapping(call, table, mapping)
     with (
-        file_formats.reader(file, kind, parsed, null or (), delimiter) as batches,
+        file_formats.reader(file, kind, parsed, null or (), delimiter, is_partial=mapping is None) as batches,
         call.output.progress(f"importing {file.name}", batches.total, batches.unit) as progress,
     ):
         rows = _Rows(batches, parsed, progress)
         try:
-            result = call.client.table(table).put_arrow(rows, parsed)
+            result = call.client.table(table, mapping=parsed).put_arrow(rows)
         except BulkError as error:
             raise _with_advice(error) from error
     text = f"{rows.count} rows, {result.cell_count} cells"
@@ -96,7 +98,7 @@ def export_rows(
     call: Call,
     table: TableArgument,
     file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
-    mapping: MappingOption,
+    mapping: MappingOption = None,
     file_format: FormatOption = None,
     start: StartOption = None,
     stop: StopOption = None,
@@ -115,7 +117,7 @@ def export_rows(
 
     --json: {"table", "file", "rows": number}
     """
-    from rowlock import Mapping
+    import_large("rowlock.cli.file_formats")
     from rowlock.cli import file_formats
 
     kind = _format(file, file_format)
@@ -130,7 +132,7 @@ def export_rows(
             "is a folder; give a file in it" if file.is_dir() else f"can't be created: there is no folder {file.parent}"
         )
         raise arguments.ArgumentError(f"{file} {problem}")
-    parsed = Mapping(mapping)
+    parsed = _mapping(call, table, mapping)
     condition = filter_of(where)
     first, last, begins = arguments.row_range(start, stop, prefix)
     # A scan of columns omits the rows without any of them.
@@ -153,6 +155,18 @@ def export_rows(
         partial.unlink(missing_ok=True)
     call.output.record({"table": table, "file": str(file), "rows": rows}, f"{rows} rows")
     note_if_resumed(call, found)
+
+
+def _mapping(call: Call, table: str, given: str | None) -> Mapping:
+    """Returns the mapping that is given, or that the table keeps. Raises ArgumentError if there is none."""
+    from rowlock import Mapping
+
+    if given is not None:
+        return Mapping(given)
+    kept = call.client.kept_mapping(table)
+    if kept is None:
+        raise arguments.ArgumentError(f"table {table} keeps no mapping: give --mapping")
+    return kept
 
 
 def _format(file: Path, given: str | None) -> str:
@@ -205,7 +219,7 @@ class _Rows:
         # Rows with a key and no values.
         self.without_cells = 0
         self._batches = batches
-        self._names = [column.name for column in mapping.values]
+        self._names = {column.name for column in mapping.values}
         self._progress = progress
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -221,6 +235,6 @@ class _Rows:
         from rowlock._codec.arrow_buffers import bools_of
 
         has_cell = np.zeros(batch.num_rows, np.bool_)
-        for name in self._names:
+        for name in self._names.intersection(batch.schema.names):
             has_cell |= bools_of(batch.column(name).is_valid())
         return batch.num_rows - int(np.count_nonzero(has_cell))

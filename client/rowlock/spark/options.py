@@ -2,7 +2,8 @@ r"""The options of `spark.read.format("rowlock")`, checked when a DataFrame is m
 
 server           host:port or unix:PATH, several separated by commas; default: the driver's ROWLOCK_SERVER
 table            the table's name; the same as load("table")
-mapping          the DataFrame's columns as a rowlock.Mapping. Without it: row binary, columns map<string,binary>
+mapping          the DataFrame's columns as a rowlock.Mapping; default: the mapping that the table keeps. If it keeps
+                 none, or with the value none: row binary, columns map<string,binary>
 infer            infer a mapping from this many rows
 start, stop      rows from start (inclusive) to stop (exclusive) } bytes as text: printable UTF-8 is literal,
 prefix           rows that start with it                         } \xNN is any byte, \\ a backslash
@@ -29,14 +30,14 @@ from typing import Literal, TypeAlias
 
 from rowlock._codec.columns import prefix_stop
 from rowlock._codec.escapes import EscapeError, unescaped
-from rowlock._core.bulk_send import BUSY_TIMEOUT_S_DEFAULT
+from rowlock._core.defaults import BUSY_TIMEOUT_S_DEFAULT
 from rowlock._core.scan_plan import RowRange
 from rowlock._transport.channels import given_addresses
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.conditions import where
 from rowlock.errors import InvalidArgumentError
 from rowlock.filters import Filter
-from rowlock.mapping import Mapping
+from rowlock.mapping import Mapping, is_none
 
 READ_OPTIONS = (
     "server",
@@ -86,6 +87,8 @@ class ReadOptions:
     server: str
     table: str
     mapping: Mapping | None = None
+    # Neither a mapping, nor none, nor infer is given.
+    uses_kept_mapping: bool = False
     infer_rows: int | None = None
     row_range: RowRange = (b"", b"")
     where: Filter | None = None
@@ -173,9 +176,9 @@ _LOST_OPTIONS = (
 def read_options(options: Dict[str, str]) -> ReadOptions:
     """Parses the options of a read. Raises InvalidArgumentError, or MappingError for the mapping."""
     given = checked_names(options, READ_OPTIONS)
-    mapping = Mapping(given["mapping"]) if "mapping" in given else None
+    mapping = mapping_of(given)
     infer_rows = _count(given, "infer")
-    if mapping is not None and infer_rows is not None:
+    if "mapping" in given and infer_rows is not None:
         raise InvalidArgumentError("the options mapping and infer exclude each other: give one of them")
     is_latest, snapshot_id = _snapshot(given.get("snapshot", "token"))
     batch_bytes = byte_count(given, "batch_bytes") or BATCH_BYTES_DEFAULT
@@ -185,13 +188,14 @@ def read_options(options: Dict[str, str]) -> ReadOptions:
         server=server_of(given),
         table=table_of(given),
         mapping=mapping,
+        uses_kept_mapping="mapping" not in given and infer_rows is None,
         infer_rows=infer_rows,
         row_range=_row_range(given),
         where=_where(given.get("where")),
         filter=given.get("filter"),
         is_mapped_only=_word(given, "rows", "all", ("all", "mapped")) == "mapped",
         is_count=_word(given, "count", "false", ("true", "false")) == "true",
-        timestamps=_timestamps(given.get("timestamps", ""), mapping, infer_rows),
+        timestamps=_timestamps(given.get("timestamps", "")),
         is_latest=is_latest,
         snapshot_id=snapshot_id,
         part_bytes=byte_count(given, "partition_bytes"),
@@ -200,6 +204,12 @@ def read_options(options: Dict[str, str]) -> ReadOptions:
         timeout_s=timeout_of(given),
         busy_timeout_s=busy_timeout_of(given),
     )
+
+
+def mapping_of(options: Dict[str, str]) -> Mapping | None:
+    """Returns the mapping that is given; None if none is, or the word none. Raises MappingError."""
+    text = options.get("mapping")
+    return None if text is None or is_none(text) else Mapping(text)
 
 
 def timeout_of(options: Dict[str, str]) -> float:
@@ -258,13 +268,8 @@ def _where(text: str | None) -> Filter | None:
         ) from error
 
 
-def _timestamps(text: str, mapping: Mapping | None, infer_rows: int | None) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    if names and mapping is None and infer_rows is None:
-        raise InvalidArgumentError(
-            "the option timestamps names columns of a mapping, but there is no mapping; set the option mapping"
-        )
-    return names
+def _timestamps(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _snapshot(text: str) -> tuple[bool, bytes | None]:

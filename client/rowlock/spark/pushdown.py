@@ -19,7 +19,10 @@ from typing import Any
 
 from pyspark.sql import datasource as spark
 
+from rowlock._codec.scalars import scalar_codec
 from rowlock._core.scan_plan import RowRange
+from rowlock._core.typed_filters import TypedColumn
+from rowlock._core.typed_rows import TypedCell
 from rowlock.errors import InvalidArgumentError, RowlockError
 from rowlock.filters import Filter, column, row_key
 from rowlock.mapping import MappedColumn
@@ -212,6 +215,8 @@ def _comparison(mapped: MappedColumn, given: spark.Filter) -> Filter | None:
         kind = _kind(mapped)
         if not values or kind is None or kind in ("float", "double", "boolean"):
             return None
+        if mapped.formers:
+            return _typed(mapped).is_in([value for value in given.value if value is not None])
         return column(mapped.column, kind).is_in(values)
     compare = _COMPARISONS.get(type(given))
     kind = _kind(mapped)
@@ -223,7 +228,14 @@ def _comparison(mapped: MappedColumn, given: spark.Filter) -> Filter | None:
     if kind in ("float", "double") and (value != value or type(given) in (spark.GreaterThan, spark.GreaterThanOrEqual)):
         # Spark's NaN equals itself and is greater than everything.
         return None
+    if mapped.formers:
+        return compare(_typed(mapped), value)
     return compare(column(mapped.column, kind), _operand(mapped, value))
+
+
+def _typed(mapped: MappedColumn) -> TypedColumn:
+    """Returns a column that was widened, to be compared with values of its type."""
+    return TypedColumn(TypedCell(mapped, mapped.column, scalar_codec(mapped)))
 
 
 def _kind(mapped: MappedColumn) -> str | None:

@@ -16,7 +16,7 @@ from rowlock._codec.columns import parse_cell_column
 from rowlock._codec.escapes import EscapeError, unescaped
 from rowlock._codec.mapped_rows import bulk_rows_of, keys_of_rows
 from rowlock.errors import InvalidArgumentError, MappingError
-from rowlock.mapping import MappedColumn, Mapping
+from rowlock.mapping import MappedColumn, Mapping, TimestampColumn
 
 _BYTES = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
 _MAP_FORM = "row BINARY, columns MAP<STRING, BINARY>"
@@ -48,7 +48,7 @@ def form_of(schema: pa.Schema, mapping: Mapping | None, *, nulls_delete: bool) -
 
     Columns match by exact name, or else by a name that differs only in letter case.
     """
-    wanted = ["row", "columns"] if mapping is None else [column.name for column in mapping.columns]
+    wanted = ["row", "columns"] if mapping is None else [column.name for column in _written(mapping)]
     names = _names(schema.names, wanted)
     renamed = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
     form = _form_of(renamed, mapping, nulls_delete)
@@ -59,8 +59,7 @@ def _form_of(schema: pa.Schema, mapping: Mapping | None, nulls_delete: bool) -> 
     if mapping is not None:
         _check_mapped(schema, mapping)
         return MappedForm(mapping, nulls_delete)
-    names = sorted(schema.names)
-    if names != ["columns", "row"] or not _is_map_form(schema):
+    if not is_map_form(schema):
         raise MappingError(
             f"the DataFrame has the columns {', '.join(schema.names)}; set the option mapping to map them to cells, "
             f"for example 'id STRING :key, delay INT info:delay'. Without it a DataFrame must be {_MAP_FORM}, with "
@@ -212,7 +211,10 @@ def _parsed(name: str) -> tuple[bytes, bytes]:
         ) from error
 
 
-def _is_map_form(schema: pa.Schema) -> bool:
+def is_map_form(schema: pa.Schema) -> bool:
+    """Returns whether a DataFrame has a key and a map of its columns."""
+    if sorted(schema.names) != ["columns", "row"]:
+        return False
     columns = schema.field("columns").type
     return (
         schema.field("row").type in _BYTES
@@ -222,9 +224,14 @@ def _is_map_form(schema: pa.Schema) -> bool:
     )
 
 
+def _written(mapping: Mapping) -> list[MappedColumn | TimestampColumn]:
+    """Returns the columns of a DataFrame that is written; the last one may be left out if it is the rows' time."""
+    return [*mapping.columns, *([mapping.timestamp] if mapping.timestamp is not None else [])]
+
+
 def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
     wanted = [column.name for column in mapping.columns]
-    counts, known = Counter(schema.names), set(wanted)
+    counts, known = Counter(schema.names), {column.name for column in _written(mapping)}
     duplicate = sorted(name for name, count in counts.items() if count > 1)
     missing = [name for name in wanted if name not in counts]
     extra = [name for name in counts if name not in known]
@@ -241,7 +248,9 @@ def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
         )
     if not mapping.values:
         raise MappingError(f"{mapping!r} has only a key; a row exists only with at least one cell")
-    for column in mapping.columns:
+    for column in _written(mapping):
+        if column.name not in schema.names:
+            continue
         found = schema.field(column.name).type
         if not _can_become(found, column):
             if pa.types.is_nested(found):
@@ -254,12 +263,12 @@ def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
             )
 
 
-def _can_become(found: pa.DataType, column: MappedColumn) -> bool:
+def _can_become(found: pa.DataType, column: MappedColumn | TimestampColumn) -> bool:
     """Returns whether the conversion is exact for every value that fits. A value that does not fit fails with its row.
 
     Refuses types whose conversion may lose precision, though casts.py accepts their exact values.
     """
-    wanted = column.codec.arrow
+    wanted = column.arrow
     if found == wanted:
         return True
     if pa.types.is_integer(wanted):

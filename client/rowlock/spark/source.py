@@ -14,14 +14,17 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 from pyspark_rowlock import DefaultSource
 
-from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, RowlockError
-from rowlock.mapping import Mapping
+from rowlock._core.kept_mapping import agreed
+from rowlock._transport.kept_mapping import kept_mapping_text
+from rowlock.client import Client
+from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, RowlockError, TableNotFoundError
+from rowlock.mapping import Mapping, parsed_kept
 from rowlock.spark.checking import CHECK_SCHEMA, OPTION, CheckReader
 from rowlock.spark.connections import client_of
 from rowlock.spark.explanations import explained
 from rowlock.spark.frame import Frame, count_frame, mapped_frame, plain_frame
 from rowlock.spark.inference import inferred_mapping
-from rowlock.spark.options import ReadOptions, read_options, server_of, timeout_of
+from rowlock.spark.options import ReadOptions, read_options, server_of, table_of, timeout_of
 from rowlock.spark.pushdown import rows_of
 from rowlock.spark.reader import Reading, RowlockReader
 from rowlock.spark.snapshots import LATEST_LEASE_MS, SnapshotRef, new_snapshot_ref
@@ -40,6 +43,8 @@ class RowlockSource(DefaultSource):
     def __init__(self, options: Dict[str, str]) -> None:
         self.options = {name.lower(): value for name, value in options.items()}
         self._inferred: Mapping | None = None
+        # The mapping that the table kept when the DataFrame was made; it stays the DataFrame's.
+        self._kept_text = ""
         self._snapshot: SnapshotRef | None = None
         if not self.options or self._is_check:
             # Without options it is a table of CREATE TABLE: schema, reader and writer report what to do.
@@ -49,7 +54,10 @@ class RowlockSource(DefaultSource):
         _check_either(self.options)
         server = server_of(self.options)
         try:
-            self._snapshot = new_snapshot_ref(client_of(server, self._patience_s))
+            client = client_of(server, self._patience_s)
+            self._snapshot = new_snapshot_ref(client)
+            if not {"mapping", "infer"} & self.options.keys():
+                self._kept_text = _kept_mapping_text(client, table_of(self.options), self._patience_s)
         except RowlockError as error:
             raise explained(error, server, self.options.get("table", ""), self._patience_s) from None
         if "infer" in self.options:
@@ -105,8 +113,9 @@ class RowlockSource(DefaultSource):
 
     def _frame(self, options: ReadOptions, wait_s: float) -> Frame:
         try:
-            frame = self._requested_frame(options)
-            families = client_of(options.server, wait_s).describe(options.table).families
+            table = client_of(options.server, wait_s).describe(options.table)
+            frame = self._requested_frame(options, table.mapping_text)
+            families = table.families
         except RowlockError as error:
             raise explained(error, options.server, options.table, wait_s) from None
         missing = sorted(family.decode() for family in frame.families if family.decode() not in families)
@@ -118,9 +127,20 @@ class RowlockSource(DefaultSource):
             )
         return frame
 
-    def _requested_frame(self, options: ReadOptions) -> Frame:
-        mapping = options.mapping if options.infer_rows is None else self._inferred or self._infer(options)
+    def _requested_frame(self, options: ReadOptions, kept_text: str) -> Frame:
+        mapping: Mapping | None = None
+        if options.infer_rows is not None:
+            mapping = self._inferred or self._infer(options)
+        elif options.mapping is not None:
+            mapping = agreed(options.mapping, kept_text, options.table)
+        elif options.uses_kept_mapping and self._kept_text:
+            # Also if the table's has changed since: it reads what was written before.
+            mapping = parsed_kept(self._kept_text, options.table)
         if mapping is None:
+            if options.timestamps:
+                raise InvalidArgumentError(
+                    "the option timestamps names columns of a mapping, but there is no mapping; set the option mapping"
+                )
             return plain_frame()
         return mapped_frame(mapping, options.timestamps, options.malformed_is_null)
 
@@ -134,6 +154,16 @@ class RowlockSource(DefaultSource):
             return SnapshotRef(options.snapshot_id, "", is_held=True)
         assert self._snapshot is not None, self.options
         return replace(self._snapshot, lease_ms=LATEST_LEASE_MS) if options.is_latest else self._snapshot
+
+
+def _kept_mapping_text(client: Client, table: str, timeout_s: float) -> str:
+    """Returns the mapping that the table keeps; empty if it keeps none, or does not exist yet."""
+    try:
+        # A client's servers are private to the package. The client lives as long as the process, and so does its cache.
+        client._servers.regions.forget_table(table)
+        return kept_mapping_text(client._servers, table, timeout_s)
+    except TableNotFoundError:
+        return ""
 
 
 def _returned(frame: Frame, options: ReadOptions) -> Frame:

@@ -11,13 +11,14 @@ from typing import Literal, get_args
 
 from rowlock.cli.arguments import ArgumentError, family
 from rowlock.errors import InvalidArgumentError
-from rowlock.mapping import Mapping
+from rowlock.mapping import Mapping, is_none
 from rowlock.schema import Durability, Family
 from rowlock.spark.options import (
     PATH,
     READ_OPTIONS,
     busy_timeout_of,
     byte_count,
+    mapping_of,
     server_of,
     table_of,
     timeout_of,
@@ -52,7 +53,9 @@ class WriteOptions:
     server: str
     table: str
     mapping: Mapping | None
-    """None for a DataFrame `row BINARY, columns MAP<STRING, BINARY>`."""
+    """None: the mapping that the table keeps."""
+    is_raw: bool
+    """Whether the DataFrame is `row BINARY, columns MAP<STRING, BINARY>`, also if the table keeps a mapping."""
     nulls: Nulls
     duplicates: Duplicates
     creates: bool
@@ -74,12 +77,12 @@ def write_options(given: Dict[str, str]) -> WriteOptions:
             f"rowlock has no option {', '.join(map(repr, unknown))}; the write options are {', '.join(WRITE_OPTIONS)}"
         )
     creates, families = _families(options.get("create", "false"))
-    mapping = options.get("mapping")
     durability = options.get("durability")
     return WriteOptions(
         server=server_of(options),
         table=table_of(options),
-        mapping=None if mapping is None else Mapping(mapping),
+        mapping=mapping_of(options),
+        is_raw=is_none(options.get("mapping", "")),
         nulls="delete" if _word(options, "nulls", get_args(Nulls)) == "delete" else "skip",
         duplicates="fail" if _word(options, "duplicates", get_args(Duplicates)) == "fail" else "last",
         creates=creates,

@@ -12,6 +12,7 @@ All errors that the driver can detect are raised before anything is written. The
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import get_args
 
@@ -19,19 +20,22 @@ import pyarrow as pa
 
 from rowlock._core.bulk_input import Sizes
 from rowlock._core.bulk_send import checked_sizes
+from rowlock._core.kept_mapping import agreed
 from rowlock._transport.server_times import reserve_times
 from rowlock.client import Client
 from rowlock.errors import (
     DeadlineError,
     FamilyNotFoundError,
     InvalidArgumentError,
+    MappingError,
     ServerUnavailableError,
     TableNotFoundError,
     UnknownOutcomeError,
 )
-from rowlock.schema import Durability, Family, TableDescription
+from rowlock.mapping import Mapping
+from rowlock.schema import Durability, TableDescription
 from rowlock.spark.connections import client_of
-from rowlock.spark.row_forms import RowForm, form_of
+from rowlock.spark.row_forms import RowForm, form_of, is_map_form
 from rowlock.spark.write_options import WriteOptions
 
 # A mistyped address should fail soon; a restarting server is back by then.
@@ -63,10 +67,11 @@ class WritePlan:
 
 def write_plan(options: WriteOptions, schema: pa.Schema) -> WritePlan:
     """Checks the table, or creates it. Blocks. Raises RowlockError for a job that can't write."""
-    form = form_of(schema, options.mapping, nulls_delete=options.nulls == "delete")
-    _check_created(options, form)
+    if options.mapping is not None or options.is_raw:
+        # Before anything is created.
+        _check_created(options, _form(schema, options.mapping, options))
     try:
-        return _plan(client_of(options.server, min(options.timeout_s, _CONNECT_S_MAX)), options, form)
+        return _plan(client_of(options.server, min(options.timeout_s, _CONNECT_S_MAX)), options, schema)
     except UNREACHED as error:
         # One short message, without the chain of attempts.
         raise ServerUnavailableError(
@@ -75,8 +80,9 @@ def write_plan(options: WriteOptions, schema: pa.Schema) -> WritePlan:
         ) from None
 
 
-def _plan(client: Client, options: WriteOptions, form: RowForm) -> WritePlan:
-    table = _table(client, options, form)
+def _plan(client: Client, options: WriteOptions, schema: pa.Schema) -> WritePlan:
+    table = _table(client, options)
+    form = _form(schema, _mapping(options, table, schema), options)
     _check_durability(table, options)
     families = frozenset(name.encode() for name in table.families)
     missing = sorted(form.families - families)
@@ -93,14 +99,33 @@ def _plan(client: Client, options: WriteOptions, form: RowForm) -> WritePlan:
     return WritePlan(options, form, families, times.first, times.later_ms, sizes)
 
 
+def _mapping(options: WriteOptions, table: TableDescription, schema: pa.Schema) -> Mapping | None:
+    """Returns the mapping to write by: the given one, or of the table's the columns that the DataFrame has."""
+    if options.mapping is not None:
+        return agreed(options.mapping, table.mapping_text, options.table)
+    kept = None if options.is_raw else table.mapping
+    if kept is None:
+        return None
+    if is_map_form(schema):
+        raise MappingError(
+            f"the DataFrame has a key and a map, and table {options.table!r} keeps a mapping, {kept.text!r}: give the "
+            "DataFrame its columns, or set the option mapping to none, which writes bytes",
+            table=options.table,
+        )
+    names = {name.lower() for name in schema.names}
+    return kept.select_among([column.name for column in kept.values if column.name.lower() in names])
+
+
+def _form(schema: pa.Schema, mapping: Mapping | None, options: WriteOptions) -> RowForm:
+    return form_of(schema, mapping, nulls_delete=options.nulls == "delete")
+
+
 def _check_created(options: WriteOptions, form: RowForm) -> None:
     if not options.creates:
         return
     named = frozenset(name.encode() for name in options.families)
     if not named and not form.families:
-        raise InvalidArgumentError(
-            "without a mapping the option create must name the families: .option('create', 'info stats,versions=3')"
-        )
+        raise InvalidArgumentError(_NO_FAMILIES)
     missing = form.families - named
     if named and missing:
         raise InvalidArgumentError(
@@ -109,11 +134,9 @@ def _check_created(options: WriteOptions, form: RowForm) -> None:
         )
 
 
-def _table(client: Client, options: WriteOptions, form: RowForm) -> TableDescription:
+def _table(client: Client, options: WriteOptions) -> TableDescription:
     if options.creates:
-        families = options.families or {name.decode(): Family() for name in form.families}
-        # If several jobs create it at a time, one succeeds, and the others find it.
-        client.create_table(options.table, families, if_not_exists=True, durability=options.durability or "fsync")
+        _create(client, options)
     try:
         return client.describe(options.table)
     except TableNotFoundError:
@@ -121,6 +144,28 @@ def _table(client: Client, options: WriteOptions, form: RowForm) -> TableDescrip
             f"there is no table {options.table!r} at {options.server}; .option('create', 'true') creates it",
             table=options.table,
         ) from None
+
+
+def _create(client: Client, options: WriteOptions) -> None:
+    """Creates the table, which keeps the mapping. If several jobs do so at a time, one succeeds."""
+    durability = options.durability or "fsync"
+    if options.mapping is not None:
+        # What an existing table keeps is compared by the caller; it may keep nothing.
+        with suppress(MappingError):
+            client.create_table(
+                options.table,
+                options.families or None,
+                mapping=options.mapping,
+                if_not_exists=True,
+                durability=durability,
+            )
+    elif options.families:
+        client.create_table(options.table, options.families, if_not_exists=True, durability=durability)
+    elif not client.exists(options.table):
+        raise InvalidArgumentError(_NO_FAMILIES)
+
+
+_NO_FAMILIES = "without a mapping the option create must name the families: .option('create', 'info stats,versions=3')"
 
 
 def _check_durability(table: TableDescription, options: WriteOptions) -> None:

@@ -9,6 +9,7 @@ from typing import cast
 import pyarrow as pa
 
 from rowlock._codec.bulk_rows import BulkData
+from rowlock._codec.escapes import name_text
 from rowlock._core.bulk_input import Piece, cut_batches
 from rowlock._transport.bulk import put_pieces
 from rowlock.errors import BulkError, MappingError, RowlockError
@@ -87,9 +88,10 @@ class _Rows:
         found = cast(list[bytes], piece.data.batch.column("family").unique().to_pylist())  # never null
         for family in found:
             if family not in families:
+                known = ", ".join(map(name_text, sorted(families)))
                 raise MappingError(
-                    f"a map in rows {piece.rows.start} to {piece.rows.stop - 1} has a column of the family {family!r}; "
-                    f"the families of table {self._plan.options.table!r} are {', '.join(map(repr, sorted(families)))}",
+                    f"a map in rows {piece.rows.start} to {piece.rows.stop - 1} has a column of the family "
+                    f"{name_text(family)}; the families of table {self._plan.options.table!r} are {known}",
                     family=family,
                 )
 

@@ -35,8 +35,15 @@ class CreateTableResponse(_message.Message):
     def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ...) -> None: ...
 
 class AlterTableRequest(_message.Message):
-    __slots__ = ("name", "set_families", "drop_families", "durability", "set_properties", "drop_properties", "lock")
+    __slots__ = ("name", "set_families", "drop_families", "durability", "set_properties", "drop_properties", "expected_properties", "lock")
     class SetPropertiesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class ExpectedPropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +56,7 @@ class AlterTableRequest(_message.Message):
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     SET_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     DROP_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     LOCK_FIELD_NUMBER: _ClassVar[int]
     name: str
     set_families: _containers.RepeatedCompositeFieldContainer[_types_pb2.Family]
@@ -56,8 +64,9 @@ class AlterTableRequest(_message.Message):
     durability: _types_pb2.Durability
     set_properties: _containers.ScalarMap[str, str]
     drop_properties: _containers.RepeatedScalarFieldContainer[str]
+    expected_properties: _containers.ScalarMap[str, str]
     lock: LockOptions
-    def __init__(self, name: _Optional[str] = ..., set_families: _Optional[_Iterable[_Union[_types_pb2.Family, _Mapping]]] = ..., drop_families: _Optional[_Iterable[bytes]] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., set_properties: _Optional[_Mapping[str, str]] = ..., drop_properties: _Optional[_Iterable[str]] = ..., lock: _Optional[_Union[LockOptions, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., set_families: _Optional[_Iterable[_Union[_types_pb2.Family, _Mapping]]] = ..., drop_families: _Optional[_Iterable[bytes]] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., set_properties: _Optional[_Mapping[str, str]] = ..., drop_properties: _Optional[_Iterable[str]] = ..., expected_properties: _Optional[_Mapping[str, str]] = ..., lock: _Optional[_Union[LockOptions, _Mapping]] = ...) -> None: ...
 
 class AlterTableResponse(_message.Message):
     __slots__ = ("table",)
@@ -392,3 +401,121 @@ class Limits(_message.Message):
     request_bytes_max: int
     timestamp_ahead_ms_max: int
     def __init__(self, row_bytes_max: _Optional[int] = ..., qualifier_bytes_max: _Optional[int] = ..., cell_bytes_max: _Optional[int] = ..., request_bytes_max: _Optional[int] = ..., timestamp_ahead_ms_max: _Optional[int] = ...) -> None: ...
+
+class ServerStatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ServerStatusResponse(_message.Message):
+    __slots__ = ("version", "data_folder_id", "incarnation_id", "uptime_ms", "now_ms", "memory", "disk", "log", "tables", "snapshots", "calls", "compactions")
+    class Memory(_message.Message):
+        __slots__ = ("bytes_max", "bytes_held", "resident_bytes", "parts")
+        BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+        BYTES_HELD_FIELD_NUMBER: _ClassVar[int]
+        RESIDENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+        PARTS_FIELD_NUMBER: _ClassVar[int]
+        bytes_max: int
+        bytes_held: int
+        resident_bytes: int
+        parts: _containers.RepeatedCompositeFieldContainer[ServerStatusResponse.Part]
+        def __init__(self, bytes_max: _Optional[int] = ..., bytes_held: _Optional[int] = ..., resident_bytes: _Optional[int] = ..., parts: _Optional[_Iterable[_Union[ServerStatusResponse.Part, _Mapping]]] = ...) -> None: ...
+    class Part(_message.Message):
+        __slots__ = ("setting", "bytes_max", "bytes_held", "bytes_held_peak")
+        SETTING_FIELD_NUMBER: _ClassVar[int]
+        BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+        BYTES_HELD_FIELD_NUMBER: _ClassVar[int]
+        BYTES_HELD_PEAK_FIELD_NUMBER: _ClassVar[int]
+        setting: str
+        bytes_max: int
+        bytes_held: int
+        bytes_held_peak: int
+        def __init__(self, setting: _Optional[str] = ..., bytes_max: _Optional[int] = ..., bytes_held: _Optional[int] = ..., bytes_held_peak: _Optional[int] = ...) -> None: ...
+    class Disk(_message.Message):
+        __slots__ = ("free_bytes", "open_store_files")
+        FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+        OPEN_STORE_FILES_FIELD_NUMBER: _ClassVar[int]
+        free_bytes: int
+        open_store_files: int
+        def __init__(self, free_bytes: _Optional[int] = ..., open_store_files: _Optional[int] = ...) -> None: ...
+    class Log(_message.Message):
+        __slots__ = ("segment_count", "segment_bytes", "pending_bytes", "is_full")
+        SEGMENT_COUNT_FIELD_NUMBER: _ClassVar[int]
+        SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+        PENDING_BYTES_FIELD_NUMBER: _ClassVar[int]
+        IS_FULL_FIELD_NUMBER: _ClassVar[int]
+        segment_count: int
+        segment_bytes: int
+        pending_bytes: int
+        is_full: bool
+        def __init__(self, segment_count: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., pending_bytes: _Optional[int] = ..., is_full: bool = ...) -> None: ...
+    class TableStatus(_message.Message):
+        __slots__ = ("name", "region_count", "damaged_region_count", "memstore_bytes", "store_file_count", "store_file_bytes", "store_file_cells")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        REGION_COUNT_FIELD_NUMBER: _ClassVar[int]
+        DAMAGED_REGION_COUNT_FIELD_NUMBER: _ClassVar[int]
+        MEMSTORE_BYTES_FIELD_NUMBER: _ClassVar[int]
+        STORE_FILE_COUNT_FIELD_NUMBER: _ClassVar[int]
+        STORE_FILE_BYTES_FIELD_NUMBER: _ClassVar[int]
+        STORE_FILE_CELLS_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        region_count: int
+        damaged_region_count: int
+        memstore_bytes: int
+        store_file_count: int
+        store_file_bytes: int
+        store_file_cells: int
+        def __init__(self, name: _Optional[str] = ..., region_count: _Optional[int] = ..., damaged_region_count: _Optional[int] = ..., memstore_bytes: _Optional[int] = ..., store_file_count: _Optional[int] = ..., store_file_bytes: _Optional[int] = ..., store_file_cells: _Optional[int] = ...) -> None: ...
+    class SnapshotStatus(_message.Message):
+        __slots__ = ("snapshot", "expires_in_ms", "scan_count", "writes_since")
+        SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+        EXPIRES_IN_MS_FIELD_NUMBER: _ClassVar[int]
+        SCAN_COUNT_FIELD_NUMBER: _ClassVar[int]
+        WRITES_SINCE_FIELD_NUMBER: _ClassVar[int]
+        snapshot: Snapshot
+        expires_in_ms: int
+        scan_count: int
+        writes_since: int
+        def __init__(self, snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., expires_in_ms: _Optional[int] = ..., scan_count: _Optional[int] = ..., writes_since: _Optional[int] = ...) -> None: ...
+    class Calls(_message.Message):
+        __slots__ = ("connection_count", "call_count", "scan_count", "conversation_count")
+        CONNECTION_COUNT_FIELD_NUMBER: _ClassVar[int]
+        CALL_COUNT_FIELD_NUMBER: _ClassVar[int]
+        SCAN_COUNT_FIELD_NUMBER: _ClassVar[int]
+        CONVERSATION_COUNT_FIELD_NUMBER: _ClassVar[int]
+        connection_count: int
+        call_count: int
+        scan_count: int
+        conversation_count: int
+        def __init__(self, connection_count: _Optional[int] = ..., call_count: _Optional[int] = ..., scan_count: _Optional[int] = ..., conversation_count: _Optional[int] = ...) -> None: ...
+    class Compactions(_message.Message):
+        __slots__ = ("queued_count", "working_count")
+        QUEUED_COUNT_FIELD_NUMBER: _ClassVar[int]
+        WORKING_COUNT_FIELD_NUMBER: _ClassVar[int]
+        queued_count: int
+        working_count: int
+        def __init__(self, queued_count: _Optional[int] = ..., working_count: _Optional[int] = ...) -> None: ...
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    DATA_FOLDER_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
+    UPTIME_MS_FIELD_NUMBER: _ClassVar[int]
+    NOW_MS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    DISK_FIELD_NUMBER: _ClassVar[int]
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    COMPACTIONS_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    data_folder_id: str
+    incarnation_id: str
+    uptime_ms: int
+    now_ms: int
+    memory: ServerStatusResponse.Memory
+    disk: ServerStatusResponse.Disk
+    log: ServerStatusResponse.Log
+    tables: _containers.RepeatedCompositeFieldContainer[ServerStatusResponse.TableStatus]
+    snapshots: _containers.RepeatedCompositeFieldContainer[ServerStatusResponse.SnapshotStatus]
+    calls: ServerStatusResponse.Calls
+    compactions: ServerStatusResponse.Compactions
+    def __init__(self, version: _Optional[str] = ..., data_folder_id: _Optional[str] = ..., incarnation_id: _Optional[str] = ..., uptime_ms: _Optional[int] = ..., now_ms: _Optional[int] = ..., memory: _Optional[_Union[ServerStatusResponse.Memory, _Mapping]] = ..., disk: _Optional[_Union[ServerStatusResponse.Disk, _Mapping]] = ..., log: _Optional[_Union[ServerStatusResponse.Log, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[ServerStatusResponse.TableStatus, _Mapping]]] = ..., snapshots: _Optional[_Iterable[_Union[ServerStatusResponse.SnapshotStatus, _Mapping]]] = ..., calls: _Optional[_Union[ServerStatusResponse.Calls, _Mapping]] = ..., compactions: _Optional[_Union[ServerStatusResponse.Compactions, _Mapping]] = ...) -> None: ...

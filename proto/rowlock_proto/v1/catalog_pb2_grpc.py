@@ -104,6 +104,11 @@ class CatalogStub(object):
                 request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.ServerInfoRequest.SerializeToString,
                 response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.ServerInfoResponse.FromString,
                 _registered_method=True)
+        self.ServerStatus = channel.unary_unary(
+                '/rowlock.v1.Catalog/ServerStatus',
+                request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.ServerStatusRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.ServerStatusResponse.FromString,
+                _registered_method=True)
 
 
 class CatalogServicer(object):
@@ -215,6 +220,14 @@ class CatalogServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ServerStatus(self, request, context):
+        """Since protocol 4. Returns what the server holds and does at this moment, for people: memory, disk, log, tables,
+        scans and snapshots.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CatalogServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -287,6 +300,11 @@ def add_CatalogServicer_to_server(servicer, server):
                     servicer.ServerInfo,
                     request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.ServerInfoRequest.FromString,
                     response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.ServerInfoResponse.SerializeToString,
+            ),
+            'ServerStatus': grpc.unary_unary_rpc_method_handler(
+                    servicer.ServerStatus,
+                    request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.ServerStatusRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.ServerStatusResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -667,6 +685,33 @@ class Catalog(object):
             '/rowlock.v1.Catalog/ServerInfo',
             rowlock__proto_dot_v1_dot_catalog__pb2.ServerInfoRequest.SerializeToString,
             rowlock__proto_dot_v1_dot_catalog__pb2.ServerInfoResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ServerStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Catalog/ServerStatus',
+            rowlock__proto_dot_v1_dot_catalog__pb2.ServerStatusRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_catalog__pb2.ServerStatusResponse.FromString,
             options,
             channel_credentials,
             insecure,

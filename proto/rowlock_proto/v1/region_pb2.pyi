@@ -103,7 +103,7 @@ class RowMutation(_message.Message):
     def __init__(self, row: _Optional[bytes] = ..., condition: _Optional[_Union[Condition, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[_types_pb2.Change, _Mapping]]] = ..., otherwise: _Optional[_Iterable[_Union[_types_pb2.Change, _Mapping]]] = ..., sequence: _Optional[int] = ..., age_ms: _Optional[int] = ...) -> None: ...
 
 class Condition(_message.Message):
-    __slots__ = ("checks", "existence", "filter")
+    __slots__ = ("checks", "existence", "filter", "return_filtered")
     class Existence(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         EXISTENCE_ANY: _ClassVar[Condition.Existence]
@@ -115,10 +115,12 @@ class Condition(_message.Message):
     CHECKS_FIELD_NUMBER: _ClassVar[int]
     EXISTENCE_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
+    RETURN_FILTERED_FIELD_NUMBER: _ClassVar[int]
     checks: _containers.RepeatedCompositeFieldContainer[Check]
     existence: Condition.Existence
     filter: _types_pb2.Filter
-    def __init__(self, checks: _Optional[_Iterable[_Union[Check, _Mapping]]] = ..., existence: _Optional[_Union[Condition.Existence, str]] = ..., filter: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ...) -> None: ...
+    return_filtered: bool
+    def __init__(self, checks: _Optional[_Iterable[_Union[Check, _Mapping]]] = ..., existence: _Optional[_Union[Condition.Existence, str]] = ..., filter: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., return_filtered: bool = ...) -> None: ...
 
 class Check(_message.Message):
     __slots__ = ("family", "qualifier", "op", "operand")

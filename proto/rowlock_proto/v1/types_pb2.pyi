@@ -268,9 +268,13 @@ class ColumnPattern(_message.Message):
         KIND_STARTS_WITH: _ClassVar[ColumnPattern.Kind]
         KIND_ENDS_WITH: _ClassVar[ColumnPattern.Kind]
         KIND_CONTAINS: _ClassVar[ColumnPattern.Kind]
+        KIND_MATCHES: _ClassVar[ColumnPattern.Kind]
+        KIND_MATCHES_TEXT: _ClassVar[ColumnPattern.Kind]
     KIND_STARTS_WITH: ColumnPattern.Kind
     KIND_ENDS_WITH: ColumnPattern.Kind
     KIND_CONTAINS: ColumnPattern.Kind
+    KIND_MATCHES: ColumnPattern.Kind
+    KIND_MATCHES_TEXT: ColumnPattern.Kind
     FAMILY_FIELD_NUMBER: _ClassVar[int]
     QUALIFIER_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -299,6 +303,14 @@ class RowComparison(_message.Message):
     operand: bytes
     def __init__(self, op: _Optional[_Union[CompareOp, str]] = ..., operand: _Optional[bytes] = ...) -> None: ...
 
+class RowPattern(_message.Message):
+    __slots__ = ("kind", "operand")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    OPERAND_FIELD_NUMBER: _ClassVar[int]
+    kind: ColumnPattern.Kind
+    operand: bytes
+    def __init__(self, kind: _Optional[_Union[ColumnPattern.Kind, str]] = ..., operand: _Optional[bytes] = ...) -> None: ...
+
 class FilterList(_message.Message):
     __slots__ = ("filters",)
     FILTERS_FIELD_NUMBER: _ClassVar[int]
@@ -306,7 +318,7 @@ class FilterList(_message.Message):
     def __init__(self, filters: _Optional[_Iterable[_Union[Filter, _Mapping]]] = ...) -> None: ...
 
 class Filter(_message.Message):
-    __slots__ = ("all", "any", "column", "presence", "pattern", "column_in", "row", "row_prefix")
+    __slots__ = ("all", "any", "column", "presence", "pattern", "column_in", "row", "row_prefix", "row_pattern")
     ALL_FIELD_NUMBER: _ClassVar[int]
     ANY_FIELD_NUMBER: _ClassVar[int]
     NOT_FIELD_NUMBER: _ClassVar[int]
@@ -316,6 +328,7 @@ class Filter(_message.Message):
     COLUMN_IN_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]
     ROW_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    ROW_PATTERN_FIELD_NUMBER: _ClassVar[int]
     all: FilterList
     any: FilterList
     column: ColumnComparison
@@ -324,7 +337,8 @@ class Filter(_message.Message):
     column_in: ColumnIn
     row: RowComparison
     row_prefix: bytes
-    def __init__(self, all: _Optional[_Union[FilterList, _Mapping]] = ..., any: _Optional[_Union[FilterList, _Mapping]] = ..., column: _Optional[_Union[ColumnComparison, _Mapping]] = ..., presence: _Optional[_Union[ColumnPresence, _Mapping]] = ..., pattern: _Optional[_Union[ColumnPattern, _Mapping]] = ..., column_in: _Optional[_Union[ColumnIn, _Mapping]] = ..., row: _Optional[_Union[RowComparison, _Mapping]] = ..., row_prefix: _Optional[bytes] = ..., **kwargs) -> None: ...
+    row_pattern: RowPattern
+    def __init__(self, all: _Optional[_Union[FilterList, _Mapping]] = ..., any: _Optional[_Union[FilterList, _Mapping]] = ..., column: _Optional[_Union[ColumnComparison, _Mapping]] = ..., presence: _Optional[_Union[ColumnPresence, _Mapping]] = ..., pattern: _Optional[_Union[ColumnPattern, _Mapping]] = ..., column_in: _Optional[_Union[ColumnIn, _Mapping]] = ..., row: _Optional[_Union[RowComparison, _Mapping]] = ..., row_prefix: _Optional[bytes] = ..., row_pattern: _Optional[_Union[RowPattern, _Mapping]] = ..., **kwargs) -> None: ...
 
 class CellFilter(_message.Message):
     __slots__ = ("qualifier_prefix", "qualifier_start", "qualifier_stop", "value", "keys_only", "first_key_only", "cell_offset", "cell_limit")

@@ -22,6 +22,7 @@ from rowlock_regionserver.catalog.names import (
     check_family_settings,
     check_table_name,
 )
+from rowlock_regionserver.catalog.properties import check_expected, check_mapping
 from rowlock_regionserver.cells import Compression, Durability, Family
 from rowlock_regionserver.errors import (
     CorruptionError,
@@ -31,6 +32,7 @@ from rowlock_regionserver.errors import (
     TableExistsError,
     TableNotFoundError,
 )
+from rowlock_regionserver.escapes import name_text
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.scan.filters import FAMILY_BYTES_SHOWN
 from rowlock_regionserver.table import Table
@@ -94,6 +96,7 @@ class CatalogState:
             for number, family in enumerate(sorted(families, key=lambda family: family.name), start=1)
         )
         table = Table(name, self.next_table_id, numbered, durability, tuple(sorted(properties.items())))
+        check_mapping(table)
         entry = TableEntry(table, (RegionEntry(self.next_region_id, b"", b""),), len(families) + 1)
         return replace(
             self,
@@ -110,21 +113,27 @@ class CatalogState:
         durability: Durability | None,
         set_properties: Mapping[str, str] = NO_PROPERTIES,
         drop_properties: Sequence[str] = (),
+        expected_properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> CatalogState:
-        """Returns the state with families and properties set and dropped. A changed family keeps its number."""
+        """Returns the state with families and properties set and dropped. A changed family keeps its number.
+
+        Raises InvalidRequestError unless the expected properties have their values; an empty one stands for none.
+        """
         entry = self.entry(name)
+        check_expected(entry.table, expected_properties)
         families = dict(entry.table.by_name)
         next_number = entry.next_family_number
         both = {family.name for family in set_families} & set(drop_families)
         if both:
             raise InvalidRequestError(
-                f"family {min(both)!r} of table {name!r} can't be set and dropped in one call", table=name
+                f"family {name_text(min(both))} of table {name!r} can't be set and dropped in one call", table=name
             )
         for dropped in drop_families:
             if families.pop(dropped, None) is None:
-                shown = dropped[:FAMILY_BYTES_SHOWN]
                 raise FamilyNotFoundError(
-                    f"table {name!r} has no column family {shown!r}, so it can't be dropped", table=name, family=shown
+                    f"table {name!r} has no column family {name_text(dropped)}, so it can't be dropped",
+                    table=name,
+                    family=dropped[:FAMILY_BYTES_SHOWN],
                 )
         for family in set_families:
             check_family_settings(family, name)
@@ -149,6 +158,7 @@ class CatalogState:
             entry.table.durability if durability is None else durability,
             _altered_properties(entry.table, set_properties, drop_properties),
         )
+        check_mapping(altered)
         return self._with(replace(entry, table=altered, next_family_number=next_number))
 
     def without_table(self, name: str) -> CatalogState:

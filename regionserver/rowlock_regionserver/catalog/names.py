@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.config import KIB, MIB
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
+from rowlock_regionserver.escapes import name_text
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 FAMILY_NAME_BYTES_MAX = 127
@@ -41,7 +42,9 @@ def check_families(families: Sequence[Family], table: str) -> None:
     seen: set[bytes] = set()
     for family in families:
         if family.name in seen:
-            raise InvalidRequestError(f"family {family.name!r} is named twice for table {table!r}", table=table)
+            raise InvalidRequestError(
+                f"family {name_text(family.name)} is named twice for table {table!r}", table=table
+            )
         seen.add(family.name)
         check_family_settings(family, table)
 

@@ -9,6 +9,7 @@ from rowlock_regionserver.compaction import settings as compaction_settings
 from rowlock_regionserver.compaction.job import CompactionJob, RequestedStore, StoreId
 from rowlock_regionserver.compaction.picker import Kind
 from rowlock_regionserver.errors import FamilyNotFoundError, InvalidRequestError, listed
+from rowlock_regionserver.escapes import name_text
 from rowlock_regionserver.host.compacting import CompactionThreads
 from rowlock_regionserver.host.compaction_runs import CompactedRegion, settings_of
 from rowlock_regionserver.table import Table
@@ -67,7 +68,7 @@ def _stores_of(
     for name in dict.fromkeys(families or table.by_name):
         if name not in table.by_name:
             raise FamilyNotFoundError(
-                f"table {table.name!r} has no column family {name[:128]!r}; it has {listed(table.by_name)}",
+                f"table {table.name!r} has no column family {name_text(name)}; it has {listed(table.by_name)}",
                 table=table.name,
                 family=name[:128],
             )

@@ -10,11 +10,13 @@ the outcome on the disk is not known                no record: the server ends, 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from rowlock_regionserver.catalog.properties import used_properties
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction import settings as compaction_settings
 from rowlock_regionserver.compaction.attempts import Failure
@@ -23,6 +25,7 @@ from rowlock_regionserver.compaction.picker import Kind, Plan, pick, pick_reques
 from rowlock_regionserver.compaction.progress import CompactionCancelledError, CompactionResult, Progress
 from rowlock_regionserver.compaction.queue import CompactionQueue
 from rowlock_regionserver.compaction.settings import CompactionSettings
+from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     CorruptionError,
     DiskFullError,
@@ -32,10 +35,13 @@ from rowlock_regionserver.errors import (
     TooManyOpenFilesError,
     UnknownOutcomeError,
 )
+from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.region.compacting import StoreFacts
 from rowlock_regionserver.table import Table
 
 logger = logging.getLogger(__name__)
+# The memory of a compaction: windows before and after the merge, and blocks to be written.
+_WINDOWS = 6
 
 
 class CompactedRegion(Protocol):
@@ -135,6 +141,17 @@ class JobRunner:
         raise CompactionCancelledError("its column family was dropped")
 
 
+@contextlib.contextmanager
+def counted_memory(ledger: Ledger, config: Config) -> Iterator[None]:
+    """Returns a context for a compaction, whose memory the ledger counts."""
+    work_bytes = _WINDOWS * config.compaction_window_bytes
+    ledger.flushes.add(work_bytes)
+    try:
+        yield
+    finally:
+        ledger.flushes.give(work_bytes)
+
+
 def settings_of(table: Table) -> CompactionSettings:
     """Returns the settings that the table's properties set. Raises InvalidRequestError."""
-    return compaction_settings.parse(dict(table.properties))
+    return compaction_settings.parse(used_properties(table))

@@ -34,7 +34,7 @@ from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.host.commit_parts import CommitParts
 from rowlock_regionserver.host.compacting import CompactionThreads
-from rowlock_regionserver.host.compaction_runs import settings_of
+from rowlock_regionserver.host.compaction_runs import counted_memory, settings_of
 from rowlock_regionserver.host.disk_failures import DiskFailures, OnFatal
 from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads
@@ -62,9 +62,6 @@ from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.sessions.session import SessionRef
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
-
-# The memory of a compaction: windows before and after the merge, and blocks to be written.
-_COMPACTION_WINDOWS = 6
 
 
 class RegionServer:
@@ -176,6 +173,11 @@ class RegionServer:
     def tables(self) -> list[Table]:
         return [entry.table for entry in self._catalog.state.tables]
 
+    @property
+    def table_entries(self) -> Sequence[TableEntry]:
+        """All tables with their regions."""
+        return self._catalog.state.tables
+
     def table(self, name: str) -> Table:
         return self._catalog.state.entry(name).table
 
@@ -203,12 +205,13 @@ class RegionServer:
         durability: Durability | None = None,
         set_properties: Mapping[str, str] = NO_PROPERTIES,
         drop_properties: Sequence[str] = (),
+        expected_properties: Mapping[str, str] = NO_PROPERTIES,
         caller: Caller = THE_SERVER,
     ) -> Table:
         """Adds, replaces and drops families and properties, or changes the durability: one atomic change."""
         with self.operation(Operation.ALTER, name, caller):
             state = self._catalog.state.with_altered_table(
-                name, set_families, drop_families, durability, set_properties, drop_properties
+                name, set_families, drop_families, durability, set_properties, drop_properties, expected_properties
             )
             entry = state.entry(name)
             settings_of(entry.table)  # Refuses unknown properties and impossible values.
@@ -375,13 +378,8 @@ class RegionServer:
 
     def _compact_region(self, region_id: int, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:
         """Compacts a store; a commit of unknown outcome is final. Blocks; see Region.compact."""
-        work_bytes = _COMPACTION_WINDOWS * self._shared.config.compaction_window_bytes
-        self.ledger.flushes.add(work_bytes)
-        try:
-            with self._failures.are_final():
-                return self.region(region_id).compact(family_number, plan, progress)
-        finally:
-            self.ledger.flushes.give(work_bytes)
+        with counted_memory(self.ledger, self._shared.config), self._failures.are_final():
+            return self.region(region_id).compact(family_number, plan, progress)
 
     def statistics(self) -> RegionServerStatistics:
         return RegionServerStatistics.of(

@@ -66,6 +66,16 @@ class SnapshotStatistics:
     remembered_count: int  # ids of snapshots that ended
 
 
+@dataclass(frozen=True, slots=True)
+class OpenSnapshot:
+    """An open snapshot at a moment, with its regions and their read points."""
+
+    snapshot: Snapshot
+    regions: tuple[tuple[Region, ReadPoint], ...]
+    expires_in_ms: int  # unless a scan reads
+    scan_count: int
+
+
 @dataclass(slots=True)
 class _Open:
     """An open snapshot. It expires at `ends_at` on the monotonic clock unless a scan reads."""
@@ -280,6 +290,20 @@ class Snapshots:
             return [
                 HeldSnapshot(opened.snapshot, opened.owner, opened.used_ms, opened.on_end is not None)
                 for opened in self._open.values()
+            ]
+
+    def opened(self) -> list[OpenSnapshot]:
+        """Returns the open snapshots, oldest first."""
+        with self._changed:
+            now = self._clock.monotonic()
+            return [
+                OpenSnapshot(
+                    opened.snapshot,
+                    tuple(opened.regions.values()),
+                    max(0, round((opened.ends_at - now) * 1000)),
+                    opened.scan_count,
+                )
+                for opened in sorted(self._open.values(), key=lambda opened: opened.snapshot.made_ms)
             ]
 
     def statistics(self) -> SnapshotStatistics:

@@ -13,6 +13,7 @@ from typing import cast
 from rowlock_regionserver.cells import Compression, Family, ReadPoint
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.errors import FamilyNotFoundError
+from rowlock_regionserver.escapes import name_text
 from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, FoundAnswer, LongRowError, loaded
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
@@ -210,8 +211,8 @@ class ReadPath:
         for name, number in numbers.items():
             if number not in view:
                 raise FamilyNotFoundError(
-                    f"column family {name!r} of table {table.name!r} was dropped during a scan that names it; the scan "
-                    "did not return all rows",
+                    f"column family {name_text(name)} of table {table.name!r} was dropped during a scan that names it; "
+                    "the scan did not return all rows",
                     table=table.name,
                     family=name,
                 )
@@ -256,8 +257,8 @@ def _check_same_families(numbers: Mapping[bytes, int], past_table: Table) -> Non
     for name, number in numbers.items():
         if past_table.number_by_name.get(name, number) != number:
             raise FamilyNotFoundError(
-                f"column family {name!r} of table {past_table.name!r} was dropped since the snapshot was made; the "
-                "current family of that name is a new one, of which the snapshot has no cells",
+                f"column family {name_text(name)} of table {past_table.name!r} was dropped since the snapshot was "
+                "made; the current family of that name is a new one, of which the snapshot has no cells",
                 table=past_table.name,
                 family=name,
             )

@@ -14,6 +14,7 @@ import numpy as np
 
 from rowlock_regionserver.arrow.columns import Column, Integers, Mask, boolean_array
 from rowlock_regionserver.arrow.masks import compares, is_one_of, matches_pattern
+from rowlock_regionserver.arrow.regular_expressions import matches_expression
 from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.operations import (
     AllOf,
@@ -26,6 +27,7 @@ from rowlock_regionserver.operations import (
     PatternKind,
     RowComparison,
     RowFilter,
+    RowPattern,
     RowPrefix,
 )
 from rowlock_regionserver.scan.filters import mismatch_error
@@ -103,6 +105,8 @@ class _Evaluation:
             return candidates & ~self.matches(part.filter, candidates)
         if isinstance(part, RowPrefix):
             return candidates & matches_pattern(self._keys, PatternKind.STARTS_WITH, part.prefix)
+        if isinstance(part, RowPattern):
+            return candidates & _matches(self._keys, part.kind, part.operand)
         if isinstance(part, RowComparison):
             return candidates & compares(self._keys, part.op, part.operand)
         return self._column_matches(part, candidates)
@@ -121,10 +125,16 @@ class _Evaluation:
         if isinstance(part, ColumnIn):
             matches[rows] = is_one_of(values, part.operands)
         elif isinstance(part, ColumnPattern):
-            matches[rows] = matches_pattern(values, part.kind, part.operand)
+            matches[rows] = _matches(values, part.kind, part.operand)
         else:
             matches[rows], fits = compare_column(values, part.op, part.operand, part.type)
             if not fits.all():
                 self.mismatches[rows[~fits]] = True
                 self.reasons.append(Mismatches(rows[~fits], values.filter(boolean_array(~fits)), part))
         return matches
+
+
+def _matches(values: Column, kind: PatternKind, operand: bytes) -> Mask:
+    if kind in (PatternKind.MATCHES, PatternKind.MATCHES_TEXT):
+        return matches_expression(values, operand, is_text=kind is PatternKind.MATCHES_TEXT)
+    return matches_pattern(values, kind, operand)

@@ -15,8 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from rowlock_regionserver.arrow.columns import binary_array
+from rowlock_regionserver.arrow.regular_expressions import EXPRESSION_BYTES_MAX, matches_expression, problem_of
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import FamilyNotFoundError, FilterTypeError, LimitExceededError, listed
+from rowlock_regionserver.errors import (
+    FamilyNotFoundError,
+    FilterTypeError,
+    InvalidRequestError,
+    LimitExceededError,
+    listed,
+)
+from rowlock_regionserver.escapes import column_text, name_text
 from rowlock_regionserver.operations import (
     AllOf,
     AnyOf,
@@ -28,6 +37,7 @@ from rowlock_regionserver.operations import (
     PatternKind,
     RowComparison,
     RowFilter,
+    RowPattern,
     RowPrefix,
     ValueType,
 )
@@ -36,6 +46,7 @@ from rowlock_regionserver.scan.values import NOUNS, compare_value, read_value
 # (family, qualifier)
 ColumnName = tuple[bytes, bytes]
 
+_EXPRESSIONS = (PatternKind.MATCHES, PatternKind.MATCHES_TEXT)
 # An error shows this much of an unknown family's name: more than any existing family's name has.
 FAMILY_BYTES_SHOWN = 128
 
@@ -62,19 +73,41 @@ def _check(row_filter: RowFilter, family_names: Collection[bytes], config: Confi
             _check(part, family_names, config, depth + 1)
     elif isinstance(row_filter, NotOf):
         _check(row_filter.filter, family_names, config, depth + 1)
+    elif isinstance(row_filter, RowPattern):
+        _check_pattern(row_filter.kind, row_filter.operand)
     elif not isinstance(row_filter, RowComparison | RowPrefix):
         check_family(row_filter.family, family_names)
         check_qualifier(row_filter.family, row_filter.qualifier, config)
         if isinstance(row_filter, ColumnComparison):
             check_operand(row_filter.operand, row_filter.type, row_filter.family, row_filter.qualifier)
+        elif isinstance(row_filter, ColumnPattern):
+            _check_pattern(row_filter.kind, row_filter.operand)
+
+
+def _check_pattern(kind: PatternKind, operand: bytes) -> None:
+    """Raises InvalidRequestError for a malformed regular expression, LimitExceededError for one that is too long."""
+    if kind not in _EXPRESSIONS:
+        return
+    if len(operand) > EXPRESSION_BYTES_MAX:
+        raise LimitExceededError(
+            f"a regular expression of {len(operand)} bytes is longer than {EXPRESSION_BYTES_MAX}",
+            limit="expression_bytes_max",
+            limit_value=EXPRESSION_BYTES_MAX,
+            found=len(operand),
+        )
+    problem = problem_of(operand, is_text=kind is PatternKind.MATCHES_TEXT)
+    if problem is not None:
+        raise InvalidRequestError(
+            f"the regular expression {_shown(operand)} is malformed: {problem}; the syntax is that of RE2"
+        )
 
 
 def check_family(family: bytes, family_names: Collection[bytes]) -> None:
     """Raises FamilyNotFoundError unless the table has the family."""
     if family not in family_names:
-        shown = family[:FAMILY_BYTES_SHOWN]
         raise FamilyNotFoundError(
-            f"the table has no column family {shown!r}; it has: {listed(family_names)}", family=shown
+            f"the table has no column family {name_text(family)}; it has: {listed(family_names)}",
+            family=family[:FAMILY_BYTES_SHOWN],
         )
 
 
@@ -96,7 +129,7 @@ def check_operand(operand: bytes, value_type: ValueType, family: bytes = b"", qu
     try:
         read_value(operand, value_type)
     except ValueError as error:
-        where = f" for column {family + b':' + qualifier!r}" if family else ""
+        where = f" for column {column_text(family, qualifier)}" if family else ""
         raise FilterTypeError(
             f"the operand {_shown(operand)}{where} is not {NOUNS[value_type]}; encode it as the comparison's type",
             family=family,
@@ -107,8 +140,8 @@ def check_operand(operand: bytes, value_type: ValueType, family: bytes = b"", qu
 def mismatch_error(row: bytes, family: bytes, qualifier: bytes, value: bytes, value_type: ValueType) -> FilterTypeError:
     """Returns the error for a stored value that doesn't fit the type with which a filter reads it."""
     return FilterTypeError(
-        f"column {family + b':' + qualifier!r} of row {row!r} holds {_shown(value)}, which is not {NOUNS[value_type]}; "
-        "compare it as another type, or exclude such rows by an earlier part of the filter",
+        f"column {column_text(family, qualifier)} of row {row!r} holds {_shown(value)}, which is not "
+        f"{NOUNS[value_type]}; compare it as another type, or exclude such rows by an earlier part of the filter",
         row=row,
         family=family,
         qualifier=qualifier,
@@ -121,7 +154,7 @@ def _shown(value: bytes) -> str:
 
 def required_columns(row_filter: RowFilter | None) -> frozenset[ColumnName]:
     """Returns the columns that the filter reads; none for None."""
-    if row_filter is None or isinstance(row_filter, RowComparison | RowPrefix):
+    if row_filter is None or isinstance(row_filter, RowComparison | RowPrefix | RowPattern):
         return frozenset()
     if isinstance(row_filter, AllOf | AnyOf):
         return frozenset().union(*(required_columns(part) for part in row_filter.filters))
@@ -143,6 +176,8 @@ def matches_row(row_filter: RowFilter, row: bytes, newest: Mapping[ColumnName, b
         return not matches_row(row_filter.filter, row, newest)
     if isinstance(row_filter, RowPrefix):
         return row.startswith(row_filter.prefix)
+    if isinstance(row_filter, RowPattern):
+        return _matches_pattern(row_filter, row)
     if isinstance(row_filter, RowComparison):
         return compare_value(row, row_filter.op, row_filter.operand, ValueType.BYTES)
     value = newest.get((row_filter.family, row_filter.qualifier))
@@ -160,9 +195,12 @@ def matches_row(row_filter: RowFilter, row: bytes, newest: Mapping[ColumnName, b
         raise mismatch_error(row, row_filter.family, row_filter.qualifier, value, row_filter.type) from error
 
 
-def _matches_pattern(pattern: ColumnPattern, value: bytes) -> bool:
+def _matches_pattern(pattern: ColumnPattern | RowPattern, value: bytes) -> bool:
     if pattern.kind == PatternKind.STARTS_WITH:
         return value.startswith(pattern.operand)
     if pattern.kind == PatternKind.ENDS_WITH:
         return value.endswith(pattern.operand)
-    return pattern.operand in value
+    if pattern.kind == PatternKind.CONTAINS:
+        return pattern.operand in value
+    is_text = pattern.kind == PatternKind.MATCHES_TEXT
+    return bool(matches_expression(binary_array([value]), pattern.operand, is_text=is_text)[0])

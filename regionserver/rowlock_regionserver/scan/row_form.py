@@ -14,6 +14,7 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.columns import Column, binary_array
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.escapes import column_text
 from rowlock_regionserver.operations import ColumnSelector, FormColumn, FormPart
 from rowlock_regionserver.scan.filters import check_family, check_qualifier
 from rowlock_regionserver.scan.selection import requested_qualifiers
@@ -48,7 +49,7 @@ def check_row_form(
 
 
 def _name(column: FormColumn) -> str:
-    return f"{column.family!r}:{column.qualifier[:100]!r}"
+    return column_text(column.family, column.qualifier)
 
 
 @dataclass(frozen=True, slots=True)

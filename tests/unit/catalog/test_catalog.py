@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from rowlock_regionserver.catalog.catalog import CatalogState, decode, encode
+from rowlock_regionserver.catalog.properties import MAPPING, MAPPING_BYTES_MAX, used_properties
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 
@@ -54,3 +55,34 @@ def test_a_catalog_without_properties_is_written_as_by_earlier_versions_and_read
     assert decode(encode(state)) == state
     state = state.with_altered_table("t", [], [], None, {"a": "1"})
     assert decode(encode(state)) == state
+
+
+def test_a_mapping_is_kept_as_it_is_and_survives_the_encoding() -> None:
+    text = "k STRING :key, ä BIGINT f:v"
+    state = CatalogState().with_new_table("t", [Family(0, b"f")], Durability.FSYNC, {MAPPING: text})
+    assert decode(encode(state)).entry("t").table.properties == ((MAPPING, text),)
+    assert used_properties(state.entry("t").table) == {}
+
+
+def test_a_mapping_is_bounded_and_not_empty() -> None:
+    with pytest.raises(LimitExceededError, match="65537 bytes, more than mapping_bytes_max = 65536") as raised:
+        CatalogState().with_new_table(
+            "t", [Family(0, b"f")], Durability.FSYNC, {MAPPING: "x" * (MAPPING_BYTES_MAX + 1)}
+        )
+    assert (raised.value.limit, raised.value.found) == ("mapping_bytes_max", 65537)
+    state = CatalogState().with_new_table("t", [Family(0, b"f")], Durability.FSYNC, {MAPPING: "x" * MAPPING_BYTES_MAX})
+    with pytest.raises(LimitExceededError, match="mapping_bytes_max"):
+        state.with_altered_table("t", [], [], None, {MAPPING: "ä" * (MAPPING_BYTES_MAX // 2 + 1)})
+    with pytest.raises(InvalidRequestError, match="'mapping' of table 't' is empty; drop it instead"):
+        state.with_altered_table("t", [], [], None, {MAPPING: ""})
+
+
+def test_an_alter_is_refused_if_a_property_is_not_as_expected() -> None:
+    state = CatalogState().with_new_table("t", [Family(0, b"f")], Durability.FSYNC, {MAPPING: "old"})
+    for expected in ("", "other"):
+        with pytest.raises(InvalidRequestError, match="'mapping' of table 't' has changed since it was read"):
+            state.with_altered_table("t", [], [], None, {MAPPING: "new"}, (), {MAPPING: expected})
+    dropped = state.with_altered_table("t", [], [], None, {}, [MAPPING], {MAPPING: "old"})
+    assert dropped.entry("t").table.properties == ()
+    again = dropped.with_altered_table("t", [], [], None, {MAPPING: "new"}, (), {MAPPING: ""})
+    assert again.entry("t").table.properties == ((MAPPING, "new"),)

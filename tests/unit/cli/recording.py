@@ -48,9 +48,16 @@ class RecordingClient:
 
         return method
 
-    def table(self, name: str) -> RecordingClient:
-        self.calls.append(("table", (name,), {}))
+    def table(self, name: str, **options: object) -> RecordingClient:
+        self.calls.append(("table", (name,), options))
         return self
+
+    def kept_mapping(self, name: str) -> object:
+        """Not recorded, because most commands look it up."""
+        answer = self.answers.get("kept_mapping")
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
     def close(self) -> None:
         self.is_closed = True
@@ -85,7 +92,7 @@ class Console:
             stderr=self.stderr,
             connect=self.connect,
             run=run,
-            command_names=tuple(COMMANDS),
+            commands=COMMANDS,
             default_server="default:7460",
         )
 

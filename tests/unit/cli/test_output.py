@@ -17,7 +17,7 @@ def test_rows_are_shown_while_they_come() -> None:
     def rows() -> Iterator[ShownRow]:
         for number in range(3):
             shown.append(stdout.getvalue().count("\n"))
-            yield ShownRow(b"%d" % number, [])
+            yield ShownRow(str(number), [])
 
     output.rows(rows())
     assert shown == [0, 1, 2]

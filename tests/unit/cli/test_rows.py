@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Sequence
 
 import pytest
@@ -50,12 +51,18 @@ def test_get_shows_a_row_as_one_json_object(console: Console) -> None:
     assert console.client.calls[1][1] == (b"r", [b"f"])
 
 
-def test_get_of_an_absent_row_is_no_error(console: Console) -> None:
+def test_get_of_an_absent_row_exits_with_1(console: Console) -> None:
     console.client.answers["row"] = {}
-    assert console.run("get", "t", "r") == 0
+    assert console.run("get", "t", "r") == 1
     assert (console.out, console.err) == ("", "no such row\n")
-    assert console.run("get", "t", "r", "--json") == 0
-    assert console.records == [{"row": "r", "cells": []}]
+    assert console.run("get", "t", "r", "f:a", "--json") == 1
+    assert (console.records, console.err) == ([], "no such cells\n")
+
+
+def test_get_takes_several_rows(console: Console) -> None:
+    console.client.answers["row"] = deque([{b"f:a": (b"1", 100)}, {}, {b"f:a": (b"3", 300)}])
+    assert console.run("get", "t", "a", "--row", "b", "--row", r"c\x00") == 1
+    assert (console.out, console.err) == ("a\tf:a\t100\t1\nc\\x00\tf:a\t300\t3\n", "1 of 3 rows have no cells\n")
 
 
 def test_get_of_versions_reads_each_column_newest_first(console: Console) -> None:
@@ -83,7 +90,7 @@ def test_get_of_versions_reads_each_column_newest_first(console: Console) -> Non
 def test_get_refuses_invalid_arguments(console: Console, words: Sequence[str], message: str) -> None:
     assert console.run("get", "t", "r", *words) == 2
     assert message in console.err
-    assert not console.connected
+    assert all(call[0] == "table" for call in console.client.calls)
 
 
 def test_delete_without_columns_deletes_the_row(console: Console) -> None:

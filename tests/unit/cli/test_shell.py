@@ -4,17 +4,12 @@ import io
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 import pytest
-from prompt_toolkit.completion import CompleteEvent
-from prompt_toolkit.document import Document
-from rowlock import Client
-from rowlock.cli.completion import ShellCompleter
-from rowlock.cli.shell import open_history, words_of
-from rowlock.schema import Family, TableDescription
+from rowlock.cli.shell import open_history
+from rowlock.cli.words import words_of
 
-from tests.unit.cli.recording import Console, RecordingClient
+from tests.unit.cli.recording import Console
 
 
 @pytest.mark.parametrize(
@@ -69,59 +64,6 @@ def test_a_script_ends_with_the_exit_code_of_a_failed_condition(console: Console
     console.client.answers["check_and_put"] = CheckResult(applied=False, decode=bytes, stored={b"f:a": None})
     console.stdin = io.StringIO("check-and-put t r f:a f:a=1 --expected 5\ntables\n")
     assert console.run("shell") == 1
-
-
-def completions(client: RecordingClient, text: str) -> list[str]:
-    completer = ShellCompleter(cast(Client, client), ["get", "put", "tables", "truncate"])
-    return [found.text for found in completer.get_completions(Document(text), CompleteEvent())]
-
-
-@pytest.fixture
-def client() -> RecordingClient:
-    description = TableDescription("orders", 1, {"info": Family(), "stats": Family()}, "fsync")
-    return RecordingClient({"tables": ["orders", "other", "people"], "describe": description})
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", ["exit", "get", "help", "put", "tables", "truncate"]),
-        ("t", ["tables", "truncate"]),
-        ("get ", ["orders", "other", "people"]),
-        ("get o", ["orders", "other"]),
-        ("get orders ", []),
-        ("get orders r ", ["info:", "stats:"]),
-        ("get orders r info:a s", ["stats:"]),
-        ("get orders r --", []),
-        ("help p", ["put"]),
-        ("tables ", []),
-        ("truncate orders r ", []),
-    ],
-)
-def test_words_that_fit_at_the_cursor_are_completed(
-    client: RecordingClient, text: str, expected: Sequence[str]
-) -> None:
-    assert completions(client, text) == expected
-
-
-def test_an_unreachable_server_completes_nothing() -> None:
-    client = RecordingClient({"tables": ConnectionError(), "describe": ConnectionError()})
-    assert completions(client, "get ") == []
-    assert completions(client, "get t r ") == []
-
-
-def test_stale_names_are_requested_again(client: RecordingClient) -> None:
-    now = 100.0
-    completer = ShellCompleter(cast(Client, client), ["get"], lambda: now)
-
-    def complete() -> list[str]:
-        return [found.text for found in completer.get_completions(Document("get "), CompleteEvent())]
-
-    assert complete() == ["orders", "other", "people"]
-    client.answers["tables"] = ["new"]
-    assert complete() == ["orders", "other", "people"]
-    now += 6
-    assert complete() == ["new"]
 
 
 def test_only_its_owner_can_read_the_history_file(tmp_path: Path) -> None:

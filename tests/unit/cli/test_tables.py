@@ -43,7 +43,7 @@ def test_create_makes_the_families_with_their_settings(console: Console) -> None
         (["stats", "info", "info,versions=2"], "family 'info' is given twice"),
         (["info,versions=0"], "versions must be 1 to"),
         (["info,min-versions=2"], "min_versions"),
-        ([], "Missing argument"),
+        ([], "give at least one FAMILY, or a --mapping"),
     ],
 )
 def test_create_refuses_invalid_families(console: Console, families: Sequence[str], message: str) -> None:

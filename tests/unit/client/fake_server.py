@@ -61,6 +61,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self.bulks: list[region_pb2.BulkBatch] = []
         self.protocol = 1
         self.folder_id = ""
+        self.mapping = ""  # that the table keeps
         self.run_id = "run"
         self.info_count = 0
         self.direct: FakeDirect | None = None
@@ -165,9 +166,10 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         with self._changed:
             self.locate_count += 1
             self._changed.notify_all()
-        return catalog_pb2.LocateRegionsResponse(
-            regions=[types_pb2.RegionDescriptor(region_id=self.region_id, table=request.table, server=self.address)]
-        )
+        region = types_pb2.RegionDescriptor(region_id=self.region_id, table=request.table, server=self.address)
+        if self.mapping:
+            region.descriptor.properties["mapping"] = self.mapping
+        return catalog_pb2.LocateRegionsResponse(regions=[region])
 
     def MakeSnapshot(  # noqa: N802
         self, request: catalog_pb2.MakeSnapshotRequest, context: grpc.ServicerContext

@@ -254,7 +254,7 @@ def test_an_object_that_was_not_awaited_says_so(fake_server: FakeServer) -> None
             with pytest.raises(TypeError, match=r"await it, .* 'async with'\Z"), unfinished:  # type: ignore[union-attr]
                 pass
             assert not hasattr(unfinished, "row")
-        with pytest.raises(rowlock.InvalidArgumentError, match="not <a snapshot that is being made: await it"):
+        with pytest.raises(TypeError, match="not <a snapshot that is being made: await it"):
             db.table("t").scan(snapshot=db.snapshot("t"))  # type: ignore[arg-type]
 
     run(fake_server, body)

@@ -36,9 +36,9 @@ def test_one_cell_needs_more_than_a_family() -> None:
 
 @pytest.mark.parametrize("name", [5, None, ("f", "q"), {"f:q": "1"}, ["f:q"]])
 def test_a_column_of_another_type_is_refused(name: object) -> None:
-    with pytest.raises(TypeError, match="a column must be bytes or str"):
+    with pytest.raises(TypeError, match="column must be bytes or str"):
         parse_column(name)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="a column must be bytes or str"):
+    with pytest.raises(TypeError, match="column must be bytes or str"):
         parse_cell_column(name)  # type: ignore[arg-type]
 
 
@@ -50,7 +50,7 @@ def test_rows_have_bounds() -> None:
     with pytest.raises(LimitExceededError) as caught:
         encoded_row(b"x" * 32768)
     assert (caught.value.limit_value, caught.value.found) == (32767, 32768)
-    with pytest.raises(TypeError, match="a row must be bytes or str, not int"):
+    with pytest.raises(TypeError, match="row must be bytes or str, not int"):
         encoded_row(5)  # type: ignore[arg-type]  # on purpose
 
 
@@ -66,14 +66,14 @@ def test_values_are_bytes_or_text() -> None:
 @pytest.mark.parametrize("value", [5, True])
 def test_a_number_as_a_value_names_what_to_use_instead(value: int) -> None:
     with pytest.raises(TypeError, match=r"increment\(\).*rowlock\.Mapping"):
-        encoded_value(value)  # type: ignore[arg-type]  # on purpose
+        encoded_value(value)
 
 
 def test_none_as_a_value_names_delete() -> None:
     with pytest.raises(TypeError, match=r"delete\(\)"):
-        encoded_value(None)  # type: ignore[arg-type]  # on purpose
+        encoded_value(None)
     with pytest.raises(TypeError, match="not float"):
-        encoded_value(1.5)  # type: ignore[arg-type]  # on purpose
+        encoded_value(1.5)
 
 
 @pytest.mark.parametrize("timestamp", [-1, (1 << 63) - 1])

@@ -59,7 +59,14 @@ def test_presence_patterns_and_lists() -> None:
     assert column.is_present().message.presence.present
     assert not column.is_absent().message.presence.present
     kinds = [
-        made.message.pattern.kind for made in (column.starts_with("a"), column.ends_with("a"), column.contains("a"))
+        made.message.pattern.kind
+        for made in (
+            column.starts_with("a"),
+            column.ends_with("a"),
+            column.contains("a"),
+            column.matches(b"a"),
+            column.matches("a"),
+        )
     ]
     assert kinds == list(types_pb2.ColumnPattern.Kind.values())
     assert rowlock.column("f:q", "int").is_in([1, 2]).message.column_in.operands == [b"\0\0\0\x01", b"\0\0\0\x02"]
@@ -80,6 +87,10 @@ def test_operands_that_do_not_fit_are_refused() -> None:
         rowlock.column("f:q", "tinyint") == 200  # noqa: B015
     with pytest.raises(rowlock.InvalidArgumentError, match="starts_with"):
         rowlock.column("f:q", int).starts_with("5")
+    with pytest.raises(rowlock.InvalidArgumentError, match="matches needs a column of bytes or str"):
+        rowlock.column("f:q", int).matches("5")
+    with pytest.raises(TypeError, match="a regular expression must be str or bytes, not int"):
+        rowlock.row_key().matches(5)  # type: ignore[arg-type]
     with pytest.raises(rowlock.InvalidArgumentError, match="can't read a column as 'date'"):
         rowlock.column("f:q", "date")
     with pytest.raises(TypeError, match="a list of values"):

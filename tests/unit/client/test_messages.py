@@ -23,7 +23,7 @@ UNSPECIFIED = types_pb2.DURABILITY_UNSPECIFIED
 
 @pytest.mark.parametrize("data", [[("f:a", b"1")], None, b"f:a"])
 def test_data_that_is_no_dict_is_refused(data: object) -> None:
-    with pytest.raises(TypeError, match="the data of a row must be a dict of columns and values, not"):
+    with pytest.raises(TypeError, match="data must be a dict of columns and values, not"):
         point.put("t", b"r", cast(Any, data), None, UNSPECIFIED)  # Any: the mistake
 
 
@@ -58,7 +58,7 @@ def test_the_error_for_missing_pandas_names_the_package_to_install(monkeypatch: 
 def test_an_unknown_type_and_target_of_a_mapping_are_named() -> None:
     with pytest.raises(rowlock.MappingError, match="column 'a' has the unknown type VARCHAR; the types are BIGINT"):
         rowlock.Mapping("id STRING :key, a VARCHAR f:a")
-    with pytest.raises(rowlock.MappingError, match="which is :key or family:qualifier"):
+    with pytest.raises(rowlock.MappingError, match="which is :key, :timestamp or family:qualifier"):
         rowlock.Mapping("id STRING :kex")
 
 

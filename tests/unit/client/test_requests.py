@@ -9,7 +9,7 @@ import pytest
 import rowlock
 from rowlock._core import point
 from rowlock._core.conversation import Request
-from rowlock.checks import set_condition
+from rowlock.checks import compared_columns, set_condition
 from rowlock.selection import Selection
 from rowlock_proto.v1 import region_pb2, types_pb2
 
@@ -48,7 +48,7 @@ def test_deletes_tell_row_family_column_and_version_apart() -> None:
 
 def test_conditions_tell_absent_from_empty() -> None:
     condition = region_pb2.Condition()
-    columns = set_condition(
+    set_condition(
         condition,
         [
             rowlock.Check("f:a", None),
@@ -59,7 +59,9 @@ def test_conditions_tell_absent_from_empty() -> None:
             rowlock.column("f:g").is_absent(),
         ],
     )
-    assert columns == [(b"f", b"a"), (b"f", b"b"), (b"f", b"c"), (b"f", b"d")]
+    assert compared_columns(condition) == [(b"f", b"a"), (b"f", b"b"), (b"f", b"c"), (b"f", b"d")]
+    condition.return_filtered = True
+    assert compared_columns(condition)[4:] == [(b"f", b"e"), (b"f", b"g")]
     assert [(c.op, c.HasField("operand")) for c in condition.checks] == [
         (types_pb2.COMPARE_OP_EQUAL, False),
         (types_pb2.COMPARE_OP_NOT_EQUAL, False),
@@ -125,14 +127,14 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("one of the three", lambda db, t: t.scan("b", prefix="a")),
     ("list of ranges is empty", lambda db, t: t.scan(ranges=[])),
     ("versions must be 1 to 2147483647", lambda db, t: t.scan(versions=1 << 40)),
-    ("the limit of rows must be 0 to", lambda db, t: t.scan(limit=-1)),
-    ("the limit of rows must be 0 to 18446744073709551615", lambda db, t: t.scan(limit=1 << 64)),
+    ("limit must be 0 to", lambda db, t: t.scan(limit=-1)),
+    ("limit must be 0 to 18446744073709551615", lambda db, t: t.scan(limit=1 << 64)),
     ("batch_bytes must be 0 to", lambda db, t: t.scan(batch_bytes=-1)),
     ("batch_bytes must be 0 to 4294967295", lambda db, t: t.scan(batch_bytes=1 << 32)),
-    ("the offset of cells must be 0 to", lambda db, t: rowlock.CellFilter(offset=-1)),
-    ("the offset of cells must be 0 to 4294967295", lambda db, t: rowlock.CellFilter(offset=1 << 32)),
-    ("the limit of cells must be 1 to", lambda db, t: rowlock.CellFilter(limit=0)),
-    ("the limit of cells must be 1 to 4294967295", lambda db, t: rowlock.CellFilter(limit=1 << 32)),
+    ("offset must be 0 to", lambda db, t: rowlock.CellFilter(offset=-1)),
+    ("offset must be 0 to 4294967295", lambda db, t: rowlock.CellFilter(offset=1 << 32)),
+    ("limit must be 1 to", lambda db, t: rowlock.CellFilter(limit=0)),
+    ("limit must be 1 to 4294967295", lambda db, t: rowlock.CellFilter(limit=1 << 32)),
     ("size and max_bytes", lambda db, t: t.batch(size=0)),
     ("durability", lambda db, t: t.with_options(durability="paper")),  # type: ignore[arg-type]
     ("timeout", lambda db, t: t.with_options(timeout=0)),
@@ -142,9 +144,9 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("not the name of a table", lambda db, t: db.drop_table("a\0b")),
     ("at least one column family", lambda db, t: db.create_table("t", {})),
     ("'a:b' is not the name of a family: the family", lambda db, t: db.create_table("t", ["a:b"])),
-    ("b'a:b' is not the name of a family", lambda db, t: db.alter_table("t", drop_families=["a:b"])),
+    ("'a:b' is not the name of a family", lambda db, t: db.alter_table("t", drop_families=["a:b"])),
     ("can't read a column as", lambda db, t: rowlock.column("f:q", [int])),  # type: ignore[arg-type]
-    ("the encoding of a table", lambda db, t: db.table("t", encoding=5)),  # type: ignore[call-overload]
+    ("encoding must be 'utf-8' or None, not 'latin-1'", lambda db, t: db.table("t", encoding="latin-1")),
     ("versions must be 1 to 2147483647, not 0", lambda db, t: rowlock.Family(versions=0)),
     ("min_versions", lambda db, t: rowlock.Family(min_versions=2)),
     ("time_to_live_ms", lambda db, t: rowlock.Family(time_to_live_ms=-1)),
@@ -182,25 +184,25 @@ WRONG_TYPES: list[tuple[str, BadCall]] = [
     ("a list of columns, not one", lambda db, t: t.delete("r", "f:q")),
     ("a list of columns, not one", lambda db, t: t.check_and_delete("r", "f:q", "1", "ab")),
     ("a list of columns, not one", lambda db, t: t.check_and_delete("r", "f:q", "1", b"f:q")),  # type: ignore[arg-type]
-    ("amount of an increment must be an int", lambda db, t: t.increment("r", "f:q", 1.5)),  # type: ignore[arg-type]
+    ("amount must be an int", lambda db, t: t.increment("r", "f:q", 1.5)),  # type: ignore[arg-type]
     ("a change must be a rowlock.Put", lambda db, t: t.mutate_row("r", [("f:q", "1")])),  # type: ignore[list-item]
     ("a check must be", lambda db, t: t.check_and_mutate("r", ["f:q"], [])),  # type: ignore[list-item]
     ("versions must be an int", lambda db, t: t.scan(versions="1")),  # type: ignore[arg-type]
     ("versions must be an int", lambda db, t: t.cells("r", "f:q", True)),
-    ("the limit of rows must be an int", lambda db, t: t.scan(limit=1.5)),  # type: ignore[arg-type]
+    ("limit must be an int", lambda db, t: t.scan(limit=1.5)),  # type: ignore[arg-type]
     ("batch_bytes must be an int", lambda db, t: t.scan(batch_bytes="1")),  # type: ignore[arg-type]
-    ("the offset of cells must be an int", lambda db, t: rowlock.CellFilter(offset="1")),  # type: ignore[arg-type]
-    ("the limit of cells must be an int", lambda db, t: rowlock.CellFilter(limit="1")),  # type: ignore[arg-type]
+    ("offset must be an int", lambda db, t: rowlock.CellFilter(offset="1")),  # type: ignore[arg-type]
+    ("limit must be an int", lambda db, t: rowlock.CellFilter(limit="1")),  # type: ignore[arg-type]
     ("a range must be a pair", lambda db, t: t.scan(ranges=["ab"])),  # type: ignore[list-item]
     ("a range must be a pair", lambda db, t: t.scan(ranges=[5])),  # type: ignore[list-item]
     ("a range must be a pair", lambda db, t: t.scan(ranges=("a", "b"))),  # type: ignore[arg-type]
     ("a range must be a pair", lambda db, t: t.scan(ranges=[("a", "b", "c")])),  # type: ignore[list-item]
-    ("data of a row must be a dict", lambda db, t: t.check_and_put("r", "f:q", "1", None)),  # type: ignore[arg-type]
+    ("data must be a dict", lambda db, t: t.check_and_put("r", "f:q", "1", None)),  # type: ignore[arg-type]
     ("where must be a filter", lambda db, t: t.scan(where="f:q = 1")),  # type: ignore[arg-type]
-    ("a table's name must be str", lambda db, t: db.table(b"t")),  # type: ignore[call-overload]
+    ("name must be a str, the name of a table, not bytes", lambda db, t: db.table(b"t")),  # type: ignore[call-overload]
     ("families must be", lambda db, t: db.create_table("t", "f")),
     ("rowlock.Family", lambda db, t: db.create_table("t", {"f": 1})),
-    ("number of seconds", lambda db, t: t.with_options(timeout="5")),  # type: ignore[arg-type]
+    ("timeout must be a number of seconds, not str", lambda db, t: t.with_options(timeout="5")),  # type: ignore[arg-type]
     ("Arrow tables or batches", lambda db, t: t.put_arrow(5)),  # type: ignore[arg-type]
     ("changes must be a list of changes, not one: .Put", lambda db, t: t.mutate_row("r", rowlock.Put("f:q", "1"))),  # type: ignore[arg-type]
     ("changes must be a list of changes, not NoneType", lambda db, t: t.mutate_row("r", None)),  # type: ignore[arg-type]
@@ -208,9 +210,9 @@ WRONG_TYPES: list[tuple[str, BadCall]] = [
     ("a list of changes, not one", lambda db, t: t.check_and_mutate("r", [CHECK], rowlock.Put("f:q", "1"))),  # type: ignore[arg-type]
     ("otherwise must be a list of", lambda db, t: t.check_and_mutate("r", [CHECK], [], rowlock.Delete())),  # type: ignore[arg-type]
     ("checks must be a list of checks", lambda db, t: t.check_and_mutate("r", None, [])),  # type: ignore[arg-type]
-    ("a column must be bytes or str", lambda db, t: t.mutate_row("r", [rowlock.Put({"f:q": "1"}, "1")])),  # type: ignore[arg-type]
-    ("a column must be bytes or str", lambda db, t: t.mutate_row("r", [rowlock.Delete({"f:q": "1"})])),  # type: ignore[arg-type]
-    ("a column must be bytes or str", lambda db, t: t.row("r", [["f:q"]])),  # type: ignore[list-item]
+    ("column must be bytes or str", lambda db, t: t.mutate_row("r", [rowlock.Put({"f:q": "1"}, "1")])),  # type: ignore[arg-type]
+    ("column must be bytes or str", lambda db, t: t.mutate_row("r", [rowlock.Delete({"f:q": "1"})])),  # type: ignore[arg-type]
+    ("column must be bytes or str", lambda db, t: t.row("r", [["f:q"]])),  # type: ignore[list-item]
     ("columns must be a list of columns, not int", lambda db, t: t.row("r", 5)),  # type: ignore[call-overload]
     ("columns must be a list of columns, not int", lambda db, t: t.delete("r", 5)),  # type: ignore[arg-type]
     ("rows must be a list of rows, not int", lambda db, t: t.rows(5)),  # type: ignore[arg-type]
@@ -219,19 +221,43 @@ WRONG_TYPES: list[tuple[str, BadCall]] = [
     ("value of a CellFilter must be a pair", lambda db, t: rowlock.CellFilter(value="=5")),  # type: ignore[arg-type]
     ("time_range must be a pair", lambda db, t: t.row("r", time_range=5)),  # type: ignore[call-overload]
     ("time_range must be a pair", lambda db, t: t.scan(time_range=(1,))),  # type: ignore[arg-type]
-    ("a mapping must be a rowlock.Mapping or its text", lambda db, t: t.put_arrow(pa.table({}), 5)),  # type: ignore[arg-type]
-    ("a mapping must be a rowlock.Mapping or its text", lambda db, t: t.scan().to_arrow({"f:q": "INT"})),  # type: ignore[arg-type]
+    ("mapping must be a rowlock.Mapping or its text", lambda db, t: t.put_arrow(pa.table({}), 5)),  # type: ignore[arg-type]
+    ("mapping must be a rowlock.Mapping or its text", lambda db, t: t.scan().to_arrow({"f:q": "INT"})),  # type: ignore[arg-type]
     ("batch_bytes must be an int", lambda db, t: t.put_arrow(pa.table({}), batch_bytes="1")),  # type: ignore[arg-type]
-    ("the size of a batch must be an int", lambda db, t: t.batch(size="5")),  # type: ignore[arg-type]
+    ("size must be an int", lambda db, t: t.batch(size="5")),  # type: ignore[arg-type]
     ("as in {'f': rowlock.Family..}, not .'g'.", lambda db, t: db.alter_table("t", set_families=["g"])),  # type: ignore[arg-type]
     ("the name of a family must be bytes or str", lambda db, t: db.alter_table("t", drop_families=[5])),  # type: ignore[list-item]
     ("drop_families must be a list of names", lambda db, t: db.alter_table("t", drop_families="f")),
-    ("families must be", lambda db, t: db.create_table("t", 5)),  # type: ignore[arg-type]
+    ("families must be", lambda db, t: db.create_table("t", 5)),  # type: ignore[call-overload]
     ("the name of a family must be bytes or str", lambda db, t: db.create_table("t", [["f"]])),  # type: ignore[list-item]
     ("splits must be a list of rows, not one", lambda db, t: db.create_table("t", ["f"], splits="mt")),
     ("versions must be an int", lambda db, t: rowlock.Family(versions="3")),  # type: ignore[arg-type]
-    ("a server's address must be a str like 'host:port', not int", lambda db, t: rowlock.connect(5)),  # type: ignore[arg-type]
-    ("a server's address must be a str like 'host:port', not bytes", lambda db, t: rowlock.connect(b"h:1")),  # type: ignore[arg-type]
+    ("server must be an address, a str like 'host:port', not int", lambda db, t: rowlock.connect(5)),  # type: ignore[arg-type]
+    ("server must be an address, a str like 'host:port', not bytes", lambda db, t: rowlock.connect(b"h:1")),  # type: ignore[arg-type]
+    ("timeout must be a number", lambda db, t: rowlock.connect("h:1", timeout="5")),  # type: ignore[arg-type]
+    ("folder must be a path, a str or os.PathLike, not int", lambda db, t: rowlock.open(5)),  # type: ignore[arg-type]
+    ("encoding must be 'utf-8' or None, not int", lambda db, t: db.table("t", encoding=5)),  # type: ignore[call-overload]
+    ("durability must be one of 'fsync'.*, not int", lambda db, t: db.table("t", durability=5)),  # type: ignore[call-overload]
+    ("mapping must be a rowlock.Mapping", lambda db, t: db.table("t", mapping=5)),  # type: ignore[call-overload]
+    ("table must be a str, the name of a table", lambda db, t: db.compactions(5)),  # type: ignore[arg-type]
+    ("table must be a str, the name of a table", lambda db, t: db.server_info(5)),  # type: ignore[arg-type]
+    ("start must be bytes or str", lambda db, t: db.regions("t", start=5)),  # type: ignore[arg-type]
+    ("lease_s must be a number of seconds, not str", lambda db, t: db.snapshot("t", lease_s="5")),  # type: ignore[arg-type]
+    ("lease_s must be a number of seconds, not bool", lambda db, t: db.snapshot("t", lease_s=True)),
+    ("snapshot_id must be the id of a snapshot as bytes", lambda db, t: db.open_snapshot("5")),  # type: ignore[arg-type]
+    ("row must be bytes or str, not NoneType", lambda db, t: t.exists(None)),  # type: ignore[arg-type]
+    ("start must be bytes or str, not int", lambda db, t: t.scan(5)),  # type: ignore[arg-type]
+    ("stop must be bytes or str, not int", lambda db, t: t.count("a", 5)),  # type: ignore[arg-type]
+    ("prefix must be bytes or str, not int", lambda db, t: t.delete_range(prefix=5)),  # type: ignore[arg-type]
+    ("a bound of ranges must be bytes or str, not int", lambda db, t: t.scan(ranges=[(5, None)])),  # type: ignore[list-item]
+    ("timestamp must be an int", lambda db, t: t.put("r", {"f:q": "1"}, timestamp="5")),  # type: ignore[arg-type]
+    ("op must be one of =,.*, not int", lambda db, t: t.check_and_put("r", "f:q", "1", {"f:q": "2"}, op=5)),  # type: ignore[arg-type]
+    ("expected must be bytes or str, not int", lambda db, t: t.check_and_put("r", "f:q", 5, {"f:q": "2"})),  # type: ignore[arg-type]
+    ("suffix must be bytes or str, not int", lambda db, t: t.append("r", "f:q", 5)),  # type: ignore[arg-type]
+    ("snapshot must be a result of db.snapshot", lambda db, t: t.scan(snapshot="5")),  # type: ignore[arg-type]
+    ("busy_timeout must be a number of seconds", lambda db, t: t.scan(busy_timeout="5")),  # type: ignore[arg-type]
+    ("part_bytes must be an int", lambda db, t: t.splits(part_bytes="5")),  # type: ignore[arg-type]
+    ("qualifier_prefix must be", lambda db, t: t.scan(cells=rowlock.CellFilter(qualifier_prefix=5))),  # type: ignore[arg-type]
 ]
 
 

@@ -69,7 +69,7 @@ def callers(operation: Operation, held: Engine, caller: Caller) -> None:
     if operation is Operation.CREATE:
         server.create_table("t", [Family(0, b"f")], Durability.OS, {}, caller)
     elif operation is Operation.ALTER:
-        server.alter_table("t", [Family(0, b"h")], (), None, {}, (), caller)
+        server.alter_table("t", [Family(0, b"h")], (), None, {}, (), {}, caller)
     elif operation is Operation.TRUNCATE:
         server.truncate_table("t", caller)
     elif operation is Operation.DROP:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.operations import (
+    AllOf,
     Check,
     ColumnComparison,
+    ColumnPresence,
     CompareOp,
     Condition,
     Existence,
+    NotOf,
     Put,
     RequestId,
     ValueType,
@@ -45,3 +48,23 @@ def test_a_check_that_fails_guards_the_filter_against_a_value_of_another_type(en
         engine.change(b"r", Put(b"f", b"q", b"v"), condition=guarded)
     engine.change(b"r", Put(b"f", b"n", b"6"))
     assert engine.change(b"r", Put(b"f", b"q", b"v"), condition=guarded).condition_met
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_the_cells_that_a_filter_reads_are_in_the_answer_if_the_condition_asks_for_them(
+    engine: Engine, is_asked: bool
+) -> None:
+    """Each once, also if checks have failed and the filter was not evaluated; absent ones are left out."""
+    engine.change(b"r", Put(b"f", b"kind", b"text"), Put(b"f", b"n", b"6"))
+    absent = ColumnComparison(b"f", b"no", CompareOp.EQUAL, b"")
+    for expected, is_met in ((b"text", True), (b"number", False)):
+        condition = Condition(
+            (Check(b"f", b"kind", CompareOp.EQUAL, expected),),
+            filter=AllOf((ABOVE_5, NotOf(absent), ColumnPresence(b"f", b"kind", True))),
+            returns_filtered=is_asked,
+        )
+        answer = engine.change(b"r", Put(b"f", b"q", b"v"), condition=condition)
+        assert answer.condition_met == is_met
+        seen = {(family, qualifier): value for family, qualifier, _, value in answer.seen}
+        assert len(seen) == len(answer.seen)
+        assert seen == {(b"f", b"kind"): b"text", **({(b"f", b"n"): b"6"} if is_asked else {})}

@@ -23,6 +23,7 @@ from rowlock_regionserver.operations import (
     PatternKind,
     RowComparison,
     RowFilter,
+    RowPattern,
     RowPrefix,
     ScanPlan,
     Selection,
@@ -217,6 +218,12 @@ def test_a_row_form_of_too_many_columns_or_of_an_unknown_part_is_refused() -> No
             types_pb2.Filter(row=types_pb2.RowComparison(op=types_pb2.COMPARE_OP_LESS_OR_EQUAL, operand=b"r")),
             RowComparison(CompareOp.LESS_OR_EQUAL, b"r"),
         ),
+        (
+            types_pb2.Filter(
+                row_pattern=types_pb2.RowPattern(kind=types_pb2.ColumnPattern.KIND_MATCHES_TEXT, operand=b"r")
+            ),
+            RowPattern(PatternKind.MATCHES_TEXT, b"r"),
+        ),
     ],
 )
 def test_every_kind_of_filter_arrives(message: types_pb2.Filter, value: RowFilter) -> None:
@@ -228,7 +235,8 @@ def test_every_kind_of_filter_arrives(message: types_pb2.Filter, value: RowFilte
     [
         (types_pb2.Filter(row=types_pb2.RowComparison(op=unknown(6))), "RowComparison.op is 6"),
         (types_pb2.Filter(column=types_pb2.ColumnComparison(type=unknown(11))), "ColumnComparison.type is 11"),
-        (types_pb2.Filter(pattern=types_pb2.ColumnPattern(kind=unknown(3))), "ColumnPattern.kind is 3"),
+        (types_pb2.Filter(pattern=types_pb2.ColumnPattern(kind=unknown(5))), "ColumnPattern.kind is 5"),
+        (types_pb2.Filter(row_pattern=types_pb2.RowPattern(kind=unknown(5))), "RowPattern.kind is 5"),
         (negated(types_pb2.Filter()), "a filter is empty"),
     ],
 )

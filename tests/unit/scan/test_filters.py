@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import FamilyNotFoundError, FilterTypeError, LimitExceededError
+from rowlock_regionserver.errors import FamilyNotFoundError, FilterTypeError, InvalidRequestError, LimitExceededError
 from rowlock_regionserver.operations import (
     AllOf,
     AnyOf,
@@ -17,6 +19,7 @@ from rowlock_regionserver.operations import (
     PatternKind,
     RowComparison,
     RowFilter,
+    RowPattern,
     RowPrefix,
     ValueType,
 )
@@ -52,6 +55,7 @@ def test_filter_nested_a_hundred_thousand_levels_deep_is_refused() -> None:
         ColumnComparison(b"no", b"q", CompareOp.EQUAL, b""),
         ColumnPresence(b"no", b"q", present=True),
         ColumnPattern(b"no", b"q", PatternKind.CONTAINS, b""),
+        ColumnPattern(b"no", b"q", PatternKind.MATCHES, b""),
         ColumnIn(b"no", b"q", frozenset()),
     ],
 )
@@ -80,16 +84,14 @@ def test_operand_that_does_not_fit_its_type_is_refused_before_anything_is_read()
     with pytest.raises(FilterTypeError) as raised:
         check_filter(ColumnComparison(b"f", b"n", CompareOp.EQUAL, b"5", ValueType.INT64), (b"f",), CONFIG)
     assert (raised.value.family, raised.value.qualifier) == (b"f", b"n")
-    assert "b'f:n'" in raised.value.message
+    assert "column f:n" in raised.value.message
 
 
 def test_stored_value_that_does_not_fit_is_an_error_naming_row_and_column() -> None:
     with pytest.raises(FilterTypeError) as raised:
         matches_row(NUMBER, b"r", {(b"f", b"n"): b"five"})
     assert (raised.value.row, raised.value.family, raised.value.qualifier) == (b"r", b"f", b"n")
-    assert raised.value.message.startswith(
-        "column b'f:n' of row b'r' holds b'five', which is not an integer of 2 bytes"
-    )
+    assert raised.value.message.startswith("column f:n of row b'r' holds b'five', which is not an integer of 2 bytes")
     assert raised.value.message.endswith("an earlier part of the filter")
 
 
@@ -111,3 +113,38 @@ def test_required_columns_are_those_of_all_parts() -> None:
     row_filter = AllOf((AnyOf((NUMBER, RowPrefix(b"a"))), NotOf(IS_NUMBER), RowComparison(CompareOp.LESS, b"z")))
     assert required_columns(row_filter) == {(b"f", b"n"), (b"f", b"kind")}
     assert required_columns(None) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("kind", "operand", "problem"),
+    [
+        (PatternKind.MATCHES, b"(a", "missing ): (a"),
+        (PatternKind.MATCHES_TEXT, b"a(?=b)", "invalid perl operator"),
+        (PatternKind.MATCHES_TEXT, b"\xff", "it is not UTF-8"),
+    ],
+)
+def test_a_malformed_regular_expression_is_refused_before_anything_is_read(
+    kind: PatternKind, operand: bytes, problem: str
+) -> None:
+    for row_filter in (ColumnPattern(b"f", b"q", kind, operand), NotOf(RowPattern(kind, operand))):
+        with pytest.raises(InvalidRequestError, match=re.escape(problem)):
+            check_filter(row_filter, (b"f",), CONFIG)
+
+
+def test_a_long_regular_expression_is_refused() -> None:
+    check_filter(RowPattern(PatternKind.MATCHES, b"a" * 1000), (), CONFIG)
+    check_filter(RowPattern(PatternKind.CONTAINS, b"a" * 1001), (), CONFIG)
+    with pytest.raises(LimitExceededError, match="of 1001 bytes is longer than 1000"):
+        check_filter(RowPattern(PatternKind.MATCHES, b"a" * 1001), (), CONFIG)
+
+
+def test_a_regular_expression_is_of_bytes_or_of_text() -> None:
+    newest = {(b"f", b"q"): "ä".encode()}
+    one_character = rb"\A.\z"
+    assert not matches_row(ColumnPattern(b"f", b"q", PatternKind.MATCHES, one_character), b"r", newest)
+    assert matches_row(ColumnPattern(b"f", b"q", PatternKind.MATCHES_TEXT, one_character), b"r", newest)
+    assert matches_row(ColumnPattern(b"f", b"q", PatternKind.MATCHES, b"\xa4"), b"r", newest)
+    not_text = {(b"f", b"q"): b"\xff"}
+    assert not matches_row(ColumnPattern(b"f", b"q", PatternKind.MATCHES_TEXT, b""), b"r", not_text)
+    assert matches_row(RowPattern(PatternKind.MATCHES, b"^r"), b"row", {})
+    assert required_columns(RowPattern(PatternKind.MATCHES, b"^r")) == frozenset()

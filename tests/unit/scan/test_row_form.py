@@ -22,20 +22,20 @@ STAMP = FormPart.TIMESTAMP
 @pytest.mark.parametrize(
     ("form", "columns", "error", "words"),
     [
-        ([FormColumn(b"h", b"q")], [], FamilyNotFoundError, "no column family b'h'"),
+        ([FormColumn(b"h", b"q")], [], FamilyNotFoundError, "no column family h"),
         ([FormColumn(b"f", b"123456")], [], LimitExceededError, "qualifier of 6 bytes"),
         (
             [FormColumn(b"f", b"q"), FormColumn(b"g", b"q"), FormColumn(b"f", b"q")],
             [],
             InvalidRequestError,
-            "the value of b'f':b'q' twice, the second time as column 2",
+            "the value of f:q twice, the second time as column 2",
         ),
-        ([FormColumn(b"f", b"q", STAMP)] * 2, [], InvalidRequestError, "the timestamp of b'f':b'q' twice"),
+        ([FormColumn(b"f", b"q", STAMP)] * 2, [], InvalidRequestError, "the timestamp of f:q twice"),
         (
             [FormColumn(b"f", b"q"), FormColumn(b"f", b"r")],
             [ColumnSelector(b"f", b"q")],
             InvalidRequestError,
-            "column 1 of the row form is b'f':b'r', which is not among the scan's columns",
+            "column 1 of the row form is f:r, which is not among the scan's columns",
         ),
         ([FormColumn(b"g", b"q")], [ColumnSelector(b"f")], InvalidRequestError, "is not among"),
         ([FormColumn(b"f", b"")], [ColumnSelector(b"f", b"q")], InvalidRequestError, "is not among"),

@@ -85,8 +85,12 @@ def test_a_mapping_is_parsed_and_excludes_infer() -> None:
         _options(mapping="a INT f:a")
     with pytest.raises(InvalidArgumentError, match="exclude each other"):
         _options(mapping=_MAPPING, infer="10")
-    with pytest.raises(InvalidArgumentError, match="there is no mapping"):
-        _options(timestamps="delay")
+    with pytest.raises(InvalidArgumentError, match="exclude each other"):
+        _options(mapping="none", infer="10")
+    assert _options().uses_kept_mapping
+    for given in ({"mapping": _MAPPING}, {"mapping": "none"}, {"infer": "10"}):
+        assert not _options(**given).uses_kept_mapping
+    assert _options(mapping=" None").mapping is None
     assert _options(infer="10").infer_rows == 10
 
 

@@ -9,7 +9,7 @@ import grpc
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.scan_message import ScanMessage
-from rowlock._transport import methods
+from rowlock._transport.scan_method import SCAN
 from rowlock.aio._transport.servers import Servers
 from rowlock.errors import ClosedError, DeadlineError
 from rowlock.schema import Region
@@ -25,9 +25,9 @@ class ScanStream:
         self._address = region.server
         self._table = region.table
         open_stream = servers.channel(region.server).unary_stream(
-            methods.SCAN.path,
-            request_serializer=methods.SCAN.serialize,
-            response_deserializer=methods.SCAN.parse,
+            SCAN.path,
+            request_serializer=SCAN.serialize,
+            response_deserializer=SCAN.parse,
         )
         try:
             self._call: ScanCall = open_stream(request, metadata=servers.metadata(region))

@@ -13,10 +13,11 @@ import grpc
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
 from rowlock._codec.wire_errors import answered_error, error_of_call
+from rowlock._core.advertised import origin, with_origin
 from rowlock._core.conversation import Request
 from rowlock._core.point import failure_of
 from rowlock._core.retry import Attempts, Kind
-from rowlock._core.search import PROTOCOL, ROWS_PROTOCOL
+from rowlock._core.search import FILTERED_PROTOCOL, PROTOCOL, ROWS_PROTOCOL
 from rowlock._core.uptime import uptime_s
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
@@ -63,7 +64,9 @@ class Servers(Connections):
             elif request.answer is not None:
                 return request.answer
             else:
-                raise attempts.timed_out(was_sent=request.sent)
+                region = self.regions.find(request.table, request.row)
+                where = "" if region is None else origin(region.server, self.addresses)
+                raise attempts.timed_out(was_sent=request.sent, origin=where)
             failure = await self._attempt(request, attempts.deadline)
 
     async def _attempt(self, request: Request, deadline: float) -> RowlockError | None:
@@ -87,7 +90,7 @@ class Servers(Connections):
             self.regions.forget(region)
             if isinstance(failure, AnotherFolderError):
                 self.regions.forget_all()
-        return failure
+        return None if failure is None else with_origin(failure, region.server, self.addresses)
 
     # Regions
 
@@ -122,6 +125,11 @@ class Servers(Connections):
     def takes_rows(self) -> bool:
         """Whether the catalog's server is known to take rows in bulk batches."""
         return self.protocols.get(self.catalog_address, 0) >= ROWS_PROTOCOL
+
+    @property
+    def returns_filtered(self) -> bool:
+        """Whether the catalog's server is known to return the cells that the filter of a condition reads."""
+        return self.protocols.get(self.catalog_address, 0) >= FILTERED_PROTOCOL
 
     async def takes_rows_at(self, region: Region, deadline: float) -> bool:
         """Returns whether the region's server takes rows in bulk batches; by one request, the first time."""
@@ -179,7 +187,7 @@ class Servers(Connections):
 
     def error_for(self, failed: grpc.aio.AioRpcError, address: str) -> RowlockError:
         """Returns the exception for a failed call. If the catalog's server is unavailable, switches to another one."""
-        error = error_of_call(failed, address)
+        error = with_origin(error_of_call(failed, address), address, self.addresses)
         if isinstance(error, AnotherFolderError):
             self.regions.forget_all()
         if isinstance(error, ServerUnavailableError):

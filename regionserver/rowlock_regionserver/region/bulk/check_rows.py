@@ -8,6 +8,7 @@ from rowlock_regionserver.arrow.columns import bytes_at, offsets
 from rowlock_regionserver.arrow.line_values import value_lengths
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
+from rowlock_regionserver.escapes import column_text
 from rowlock_regionserver.region.bulk.row_batch import RowBatch
 from rowlock_regionserver.region.mutate.check import check_family
 from rowlock_regionserver.table import Table
@@ -40,7 +41,7 @@ def _check_row_keys(batch: RowBatch, config: Config) -> None:
 
 def _check_column(batch: RowBatch, place: int, config: Config) -> None:
     family, qualifier = batch.names[place]
-    name = f"{family!r}:{qualifier[:64]!r}"
+    name = column_text(family, qualifier)
     if len(qualifier) > config.qualifier_bytes_max:
         limit = config.qualifier_bytes_max
         raise _too_long(f"qualifier of column {name}", "qualifier_bytes_max", limit, len(qualifier), b"", family)

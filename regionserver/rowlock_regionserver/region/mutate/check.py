@@ -16,6 +16,7 @@ from rowlock_regionserver.errors import (
     NotServingRegionError,
     listed,
 )
+from rowlock_regionserver.escapes import column_text, name_text
 from rowlock_regionserver.operations import (
     Change,
     CompareOp,
@@ -97,8 +98,8 @@ def check_mutation(mutation: RowMutation, table: Table, config: Config, timestam
             check_family(check.family, families, table.name, row)
             if check.operand is None and check.op not in (CompareOp.EQUAL, CompareOp.NOT_EQUAL):
                 raise InvalidRequestError(
-                    f"the check of {check.family!r}:{check.qualifier!r} in row {row!r} compares with nothing; without "
-                    "an operand only EQUAL (absent) and NOT_EQUAL (present) have a meaning",
+                    f"the check of {column_text(check.family, check.qualifier)} in row {row!r} compares with nothing; "
+                    "without an operand only EQUAL (absent) and NOT_EQUAL (present) have a meaning",
                     row=row,
                     family=check.family,
                     qualifier=check.qualifier,
@@ -160,7 +161,7 @@ def unknown_family(
     """Returns the error with the table's name, which the checks of reads and filters don't know."""
     shown = family[:FAMILY_BYTES_SHOWN]
     return FamilyNotFoundError(
-        f"table {table!r} has no column family {shown!r}; it has: {listed(families)}",
+        f"table {table!r} has no column family {name_text(family)}; it has: {listed(families)}",
         row=row,
         table=table,
         family=shown,
@@ -189,7 +190,7 @@ def _too_long(
     what: str, limit: str, limit_value: int, found: int, row: bytes, family: bytes = b"", qualifier: bytes = b""
 ) -> LimitExceededError:
     shown = qualifier[:64]
-    where = f" in column {family!r}:{shown!r}" if qualifier and what == "value" else ""
+    where = f" in column {column_text(family, qualifier)}" if qualifier and what == "value" else ""
     return LimitExceededError(
         f"the {what} of row {row[:64]!r}{where} has {found} bytes, more than {limit} = {limit_value}",
         limit=limit,

@@ -84,30 +84,37 @@ def compare(condition: Condition, row: bytes, newest: NewestRow, answer: AnswerS
     """Evaluates the condition: checks, existence, filter.
 
     Reads the column of every check, even after one has failed, because the answer lists them all; their bytes are
-    counted in `answer`. Evaluates the filter only if checks and existence hold, so a check can guard it against a value
-    that does not fit its type.
+    counted in `answer`. So it does for the columns of the filter, if the condition asks for them. Evaluates the filter
+    only if checks and existence hold, so a check can guard it against a value that does not fit its type.
     """
     is_met = True
     seen: list[AnswerCell] = []
     timestamp_max = 0
     read: dict[tuple[bytes, bytes], Cell | None] = {}  # A column may be checked more than once.
-    for check in condition.checks:
-        column = (check.family, check.qualifier)
+
+    def listed_cell(column: tuple[bytes, bytes]) -> Cell | None:
         if column not in read:
             cell = read[column] = newest.loaded_cell(*column)
             if cell is not None:
                 seen.append((*column, -cell[1], cell[4]))
                 answer.add(seen[-1])
-                timestamp_max = max(timestamp_max, -cell[1])
-        is_met = _holds(check, read[column]) and is_met
+        return read[column]
+
+    for check in condition.checks:
+        cell = listed_cell((check.family, check.qualifier))
+        timestamp_max = max(timestamp_max, -cell[1] if cell is not None else 0)
+        is_met = _holds(check, cell) and is_met
+    if condition.returns_filtered:
+        for column in sorted(required_columns(condition.filter)):
+            listed_cell(column)
     if condition.existence is not Existence.ANY:
         is_met = newest.exists() is (condition.existence is Existence.PRESENT) and is_met
     if is_met and condition.filter is not None:
         values: dict[tuple[bytes, bytes], bytes] = {}
-        for family, qualifier in required_columns(condition.filter):
-            cell = newest.loaded_cell(family, qualifier)
+        for column in required_columns(condition.filter):
+            cell = read[column] if column in read else newest.loaded_cell(*column)
             if cell is not None:
-                values[family, qualifier] = cell[4]
+                values[column] = cell[4]
                 timestamp_max = max(timestamp_max, -cell[1])
         # A filter is a predicate over a row: it does not hold for an absent one.
         is_met = newest.exists() and matches_row(condition.filter, row, values)

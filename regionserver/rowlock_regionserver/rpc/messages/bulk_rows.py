@@ -23,6 +23,7 @@ from rowlock_proto.v1.region_pb2 import BulkRows
 
 from rowlock_regionserver.arrow.line_values import without_bytes_below_nulls
 from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.escapes import column_text
 from rowlock_regionserver.region.bulk.row_batch import RowBatch
 from rowlock_regionserver.rpc.messages.untrusted_batches import untrusted_batch
 
@@ -43,7 +44,7 @@ def row_batch(message: BulkRows, bytes_max: int) -> RowBatch:
     if len(set(names)) < count:
         ((family, qualifier), _), *_ = Counter(names).most_common(1)
         raise InvalidRequestError(
-            f"the bulk batch names column {family[:64]!r}:{qualifier[:64]!r} more than once; name each column once"
+            f"the bulk batch names column {column_text(family, qualifier)} more than once; name each column once"
         )
     check = partial(_check_schema, column_count=count)
     batch = untrusted_batch(message.arrow, message.uncompressed_bytes, bytes_max, "BulkRows.arrow", check)

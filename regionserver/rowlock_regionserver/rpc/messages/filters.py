@@ -18,6 +18,7 @@ from rowlock_regionserver.operations import (
     PatternKind,
     RowComparison,
     RowFilter,
+    RowPattern,
     RowPrefix,
     ValueType,
 )
@@ -69,10 +70,13 @@ def _row_filter(message: types_pb2.Filter, depth: int, depth_max: int) -> RowFil
             return RowComparison(member_of(CompareOp, message.row.op, "RowComparison.op"), message.row.operand)
         case "row_prefix":
             return RowPrefix(message.row_prefix)
+        case "row_pattern":
+            kind = member_of(PatternKind, message.row_pattern.kind, "RowPattern.kind")
+            return RowPattern(kind, message.row_pattern.operand)
         case _:
             raise InvalidRequestError(
                 "a filter is empty; set one of all, any, not, column, presence, pattern, column_in, row, "
-                "row_prefix (or it has a kind that this server is too old to know)"
+                "row_prefix, row_pattern (or it has a kind that this server is too old to know)"
             )
 
 

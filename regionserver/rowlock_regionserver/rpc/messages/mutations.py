@@ -202,6 +202,7 @@ def _condition(message: region_pb2.Condition, config: Config, parts_max: int | N
         checks=tuple([_check_value(check) for check in message.checks]),
         existence=member_of(Existence, message.existence, "Condition.existence"),
         filter=row_filter(message.filter, config.filter_depth_max) if message.HasField("filter") else None,
+        returns_filtered=message.return_filtered,
     )
 
 

@@ -8,6 +8,7 @@ from rowlock_proto.v1 import catalog_pb2, types_pb2
 
 from rowlock_regionserver.cells import TIMESTAMP_MAX, Compression, Family
 from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.escapes import name_text
 from rowlock_regionserver.host.snapshots import Snapshot
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.rpc.messages.enums import member_of
@@ -25,14 +26,14 @@ def _family(message: types_pb2.Family) -> Family:
     bloom_filter = message.bloom_filter
     if bloom_filter not in (types_pb2.BLOOM_FILTER_ROW, types_pb2.BLOOM_FILTER_NONE):
         raise InvalidRequestError(
-            f"Family.bloom_filter of {message.name!r} is {bloom_filter}, which this server does not know; "
+            f"Family.bloom_filter of {name_text(message.name)} is {bloom_filter}, which this server does not know; "
             "it knows 0 (ROW) and 1 (NONE)",
             family=message.name,
         )
     if message.time_to_live_ms > TIMESTAMP_MAX:
         raise InvalidRequestError(
-            f"Family.time_to_live_ms of {message.name!r} is {message.time_to_live_ms}, longer than any timestamp; "
-            "0 keeps cells forever",
+            f"Family.time_to_live_ms of {name_text(message.name)} is {message.time_to_live_ms}, longer than any "
+            "timestamp; 0 keeps cells forever",
             family=message.name,
         )
     return Family(

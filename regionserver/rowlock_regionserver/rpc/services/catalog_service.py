@@ -74,6 +74,7 @@ class CatalogHost(Protocol):
         durability: Durability | None,
         set_properties: Mapping[str, str],
         drop_properties: Sequence[str],
+        expected_properties: Mapping[str, str],
         caller: Caller,
     ) -> Table: ...
     def drop_table(self, name: str, caller: Caller, *, force: bool) -> None: ...
@@ -171,6 +172,7 @@ class CatalogService:
                 durability(message.durability),
                 dict(message.set_properties),
                 tuple(message.drop_properties),
+                dict(message.expected_properties),
                 caller,
             )
             return catalog_pb2.AlterTableResponse(table=table_message(table))
@@ -266,7 +268,7 @@ class CatalogService:
         config = self._config
         timestamps = self._host.timestamp_range(message.table, message.reserve_ms)
         return catalog_pb2.ServerInfoResponse(
-            version=_version(),
+            version=version(),
             protocol=min(PROTOCOL, max(1, message.protocol)),
             now_ms=timestamps.now_ms,
             reserved_ms=timestamps.reserved_ms,
@@ -294,6 +296,6 @@ def _in_worker(pool: Executor, answer: Callable[[bytes], Message]) -> Method:
 
 
 @functools.cache
-def _version() -> str:
+def version() -> str:
     """Returns the distribution's version. Looked up only once, on demand, since that reads files."""
     return importlib.metadata.version("rowlock")

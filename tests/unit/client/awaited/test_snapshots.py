@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import rowlock
+from rowlock.aio._transport.servers import Servers
 from rowlock_proto.v1 import types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
@@ -35,6 +36,14 @@ async def test_leaving_the_block_raises_nothing_of_its_own(db: rowlock.aio.Clien
         async with db.snapshot("t"):
             raise ZeroDivisionError
     assert "of 't'" in repr(snapshot)
+
+
+async def test_a_server_of_an_earlier_version_has_no_status(
+    db: rowlock.aio.Client, servers: Servers, fake_server: FakeServer
+) -> None:
+    servers.protocols[fake_server.address] = 3
+    with pytest.raises(rowlock.InvalidArgumentError, match="is of an earlier version and can't show its status"):
+        await db.status()
 
 
 async def test_regions_that_moved_are_looked_up_again_for_splits(

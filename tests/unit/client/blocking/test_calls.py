@@ -7,6 +7,7 @@ import time
 
 import pytest
 import rowlock
+from rowlock._transport.servers import Servers
 from rowlock.changes import Change
 from rowlock_proto.v1 import types_pb2
 
@@ -29,6 +30,22 @@ def test_a_put_is_read_again(db: rowlock.Client) -> None:
     assert table.row("row") == {b"f:q": b"value", b"f:": b""}
     assert table.row("absent") == {}
     assert table.rows(["absent", "row", "row"])[1:] == [(b"row", {b"f:q": b"value", b"f:": b""})] * 2
+
+
+def test_an_unanswered_call_says_where_the_server_s_address_is_from(
+    db: rowlock.Client, servers: Servers, fake_server: FakeServer
+) -> None:
+    table = connected(db)
+    fake_server.script.append(Mishap.NO_ANSWER)
+    with pytest.raises(rowlock.DeadlineError, match=r"\Ano answer within 0.1 s.\Z"):
+        table.with_options(timeout=0.1).row("row")
+    # As if another address had been given.
+    servers.addresses = ("given:1",)
+    fake_server.script.append(Mishap.NO_ANSWER)
+    with pytest.raises(rowlock.DeadlineError) as raised:
+        table.with_options(timeout=0.1).row("row")
+    at = fake_server.address
+    assert f"no answer within 0.1 s; {at} is the address that the server at given:1 gives to its" in str(raised.value)
 
 
 def test_answers_are_text_in_a_table_with_an_encoding(db: rowlock.Client) -> None:
@@ -81,7 +98,9 @@ def test_a_counter_of_any_size_is_read_with_its_row(db: rowlock.Client) -> None:
     with pytest.raises(rowlock.NotACounterError, match="a counter has 8 bytes, and the value has 1"):
         rowlock.counter_value("x")
     db.table("t").put("row", {"f:n": "text"})
-    with pytest.raises(rowlock.NotACounterError, match=r"b'f:n' of row b'row' as a counter: .* the value has 4"):
+    with pytest.raises(
+        rowlock.NotACounterError, match=r"can't read f:n of row b'row' as a counter: .* the value has 4"
+    ):
         db.table("t").counter("row", "f:n")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 import rowlock
+from rowlock._transport.servers import Servers
 from rowlock_proto.v1 import types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
@@ -35,6 +36,14 @@ def test_leaving_the_block_raises_nothing_of_its_own(db: rowlock.Client) -> None
     with pytest.raises(ZeroDivisionError), db.snapshot("t"):
         raise ZeroDivisionError
     assert "of 't'" in repr(snapshot)
+
+
+def test_a_server_of_an_earlier_version_has_no_status(
+    db: rowlock.Client, servers: Servers, fake_server: FakeServer
+) -> None:
+    servers.protocols[fake_server.address] = 3
+    with pytest.raises(rowlock.InvalidArgumentError, match="is of an earlier version and can't show its status"):
+        db.status()
 
 
 def test_regions_that_moved_are_looked_up_again_for_splits(db: rowlock.Client, fake_server: FakeServer) -> None:

@@ -1,0 +1,1 @@
+"""The parts that the public classes of tables and clients are made of."""

@@ -1,0 +1,58 @@
+# Made from client/rowlock/aio/_transport/kept_mapping.py by tools/async_to_sync.py: change that, then `make faces`.
+"""Looks up the mapping that a table keeps (threads). It comes with the location of the table's regions."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rowlock._codec.columns import Text
+from rowlock._core.retry import Attempts, Kind
+from rowlock._core.view import View
+from rowlock._transport.servers import Servers
+from rowlock.errors import MappingError, RowlockError
+
+if TYPE_CHECKING:
+    from rowlock._core.table_mapping import InUse, TableMapping
+    from rowlock.mapping import Mapping
+
+
+def kept_mapping_text(servers: Servers, table: str, timeout_s: float) -> str:
+    """Returns the table's mapping as text, empty if it keeps none: from the cache of regions, or by a request.
+
+    Raises TableNotFoundError, and DeadlineError or ServerUnavailableError after the timeout.
+    """
+    known = servers.regions.mapping_text(table)
+    if known is not None:
+        return known
+    attempts = Attempts(time.monotonic(), timeout_s, Kind.READ)
+    while True:
+        try:
+            return servers.region_of(table, b"\0", attempts.deadline).mapping_text
+        except RowlockError as error:
+            failure = error
+        time.sleep(attempts.failed(failure, time.monotonic(), was_sent=False))
+
+
+def mapping_in_use(servers: Servers, view: View[Text], mapping: TableMapping) -> InUse:
+    """Returns a typed table's mapping, compared with what the table keeps. Raises MappingError if they disagree."""
+    return mapping.compared(kept_mapping_text(servers, view.table, view.timeout_s))
+
+
+def newer_mapping(servers: Servers, view: View[Text], mapping: TableMapping, used: InUse, error: MappingError) -> InUse:
+    """Looks the kept mapping up again after an error with the one that was used. Raises the error if it is the same."""
+    servers.regions.forget_table(view.table)
+    found = mapping_in_use(servers, view, mapping)
+    if found is used:
+        raise error
+    return found
+
+
+def agreed_mapping(servers: Servers, view: View[Text], mapping: Mapping | str) -> Mapping:
+    """Returns a caller's mapping after a comparison with what the table keeps. Raises MappingError."""
+    # Here, because pyarrow is slow to import.
+    from rowlock._core.kept_mapping import agreed
+    from rowlock.mapping import as_mapping
+
+    parsed = as_mapping(mapping)
+    return agreed(parsed, kept_mapping_text(servers, view.table, view.timeout_s), view.table)

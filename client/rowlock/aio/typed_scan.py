@@ -1,0 +1,136 @@
+"""A scan of typed rows (asyncio)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, cast
+
+import pyarrow as pa
+
+from rowlock._codec.key_scalars import Key
+from rowlock._core.table_mapping import TableMapping
+from rowlock._core.typed_rows import Row, python_rows
+from rowlock._core.view import View
+from rowlock.aio._transport.kept_mapping import mapping_in_use
+from rowlock.aio._transport.servers import Servers
+from rowlock.aio.scan import Scan
+from rowlock.errors import MappingError
+from rowlock.mapping import Mapping
+from rowlock.rows import check_pandas
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class TypedScan(Generic[Row]):
+    """Iterates (key, {name: value}) in row order, each region at one read point. For one task at a time.
+
+    An absent cell is None. Like a Scan it is an iterator for one pass, and sends no request before the first row is
+    read. Reading raises MappingError for bytes that don't fit the mapping, and the errors of a Scan.
+    """
+
+    def __init__(
+        self,
+        servers: Servers,
+        view: View[bytes],
+        mapping: TableMapping,
+        scan: Scan[bytes],
+        names: Sequence[str] | None,
+    ) -> None:
+        self._table = view.table
+        self._reader = _Reader(servers, view, mapping, scan, names)
+        self._rows: AsyncIterator[tuple[Key, dict[str, Any]]] | None = None
+
+    def __repr__(self) -> str:
+        return f"<rowlock.aio.TypedScan of {self._table!r}>"
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the scan resumed at a new read point after a failure, so that its rows are not of one moment."""
+        return self._reader.scan.resumed
+
+    def __aiter__(self) -> AsyncIterator[tuple[Key, Row]]:
+        return self
+
+    async def __anext__(self) -> tuple[Key, Row]:
+        if self._rows is None:
+            if self._reader.is_closed:
+                raise StopAsyncIteration
+            self._rows = self._reader.rows()
+        key, row = await anext(self._rows)
+        # A TypedDict is a dict; table() has compared it with the mapping.
+        return key, cast(Row, row)
+
+    async def to_batches(self) -> AsyncIterator[pa.RecordBatch]:
+        """Iterates Arrow batches with the mapping's columns, in bounded memory."""
+        async for batch in self._reader.batches(await self._reader.mapping()):
+            yield batch
+
+    async def to_arrow(self) -> pa.Table:
+        """Reads all rows into one Arrow table with the mapping's columns."""
+        mapping = await self._reader.mapping()
+        batches = [batch async for batch in self._reader.batches(mapping)]
+        return pa.Table.from_batches(batches, schema=mapping.schema)
+
+    async def to_pandas(self) -> pd.DataFrame:
+        """Reads all rows into a pandas DataFrame. Raises ImportError if pandas is not installed."""
+        check_pandas()
+        return (await self.to_arrow()).to_pandas()
+
+    async def count(self, on_progress: Callable[[int], None] | None = None) -> int:
+        """Reads all rows and returns how many there are; see Scan.count."""
+        return await self._reader.scan.count(on_progress)
+
+    async def close(self) -> None:
+        """Ends the scan and frees the server's read point. Idempotent."""
+        self._reader.is_closed = True
+        await self._reader.scan.close()
+        self._rows = None
+
+    async def __aenter__(self) -> TypedScan[Row]:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class _Reader:
+    """Reads a typed scan. It does not refer to the TypedScan: see Scan."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        view: View[bytes],
+        mapping: TableMapping,
+        scan: Scan[bytes],
+        names: Sequence[str] | None,
+    ) -> None:
+        self._servers = servers
+        self._view = view
+        self._mapping = mapping
+        self._names = names
+        self.scan = scan
+        self.is_closed = False
+
+    async def rows(self) -> AsyncIterator[tuple[Key, dict[str, Any]]]:
+        mapping = await self.mapping()
+        async for batch in self.batches(mapping):
+            for row in python_rows(batch, mapping):
+                yield row
+
+    async def batches(self, mapping: Mapping) -> AsyncIterator[pa.RecordBatch]:
+        try:
+            async for batch in self.scan.to_batches(mapping):
+                yield batch
+        except MappingError:
+            # The next scan looks the kept mapping up again.
+            self._servers.regions.forget_table(self._view.table)
+            raise
+
+    async def mapping(self) -> Mapping:
+        """Returns the mapping of the columns that this scan reads."""
+        mapping = (await mapping_in_use(self._servers, self._view, self._mapping)).codec.mapping
+        return mapping if self._names is None else mapping.select(self._names)

@@ -1,0 +1,78 @@
+"""Writes the rows of standard input: a line a row, as words or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rowlock.cli.arguments import ArgumentError
+from rowlock.cli.layouts import Layout, TypedLayout
+from rowlock.cli.session import Call
+from rowlock.cli.words import words_of
+
+
+def put_lines(call: Call, table: str, layout: Layout, timestamp: int | None) -> None:
+    """Writes all lines, and reports how many rows and cells. Raises ArgumentError that names the line."""
+    rows = cells = 0
+    with call.output.progress(f"putting into {table}", None, "rows") as progress, layout.table.batch() as batch:
+        for number, line in enumerate(call.session.stdin, start=1):
+            text = line.strip()
+            if not text:
+                continue
+            try:
+                key, changes = _row(layout, text)
+            except (ArgumentError, ValueError, TypeError) as error:
+                # What came before it is sent with the batch's next message or has been sent: say how far it went.
+                batch.send()
+                raise ArgumentError(
+                    f"line {number} of standard input: {error}; the {rows} rows before it were written"
+                ) from error
+            for stamp, data in changes:
+                batch.put(key, data, timestamp=timestamp if stamp is None else stamp)
+                cells += len(data)
+            rows += 1
+            progress.advance(1)
+    call.output.record({"table": table, "rows": rows, "cells": cells}, f"{rows} rows, {cells} cells")
+
+
+# The cells of one timestamp; None: the server's clock.
+_Changes = Iterable[tuple[int | None, dict[Any, Any]]]
+
+
+def _row(layout: Layout, text: str) -> tuple[Any, _Changes]:
+    if not text.startswith("{"):
+        row, *cells = words_of(text)
+        if not cells:
+            raise ArgumentError("the line has a row and no cells; write ROW COLUMN=VALUE ...")
+        return layout.key(row), [(None, layout.cells(cells))]
+    record = json.loads(text)
+    if isinstance(layout, TypedLayout):
+        return _typed_row(layout, record)
+    if not isinstance(record.get("row"), str) or not isinstance(record.get("cells"), list):
+        raise ArgumentError('the object lacks "row" and "cells", as \'get --json\' prints them')
+    by_time: dict[int | None, dict[Any, Any]] = {}
+    for cell in record["cells"]:
+        column = layout.column(cell["column"])
+        # The first one is the newest version.
+        by_time.setdefault(cell.get("timestamp"), {}).setdefault(column, layout.value(column, cell["value"]))
+    return layout.key(record["row"]), by_time.items()
+
+
+def _typed_row(layout: TypedLayout, record: Mapping[str, Any]) -> tuple[Any, _Changes]:
+    """Returns the row of {name: value}, as 'get --json' prints a typed row. Null is no cell."""
+    values = dict(record)
+    parts = []
+    for part in layout.mapping.keys:
+        if part.name not in values:
+            raise ArgumentError(f"the object lacks the key {part.name!r}")
+        parts.append(layout.from_json(part, values.pop(part.name)))
+    time = layout.mapping.timestamp
+    data = {}
+    for name, value in values.items():
+        column = time if time is not None and name == time.name else layout.columns_by_name.get(name)
+        if column is None:
+            raise ArgumentError(layout.mapping.unknown_column(name))
+        if value is not None:
+            data[name] = layout.from_json(column, value)
+    return tuple(parts) if len(parts) > 1 else parts[0], [(None, data)]

@@ -1,0 +1,383 @@
+"""Typed tables: rows of Python values, and the mapping that a table keeps and changes (asyncio)."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any, TypedDict
+
+import pyarrow as pa
+import pytest
+import rowlock
+from rowlock.changes import Change
+from rowlock.errors import MappingError
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from tests.unit.client.fake_server import FakeServer
+from tests.unit.client.test_bulk import read
+
+MAPPING = "user STRING :key, orders BIGINT count:orders, score DOUBLE model:score, at TIMESTAMP :timestamp"
+FEW = "user STRING :key, orders BIGINT count:orders"
+
+
+def changes_of(server: FakeServer) -> list[types_pb2.Change]:
+    """The changes of the last request."""
+    return list(server.requests[-1].mutate.mutations[0].changes)
+
+
+async def test_a_row_is_read_as_it_was_put(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    table = db.table("t", mapping=MAPPING)
+    await table.put("alice", {"orders": 7, "score": 0.5})
+    assert await table.row("alice") == {"orders": 7, "score": 0.5}
+    assert fake_server.rows[b"alice"][(b"count", b"orders")] == (7).to_bytes(8, "big")
+    await table.put("bob", {"orders": 1})
+    assert await table.row("bob") == {"orders": 1, "score": None}
+    assert await table.row("bob", ["orders"]) == {"orders": 1}
+    assert await table.row("nobody") == {}
+    assert await table.row("alice", include_timestamp=True) == {"orders": (7, 1), "score": (0.5, 1)}
+    assert await table.rows(["bob", "nobody", "alice"]) == [
+        ("bob", {"orders": 1, "score": None}),
+        ("nobody", {}),
+        ("alice", {"orders": 7, "score": 0.5}),
+    ]
+    assert await table.cells("bob", "orders") == [(1, 1)]
+    assert await table.counter("bob", "orders") == 1
+    assert table.mapping.text == MAPPING
+    assert table.name == "t"
+
+
+async def test_only_the_columns_of_the_mapping_are_asked_for(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    table = db.table("t", mapping=MAPPING)
+    await table.row("alice")
+    asked = [(column.family, column.qualifier) for column in fake_server.requests[-1].get.columns]
+    assert asked == [(b"count", b"orders"), (b"model", b"score")]
+    await table.rows(["alice"], ["score"])
+    assert [column.qualifier for column in fake_server.requests[-1].get.columns] == [b"score"]
+    # What else the row has is not in the way.
+    fake_server.rows[b"alice"] = {(b"other", b"x"): b"?", (b"model", b"score"): b"\x3f\xe0" + bytes(6)}
+    assert await table.row("alice") == {"orders": None, "score": 0.5}
+
+
+async def test_none_deletes_a_cell_in_the_same_change(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    table = db.table("t", mapping=MAPPING)
+    for call in (table.put, table.update):
+        await call("alice", {"orders": 7, "score": None}, timestamp=5)
+        put, delete = changes_of(fake_server)
+        assert (put.put.qualifier, put.put.timestamp) == (b"orders", 5)
+        assert (delete.delete.qualifier, delete.delete.kind, delete.delete.timestamp) == (
+            b"score",
+            types_pb2.Delete.KIND_COLUMN,
+            5,
+        )
+    await table.update("alice", {"score": None})
+    [delete] = changes_of(fake_server)
+    assert delete.delete.qualifier == b"score"
+    # A new row has no cells to delete.
+    assert await table.create("carl", {"orders": 7, "score": None})
+    [put] = changes_of(fake_server)
+    assert put.put.qualifier == b"orders"
+    existence = fake_server.requests[-1].mutate.mutations[0].condition.existence
+    assert existence == region_pb2.Condition.EXISTENCE_ABSENT
+    with pytest.raises(rowlock.InvalidArgumentError, match="all columns are None"):
+        await table.create("carl", {"score": None})
+    with pytest.raises(rowlock.InvalidArgumentError, match="no column is given"):
+        await table.put("carl", {})
+
+
+async def test_the_time_of_a_row_is_the_timestamp_of_its_cells(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    table = db.table("t", mapping=MAPPING)
+    moment = datetime.datetime(2024, 1, 1, microsecond=1999)
+    await table.put("alice", {"orders": 7, "score": None, "at": moment})
+    put, delete = changes_of(fake_server)
+    assert put.put.timestamp == delete.delete.timestamp == 1704067200001
+    await table.put("alice", {"orders": 7, "at": None})
+    assert not changes_of(fake_server)[0].put.HasField("timestamp")
+    batch = pa.table({"user": ["a", "b"], "orders": [1, 2], "score": [0.1, None], "at": [moment, None]})
+    await table.put_arrow(batch, timestamp=9)
+    assert read(fake_server.bulks[-1]).column("timestamp").to_pylist() == [1704067200001, 1704067200001, 9]
+    await table.put_arrow(batch.drop_columns(["at"]))
+    assert read(fake_server.bulks[-1]).column("timestamp").to_pylist() == [None, None, None]
+    # Columns that the data lacks are not written.
+    await table.put_arrow(batch.select(["user", "score"]))
+    assert read(fake_server.bulks[-1]).column("qualifier").to_pylist() == [b"score"]
+    with pytest.raises(MappingError, match="the column 'user' is not in the data"):
+        await table.put_arrow(batch.select(["score"]))
+    with pytest.raises(MappingError, match="has only a key"):
+        await table.put_arrow(batch.select(["user"]))
+    with pytest.raises(rowlock.InvalidArgumentError, match="given twice, by the column 'at' and as timestamp"):
+        await table.put("alice", {"orders": 7, "at": moment}, timestamp=5)
+    with pytest.raises(MappingError, match="the timestamp of a cell is not before 1970"):
+        await table.put("alice", {"orders": 7, "at": datetime.datetime(1969, 1, 1)})
+    with pytest.raises(TypeError, match="the column 'at' is TIMESTAMP and takes a datetime"):
+        await table.put("alice", {"orders": 7, "at": 5})
+    with pytest.raises(rowlock.InvalidArgumentError, match="no column is given"):
+        await table.put("alice", {"at": moment})
+    with pytest.raises(MappingError, match="the mapping has no column 'at'"):
+        await table.row("alice", ["at"])
+    numbers = db.table("t", mapping="user STRING :key, orders BIGINT count:orders, at BIGINT :timestamp")
+    await numbers.put("alice", {"orders": 7, "at": 17})
+    assert changes_of(fake_server)[0].put.timestamp == 17
+
+
+async def test_changes_and_their_results_are_typed(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    table = db.table("t", mapping="user STRING :key, orders BIGINT count:orders, note STRING info:note")
+    assert await table.increment("alice", "orders", 3) == 3
+    assert await table.append("alice", "note", "ä") == "ä"
+    made: list[Change] = [
+        rowlock.Put("note", "b"),
+        rowlock.Append("note", "ü"),
+        rowlock.Increment("orders"),
+        rowlock.Put("note", None),
+        rowlock.Delete("orders", exact=True),
+        rowlock.Delete(),
+    ]
+    assert await table.mutate_row("alice", made) == [None, "bü", 4, None, None, None]
+    kinds = [change.WhichOneof("change") for change in changes_of(fake_server)]
+    assert kinds == ["put", "append", "increment", "delete", "delete", "delete"]
+    await table.delete("alice", ["note"])
+    [change] = changes_of(fake_server)
+    assert (change.delete.family, change.delete.qualifier) == (b"info", b"note")
+    await table.delete("alice")
+    assert changes_of(fake_server)[0].delete.kind == types_pb2.Delete.KIND_ROW
+    async with table.batch() as batch:
+        await batch.put("a", {"orders": 1, "note": None})
+        await batch.increment("a", "orders", 2)
+        await batch.append("a", "note", "x")
+        await batch.delete("b")
+        await batch.delete("b", ["note"])
+        await batch.mutate_row("c", [rowlock.Put("orders", 5)])
+    assert batch.applied_count == 3
+    assert await table.row("c") == {"orders": 5, "note": None}
+
+
+async def test_checks_are_typed_and_find_typed_values(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    """A check is a comparison of bytes if that is the same, so that it is answered by every server."""
+    table = db.table("t", mapping=MAPPING)
+    await table.put("alice", {"orders": 7, "score": 0.5})
+    result = await table.check_and_put("alice", "orders", 7, {"score": 0.25})
+    assert (result.applied, result.current, result.seen, result.results) == (True, 7, {"orders": 7}, [None])
+    condition = fake_server.requests[-1].mutate.mutations[0].condition
+    assert condition.checks[0].operand == (7).to_bytes(8, "big")
+    assert not condition.HasField("filter")
+    absent = await table.check_and_delete("bob", "score", None, ["orders"])
+    assert (bool(absent), absent.current, absent.seen) == (True, None, {"score": None})
+    await table.check_and_put("alice", "score", 0.5, {"orders": 1}, op="<")
+    condition = fake_server.requests[-1].mutate.mutations[0].condition
+    assert not condition.checks
+    assert condition.filter.column.type == types_pb2.VALUE_TYPE_FLOAT64
+    both = await table.check_and_mutate(
+        "alice", [rowlock.Check("orders", 7), table.column("score") > 0.1], [rowlock.Increment("orders")]
+    )
+    assert both.results == [2]
+    single = await table.check_and_mutate("alice", [table.column("score") > 0.1], [rowlock.Put("orders", 5)])
+    assert single.applied
+    with pytest.raises(TypeError, match="then must be a list of changes, not one"):
+        await table.check_and_mutate("alice", [rowlock.Check("orders", 7)], rowlock.Put("orders", 5))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("message", "call"),
+    [
+        (
+            "the mapping has no column 'count:orders'; its columns are orders, score",
+            lambda t: t.put("a", {"count:orders": 1}),
+        ),
+        ("'user' is part of the key", lambda t: t.put("a", {"user": "a"})),
+        ("the column 'orders' can't be 9223372036854775808", lambda t: t.put("a", {"orders": 1 << 63})),
+        ("the column 'score' is DOUBLE as 'binary'; only a BIGINT", lambda t: t.increment("a", "score")),
+        ("the column 'score' is DOUBLE; only a STRING or BINARY", lambda t: t.append("a", "score", "1")),
+        ("the key has one part, user, and 2 are given", lambda t: t.row(("a", "b"))),
+        ("the mapping has no column 'x'", lambda t: t.delete("a", ["x"])),
+        ("the mapping has no column 'x'", lambda t: t.check_and_put("a", "x", 1, {"orders": 1})),
+        ("the mapping has no column 'x'", lambda t: t.mutate_row("a", [rowlock.Put("x", 1)])),
+    ],
+)
+async def test_what_does_not_fit_the_mapping_is_refused_before_anything_is_sent(
+    db: rowlock.aio.Client, fake_server: FakeServer, message: str, call: Any
+) -> None:
+    with pytest.raises(MappingError, match=message):
+        await call(db.table("t", mapping=MAPPING))
+    assert not fake_server.requests
+
+
+@pytest.mark.parametrize(
+    ("message", "call"),
+    [
+        ("the column 'orders' is BIGINT and takes an int, not str: '7'", lambda t: t.put("a", {"orders": "7"})),
+        ("the key column 'user' is STRING and takes a str, not int: 5", lambda t: t.row(5)),
+        ("data must be a dict of names and values, not list", lambda t: t.put("a", [1])),
+        ("keys must be a list of keys, not one", lambda t: t.rows("alice")),
+        (r"columns must be a list of names, not one: \['score'\]", lambda t: t.row("a", "score")),
+        ("a change must be a rowlock.Put", lambda t: t.mutate_row("a", ["x"])),
+        ("changes must be a list of changes, not one", lambda t: t.mutate_row("a", rowlock.Put("orders", 1))),
+        ("a check must be a rowlock.Check or a filter", lambda t: t.check_and_mutate("a", ["x"], [])),
+    ],
+)
+async def test_wrong_types_are_refused_before_anything_is_sent(
+    db: rowlock.aio.Client, fake_server: FakeServer, message: str, call: Any
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        await call(db.table("t", mapping=MAPPING))
+    assert not fake_server.requests
+
+
+async def test_bytes_that_do_not_fit_are_an_error_with_row_and_column(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    fake_server.rows[b"alice"] = {(b"count", b"orders"): b"7"}
+    with pytest.raises(
+        MappingError, match=r"count:orders of row b'alice' can't be read as BIGINT binary: a value has 1"
+    ) as e:
+        await db.table("t", mapping=FEW).row("alice")
+    assert (e.value.row, e.value.column) == (b"alice", b"count:orders")
+
+
+class Features(TypedDict, total=False):
+    score: float | None
+
+
+class WrongType(TypedDict):
+    score: int | None
+
+
+class NeverAbsent(TypedDict):
+    score: float
+
+
+class WrongName(TypedDict):
+    x: float | None
+
+
+async def test_a_row_type_chooses_the_columns(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    table = db.table("t", mapping=MAPPING, row_type=Features)
+    await table.put("alice", {"score": 0.5})
+    assert await table.row("alice") == {"score": 0.5}
+    assert [column.qualifier for column in fake_server.requests[-1].get.columns] == [b"score"]
+    # Arrow data has all columns.
+    await table.put_arrow(pa.table({"user": ["a"], "orders": [1], "score": [0.1]}))
+    assert read(fake_server.bulks[-1]).num_rows == 2
+
+
+# The mapping that a table keeps
+
+
+async def test_a_table_is_opened_by_the_mapping_that_it_keeps(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    with pytest.raises(MappingError, match="table 't' keeps no mapping; pass one to table"):
+        await db.typed_table("t")
+    fake_server.mapping = FEW
+    table = await db.typed_table("t")
+    assert table.mapping.text == FEW
+    await table.put("alice", {"orders": 7})
+    assert await table.row("alice") == {"orders": 7}
+    with pytest.raises(MappingError, match=r"Features.score|the mapping has no column 'score'"):
+        await db.typed_table("t", row_type=Features)
+
+
+async def test_a_mapping_that_contradicts_the_kept_one_is_refused_by_every_call(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    fake_server.mapping = FEW
+    wrong = "user STRING :key, orders INT count:orders"
+    table = db.table("t", mapping=wrong)
+    with pytest.raises(MappingError, match="count:orders is BIGINT binary, and not INT binary"):
+        await table.put("alice", {"orders": 7})
+    with pytest.raises(MappingError, match="does not agree"):
+        await table.row("alice")
+    with pytest.raises(MappingError, match="does not agree"):
+        async with table.batch() as batch:
+            await batch.put("alice", {"orders": 7})
+    with pytest.raises(MappingError, match="does not agree"):
+        await table.scan().to_arrow()
+    with pytest.raises(MappingError, match="does not agree"):
+        await db.table("t").scan().to_arrow(wrong)
+    with pytest.raises(MappingError, match="does not agree"):
+        await db.table("t").put_arrow(pa.table({"user": ["a"], "orders": [1]}), wrong)
+    assert not fake_server.requests
+    assert not fake_server.bulks
+    assert not fake_server.scans
+    # Bytes are not checked.
+    await db.table("t").put("alice", {"count:orders": "7"})
+
+
+async def test_part_of_a_composite_key_is_refused_instead_of_read_as_garbage(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    fake_server.mapping = "day DATE :key, carrier STRING :key, delay INT info:delay"
+    with pytest.raises(MappingError, match=r"the key has 2 parts, \(day, carrier\), and not one part, day"):
+        await db.table("t").scan().to_arrow("day STRING :key, delay INT info:delay")
+    table = await db.typed_table("t")
+    with pytest.raises(MappingError, match=r"the key has 2 parts, \(day, carrier\), and 1 is given"):
+        await table.row(datetime.date(2013, 1, 1))
+    assert not fake_server.scans
+
+
+async def test_a_table_of_the_kept_mapping_follows_it_when_a_value_does_not_fit(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    fake_server.mapping = "user STRING :key, n INT f:n"
+    table = await db.typed_table("t")
+    await table.put("old", {"n": 5})
+    fake_server.mapping = "user STRING :key, n BIGINT f:n was INT, m INT f:m"
+    # What fits still goes by what is known, without a lookup.
+    lookups = fake_server.locate_count
+    await table.put("still", {"n": 6})
+    assert await table.row("old") == {"n": 5}
+    assert fake_server.locate_count == lookups
+    # What does not fit is looked up again: when it is written,
+    await table.put("new", {"n": 1 << 40})
+    assert fake_server.rows[b"new"][(b"f", b"n")] == (1 << 40).to_bytes(8, "big")
+    assert await table.row("old") == {"n": 5, "m": None}
+    # and when it is read.
+    fake_server.mapping = "user STRING :key, n DECIMAL(30,2) f:n was INT"
+    fake_server.rows[b"newest"] = {(b"f", b"n"): bytes(4) + b"\1"}
+    with pytest.raises(MappingError, match=r"another scale|instead of 8"):
+        await table.row("newest")
+    assert "DECIMAL" in table.mapping.text
+    fake_server.mapping = "user STRING :key, n DECIMAL(30,0) f:n was INT"
+    assert await table.row("newest") == {"n": 1}
+    with pytest.raises(MappingError, match="the mapping has no column 'x'"):
+        await table.put("a", {"x": 1})
+
+
+async def test_a_mapping_of_ones_own_is_compared_again_when_a_value_does_not_fit(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    table = db.table("t", mapping="user STRING :key, n INT f:n")
+    await table.put("a", {"n": 5})
+    fake_server.mapping = "user STRING :key, n BIGINT f:n was INT"
+    assert await table.row("a") == {"n": 5}
+    with pytest.raises(MappingError, match="f:n is BIGINT binary, and not INT binary; it was widened"):
+        await table.put("a", {"n": 1 << 40})
+    # It learns of former types.
+    other = db.table("t", mapping="user STRING :key, big BIGINT f:n")
+    assert await other.row("a") == {"big": 5}
+
+
+async def test_a_kept_mapping_that_was_dropped_goes_on_for_who_has_it(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    fake_server.mapping = FEW
+    table = await db.typed_table("t")
+    fake_server.mapping = ""
+    with pytest.raises(MappingError, match="the mapping has no column 'x'"):
+        await table.put("alice", {"x": 7})
+    await table.put("alice", {"orders": 7})
+    assert await table.row("alice") == {"orders": 7}
+
+
+async def test_contradicting_arguments_are_refused(db: rowlock.aio.Client) -> None:
+    with pytest.raises(rowlock.InvalidArgumentError, match="an encoding or a mapping, not both"):
+        db.table("t", encoding="utf-8", mapping=FEW)  # type: ignore[call-overload]
+    with pytest.raises(rowlock.InvalidArgumentError, match="row_type needs a mapping"):
+        db.table("t", row_type=Features)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="row_type must be a typing"):
+        db.table("t", mapping=MAPPING, row_type=dict)
+    with pytest.raises(
+        MappingError, match=r"WrongType\.score is int \| None, and the column is DOUBLE: declare it as float \| None"
+    ):
+        db.table("t", mapping=MAPPING, row_type=WrongType)
+    with pytest.raises(MappingError, match=r"NeverAbsent\.score is float, and any cell may be absent"):
+        db.table("t", mapping=MAPPING, row_type=NeverAbsent)
+    with pytest.raises(MappingError, match="the mapping has no column 'x'"):
+        db.table("t", mapping=MAPPING, row_type=WrongName)
+    with pytest.raises(TypeError, match=r"mapping must be a rowlock\.Mapping or its text, not int"):
+        db.table("t", mapping=5)  # type: ignore[call-overload]
