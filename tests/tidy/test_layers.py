@@ -32,6 +32,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "ledger",
             "memory_limit",
             "memory_plan",
+            "settings",
             "resident",
         }
     ),
