@@ -18,8 +18,10 @@ import time
 from collections.abc import Sequence
 
 from rowlock_regionserver import process
+from rowlock_regionserver.log_lines import FORMATS, LEVELS, begin_log, say_error
 from rowlock_regionserver.signals import Signals
 
+logger = logging.getLogger("rowlock_regionserver.__main__")  # __name__ is __main__ in a process.
 STARTED = time.perf_counter()
 DEFAULT_LISTEN = "127.0.0.1:7460"
 DEFAULT_LINGER_SECONDS = 3.0
@@ -50,7 +52,7 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
     """Serves until a signal, or until the last client of an embedded server has gone. Returns the exit code."""
     # gRPC's own log goes to standard error in another format, and repeats our messages.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    begin_log(options.log_level, options.log_format)
     process.prepare()
     # Heavy imports come after the signal handlers.
     from rowlock_regionserver.errors import FolderInUseError, RegionServerError
@@ -82,9 +84,10 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
             advice = "; let this user read and write it"
         elif isinstance(error, NotADirectoryError):
             advice = "; a file is in the place of a folder: restore the folder, or name another with --data"
-        _say_error(f"can't start: {error}{advice}")
+        say_error(f"can't start: {error}{advice}", options.log_format)
         return EXIT_FOLDER_IN_USE if options.embedded and isinstance(error, FolderInUseError) else EXIT_CANT_START
     process.freeze_objects()
+    logger.info("serving %s on %s", options.data, server.address)
     with contextlib.suppress(OSError):  # The parent process may have closed standard output.
         seconds = time.perf_counter() - STARTED
         print(
@@ -94,10 +97,11 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
     try:
         server.wait()
     except (RegionServerError, OSError) as error:
-        _say_error(f"stopped with an error: {error}; acknowledged writes are in the log")
+        say_error(f"stopped with an error: {error}; acknowledged writes are in the log", options.log_format)
         return 1
+    logger.info("stopped")
     if server.unflushed:
-        _say_error(unflushed_text(server.unflushed))
+        say_error(unflushed_text(server.unflushed), options.log_format)
     return 0
 
 
@@ -156,6 +160,13 @@ def _parser() -> argparse.ArgumentParser:
         "settings from a TOML file; may be repeated, and the last one counts; help lists all with unit and default",
     )
     parser.add_argument(
+        "--log-level",
+        choices=LEVELS,
+        default="warning",
+        help="what to log; info has one line for each start, flush and stop (warning)",
+    )
+    parser.add_argument("--log-format", choices=FORMATS, default="text", help="lines of text, or of JSON (text)")
+    parser.add_argument(
         "--embedded",
         action="store_true",
         help="serve the clients of this folder only: write the address into it, and stop after the last has gone",
@@ -168,11 +179,6 @@ def _parser() -> argparse.ArgumentParser:
         help=f"with --embedded: stop this long after the last client ({DEFAULT_LINGER_SECONDS:g})",
     )
     return parser
-
-
-def _say_error(message: str) -> None:
-    with contextlib.suppress(OSError):
-        os.write(2, f"rowlock-server: {' '.join(message.split())}\n".encode())
 
 
 if __name__ == "__main__":

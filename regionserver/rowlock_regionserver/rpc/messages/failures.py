@@ -16,7 +16,7 @@ from rowlock_proto.errors import ERRORS
 from rowlock_proto.v1.types_pb2 import Error
 
 from rowlock_regionserver import errors
-from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError, RegionServerError
+from rowlock_regionserver.errors import CorruptionError, InvalidRequestError, LimitExceededError, RegionServerError
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +48,8 @@ def error_message(error: BaseException, doing: str) -> Error:
             message=f"unexpected {type(error).__name__} in the server while {doing}; see the server's log on standard "
             "error. If the request was a change, its outcome is unknown",
         )
+    if isinstance(error, CorruptionError):
+        logger.error("damage found while %s: %s", doing, error)
     message = Error(
         code=next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES),
         message=error.message,
