@@ -13,18 +13,15 @@ import argparse
 import contextlib
 import logging
 import os
-import re
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rowlock_regionserver import process
+from rowlock_regionserver.log_lines import FORMATS, LEVELS, begin_log, say_error
 from rowlock_regionserver.signals import Signals
 
-if TYPE_CHECKING:
-    from rowlock_regionserver.config import Config
-
+logger = logging.getLogger("rowlock_regionserver.__main__")  # __name__ is __main__ in a process.
 STARTED = time.perf_counter()
 DEFAULT_LISTEN = "127.0.0.1:7460"
 DEFAULT_LINGER_SECONDS = 3.0
@@ -55,7 +52,7 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
     """Serves until a signal, or until the last client of an embedded server has gone. Returns the exit code."""
     # gRPC's own log goes to standard error in another format, and repeats our messages.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    begin_log(options.log_level, options.log_format)
     process.prepare()
     # Heavy imports come after the signal handlers.
     from rowlock_regionserver.errors import FolderInUseError, RegionServerError
@@ -63,6 +60,7 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
     from rowlock_regionserver.rpc.grpc.addresses import ListenError
     from rowlock_regionserver.rpc.grpc.cancelled_calls import ignore_cancelled_calls
     from rowlock_regionserver.server import Server
+    from rowlock_regionserver.settings import config_of
 
     ignore_cancelled_calls()
     process.limit_arrow()
@@ -78,7 +76,7 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
             is_insecure=options.insecure,
             linger_seconds=options.linger if options.embedded else None,
             is_self_checking=os.environ.get("ROWLOCK_VERIFY") == "1",
-            config=_config(options.config),
+            config=config_of(options.config),
         )
         signals.attach(server)
         server.start()
@@ -88,9 +86,10 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
             advice = "; let this user read and write it"
         elif isinstance(error, NotADirectoryError):
             advice = "; a file is in the place of a folder: restore the folder, or name another with --data"
-        _say_error(f"can't start: {error}{advice}")
+        say_error(f"can't start: {error}{advice}", options.log_format)
         return EXIT_FOLDER_IN_USE if options.embedded and isinstance(error, FolderInUseError) else EXIT_CANT_START
     process.freeze_objects()
+    logger.info("serving %s on %s", options.data, server.address)
     with contextlib.suppress(OSError):  # The parent process may have closed standard output.
         seconds = time.perf_counter() - STARTED
         print(
@@ -100,10 +99,11 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
     try:
         server.wait()
     except (RegionServerError, OSError) as error:
-        _say_error(f"stopped with an error: {error}; acknowledged writes are in the log")
+        say_error(f"stopped with an error: {error}; acknowledged writes are in the log", options.log_format)
         return 1
+    logger.info("stopped")
     if server.unflushed:
-        _say_error(unflushed_text(server.unflushed))
+        say_error(unflushed_text(server.unflushed), options.log_format)
     return 0
 
 
@@ -115,6 +115,20 @@ class _ShowVersion(argparse.Action):
 
         print(f"rowlock-server {version('rowlock')}")
         parser.exit()
+
+
+class _AddSetting(argparse.Action):
+    """Collects settings; `help` lists them all, and ends the process."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, options: argparse.Namespace, value: object, name: str | None = None
+    ) -> None:
+        if value == "help":
+            from rowlock_regionserver.settings import settings_help
+
+            print(settings_help())
+            parser.exit()
+        options.config = [*options.config, value]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -150,11 +164,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--config",
-        metavar="NAME=VALUE",
-        action="append",
+        metavar="NAME=VALUE|FILE|help",
+        action=_AddSetting,
         default=[],
-        help="change a limit or size, like memory=1GiB or memory=50%%, which scales the other limits; may be repeated",
+        help="change a limit or size, like memory=1GiB or memory=50%%, which scales the other limits, or read such "
+        "settings from a TOML file; may be repeated, and the last one counts; help lists all with unit and default",
     )
+    parser.add_argument(
+        "--log-level",
+        choices=LEVELS,
+        default="warning",
+        help="what to log; info has one line for each start, flush and stop (warning)",
+    )
+    parser.add_argument("--log-format", choices=FORMATS, default="text", help="lines of text, or of JSON (text)")
     parser.add_argument(
         "--embedded",
         action="store_true",
@@ -168,35 +190,6 @@ def _parser() -> argparse.ArgumentParser:
         help=f"with --embedded: stop this long after the last client ({DEFAULT_LINGER_SECONDS:g})",
     )
     return parser
-
-
-def _config(settings: Sequence[str]) -> Config:
-    """Returns the configuration with these settings. Raises ValueError for an unknown setting or an invalid value."""
-    from rowlock_regionserver.config import GIB, KIB, MIB, Config
-    from rowlock_regionserver.memory_limit import memory_limit
-    from rowlock_regionserver.memory_plan import planned
-
-    available = memory_limit()
-    units = {"": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
-    changed: dict[str, int] = {}
-    for setting in settings:
-        match = re.fullmatch(r"([a-z_]+)=(\d{1,15})(|KiB|MiB|GiB|%)", setting)
-        if match is None:
-            raise ValueError(
-                f"--config {setting!r} is not NAME=VALUE, where VALUE is a number like 64, 32KiB or 2GiB, "
-                "or for memory also a share like 50%"
-            )
-        if match[1] not in Config.__slots__:
-            raise ValueError(f"--config {match[1]}: no such setting; the settings are {', '.join(Config.__slots__)}")
-        if match[3] == "%" and (match[1] != "memory" or not 0 < int(match[2]) < 100):
-            raise ValueError(f"--config {setting!r}: only memory may be a share, from 1% to 99% of what there is")
-        changed[match[1]] = available * int(match[2]) // 100 if match[3] == "%" else int(match[2]) * units[match[3]]
-    return planned(changed, available)
-
-
-def _say_error(message: str) -> None:
-    with contextlib.suppress(OSError):
-        os.write(2, f"rowlock-server: {' '.join(message.split())}\n".encode())
 
 
 if __name__ == "__main__":

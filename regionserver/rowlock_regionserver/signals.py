@@ -9,6 +9,7 @@ and a thread of its own reads it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -16,6 +17,8 @@ import threading
 import time
 from types import FrameType
 from typing import Protocol
+
+logger = logging.getLogger(__name__)
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # A second signal within this time is the same one: `timeout` signals the process and then its group.
@@ -63,6 +66,7 @@ class Signals:
         with self._lock:
             if self._stop_asked_at is None:
                 self._stop_asked_at = now
+                logger.info("%s: stopping", signal.Signals(number).name)
                 if self._server is not None:
                     self._server.ask_to_stop()
             elif now - self._stop_asked_at > SAME_SIGNAL_SECONDS:

@@ -366,7 +366,8 @@ def test_a_stop_on_a_full_disk_ends_soon_says_what_it_left_and_loses_nothing(tmp
         _, _, output = server.ended()
         late.join()
     assert sorted(errors) == [b"late", b"more"]
-    assert (code, output.count("\n")) == (0, 1)
+    assert (code, output.count("\n")) == (0, 2)
+    assert "lacks disk space or descriptors for the next log segment\n" in output
     assert "'t'" in output
     assert "no disk space for the log" in output
     full.unlink()

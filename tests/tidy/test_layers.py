@@ -31,7 +31,9 @@ _LAYERS: Sequence[frozenset[str]] = (
             "embedded",
             "ledger",
             "memory_limit",
+            "log_lines",
             "memory_plan",
+            "settings",
             "resident",
         }
     ),

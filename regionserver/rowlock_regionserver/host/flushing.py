@@ -10,6 +10,7 @@ several run at once, as far as there is memory for their work; the file system c
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -25,10 +26,13 @@ from rowlock_regionserver.errors import (
     UnknownOutcomeError,
 )
 from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.resident import Resident
 from rowlock_regionserver.wal.log import Log
+
+logger = logging.getLogger(__name__)
 
 # How often the scheduler checks unprompted: under hot counters the log grows, but memory does not.
 CHECK_AGAIN_S = 1.0
@@ -188,3 +192,12 @@ class FlushThreads:
 
 def _bytes_of(held: tuple[int, Region]) -> int:
     return held[0]
+
+
+def log_flush(region: Region, result: FlushResult, seconds: float) -> None:
+    """Logs a flush, unless it had nothing to write."""
+    if result.store_file_count:
+        logger.info(
+            "flushed region %d of table %r in %.2f s: %d cells in %d store files",
+            *(region.region_id, region.table.name, seconds, result.cell_count, result.store_file_count),
+        )

@@ -37,7 +37,7 @@ from rowlock_regionserver.host.compacting import CompactionThreads
 from rowlock_regionserver.host.compaction_runs import counted_memory, settings_of
 from rowlock_regionserver.host.disk_failures import DiskFailures, OnFatal
 from rowlock_regionserver.host.ended_snapshots import ended_error
-from rowlock_regionserver.host.flushing import FlushThreads
+from rowlock_regionserver.host.flushing import FlushThreads, log_flush
 from rowlock_regionserver.host.opening import Opened, Opening, open_region
 from rowlock_regionserver.host.region_folder import free_region_path, region_folder, remove_region_folder
 from rowlock_regionserver.host.server_statistics import RegionServerStatistics
@@ -370,8 +370,10 @@ class RegionServer:
 
     def flush_region(self, region: Region) -> FlushResult:
         """Flushes one region; a failed sync is final. Blocks. Raises DiskFullError, which changes nothing."""
+        began = self._shared.clock.monotonic()
         with self._failures.are_final():
             result = region.flush()
+        log_flush(region, result, self._shared.clock.monotonic() - began)
         self._shared.open_files.close_released()  # If its table was dropped in the meantime.
         self.compactions.wake(region.region_id)
         return result

@@ -10,6 +10,7 @@ operator.
 from __future__ import annotations
 
 import errno
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,8 @@ from pathlib import Path
 from rowlock_regionserver.errors import TooManyOpenFilesError
 from rowlock_regionserver.files import NO_SPACE, Files
 from rowlock_regionserver.wal.segment import PREALLOCATED_NAME, make_preallocated
+
+logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
 
@@ -135,6 +138,7 @@ class PreallocatedSegment:
         try:
             while self._wait_until_wanted():
                 descriptor = self._make()
+                self._log_change(lacks_space=descriptor is None)
                 with self._lock:
                     self._descriptor = descriptor
                     self._lacks_space = descriptor is None
@@ -146,6 +150,13 @@ class PreallocatedSegment:
                 self._failure = error
                 self._changed.notify_all()
             self._on_failure(error)
+
+    def _log_change(self, *, lacks_space: bool) -> None:
+        """Logs that space for a segment is missing, or is there again: once each, however often it is tried."""
+        if lacks_space and not self._lacks_space:
+            logger.warning("%s lacks disk space or descriptors for the next log segment", self._folder)
+        elif self._lacks_space and not lacks_space:
+            logger.warning("%s has space for the next log segment again", self._folder)
 
     def _wait_until_wanted(self) -> bool:
         with self._lock:

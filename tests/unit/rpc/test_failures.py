@@ -156,3 +156,11 @@ def test_bytes_that_are_no_message_are_the_callers_mistake() -> None:
     assert parsed(PointRequests, b"") == PointRequests()
     with pytest.raises(InvalidRequestError, match=r"rowlock\.v1\.PointRequests"):
         parsed(PointRequests, b"\xff\xff\xff")
+
+
+def test_damage_is_logged_and_other_errors_are_not(caplog: pytest.LogCaptureFixture) -> None:
+    error_message(errors.CorruptionError("cf/1.store", 7, "checksum 1", "2"), "scanning")
+    error_message(errors.DiskFullError("full"), "scanning")
+    assert [(record.levelname, record.message.partition(" at ")[0]) for record in caplog.records] == [
+        ("ERROR", "damage found while scanning: cf/1.store is damaged")
+    ]

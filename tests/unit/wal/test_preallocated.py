@@ -37,3 +37,36 @@ def test_a_try_without_space_wakes_the_writer_and_is_followed_by_another(disk: S
             taken.result(WAIT_SECONDS)
     preallocated.close()
     assert failures == []
+
+
+def test_missing_space_is_logged_once_and_so_is_its_return(
+    disk: SimulatedFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    preallocated = PreallocatedSegment(disk.root, disk, 1024, 0, lambda error: None)
+    condition = preallocated._changed = Watched(preallocated._lock)
+    tries: list[str] = []
+
+    def refuse_and_count(call: Call) -> None:
+        tries.extend(["refused"] * (call.name == "allocate"))
+        refuse_space(call)
+
+    disk.before_call = refuse_and_count
+    with ThreadPoolExecutor(1) as threads:
+        preallocated.thread.start()
+        taken = threads.submit(preallocated.take)
+        try:
+            wait_until(lambda: condition.waiting_count == 2)
+            with condition:
+                condition.notify_all()  # As after RETRY_SECONDS.
+            wait_until(lambda: len(tries) >= 2 and condition.waiting_count == 2)
+            lacking = f"{disk.root} lacks disk space or descriptors for the next log segment"
+            assert caplog.messages == [lacking]
+            disk.before_call = lambda call: None
+            with condition:
+                condition.notify_all()
+            descriptor, _ = taken.result(WAIT_SECONDS)
+            disk.close(descriptor)
+            assert caplog.messages == [lacking, f"{disk.root} has space for the next log segment again"]
+        finally:
+            preallocated.stop_waiting()
+    preallocated.close()

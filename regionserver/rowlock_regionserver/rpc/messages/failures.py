@@ -19,6 +19,7 @@ from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver import errors
 from rowlock_regionserver.errors import (
     ConflictError,
+    CorruptionError,
     InvalidRequestError,
     LimitExceededError,
     LockUnavailableError,
@@ -60,6 +61,8 @@ def error_message(error: BaseException, doing: str) -> Error:
             message=f"unexpected {type(error).__name__} in the server while {doing}; see the server's log on standard "
             "error. If the request was a change, its outcome is unknown",
         )
+    if isinstance(error, CorruptionError):
+        logger.error("damage found while %s: %s", doing, error)
     message = Error(
         code=next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES),
         message=error.message,
