@@ -51,15 +51,22 @@ def listed(db: rowlock.Client, session_id: str) -> list[rowlock.SessionInfo]:
 
 @pytest.mark.parametrize("page", ["sessions.md", "locks.md"])
 def test_the_examples_of_the_page_work_one_after_another(
-    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, page: str
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, page: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    clients: list[rowlock.Client] = []
+    connect = rowlock.connect
+
+    def connected(address: str) -> rowlock.Client:
+        clients.append(connect(address))
+        return clients[-1]
+
+    monkeypatch.setattr(rowlock, "connect", connected)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
     assert len(blocks) >= 1
-    names: dict[str, object] = {}
-    exec("".join(blocks).replace("127.0.0.1:7460", rowlock_server.address), names)
-    db = names["db"]
-    assert isinstance(db, rowlock.Client)
-    db.close()
+    exec("".join(blocks).replace("127.0.0.1:7460", rowlock_server.address), {})
+    assert clients
+    for client in clients:
+        client.close()
 
 
 def test_a_session_is_listed_with_what_it_holds_until_its_block_ends(rowlock_client: rowlock.Client) -> None:

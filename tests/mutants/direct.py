@@ -265,13 +265,6 @@ _CLIENT = [
         f"{THREADS}::test_a_child_of_a_fork_closes_its_copy_without_ending_the_connection",
     ),
     of_client(
-        "a child of a fork keeps its parent's connection",
-        "Connections.after_fork_in_child",
-        "            link.forget()\n        keep_alive((self._channels, self._links, self.timeouts))\n",
-        "            pass\n        keep_alive((self._channels, self._links, self.timeouts))\n",
-        f"{REAL}::test_a_child_that_lives_on_does_not_keep_its_parent_s_connection",
-    ),
-    of_client(
         "each way has numbers of its own",
         "Connections.link",
         "                    self.sequences,\n",

@@ -16,7 +16,7 @@ from rowlock_proto.direct_frames import ANSWERS, HELLO, PING, PREAMBLE, REQUESTS
 from rowlock_proto.v1 import region_pb2
 
 BODY_BYTES_MAX = 8 << 20
-LONG_S = 60.0
+LONG_S = 15.0
 
 
 class DirectServer:

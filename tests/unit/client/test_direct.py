@@ -50,7 +50,7 @@ def narrow() -> Iterator[DirectServer]:
 
 def reader_of(*calls: Call) -> Call:
     """Waits until one of the calls reads, and returns it."""
-    wait_until(lambda: any(call.is_reader for call in calls))
+    wait_until(lambda: any(call.is_reader for call in calls), 10)
     return next(call for call in calls if call.is_reader)
 
 

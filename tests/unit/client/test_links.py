@@ -33,7 +33,7 @@ def test_the_floor_of_one_way_never_passes_a_change_that_is_waited_for_on_the_ot
     db: rowlock.Client, fake_server: FakeServer
 ) -> None:
     table = db.table("t", timeout=60)
-    table.row("row")
+    table.put("before", {"f:q": "1"})
     fake_server.script.append(Mishap.NO_ANSWER)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(table.put, "held", {"f:q": "1"})
@@ -42,7 +42,7 @@ def test_the_floor_of_one_way_never_passes_a_change_that_is_waited_for_on_the_ot
         for _ in range(3):
             other.increment("row", "f:n")
         assert fake_server.grpc_message_count == 3
-        assert fake_server.floors[-4:] == [1, 1, 1, 1]
+        assert fake_server.floors[-4:] == [2, 2, 2, 2]
         other._servers.close()
         db.close()
         with pytest.raises(rowlock.UnknownOutcomeError):

@@ -35,7 +35,7 @@ def test_a_client_that_reads_nothing_is_not_read_from_and_its_answers_are_counte
         client = await port.welcomed()
         asked = [requests_frame(get(number, b"a" * 1000)) for number in range(1000)]
         sending = asyncio.create_task(client.send(b"".join(asked)))
-        await until(lambda: port.ledger.answers.bytes_held > 20_000)
+        await asyncio.wait_for(until(lambda: port.ledger.answers.bytes_held > 20_000), 20)
         await turns(200)
         assert not sending.done(), "the client is read from"
         assert len(region.begun) < 30
