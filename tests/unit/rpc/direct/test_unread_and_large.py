@@ -61,7 +61,7 @@ def test_answers_of_workers_wait_for_a_client_that_reads_nothing(run_port: RunPo
         region.gate.set()
         await until(lambda: port.points.statistics().in_flight == 0)
         await until(lambda: port.ledger.answers.bytes_held > 0)
-        await client.until(*range(20))
+        await asyncio.wait_for(client.until(*range(20)), 20)
 
     run_port(test)
 
