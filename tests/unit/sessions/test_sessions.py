@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -136,6 +137,7 @@ def test_a_session_without_heartbeats_ends_and_frees_what_it_held(
 ) -> None:
     ref = sessions.open("a", "ana").ref
     sessions.attach(ref, Held("it", released))
+    until(lambda: sessions._thread_wakes_at < math.inf)  # The housekeeper waits.
     for _ in range(3):
         clock.advance(999)
         sessions.heartbeat(ref)
