@@ -100,7 +100,7 @@ _SERVER = [
         f"{CONNECTION}::test_half_frames_of_two_connections_stay_apart_and_are_counted",
     ),
     Mutant(
-        "a connection of a client that has left goes on",
+        "a connection stays open when its client has left",
         "DirectConnection.eof_received",
         "        self.abort()",
         "        return True",

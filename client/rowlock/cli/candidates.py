@@ -26,7 +26,10 @@ class Names(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A word that fits. is_whole: a blank follows it; otherwise the word goes on. hint: what it is."""
+    """A possible completion.
+
+    is_whole: a blank follows it; otherwise it is only the start of a word. hint: a description.
+    """
 
     text: str
     is_whole: bool = True

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Integers
 from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, LineKeys, StoredLines
-from rowlock_regionserver.arrow.line_numbers import at_columns, concatenated_numbers
+from rowlock_regionserver.arrow.line_numbers import at_columns, concatenated_numbers, numbers_at
 from rowlock_regionserver.arrow.lines import Lines
 
 
@@ -106,8 +106,10 @@ def joined_blocks(parts: Sequence[Lines]) -> BlockLines | None:
 
 def _between(keys: LineKeys, start: int, stop: int) -> LineKeys:
     """Returns the keys of the lines [start, stop)."""
-    timestamps, write_numbers = (
-        numbers if numbers.shape[1] == 1 else numbers[:, start:stop]
-        for numbers in (keys.timestamps, keys.write_numbers)
+    lines = slice(start, stop)
+    return LineKeys(
+        keys.rows.slice(start, stop - start),
+        numbers_at(keys.timestamps, lines),
+        numbers_at(keys.write_numbers, lines),
+        keys.qualifiers,
     )
-    return LineKeys(keys.rows.slice(start, stop - start), timestamps, write_numbers, keys.qualifiers)

@@ -9,6 +9,11 @@ import numpy as np
 from rowlock_regionserver.arrow.columns import Integers
 
 
+def numbers_at(numbers: Integers, lines: Integers | slice) -> Integers:
+    """Returns the numbers of these lines, for a slice uncopied."""
+    return numbers if numbers.shape[1] == 1 else numbers[:, lines]
+
+
 def at_columns(numbers: Integers, given: Sequence[bytes], wanted: Sequence[bytes]) -> Integers:
     """Returns the numbers of the wanted columns, which include the given ones."""
     if numbers.shape[0] == 1 or given == wanted:

@@ -36,6 +36,7 @@ from rowlock_regionserver.arrow.columns import (
 )
 from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, LineColumn, StoredLines, is_present, plain
 from rowlock_regionserver.arrow.dense_lines import are_dense, dense_cells
+from rowlock_regionserver.arrow.line_numbers import numbers_at
 from rowlock_regionserver.arrow.line_values import as_binary, cell_bytes, spread_values
 from rowlock_regionserver.cells import CELL_SCHEMA, PUT, TIMESTAMP_MAX
 
@@ -71,8 +72,8 @@ class Lines:
             return self
         return Lines(
             self.rows.slice(start, stop - start),
-            self.timestamps if self.timestamps.shape[1] == 1 else self.timestamps[:, start:stop],
-            self.write_numbers if self.write_numbers.shape[1] == 1 else self.write_numbers[:, start:stop],
+            numbers_at(self.timestamps, slice(start, stop)),
+            numbers_at(self.write_numbers, slice(start, stop)),
             self.qualifiers,
             tuple([column.slice(start, stop - start) for column in self.values]),
             None if self.stored is None else self.stored.slice(start, stop - start),
@@ -83,8 +84,8 @@ class Lines:
         indices = integer_array(places, pa.int64())
         return Lines(
             self.rows.take(indices),
-            self.timestamps if self.timestamps.shape[1] == 1 else self.timestamps[:, places],
-            self.write_numbers if self.write_numbers.shape[1] == 1 else self.write_numbers[:, places],
+            numbers_at(self.timestamps, places),
+            numbers_at(self.write_numbers, places),
             self.qualifiers,
             tuple([column.take(indices) for column in self.columns]),
         )

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Integers, Mask, integer_array
+from rowlock_regionserver.arrow.line_numbers import numbers_at
 from rowlock_regionserver.arrow.line_values import is_present
 from rowlock_regionserver.arrow.lines import Lines
 
@@ -29,11 +30,21 @@ def divided_by_age(lines: Lines) -> tuple[Lines, Lines]:
         newest.append(column.take(integer_array(at, pa.int64())))
         older.append(column.take(pa.array(others, pa.int64(), mask=is_moved)))
         places.append(at)
-    rows = lines.rows.take(integer_array(firsts, pa.int64()))
-    timestamps, write_numbers = (_numbers_at(each, places, firsts) for each in (lines.timestamps, lines.write_numbers))
-    rest = lines.take(others)
-    rest = Lines(rest.rows, rest.timestamps, rest.write_numbers, lines.qualifiers, tuple(older))
-    return Lines(rows, timestamps, write_numbers, lines.qualifiers, tuple(newest)), rest.filter(rest.has_cells())
+    of_newest = Lines(
+        lines.rows.take(integer_array(firsts, pa.int64())),
+        _numbers_of_columns(lines.timestamps, places, firsts),
+        _numbers_of_columns(lines.write_numbers, places, firsts),
+        lines.qualifiers,
+        tuple(newest),
+    )
+    rest = Lines(
+        lines.rows.take(integer_array(others, pa.int64())),
+        numbers_at(lines.timestamps, others),
+        numbers_at(lines.write_numbers, others),
+        lines.qualifiers,
+        tuple(older),
+    )
+    return of_newest, rest.filter(rest.has_cells())
 
 
 def _newest_places(present: Mask, firsts: Integers, lines: Lines) -> Integers:
@@ -46,10 +57,8 @@ def _newest_places(present: Mask, firsts: Integers, lines: Lines) -> Integers:
     return places
 
 
-def _numbers_at(numbers: Integers, places: list[Integers], firsts: Integers) -> Integers:
+def _numbers_of_columns(numbers: Integers, places: list[Integers], firsts: Integers) -> Integers:
     """Returns the numbers, one a line, of the cells at the places of each column."""
-    if numbers.shape[1] == 1:
-        return numbers
-    if all(np.array_equal(at, firsts) for at in places):
-        return numbers[:, firsts]
+    if numbers.shape[1] == 1 or all(np.array_equal(at, firsts) for at in places):
+        return numbers_at(numbers, firsts)
     return np.stack([numbers[0][at] for at in places])

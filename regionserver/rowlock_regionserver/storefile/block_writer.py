@@ -29,7 +29,8 @@ from rowlock_regionserver.storefile.wide_index import OlderIndex, WideIndex, fac
 # lines in vain.
 _OLDER_SHARE_MIN = 0.25
 
-_Index = TypeVar("_Index", bound=WideIndex)
+_Index = TypeVar("_Index", bound=BlockIndex)
+_LinesIndex = TypeVar("_LinesIndex", bound=WideIndex)
 
 
 class Written(NamedTuple):
@@ -79,8 +80,7 @@ class BlockWriter:
         self._older.finish()
         self._write(self._cutter.finish())
         self._container.commit_blocks()
-        index = replace(self._index, offsets=self._container.block_offsets(layout.BLOCKS_DATABASE))
-        assert len(index) == len(index.first_rows), f"{len(index)} of {len(index.first_rows)} blocks"
+        index = _placed(self._index, self._container.block_offsets(layout.BLOCKS_DATABASE))
         return Written(index, self._wide.placed_index(), self._older.placed_index(), self._row_digests.finish())
 
     def _write(self, batches: Iterable[pa.RecordBatch]) -> None:
@@ -99,7 +99,7 @@ class BlockWriter:
             _add_entry(self._index, value, batch.column(ROW))
 
 
-class _LinesWriter(Generic[_Index]):
+class _LinesWriter(Generic[_LinesIndex]):
     """Writes the blocks of one run of lines. Not thread-safe."""
 
     def __init__(
@@ -107,7 +107,7 @@ class _LinesWriter(Generic[_Index]):
         container: Container,
         family: Family,
         database: bytes,
-        index: _Index,
+        index: _LinesIndex,
         digests: RowDigests | None = None,
     ) -> None:
         """Adds an entry a block to `index`, which is empty, and its lines to the `digests`."""
@@ -126,11 +126,9 @@ class _LinesWriter(Generic[_Index]):
         """Writes the last block."""
         self._write(self._cutter.finish())
 
-    def placed_index(self) -> _Index:
+    def placed_index(self) -> _LinesIndex:
         """Returns the index with the offsets of the blocks, which are committed."""
-        index = replace(self._index, offsets=self._container.block_offsets(self._database))
-        assert len(index) == len(index.first_rows), f"{len(index)} of {len(index.first_rows)} blocks"
-        return index
+        return _placed(self._index, self._container.block_offsets(self._database))
 
     def _write(self, blocks: Iterable[Lines]) -> None:
         index = self._index
@@ -156,6 +154,12 @@ class _LinesWriter(Generic[_Index]):
                 self._digests.add(lines)
             # Compressing a block takes a millisecond or two.
             yield_now()
+
+
+def _placed(index: _Index, offsets: list[int]) -> _Index:
+    """Returns the index of blocks with their offsets."""
+    assert len(offsets) == len(index.first_rows), f"{len(offsets)} of {len(index.first_rows)} blocks"
+    return replace(index, offsets=offsets)
 
 
 def _add_entry(index: BlockIndex, value: bytes, rows: Column) -> None:

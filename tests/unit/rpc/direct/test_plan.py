@@ -1,4 +1,4 @@
-"""Where direct connections are taken, by the options of the server, and what clients are told."""
+"""Where direct connections are taken, by the options of the server, and which addresses clients get."""
 
 from __future__ import annotations
 
