@@ -21,6 +21,7 @@ from rowlock_regionserver.server import Server
 
 from tests.crash.simulated_files import SimulatedFiles
 from tests.unit.wal.test_appending import Gate
+from tests.waiting import WAIT_S
 
 from .half_message import HalfMessage
 from .raw_client import RawClient, RawConversation, evidence, get, mutate, put
@@ -125,7 +126,7 @@ def test_unread_answers_are_bounded_and_other_clients_are_served(server: Server)
 
         def messages() -> Iterator[region_pb2.PointRequests]:
             yield from sent
-            may_end.wait(60)
+            may_end.wait(WAIT_S)
 
         call = idle.regions.Converse(messages())
         answers = server.region_server.ledger.answers

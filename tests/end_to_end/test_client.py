@@ -23,6 +23,7 @@ from tests.end_to_end.server_command import ServerCommand
 from tests.ending import end_at_once
 from tests.unit.client.answer_threads import answer_threads
 from tests.unit.wal.log_case import wait_until
+from tests.waiting import WAIT_S
 
 
 @pytest.fixture
@@ -312,7 +313,7 @@ def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
         with ThreadPoolExecutor(1) as threads:
             waiting = threads.submit(table.increment, "r", "f:n")
             server.start()
-            assert waiting.result(timeout=60) == 1
+            assert waiting.result(timeout=WAIT_S) == 1
         assert table.row("r", ["f:a"]) == {b"f:a": b"1"}
         server.kill()
         # Until the client knows that its stream has ended, a change goes out on it, and is rightly in doubt.

@@ -12,7 +12,8 @@ from rowlock.cli.main import main
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.server import Server
 
-WAIT_S = 120.0
+from tests.waiting import WAIT_S
+
 BY_HAND = {"compaction.automatic": False}
 
 

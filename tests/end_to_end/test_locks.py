@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from rowlock.pytest_plugin import RowlockServer
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.server import Server
 
-WAIT_S = 120.0
+from tests.waiting import WAIT_S, until
 
 
 @pytest.fixture
@@ -28,13 +26,6 @@ def impatient(rowlock_server: RowlockServer, table: rowlock.Table[bytes]) -> Ite
     """A client whose calls don't wait for locks."""
     with rowlock.connect(rowlock_server.address, lock_wait_s=0, lock_retries=0) as client:
         yield client
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to that"
-        threading.Event().wait(0.005)
 
 
 def test_table_operations_and_snapshots_are_kept_out_and_rows_are_not(

@@ -8,8 +8,6 @@ import io
 import json
 import re
 import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,8 +16,9 @@ import rowlock
 from rowlock.cli.main import main
 from rowlock.pytest_plugin import RowlockServer
 
+from tests.waiting import until
+
 ROOT = Path(__file__).parents[2]
-WAIT_S = 120.0
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -36,13 +35,6 @@ def run(rowlock_server: RowlockServer, capsys: pytest.CaptureFixture[str], monke
         return exit_code, captured.out, captured.err
 
     return command
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to that"
-        threading.Event().wait(0.005)
 
 
 def listed(db: rowlock.Client, session_id: str) -> list[rowlock.SessionInfo]:

@@ -24,6 +24,7 @@ from typing import NoReturn
 import pytest
 
 from tests.ending import end_at_once
+from tests.waiting import WAIT_S
 
 from .anchors import Definitions, changed_module, definitions_in
 
@@ -36,6 +37,8 @@ PACKAGES = {
     PROTOCOL: ROOT / "proto" / PROTOCOL,
 }
 RUN_TIMEOUT_S = 300.0
+# How long a test waits for what a broken build never does.
+BROKEN_WAIT_S = 10.0
 _REPORT_CHARACTERS = 4000
 # Whether a test catches a broken build must not depend on random draws.
 _SEED = "1"
@@ -112,15 +115,15 @@ def broken_copy(unchanged: Path, folder: Path, mutant: Mutant) -> Path:
     return folder
 
 
-def run_tests(folder: Path, nodes: Sequence[str], package: str = SERVER) -> Verdict:
+def run_tests(folder: Path, nodes: Sequence[str], package: str = SERVER, wait_s: float = WAIT_S) -> Verdict:
     """Runs the tests on the copies in a folder, up to the first that fails. Blocks, for RUN_TIMEOUT_S at most.
 
-    package: the one whose place is reported. Thread-safe.
+    package: the one whose place is reported. wait_s: how long the tests wait for what has to happen. Thread-safe.
     """
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(_IMPORTED_ONCE)
     verdicts, sender = processes.Pipe(duplex=False)
-    process = processes.Process(target=_run_in_child, args=(folder, nodes, package, sender))
+    process = processes.Process(target=_run_in_child, args=(folder, nodes, package, wait_s, sender))
     process.start()
     sender.close()
     try:
@@ -148,7 +151,7 @@ class _FirstFailure:
             _end(self._package, self._sender, report.nodeid, pytest.ExitCode.TESTS_FAILED, report.longreprtext)
 
 
-def _run_in_child(folder: Path, nodes: Sequence[str], package: str, sender: Connection) -> NoReturn:
+def _run_in_child(folder: Path, nodes: Sequence[str], package: str, wait_s: float, sender: Connection) -> NoReturn:
     # Else each full collection of garbage looks at all that the libraries have made, and the system copies its pages.
     gc.freeze()
     with (folder / "output").open("wb") as output:
@@ -159,6 +162,7 @@ def _run_in_child(folder: Path, nodes: Sequence[str], package: str, sender: Conn
     # For the processes that a test starts.
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     os.environ["ROWLOCK_SEED"] = _SEED
+    os.environ["ROWLOCK_TEST_WAIT_S"] = str(wait_s)
     # Where these are set, pytest prints whole differences, and for two long lists that takes minutes.
     for name in ("CI", "BUILD_NUMBER"):
         os.environ.pop(name, None)

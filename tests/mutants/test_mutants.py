@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 from .admission import ADMISSION
-from .broken_build import PACKAGES, SERVER, Mutant, Verdict, broken_copy, copy_of_packages, definitions_of, run_tests
+from .broken_build import (
+    BROKEN_WAIT_S,
+    PACKAGES,
+    SERVER,
+    Mutant,
+    Verdict,
+    broken_copy,
+    copy_of_packages,
+    definitions_of,
+    run_tests,
+)
 from .bulk_and_requests import BULK_AND_REQUESTS
 from .bulk_rows import BULK_ROWS
 from .bulk_writes import BULK_WRITE_MUTANTS
@@ -78,7 +88,7 @@ def verdicts(
 
     def verdict_of(mutant: Mutant) -> Verdict:
         folder = tmp_path_factory.mktemp("broken")
-        verdict = run_tests(broken_copy(unchanged, folder, mutant), [mutant.caught_by], mutant.package)
+        verdict = run_tests(broken_copy(unchanged, folder, mutant), [mutant.caught_by], mutant.package, BROKEN_WAIT_S)
         shutil.rmtree(folder)
         return verdict
 

@@ -19,6 +19,9 @@ from rowlock._transport.direct import DirectConnection
 from tests.seeds import drawn_seed
 from tests.unit.client.fake_server import FakeServer, Mishap
 
+# An interruption may come while a thread runs the finalizer of some other object, which then can only print it.
+pytestmark = pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
+
 THREADS = 64
 ENDS_S_MAX = 120.0
 # How much longer than its timeout a call may take, on a busy machine.

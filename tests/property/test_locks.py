@@ -22,6 +22,7 @@ from rowlock_regionserver.sessions.session import SessionRef
 
 from tests.property.lock_model import LockModel, ModelRequest
 from tests.seeds import generator_of
+from tests.waiting import WAIT_S
 
 SESSIONS = 64
 STEPS = 1500
@@ -200,7 +201,7 @@ def test_threads_never_meet_an_exclusive_holder_and_all_get_their_turn() -> None
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(300)
+        thread.join(WAIT_S)
     assert not any(thread.is_alive() for thread in threads)
     assert not wrong
     assert clients.locks.statistics().granted_count == SESSIONS * 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -44,6 +44,11 @@ class Report:
         ratio = self._get_ratio("the table", gets, part_s)
         quiet_ratio = self._get_ratio("a table that is not written", quiet_gets, part_s)
         self.lines.append(f"the first ratio beside the second: {ratio / quiet_ratio:.2f}")
+        began = gets[0][0]
+        for name, of_table in (("the table", gets), ("a table that is not written", quiet_gets)):
+            parts = _parts(of_table, began, 2 * part_s)
+            medians = ", ".join(f"{_at(sorted(part), 0.5) * 1000:.2f}" for part in parts)
+            self.lines.append(f"median get of {name} in each {2 * part_s:.0f} s, in ms: {medians}")
         if is_judged and ratio > GET_RATIO_MAX:
             self.misses.append(f"the median get of the last minute is {ratio:.2f} times the first's")
 
@@ -85,6 +90,14 @@ class Report:
         failed = [each for each in ended if each.state == "failed" and "cancelled" not in each.error]
         gone = [each for each in failed if "dropped" in each.error or "not the store's any more" in each.error]
         self.leaks += [f"compaction {each} failed" for each in failed if each not in gone]
+
+
+def _parts(gets: Gets, began: float, part_s: float) -> list[list[float]]:
+    """Returns the seconds of the gets of each part of the run; parts without gets are left out."""
+    parts: dict[int, list[float]] = defaultdict(list)
+    for when, seconds in gets:
+        parts[int((when - began) / part_s)].append(seconds)
+    return [parts[number] for number in sorted(parts)]
 
 
 def _at(ordered: Sequence[float], share: float) -> float:

@@ -9,6 +9,7 @@ import sys
 _PROGRAM = """
 import os, signal, sys, threading
 from rowlock_regionserver.signals import Signals
+from tests.waiting import WAIT_S
 
 class Server:
     def __init__(self):
@@ -23,7 +24,7 @@ if sys.argv[1] == "attached":
     signals.attach(server)
 os.kill(os.getpid(), signal.SIGTERM)
 if sys.argv[1] == "attached":
-    assert server.stop_requested.wait(60)
+    assert server.stop_requested.wait(WAIT_S)
 else:
     while not signals._stop_asked_at:
         pass

@@ -20,6 +20,7 @@ from rowlock_proto.v1 import catalog_pb2, catalog_pb2_grpc, direct_pb2, region_p
 
 from tests.unit.client.fake_direct import FakeDirect
 from tests.unit.client.plain_row_form import as_requested
+from tests.waiting import WAIT_S
 
 
 class Mishap(enum.Enum):
@@ -146,7 +147,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         with self._changed:
             self.list_count += 1
             self._changed.notify_all()
-        assert self.goes_on.wait(60)
+        assert self.goes_on.wait(WAIT_S)
         return catalog_pb2.ListTablesResponse(tables=[types_pb2.TableDescriptor(name="t")])
 
     def DropTable(  # noqa: N802
@@ -156,7 +157,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
             self.dropped.append(request.name)
             self.work_s.append(context.time_remaining())
             self._changed.notify_all()
-        assert self.goes_on.wait(60)
+        assert self.goes_on.wait(WAIT_S)
         context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke after the table was dropped")
         raise AssertionError("abort raises")
 
@@ -284,7 +285,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         with self._changed:
             self.work_s.append(context.time_remaining())
             self._changed.notify_all()
-        assert self.goes_on.wait(60)
+        assert self.goes_on.wait(WAIT_S)
         return region_pb2.FlushResponse(store_file_count=1, cell_count=len(self.work_s))
 
     def PlanScan(  # noqa: N802

@@ -20,6 +20,7 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 from tests.unit.client.fake_server import FakeServer, Mishap
 from tests.unit.client.pauses import in_each_pause
 from tests.unit.client.test_scans import batch
+from tests.waiting import WAIT_S
 
 BOTH_WAYS = True
 Error = types_pb2.Error
@@ -87,7 +88,7 @@ def test_a_put_arrow_that_is_cancelled_while_its_input_is_read_releases_its_numb
 
     def slow() -> Iterator[pa.RecordBatch]:
         has_begun.set()
-        assert may_go_on.wait(60)
+        assert may_go_on.wait(WAIT_S)
         yield pa.record_batch({"k": ["x"], "v": ["1"]})
 
     def next_of(send: BulkSend, now: float) -> Bulk | None:
@@ -182,7 +183,7 @@ def test_a_call_that_is_closed_in_the_middle_is_not_cancelled(
     is_cancelled: bool,
 ) -> None:
     def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
-        assert fake_server.goes_on.wait(60)
+        assert fake_server.goes_on.wait(WAIT_S)
         yield batch(b"a")
 
     async def body() -> None:

@@ -19,6 +19,7 @@ from tests.unit.client.blocking.test_calls import connected
 from tests.unit.client.fake_server import FakeServer, Mishap, error
 from tests.unit.client.pauses import in_each_pause
 from tests.unit.wal.log_case import wait_until
+from tests.waiting import WAIT_S
 
 BOTH_WAYS = True
 Error = types_pb2.Error
@@ -67,7 +68,7 @@ def test_the_floor_is_the_lowest_number_in_use(db: rowlock.Client, fake_server: 
     assert fake_server.floors == [1, 1, 1, 1]
     db.close()
     with pytest.raises(rowlock.UnknownOutcomeError, match="closed"):
-        outcome.result(timeout=60)
+        outcome.result(timeout=WAIT_S)
     waiting.shutdown()
 
 

@@ -20,6 +20,7 @@ from rowlock.errors import (
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
 from tests.unit.client.fake_server import FakeServer, error
+from tests.waiting import WAIT_S
 
 REFUSED = ServerUnavailableError("no server answers at a:1: connection refused")
 UNKNOWN = ServerUnavailableError("no server answers at a:1: errors resolving a:1: not found")
@@ -127,7 +128,7 @@ def test_a_client_waits_for_a_server_that_listens_later_and_recovers_first(
     version: Future[str] = threads.submit(connect, address, 60)
     server = FakeServer(address, [RECOVERING_ANSWER] * 3)
     try:
-        assert version.result(60) == "fake"
+        assert version.result(WAIT_S) == "fake"
         assert not server.info_script
     finally:
         server.stop()

@@ -10,6 +10,7 @@ import pytest
 from rowlock._transport.fork_gate import ForkGate
 
 from tests.unit.wal.log_case import wait_until
+from tests.waiting import WAIT_S
 from tests.watched import Watched
 
 
@@ -30,7 +31,7 @@ class Call:
     def _run(self, is_repeatable: bool) -> None:
         with self._gate if is_repeatable else self._gate.unrepeatable():
             self.began.set()
-            assert self.may_end.wait(60)
+            assert self.may_end.wait(WAIT_S)
 
 
 class Fork:
@@ -45,7 +46,7 @@ class Fork:
     def _run(self, quiesce: Callable[[], None]) -> None:
         self._gate.close(quiesce)
         self.closed.set()
-        assert self.may_end.wait(60)
+        assert self.may_end.wait(WAIT_S)
         self._gate.open(self._reopen)
 
     def _reopen(self) -> None:
@@ -75,16 +76,16 @@ def patient_gate(condition: Watched, *, end_s_max: float = 60.0, join_s_max: flo
 def test_a_fork_waits_for_calls_and_holds_new_ones_back(threads: ThreadPoolExecutor, condition: Watched) -> None:
     gate = patient_gate(condition)
     first = Call(gate, threads)
-    assert first.began.wait(60)
+    assert first.began.wait(WAIT_S)
     fork = Fork(gate, threads, nothing)
     wait_until(lambda: condition.waiting_count == 1)
     late = Call(gate, threads)
     wait_until(lambda: condition.waiting_count == 2)
     first.may_end.set()
-    assert fork.closed.wait(60)
+    assert fork.closed.wait(WAIT_S)
     assert not late.began.is_set()
     fork.may_end.set()
-    assert late.began.wait(60)
+    assert late.began.wait(WAIT_S)
     late.may_end.set()
 
 
@@ -97,22 +98,22 @@ def test_threads_that_fork_at_the_same_time_quiesce_once_and_the_last_opens(
 
     def quiesce() -> None:
         quiesced.append(1)
-        assert may_be_quiet.wait(60)
+        assert may_be_quiet.wait(WAIT_S)
 
     forks = [Fork(gate, threads, quiesce) for _ in range(8)]
     wait_until(lambda: condition.waiting_count == 7)
     assert not any(fork.closed.is_set() for fork in forks)
     may_be_quiet.set()
     for fork in forks:
-        assert fork.closed.wait(60)
+        assert fork.closed.wait(WAIT_S)
     call = Call(gate, threads)
     wait_until(lambda: condition.waiting_count == 1)
     for fork in forks:
         assert not call.began.is_set()
         assert not any(fork.reopened for fork in forks)
         fork.may_end.set()
-        fork.done.result(60)
-    assert call.began.wait(60)
+        fork.done.result(WAIT_S)
+    assert call.began.wait(WAIT_S)
     call.may_end.set()
     assert len(quiesced) == sum(fork.reopened for fork in forks) == 1
 
@@ -124,18 +125,18 @@ def test_calls_that_wait_pass_before_the_next_fork(threads: ThreadPoolExecutor, 
     wait_until(lambda: condition.waiting_count == 1)
     next_fork = Fork(gate, threads, nothing)
     gate.open(nothing)
-    assert call.began.wait(60)
+    assert call.began.wait(WAIT_S)
     assert not next_fork.closed.is_set()
     call.may_end.set()
-    assert next_fork.closed.wait(60)
+    assert next_fork.closed.wait(WAIT_S)
     next_fork.may_end.set()
 
 
 def test_a_long_call_is_cut_off_unless_it_must_not_be_repeated(threads: ThreadPoolExecutor, condition: Watched) -> None:
     gate = patient_gate(condition, end_s_max=0.01)
     long, change = Call(gate, threads), Call(gate, threads, is_repeatable=False)
-    assert long.began.wait(60)
-    assert change.began.wait(60)
+    assert long.began.wait(WAIT_S)
+    assert change.began.wait(WAIT_S)
     cut = threading.Event()
 
     def quiesce() -> None:
@@ -146,9 +147,9 @@ def test_a_long_call_is_cut_off_unless_it_must_not_be_repeated(threads: ThreadPo
     wait_until(lambda: 59.0 in condition.timeouts)  # It waits for the change.
     assert not cut.is_set()
     change.may_end.set()
-    assert fork.closed.wait(60)
+    assert fork.closed.wait(WAIT_S)
     assert cut.is_set()
-    long.done.result(60)
+    long.done.result(WAIT_S)
     fork.may_end.set()
 
 

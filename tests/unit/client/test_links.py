@@ -11,6 +11,7 @@ import rowlock.aio
 from rowlock._transport.servers import Servers
 
 from tests.unit.client.fake_server import FakeServer, Mishap
+from tests.waiting import WAIT_S
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_the_floor_of_one_way_never_passes_a_change_that_is_waited_for_on_the_ot
         other._servers.close()
         db.close()
         with pytest.raises(rowlock.UnknownOutcomeError):
-            waiting.result(60)
+            waiting.result(WAIT_S)
 
 
 def test_threads_that_call_together_open_one_connection(db: rowlock.Client, fake_server: FakeServer) -> None:

@@ -18,6 +18,8 @@ import rowlock
 from rowlock._transport.channels import given_addresses, parse_addresses
 from rowlock._transport.timeouts import Timeouts
 
+from tests.waiting import WAIT_S
+
 
 def homes() -> dict[str, str]:
     """The module of each public name, by the imports that type checkers see."""
@@ -112,7 +114,7 @@ class Client:
 
     def before_fork(self):
         threading.Thread(target=fork.register, args=(Late(),)).start()
-        assert is_registering.wait(60)
+        assert is_registering.wait(WAIT_S)
 
     def after_fork(self):
         pass
@@ -167,7 +169,7 @@ def test_a_limit_expires_once_and_only_if_the_wait_is_late() -> None:
     timeouts = Timeouts()
     struck = threading.Event()
     with timeouts.limit(60, lambda: pytest.fail("it was not late")) as early, timeouts.limit(0.05, struck.set) as late:
-        assert struck.wait(60)
+        assert struck.wait(WAIT_S)
     assert late.has_expired
     assert not early.has_expired
     with timeouts.limit(60, struck.clear):
@@ -184,7 +186,7 @@ def test_limits_of_waits_that_are_over_are_removed_behind_a_long_one() -> None:
     assert len(timeouts) == 0
     struck = threading.Event()
     with timeouts.limit(0.01, struck.set):
-        assert struck.wait(60)
+        assert struck.wait(WAIT_S)
 
 
 def test_the_thread_of_the_limits_ends_after_the_last_wait_of_a_closed_client() -> None:
@@ -194,9 +196,9 @@ def test_the_thread_of_the_limits_ends_after_the_last_wait_of_a_closed_client() 
         timeouts.close()
         struck = threading.Event()
         with timeouts.limit(0.01, struck.set):
-            assert struck.wait(60)
+            assert struck.wait(WAIT_S)
         assert thread.is_alive()
-    thread.join(60)
+    thread.join(WAIT_S)
     assert not thread.is_alive()
     with timeouts.limit(0.01, struck.clear) as late:
         while not late.has_expired:

@@ -14,10 +14,10 @@ from rowlock_regionserver.commit.mvcc import Mvcc
 from rowlock_regionserver.errors import StoppingError
 
 from tests.seeds import drawn_seed
+from tests.waiting import WAIT_S
 
 REGION_ID = 7
 KIND = 1
-WAIT_S = 120.0
 
 
 class FakeLog:

@@ -14,6 +14,7 @@ from rowlock_regionserver.commit.row_locks import RowLocks
 from rowlock_regionserver.errors import DeadlineError
 
 from tests.seeds import drawn_seed
+from tests.waiting import WAIT_S
 
 SOON = 0.02
 
@@ -67,7 +68,7 @@ def test_locks_pass_on_in_the_order_of_arrival() -> None:
     assert not locks.try_acquire([b"a"])
     locks.release([b"a"])
     for thread in threads:
-        thread.join(120)
+        thread.join(WAIT_S)
     assert served == [0, 1, 2, 3, 4]
 
 
@@ -87,7 +88,7 @@ def test_writers_of_the_same_rows_never_wait_in_a_circle() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(WAIT_S)
     assert set(counts.values()) == {1200}
 
 
@@ -108,7 +109,7 @@ def test_an_exclusive_waiter_waits_for_shared_holders_and_bars_new_ones() -> Non
     with pytest.raises(DeadlineError, match=r"timed out after [0-9.]+ s waiting for region 7: changes of rows held it"):
         gate.enter(in_s(SOON))
     gate.leave()
-    holder.join(120)
+    holder.join(WAIT_S)
     assert inside.is_set()
     gate.enter(in_s(120))
     gate.leave()
@@ -142,7 +143,7 @@ def test_a_shared_phase_lies_between_two_exclusive_ones() -> None:
         while gate.statistics() != GateStatistics(shared_waiting=3, exclusive_waiting=1):
             threading.Event().wait(0.001)
     for thread in threads:
-        thread.join(120)
+        thread.join(WAIT_S)
     assert entered == ["shared", "shared", "shared", "alone"]
     assert gate.statistics() == GateStatistics(0, 0)
 
@@ -162,7 +163,7 @@ def test_exclusive_waiters_get_the_gate_in_the_order_of_arrival() -> None:
             while gate.statistics().exclusive_waiting != number + 1:
                 threading.Event().wait(0.001)
     for thread in threads:
-        thread.join(120)
+        thread.join(WAIT_S)
     assert entered == [0, 1, 2, 3]
 
 
@@ -182,7 +183,7 @@ def test_shared_waiters_get_the_gate_when_the_exclusive_waiter_before_them_times
     while not gate.statistics().exclusive_waiting and not gave_up:
         threading.Event().wait(0.001)
     gate.enter(in_s(120))
-    holder.join(120)
+    holder.join(WAIT_S)
     assert len(gave_up) == 1
     gate.leave()
     gate.leave()

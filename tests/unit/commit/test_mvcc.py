@@ -13,6 +13,7 @@ from rowlock_regionserver.errors import UnknownOutcomeError
 
 from tests.invariants import check
 from tests.seeds import drawn_seed
+from tests.waiting import WAIT_S
 
 
 def test_write_numbers_ascend_without_a_gap() -> None:
@@ -179,7 +180,7 @@ def test_waiting_blocks_until_another_thread_completes() -> None:
         threading.Event().wait(0.001)
     assert waiter.is_alive()
     mvcc.complete(number)
-    waiter.join(60)
+    waiter.join(WAIT_S)
     assert not waiter.is_alive()
 
 

@@ -15,8 +15,7 @@ from rowlock_regionserver.commit.wait_queue import WaitQueue, seconds_text
 from rowlock_regionserver.errors import DeadlineError, NotServingRegionError
 
 from tests.seeds import drawn_seed
-
-WAIT_S = 120.0
+from tests.waiting import WAIT_S
 
 
 def timed_out(seconds: float) -> DeadlineError:

@@ -24,6 +24,8 @@ from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch, RowBatch
 from rowlock_regionserver.scan.batches import ScanAnswer
 
+from tests.waiting import WAIT_S
+
 REGION_ID = 7
 Done = Callable[[list[RowOutcome]], None]
 DoneEach = Callable[[list[int], list[RowOutcome]], None]
@@ -63,7 +65,7 @@ class FakeRegion:
     def _wait(self, row: bytes) -> None:
         if row.startswith(b"slow"):
             self.waiting.release()
-            assert self.gate.wait(30)
+            assert self.gate.wait(WAIT_S)
 
     def get(
         self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool, reached: Callable[[int], None]

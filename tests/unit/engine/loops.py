@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-SECONDS_MAX = 120
+from tests.waiting import WAIT_S
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
@@ -15,7 +15,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
     async def on_loop() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
-        async with asyncio.timeout(SECONDS_MAX):
+        async with asyncio.timeout(WAIT_S):
             await test()
 
     asyncio.run(on_loop())

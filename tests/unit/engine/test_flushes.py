@@ -13,6 +13,7 @@ from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.region.flush import FlushResult
 
 from tests.unit.engine.loops import run, until
+from tests.waiting import WAIT_S
 
 
 class Engine:
@@ -26,7 +27,7 @@ class Engine:
     def flush(self, table: str) -> FlushResult:
         self.begun.append(table)
         number = len(self.begun)
-        assert self.may_end[table].acquire(timeout=60)
+        assert self.may_end[table].acquire(timeout=WAIT_S)
         if self.error is not None:
             raise self.error
         return FlushResult(number, number)

@@ -23,7 +23,8 @@ from rowlock_regionserver.wal.record import Position, segment_seed
 from rowlock_regionserver.wal.recovery import read_log
 from rowlock_regionserver.wal.segment import SegmentHeader, encode_head, segment_path
 
-from tests.unit.region.conftest import WAIT_S, abandon, bulk_batch
+from tests.unit.region.conftest import abandon, bulk_batch
+from tests.waiting import WAIT_S
 
 CONFIG = Config(log_segment_bytes=1 << 16, disk_free_bytes_min=0, bulk_file_bytes_min=1000)
 FAMILIES = [Family(0, b"f"), Family(0, b"g")]

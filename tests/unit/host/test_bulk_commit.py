@@ -39,8 +39,8 @@ from rowlock_regionserver.sessions.session import SessionRef
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
 from tests.unit.host.several_regions import make_tables_of_several_regions
 from tests.unit.region.conftest import abandon, bulk_batch
+from tests.waiting import WAIT_S
 
-WAIT_S = 120.0
 CONFIG = Config(log_segment_bytes=1 << 16, disk_free_bytes_min=0, lock_wait_ms=0)
 FAMILIES = [Family(0, b"f"), Family(0, b"g")]
 ID = b"snapshot is 16 b"

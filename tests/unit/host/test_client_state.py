@@ -27,7 +27,8 @@ from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.operations import Put
 from rowlock_regionserver.sessions.session import SessionRef
 
-from tests.unit.region.conftest import WAIT_S, Engine
+from tests.unit.region.conftest import Engine
+from tests.waiting import WAIT_S
 
 ID = b"snapshot is 16 b"
 NO_WAIT = Caller("ana", wait_ms=0)

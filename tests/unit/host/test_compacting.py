@@ -37,8 +37,8 @@ from rowlock_regionserver.region.compacting import StoreFacts
 from rowlock_regionserver.table import Table
 
 from tests.threads import is_at, wait_until_it_ends_or
+from tests.waiting import WAIT_S
 
-WAIT_S = 60.0
 CONFIG = Config(compaction_check_ms=60_000)
 TABLE = Table("t", 1, (Family(1, b"f"),))
 # What a compaction does: an error to raise, or None for a success.

@@ -17,7 +17,8 @@ from rowlock_regionserver.operations import Increment, Put, RequestId, RowMutati
 from rowlock_regionserver.wal.recovery import read_log
 
 from tests.unit.host.stopped_folder import cut_drop_short
-from tests.unit.region.conftest import WAIT_S, abandon
+from tests.unit.region.conftest import abandon
+from tests.waiting import WAIT_S
 
 CONFIG = Config(log_segment_bytes=1 << 16)
 VALUE = b"a value to be found in the log"

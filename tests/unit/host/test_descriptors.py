@@ -32,9 +32,10 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.region.read_path import ReadPath
 from rowlock_regionserver.wal.segment import PREALLOCATED_NAME
 
-from tests.unit.region.conftest import WAIT_S, Engine, bulk_batch
+from tests.unit.region.conftest import Engine, bulk_batch
 from tests.unit.region.lone_region import LoneRegion, Step
 from tests.unit.wal.log_case import wait_until
+from tests.waiting import WAIT_S
 
 T = TypeVar("T")
 SEGMENT_BYTES = 1 << 16

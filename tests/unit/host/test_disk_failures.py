@@ -20,8 +20,8 @@ from rowlock_regionserver.region.region import Region
 
 from tests.crash.simulated_files import Call, SimulatedFiles
 from tests.unit.region.conftest import bulk_batch
+from tests.waiting import WAIT_S
 
-WAIT_S = 120.0
 FAMILIES = [Family(0, b"f"), Family(0, b"g")]
 
 

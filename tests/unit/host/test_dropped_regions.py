@@ -17,8 +17,9 @@ from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Put, RowMutation, WriteOptions
 
 from tests.unit.host.stopped_folder import cut_drop_short
-from tests.unit.region.conftest import WAIT_S, abandon
+from tests.unit.region.conftest import abandon
 from tests.unit.wal.log_case import wait_until
+from tests.waiting import WAIT_S
 
 CONFIG = Config(log_segment_bytes=1 << 16, disk_free_bytes_min=0)
 VALUE = b"a value to be found in the log"

@@ -16,8 +16,8 @@ from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.region.memory import MemoryGauge
 
 from tests.threads import is_at, wait_until_it_ends_or
+from tests.waiting import WAIT_S
 
-WAIT_S = 30.0
 CONFIG = Config(memstore_bytes_max=1024 * KIB, memstore_flush_bytes=512 * KIB, flush_threads=3)
 
 

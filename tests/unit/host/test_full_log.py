@@ -12,8 +12,9 @@ from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import RowOutcome
 from rowlock_regionserver.wal.log import Log
 
-from tests.unit.host.test_stopping import SEGMENT_BYTES, WAIT_S, Serving
+from tests.unit.host.test_stopping import SEGMENT_BYTES, Serving
 from tests.unit.wal.log_case import wait_until
+from tests.waiting import WAIT_S
 
 
 @pytest.fixture

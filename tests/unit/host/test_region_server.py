@@ -22,7 +22,8 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, RowMutation, Selection, WriteOptions
 
-from tests.unit.region.conftest import WAIT_S, abandon
+from tests.unit.region.conftest import abandon
+from tests.waiting import WAIT_S
 
 
 class Open:

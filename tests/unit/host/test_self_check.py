@@ -18,7 +18,8 @@ from rowlock_regionserver.operations import Put
 from rowlock_regionserver.storefile.block import Block
 from rowlock_regionserver.storefile.cache import BlockCache
 
-from tests.unit.region.conftest import WAIT_S, Engine, abandon
+from tests.unit.region.conftest import Engine, abandon
+from tests.waiting import WAIT_S
 
 
 def written(folder: Path) -> Engine:

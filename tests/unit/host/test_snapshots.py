@@ -39,8 +39,9 @@ from rowlock_regionserver.operations import (
     WriteOptions,
 )
 
-from tests.unit.region.conftest import WAIT_S, Engine, HeldFiles
+from tests.unit.region.conftest import Engine, HeldFiles
 from tests.unit.region.lone_region import REGION_ID, LoneRegion, Step
+from tests.waiting import WAIT_S
 
 Cells = list[tuple[bytes, bytes, bytes, int, bytes]]
 

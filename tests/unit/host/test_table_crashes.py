@@ -18,8 +18,8 @@ from rowlock_regionserver.operations import Put, RowMutation, ScanPlan, WriteOpt
 
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
 from tests.unit.region.conftest import abandon
+from tests.waiting import WAIT_S
 
-WAIT_S = 120.0
 CONFIG = Config(log_segment_bytes=1 << 16, disk_free_bytes_min=0)
 FAMILIES = [Family(0, b"f"), Family(0, b"g")]
 # Each table's rows with their columns.

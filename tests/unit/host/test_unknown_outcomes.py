@@ -19,7 +19,7 @@ from rowlock_regionserver.wal.log import Log
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
 from tests.unit.host.stopped_folder import CONFIG, FAMILIES, opened, put
-from tests.unit.region.conftest import WAIT_S
+from tests.waiting import WAIT_S
 
 OPERATIONS: Mapping[str, Callable[[RegionServer], object]] = {
     "create": lambda server: server.create_table("u", FAMILIES),

@@ -15,7 +15,8 @@ from rowlock_regionserver.locks.lock import LockHolder, LockKey, LockState, Mode
 from rowlock_regionserver.locks.table_locks import Caller, TableLocks
 from rowlock_regionserver.sessions.session import SessionRef
 
-WAIT_S = 120.0
+from tests.waiting import WAIT_S
+
 EXCLUSIVE: Wanted = wanted_of([(LockKey("t"), Mode.EXCLUSIVE)])
 SHARED: Wanted = wanted_of([(LockKey("t"), Mode.SHARED)])
 

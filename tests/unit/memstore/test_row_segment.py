@@ -19,6 +19,7 @@ from rowlock_regionserver.cells import (
 from rowlock_regionserver.memstore.row_segment import RowSegment
 
 from tests.unit.memstore.invariants import check_rows
+from tests.waiting import WAIT_S
 
 
 def _put(qualifier: bytes, timestamp: int, write_number: int, value: bytes = b"v") -> Cell:
@@ -389,11 +390,11 @@ def test_readers_concurrent_with_writers_see_every_row_exactly_once() -> None:
         for thread in readers + writers:
             thread.start()
         for thread in writers:
-            thread.join(300)
+            thread.join(WAIT_S)
     finally:
         is_done.set()
         for thread in readers:
-            thread.join(300)
+            thread.join(WAIT_S)
         sys.setswitchinterval(interval)
     assert not any(thread.is_alive() for thread in readers + writers)
     assert failures == []
@@ -417,7 +418,7 @@ class HeldRow(bytes):
 
     def _stop(self) -> None:
         self.is_reached.set()
-        assert self.may_go_on.wait(300)
+        assert self.may_go_on.wait(WAIT_S)
 
 
 def test_readers_of_a_sealed_segment_take_no_lock(segment: RowSegment) -> None:
@@ -430,12 +431,12 @@ def test_readers_of_a_sealed_segment_take_no_lock(segment: RowSegment) -> None:
         target=lambda: read.extend([segment.row_cells(b"a"), segment.columns_cells(b"a", (b"q",))]), daemon=True
     )
     flush.start()
-    assert HeldRow.is_reached.wait(300)
+    assert HeldRow.is_reached.wait(WAIT_S)
     reader.start()
-    reader.join(60)
+    reader.join(WAIT_S)
     is_waiting = reader.is_alive()
     HeldRow.may_go_on.set()
-    flush.join(300)
+    flush.join(WAIT_S)
     assert not is_waiting
     assert read == [[_put(b"q", 1, 1)]] * 2
 

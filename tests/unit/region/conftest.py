@@ -15,8 +15,9 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.region.region import Region
 
+from tests.waiting import WAIT_S
+
 from .lone_region import LoneRegion
-from .region_calls import WAIT_S as WAIT_S
 from .region_calls import RegionCalls
 
 

@@ -25,7 +25,7 @@ from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.region import Region
 
-WAIT_S = 120.0
+from tests.waiting import WAIT_S
 
 
 class RegionCalls(ABC):

@@ -14,7 +14,9 @@ from rowlock_regionserver.commit.gate import Gate
 from rowlock_regionserver.errors import DeadlineError, NotServingRegionError
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, WriteOptions
 
-from .conftest import WAIT_S, Engine, bulk_batch
+from tests.waiting import WAIT_S
+
+from .conftest import Engine, bulk_batch
 from .lone_region import REGION_ID, LoneRegion, Step
 
 Change = Callable[[LoneRegion], object]

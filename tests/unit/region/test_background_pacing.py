@@ -19,7 +19,9 @@ from rowlock_regionserver.process import YIELD_SECONDS
 from rowlock_regionserver.region.background_pacing import BackgroundPacing
 from rowlock_regionserver.region.memory import MemoryGauge
 
-from .conftest import WAIT_S, Engine, bulk_batch
+from tests.waiting import WAIT_S
+
+from .conftest import Engine, bulk_batch
 from .lone_region import LoneRegion
 
 

@@ -8,7 +8,8 @@ import pytest
 from rowlock_regionserver.region.mutate import brief_wait
 from rowlock_regionserver.region.mutate.brief_wait import BriefWait
 
-WAIT_S = 120.0
+from tests.waiting import WAIT_S
+
 Done = list[tuple[str, threading.Thread]]
 
 

@@ -27,8 +27,9 @@ from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome, BulkResult
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
 from tests.seeds import drawn_seed
+from tests.waiting import WAIT_S
 
-from .conftest import WAIT_S, Engine, HeldFiles, bulk_batch
+from .conftest import Engine, HeldFiles, bulk_batch
 from .lone_region import LoneRegion, Step
 
 Cell = tuple[bytes, bytes, bytes, int | None, bytes | None]

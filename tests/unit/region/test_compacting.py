@@ -22,7 +22,8 @@ from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.storefile.format import HEADER_BYTES, WIDE_BLOCK_MAGIC
 
-from .conftest import WAIT_S
+from tests.waiting import WAIT_S
+
 from .lone_region import LoneRegion
 
 F = 1  # the number of family f, of one version

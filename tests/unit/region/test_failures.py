@@ -21,7 +21,9 @@ from rowlock_regionserver.operations import Put
 from rowlock_regionserver.region import flush
 from rowlock_regionserver.storefile.reader import StoreFile
 
-from .conftest import WAIT_S, Engine, abandon, bulk_batch
+from tests.waiting import WAIT_S
+
+from .conftest import Engine, abandon, bulk_batch
 
 LARGE = bulk_batch(*[(b"%04d" % i, b"fg"[i % 2 :][:1], b"q", None, b"v" * 100) for i in range(100)])
 SMALL = bulk_batch(*[(b"%04d" % i, b"fg"[i % 2 :][:1], b"q", None, b"v") for i in range(10)])

@@ -10,7 +10,7 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import DeadlineError
 from rowlock_regionserver.region.fair_semaphore import FairSemaphore, SemaphoreStatistics
 
-WAIT_S = 120.0
+from tests.waiting import WAIT_S
 
 
 def test_no_more_permits_are_granted_than_there_are() -> None:

@@ -25,7 +25,9 @@ from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.versions.retention import Retention
 
-from .conftest import WAIT_S, Engine, bulk_batch
+from tests.waiting import WAIT_S
+
+from .conftest import Engine, bulk_batch
 from .lone_region import REGION_ID, LoneRegion, Step
 
 
@@ -338,7 +340,7 @@ def test_rows_are_never_seen_in_part_while_the_memstore_is_flushed_continuously(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(300)
+        thread.join(WAIT_S)
     assert not failures
 
 

@@ -30,8 +30,9 @@ from rowlock_regionserver.operations import (
 )
 
 from tests.threads import line_of, wait_until_it_ends_or
+from tests.waiting import WAIT_S
 
-from .conftest import WAIT_S, Engine, HeldFiles, bulk_batch
+from .conftest import Engine, HeldFiles, bulk_batch
 from .lone_region import LoneRegion, Step
 
 T = TypeVar("T")
@@ -93,7 +94,7 @@ def test_increments_from_many_threads_are_all_counted(engine: Engine) -> None:
 
     threads = [in_background(count) for _ in range(6)]
     for thread in threads:
-        thread.join(120)
+        thread.join(WAIT_S)
     assert engine.values(b"hot") == {b"f:n": long(600)}
 
 
@@ -293,5 +294,5 @@ def test_a_row_is_never_seen_in_part_by_gets_and_scans(engine: Engine) -> None:
 
     threads = [in_background(action) for action in (write, get, scan, flush)]
     for thread in threads:
-        thread.join(60)
+        thread.join(WAIT_S)
     assert not failures

@@ -19,8 +19,9 @@ from rowlock_regionserver.operations import Increment, Put, RequestId, RowMutati
 from rowlock_regionserver.region.mutate.gate_batches import CELLS_UNDER_ORDER_MAX, ROWS_PER_GATE_HOLD
 
 from tests.unit.memstore.invariants import check_rows
+from tests.waiting import WAIT_S
 
-from .conftest import WAIT_S, bulk_batch
+from .conftest import bulk_batch
 from .lone_region import LoneRegion, Step
 from .test_interleavings import Hold, in_background
 

@@ -34,7 +34,9 @@ from rowlock_regionserver.region.mutate import row_state
 from rowlock_regionserver.scan import point, row_parts
 from rowlock_regionserver.versions.visibility import visible_cells
 
-from .conftest import WAIT_S, bulk_batch
+from tests.waiting import WAIT_S
+
+from .conftest import bulk_batch
 from .lone_region import LoneRegion
 
 COLUMNS = 30_000

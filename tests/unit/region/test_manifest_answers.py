@@ -24,8 +24,9 @@ from rowlock_regionserver.region.idempotency.manifest_answers import with_answer
 from rowlock_regionserver.region.manifest import Manifest
 
 from tests.seeds import generator_of
+from tests.waiting import WAIT_S
 
-from .conftest import WAIT_S, Engine, abandon
+from .conftest import Engine, abandon
 
 HOUR_MS = 3600 * 1000
 FAMILIES = {b"f": 1}

@@ -14,8 +14,9 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import FamilyNotFoundError, InvalidRequestError, UnknownOutcomeError
 from rowlock_regionserver.operations import Append, Put, RequestId, RowMutation, RowOutcome, RowResult, WriteOptions
 
-from tests.unit.region.conftest import WAIT_S, Engine, HeldFiles, abandon
+from tests.unit.region.conftest import Engine, HeldFiles, abandon
 from tests.unit.region.lone_region import LoneRegion
+from tests.waiting import WAIT_S
 
 CLIENT = b"0123456789abcdef"
 

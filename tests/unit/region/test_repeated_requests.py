@@ -44,7 +44,9 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 
-from .conftest import WAIT_S, Engine, HeldFiles, bulk_batch
+from tests.waiting import WAIT_S
+
+from .conftest import Engine, HeldFiles, bulk_batch
 
 CLIENT = b"c" * 16
 HOUR_MS = 3600 * 1000

@@ -25,8 +25,9 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.region.mutate.row_state import RowState
 
 from tests.seeds import drawn_seed
+from tests.waiting import WAIT_S
 
-from .conftest import WAIT_S, Engine, bulk_batch
+from .conftest import Engine, bulk_batch
 from .lone_region import LoneRegion
 
 ROWS = [b"a", b"b", b"c"]

@@ -17,8 +17,9 @@ from rowlock_regionserver.operations import Increment, Put, RowMutation, WriteOp
 from rowlock_regionserver.wal.recovery import read_log
 
 from tests.threads import wait_until_it_waits
+from tests.waiting import WAIT_S
 
-from .conftest import WAIT_S, Engine, bulk_batch
+from .conftest import Engine, bulk_batch
 
 BLOCK_MS = 1000
 SHORT_BLOCK_MS = 100

@@ -47,7 +47,9 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.region.mutate import brief_wait
 
-from .conftest import WAIT_S, Engine, HeldFiles
+from tests.waiting import WAIT_S
+
+from .conftest import Engine, HeldFiles
 from .lone_region import LoneRegion
 
 CLIENT = b"c" * 16

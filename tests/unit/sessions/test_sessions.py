@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -23,9 +22,9 @@ from rowlock_regionserver.sessions.session import HeldItem, HeldKind, SessionRef
 from rowlock_regionserver.sessions.sessions import Sessions
 
 from tests.threads import wait_until_it_waits
+from tests.waiting import WAIT_S, until
 
 CONFIG = Config(session_idle_ms=1000, session_idle_ms_max=9000, sessions_open_max=3, session_ids_remembered=2)
-WAIT_S = 120.0
 
 
 class Held:
@@ -61,13 +60,6 @@ def sessions(clock: ManualClock) -> Iterator[Sessions]:
     made = Sessions(CONFIG, clock, lambda: next(numbers))
     yield made
     made.stop()
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to that"
-        threading.Event().wait(0.001)
 
 
 def test_a_session_says_whose_it_is_and_what_for(sessions: Sessions, clock: ManualClock) -> None:

@@ -19,9 +19,9 @@ from rowlock_regionserver.wal.recovery import read_log, recover
 from rowlock_regionserver.wal.segment import segment_number
 
 from tests.crash.simulated_files import UnsyncedFiles
+from tests.waiting import WAIT_S
 
 Change = tuple[int, int, int, bytes]  # region id, write number, kind, payload
-WAIT_SECONDS = 120.0
 
 
 def small_config(**limits: int) -> Config:
@@ -77,7 +77,7 @@ class LogCase:
     def wait(self, condition: Callable[[], bool]) -> None:
         """Waits until a completion or failure makes the condition true."""
         with self._changed:
-            assert self._changed.wait_for(condition, WAIT_SECONDS), "the log did not get there"
+            assert self._changed.wait_for(condition, WAIT_S), "the log did not get there"
 
     def _complete(self, change: Change) -> None:
         with self._changed:
@@ -123,7 +123,7 @@ def segment_names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if segment_number(path.name) is not None)
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = WAIT_S) -> None:
     """For states that the log reaches without a notification."""
     pause = threading.Event()
     for _ in range(int(seconds * 500)):

@@ -11,7 +11,8 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import RegionTooBusyError, StoppingError, UnknownOutcomeError
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
-from tests.unit.wal.log_case import WAIT_SECONDS, LogCase, read_all, read_alone, small_config, wait_until
+from tests.unit.wal.log_case import LogCase, read_all, read_alone, small_config, wait_until
+from tests.waiting import WAIT_S
 
 
 class Gate:
@@ -26,7 +27,7 @@ class Gate:
     def _pass(self, call: Call) -> None:
         if call.name == self._name:
             self.reached.set()
-            assert self.opened.wait(WAIT_SECONDS)
+            assert self.opened.wait(WAIT_S)
 
 
 def test_completions_of_all_durabilities_come_in_log_order(case: LogCase) -> None:
@@ -52,7 +53,7 @@ def test_fsync_completes_after_the_sync_and_os_before_it(case: LogCase, disk: Si
     written = case.append(1, b"written", Durability.OS)
     case.wait(lambda: written in case.completed)
     synced = case.append(1, b"synced", Durability.FSYNC)
-    assert gate.reached.wait(WAIT_SECONDS)
+    assert gate.reached.wait(WAIT_S)
     assert synced not in case.completed
     gate.opened.set()
     case.wait(lambda: synced in case.completed)
@@ -70,7 +71,7 @@ def test_async_completes_before_the_write(case: LogCase, disk: SimulatedFiles) -
 def test_os_completes_after_the_write(case: LogCase, disk: SimulatedFiles) -> None:
     gate = Gate(disk, "pwrite")
     change = case.append(1, b"written", Durability.OS)
-    assert gate.reached.wait(WAIT_SECONDS)
+    assert gate.reached.wait(WAIT_S)
     assert case.completed == []
     gate.opened.set()
     case.wait(lambda: change in case.completed)
@@ -114,7 +115,7 @@ def test_os_does_not_wait_for_a_sync(case: LogCase, disk: SimulatedFiles) -> Non
 def test_one_sync_carries_all_records_appended_during_the_last(case: LogCase, disk: SimulatedFiles) -> None:
     gate = Gate(disk, "fdatasync")
     case.append(1, b"first")
-    assert gate.reached.wait(WAIT_SECONDS)
+    assert gate.reached.wait(WAIT_S)
     syncs = disk.count("fdatasync")
     for number in range(6):
         case.append(2 + number, b"x")
@@ -183,7 +184,7 @@ def test_a_failed_sync_that_drops_its_pages_loses_nothing_that_was_completed(
     case.append_synced(1, b"kept")
     gate = Gate(disk, "pwrite")
     case.append(1, b"lost")
-    assert gate.reached.wait(WAIT_SECONDS)
+    assert gate.reached.wait(WAIT_S)
     disk.fail_at(1, errno.EIO)
     gate.opened.set()
     case.wait(lambda: bool(case.failures))
@@ -196,7 +197,7 @@ def test_a_failed_sync_that_drops_its_pages_loses_nothing_that_was_completed(
 def test_a_thread_that_waits_for_a_sync_gets_the_failure_of_the_log(case: LogCase, disk: SimulatedFiles) -> None:
     gate = Gate(disk, "fdatasync")
     case.append(1, b"first")
-    assert gate.reached.wait(WAIT_SECONDS)
+    assert gate.reached.wait(WAIT_S)
     errors: list[BaseException] = []
     waits = threading.Event()
 
@@ -212,7 +213,7 @@ def test_a_thread_that_waits_for_a_sync_gets_the_failure_of_the_log(case: LogCas
 
     waiting = threading.Thread(target=wait_for_sync)
     waiting.start()
-    assert waits.wait(WAIT_SECONDS)
+    assert waits.wait(WAIT_S)
     disk.fail_next("fdatasync", errno.EIO)
     case.append(1, b"second")
     gate.opened.set()
@@ -236,7 +237,7 @@ def test_too_much_pending_is_refused_and_taken_again_when_it_is_written(disk: Si
     case.log.check_space(5000)  # nothing is pending: one large write must be possible
     gate = Gate(disk, "pwrite")
     case.append(1, b"x" * 200)
-    assert gate.reached.wait(WAIT_SECONDS)
+    assert gate.reached.wait(WAIT_S)
     case.log.check_space(20)
     with pytest.raises(RegionTooBusyError) as refusal:
         case.log.check_space(100)

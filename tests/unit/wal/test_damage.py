@@ -18,7 +18,6 @@ from rowlock_regionserver.wal.segment import SEGMENT_HEADER_BYTES, SegmentHeader
 from tests.crash.simulated_files import Loss, SimulatedFiles, UnsyncedFiles, copy_folder
 from tests.seeds import drawn_seed
 from tests.unit.wal.log_case import (
-    WAIT_SECONDS,
     Change,
     LogCase,
     deliver_to,
@@ -27,6 +26,7 @@ from tests.unit.wal.log_case import (
     small_config,
     wait_until,
 )
+from tests.waiting import WAIT_S
 
 
 @dataclass
@@ -116,12 +116,12 @@ class NothingRemoved(UnsyncedFiles):
 
     def rename(self, source: Path, target: Path) -> None:
         if target.suffix == ".damaged":
-            assert self.may_trim.wait(WAIT_SECONDS)
+            assert self.may_trim.wait(WAIT_S)
         super().rename(source, target)
 
     def remove(self, path: Path) -> None:
         if segment_number(path.name) is not None:
-            assert self.may_trim.wait(WAIT_SECONDS)
+            assert self.may_trim.wait(WAIT_S)
         super().remove(path)
 
 

@@ -10,7 +10,8 @@ import pytest
 from rowlock_regionserver.wal.preallocated import RETRY_SECONDS, NoSpaceToStopError, PreallocatedSegment
 
 from tests.crash.simulated_files import Call, SimulatedFiles
-from tests.unit.wal.log_case import WAIT_SECONDS, wait_until
+from tests.unit.wal.log_case import wait_until
+from tests.waiting import WAIT_S
 from tests.watched import Watched
 
 
@@ -34,7 +35,7 @@ def test_a_try_without_space_wakes_the_writer_and_is_followed_by_another(disk: S
         finally:
             preallocated.stop_waiting()
         with pytest.raises(NoSpaceToStopError):
-            taken.result(WAIT_SECONDS)
+            taken.result(WAIT_S)
     preallocated.close()
     assert failures == []
 
@@ -64,7 +65,7 @@ def test_missing_space_is_logged_once_and_so_is_its_return(
             disk.before_call = lambda call: None
             with condition:
                 condition.notify_all()
-            descriptor, _ = taken.result(WAIT_SECONDS)
+            descriptor, _ = taken.result(WAIT_S)
             disk.close(descriptor)
             assert caplog.messages == [lacking, f"{disk.root} has space for the next log segment again"]
         finally:

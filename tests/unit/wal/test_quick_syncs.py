@@ -14,8 +14,9 @@ from rowlock_regionserver.wal.recovered import Recovered
 from rowlock_regionserver.wal.segment import SegmentHeader
 
 from tests.crash.simulated_files import SimulatedFiles
-from tests.unit.wal.log_case import WAIT_SECONDS, LogCase, small_config, wait_until
+from tests.unit.wal.log_case import LogCase, small_config, wait_until
 from tests.unit.wal.test_appending import Gate
+from tests.waiting import WAIT_S
 from tests.watched import Watched
 
 # The time limit for a thread that was not woken, as in a broken build.
@@ -80,7 +81,7 @@ def test_resuming_the_wakeup_during_a_sync_does_not_block(disk: SimulatedFiles) 
     case = LogCase(disk.root / "log", disk, small_config(**_NEVER_IDLE)).open()
     gate = Gate(disk, "fdatasync")
     case.append(1, b"first")
-    assert gate.reached.wait(WAIT_SECONDS)
+    assert gate.reached.wait(WAIT_S)
     case.log.defer_wakeup()
     case.append(2, b"second")
     case.log.resume_wakeup()

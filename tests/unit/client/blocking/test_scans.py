@@ -16,6 +16,7 @@ from rowlock_proto.v1 import region_pb2
 from tests.unit.client.fake_server import FakeServer
 from tests.unit.client.plain_row_form import form_schema
 from tests.unit.client.test_scans import batch, requested_form, requested_ranges
+from tests.waiting import WAIT_S
 
 
 def test_the_row_form_has_one_arrow_row_per_row(db: rowlock.Client, fake_server: FakeServer) -> None:
@@ -110,7 +111,7 @@ def test_a_batch_that_does_not_come_in_time_is_a_deadline_error(db: rowlock.Clie
     never = threading.Event()
 
     def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
-        never.wait(60)
+        never.wait(WAIT_S)
         yield from ()
 
     fake_server.scan = scan
