@@ -126,7 +126,10 @@ class _AddSetting(argparse.Action):
         if value == "help":
             from rowlock_regionserver.settings import settings_help
 
-            print(settings_help())
+            try:
+                print(settings_help(), flush=True)
+            except BrokenPipeError:  # Of `| head`. Else Python complains about it again when it ends.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             parser.exit()
         options.config = [*options.config, value]
 
@@ -168,13 +171,14 @@ def _parser() -> argparse.ArgumentParser:
         action=_AddSetting,
         default=[],
         help="change a limit or size, like memory=1GiB or memory=50%%, which scales the other limits, or read such "
-        "settings from a TOML file; may be repeated, and the last one counts; help lists all with unit and default",
+        "settings from a TOML file; may be repeated, and the last one counts; help lists and describes all",
     )
     parser.add_argument(
         "--log-level",
         choices=LEVELS,
         default="warning",
-        help="what to log; info has one line for each start, flush and stop (warning)",
+        help="what to log; warning has what is wrong, and sessions that died; info has a line for each start, flush, "
+        "ended session and stop, too (warning)",
     )
     parser.add_argument("--log-format", choices=FORMATS, default="text", help="lines of text, or of JSON (text)")
     parser.add_argument(

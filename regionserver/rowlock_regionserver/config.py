@@ -1,8 +1,12 @@
-"""The region server's configuration: one frozen object, passed down. Units and bounds are in the names."""
+"""The region server's configuration: one frozen object, passed down. Units and bounds are in the names.
+
+`rowlock-server --config help` prints the descriptions.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -62,94 +66,112 @@ class Config:
     """Limits and sizes. The defaults fit a laptop; tests shrink them so that every edge is crossed."""
 
     # Limits of a request.
-    row_bytes_max: int = 32 * KIB - 1
-    qualifier_bytes_max: int = 32 * KIB
-    cell_bytes_max: int = 10 * MIB
-    request_bytes_max: int = 64 * MIB
-    rows_per_request_max: int = 100_000
-    timestamp_ahead_ms_max: int = 24 * 3600 * 1000
-    filter_depth_max: int = 32
+    row_bytes_max: Annotated[int, "the longest row key"] = 32 * KIB - 1
+    qualifier_bytes_max: Annotated[int, "the longest qualifier"] = 32 * KIB
+    cell_bytes_max: Annotated[int, "the longest value"] = 10 * MIB
+    request_bytes_max: Annotated[int, "the longest message, both ways"] = 64 * MIB
+    rows_per_request_max: Annotated[int, "rows of one get, batch or bulk message of rows"] = 100_000
+    timestamp_ahead_ms_max: Annotated[int, "how far in the future a timestamp may be"] = 24 * 3600 * 1000
+    filter_depth_max: Annotated[int, "filters within filters"] = 32
 
     # The log.
-    log_segment_bytes: int = 64 * MIB
-    log_segment_count_max: int = 16  # beyond it, the regions that pin the oldest segment are flushed
-    log_pending_bytes_max: int = 64 * MIB  # appended and not yet written
-    log_idle_marker_ms: int = 100
-    log_quick_sync_us: int = 1000  # while syncs take less, the event loop blocks for a single caller's; 0: never
-    write_numbers_per_leap: int = 1 << 20
-    stamp_leap_ms: int = 1000
+    log_segment_bytes: Annotated[int, "one file of the log"] = 64 * MIB
+    log_segment_count_max: Annotated[int, "beyond it, the regions that pin the oldest segment are flushed"] = 16
+    log_pending_bytes_max: Annotated[int, "appended and not yet written; beyond it writes are refused"] = 64 * MIB
+    log_idle_marker_ms: Annotated[int, "after so long without a write, the end of the log is marked"] = 100
+    log_quick_sync_us: Annotated[
+        int, "while syncs take less, the event loop blocks for a single caller's; 0: never"
+    ] = 1000
+    write_numbers_per_leap: Annotated[int, "write numbers that are reserved at once"] = 1 << 20
+    stamp_leap_ms: Annotated[int, "timestamps that are reserved at once"] = 1000
 
     # Memory. The bounds of the parts fit this `memory`; memory_plan.py scales them for another one.
-    memory: int = 2 * GIB  # all parts together; the process takes 150 MiB more at most (docs/memory.md)
-    memstore_bytes_max: int = 512 * MIB  # all regions; at half of it they are flushed, beyond it writes are refused
-    memstore_flush_bytes: int = 128 * MIB  # a region that holds more is flushed
-    immutable_segments_max: int = 16
-    block_cache_bytes: int = 64 * MIB
-    index_bytes_max: int = 32 * MIB  # reserved for block indexes and Bloom filters of store files
-    flush_threads: int = 4
-    flush_work_bytes_max: int = 48 * MIB  # what flushes read, merge and write; beyond it the next flush waits
-    flush_window_bytes: int = 256 * KIB  # made into Arrow in one piece, while other threads wait
-    flush_merge_window_bytes: int = 1 * MIB  # the same for all segments of a merge
-    bulk_file_bytes_min: int = 256 * KIB  # a larger bulk batch is written as a file of its own
-    request_bytes_in_flight_max: int = 512 * MIB  # large messages, bulk batches and requests that wait for a worker
-    request_ids_bytes_max: int = 48 * MIB  # the idempotency table; beyond it the oldest answers are dropped
+    memory: Annotated[int, "all parts together; the process takes 150 MiB more at most; scales the others"] = 2 * GIB
+    memstore_bytes_max: Annotated[int, "all regions; at half of it they are flushed, beyond it writes are refused"] = (
+        512 * MIB
+    )
+    memstore_flush_bytes: Annotated[int, "a region that holds more is flushed"] = 128 * MIB
+    immutable_segments_max: Annotated[int, "of a region; with so many it is flushed"] = 16
+    block_cache_bytes: Annotated[int, "blocks of store files that are kept"] = 64 * MIB
+    index_bytes_max: Annotated[int, "reserved for block indexes and Bloom filters of store files"] = 32 * MIB
+    flush_threads: Annotated[int, "flushes that run at once"] = 4
+    flush_work_bytes_max: Annotated[int, "what flushes read, merge and write; beyond it the next flush waits"] = (
+        48 * MIB
+    )
+    flush_window_bytes: Annotated[int, "made into Arrow in one piece, while other threads wait"] = 256 * KIB
+    flush_merge_window_bytes: Annotated[int, "the same for all segments of a merge"] = 1 * MIB
+    bulk_file_bytes_min: Annotated[int, "a larger bulk batch is written as a file of its own; 0: each"] = 256 * KIB
+    request_bytes_in_flight_max: Annotated[int, "large messages, bulk batches and requests that wait for a worker"] = (
+        512 * MIB
+    )
+    request_ids_bytes_max: Annotated[int, "the idempotency table; beyond it the oldest answers are dropped"] = 48 * MIB
 
     # Scans.
-    scan_batch_bytes: int = 1 * MIB
-    scan_batch_rows: int = 50_000
-    scan_window_bytes: int = 8 * MIB  # read at once from all sources of a scan; a larger row is read in parts
-    merge_window_bytes_max: int = 64 * MIB  # held of the sources for the next windows
-    scan_lease_ms: int = 10 * 60 * 1000
-    scan_heartbeat_ms: int = 100  # after so long without a batch, a scan yields and reports its progress
-    scans_open_max: int = 1000
-    scan_bytes_held_max: int = 256 * MIB  # windows, and batches that clients have not taken; beyond it no scan begins
+    scan_batch_bytes: Annotated[int, "one message of a scan"] = 1 * MIB
+    scan_batch_rows: Annotated[int, "the same in rows"] = 50_000
+    scan_window_bytes: Annotated[int, "read at once from all sources of a scan; a larger row is read in parts"] = (
+        8 * MIB
+    )
+    merge_window_bytes_max: Annotated[int, "held of the sources for the next windows"] = 64 * MIB
+    scan_lease_ms: Annotated[int, "a scan whose client takes nothing for so long is ended"] = 10 * 60 * 1000
+    scan_heartbeat_ms: Annotated[int, "after so long without a batch, a scan yields and reports its progress"] = 100
+    scans_open_max: Annotated[int, "beyond it no scan begins"] = 1000
+    scan_bytes_held_max: Annotated[
+        int, "windows, and batches that clients have not taken; beyond it no scan begins"
+    ] = 256 * MIB
 
     # Snapshots.
-    snapshots_open_max: int = 10_000
-    snapshot_lease_ms: int = 3600 * 1000  # if the client names none
-    snapshot_lease_ms_max: int = 24 * 3600 * 1000
-    snapshot_ids_remembered: int = 100_000  # of ended ones, so that no id is reused
+    snapshots_open_max: Annotated[int, "beyond it no snapshot begins"] = 10_000
+    snapshot_lease_ms: Annotated[int, "of a snapshot whose client names none"] = 3600 * 1000
+    snapshot_lease_ms_max: Annotated[int, "the longest that a client may name"] = 24 * 3600 * 1000
+    snapshot_ids_remembered: Annotated[int, "of ended ones, so that no id is reused"] = 100_000
 
     # Sessions and locks.
-    sessions_open_max: int = 10_000
-    session_idle_ms: int = 300_000  # if the client names none
-    session_idle_ms_max: int = 24 * 3600 * 1000
-    session_ids_remembered: int = 10_000  # of ended ones, with when and why
-    locks: int = 1  # 0: table operations take no locks, and clients can't take any
-    lock_wait_ms: int = 10_000  # if the client names none
-    lock_wait_ms_max: int = 600_000
-    lock_requests_waiting_max: int = 10_000
+    sessions_open_max: Annotated[int, "beyond it no session begins"] = 10_000
+    session_idle_ms: Annotated[int, "of a session whose client names none; without heartbeats it ends then"] = 300_000
+    session_idle_ms_max: Annotated[int, "the longest that a client may name"] = 24 * 3600 * 1000
+    session_ids_remembered: Annotated[int, "of ended ones, with when and why"] = 10_000
+    locks: Annotated[int, "0: table operations take no locks, and clients can't take any"] = 1
+    lock_wait_ms: Annotated[int, "how long a request for a lock waits, if the client names no time"] = 10_000
+    lock_wait_ms_max: Annotated[int, "the longest that a client may name"] = 600_000
+    lock_requests_waiting_max: Annotated[int, "beyond it requests for locks are refused"] = 10_000
 
     # Bulk writes.
-    commit_identities_days: int = 30  # how long at least a commit with an identity is known
-    commit_identities_max: int = 10_000  # texts, in each table
+    commit_identities_days: Annotated[int, "how long at least a commit with an identity is known"] = 30
+    commit_identities_max: Annotated[int, "texts, in each table"] = 10_000
 
     # Files.
-    open_store_files_max: int = 0  # descriptors that stay open; 0: half of the process's limit
+    open_store_files_max: Annotated[int, "descriptors that stay open; 0: half of the process's limit"] = 0
 
     # Compactions.
-    compaction_threads: int = 1  # compactions that run at once; 0: none ever runs
-    compaction_check_ms: int = 1000  # how often all stores are looked at, also without a flush
-    compaction_failures_max: int = 2  # in a row; then automatic compaction of the store stops
-    compaction_pause_ms: int = 60_000  # of automatic compaction of a store, after one that did not succeed
-    compaction_history_succeeded_max: int = 3  # ended compactions that are shown, of each store
-    compaction_history_failed_max: int = 3
-    compaction_history_attempted_max: int = 2
-    compaction_window_bytes: int = 4 * MIB  # cells that a compaction merges at once
-    compaction_bytes_per_second: int = 0  # of the input files; 0: as many as there is time for
+    compaction_threads: Annotated[int, "compactions that run at once; 0: none ever runs"] = 1
+    compaction_check_ms: Annotated[int, "how often all stores are looked at, also without a flush"] = 1000
+    compaction_failures_max: Annotated[int, "in a row; then automatic compaction of the store stops"] = 2
+    compaction_pause_ms: Annotated[int, "of automatic compaction of a store, after one that did not succeed"] = 60_000
+    compaction_history_succeeded_max: Annotated[int, "ended compactions that are shown, of each store"] = 3
+    compaction_history_failed_max: Annotated[int, "the same for those that failed"] = 3
+    compaction_history_attempted_max: Annotated[int, "the same for those that could not begin"] = 2
+    compaction_window_bytes: Annotated[int, "cells that a compaction merges at once"] = 4 * MIB
+    compaction_bytes_per_second: Annotated[int, "of the input files; 0: as many as there is time for"] = 0
 
     # Threads, queues and waiting.
-    worker_threads: int = 8
-    long_work_pause_percent: int = 100  # of the time of flushes and bulk batches, while gets and puts come; 0: never
-    requests_in_flight_max: int = 10_000
-    answer_bytes_held_max: int = 256 * MIB  # point answers that clients have not taken; beyond it no answer is made
-    connections_max: int = 1000
-    streams_per_connection_max: int = 1000  # beyond it gRPC queues a client's calls
-    row_lock_wait_ms: int = 10_000  # for calls without a deadline
-    retry_after_ms: int = 200
-    request_ids_forgotten_after_ms: int = 3600 * 1000
-    manifest_answers_bytes_max: int = 64 * KIB  # of saved answers in a manifest; more are in a file of their own
-    disk_free_bytes_min: int = 64 * MIB  # below it writes are refused, so that a flush still fits
+    worker_threads: Annotated[int, "threads for requests that may have to wait"] = 8
+    long_work_pause_percent: Annotated[
+        int, "of the time of flushes and bulk batches, while gets and puts come; 0: never"
+    ] = 100
+    requests_in_flight_max: Annotated[int, "point requests; beyond it they are refused"] = 10_000
+    answer_bytes_held_max: Annotated[int, "point answers that clients have not taken; beyond it no answer is made"] = (
+        256 * MIB
+    )
+    connections_max: Annotated[int, "of gRPC and direct ones, each"] = 1000
+    streams_per_connection_max: Annotated[int, "beyond it gRPC queues a client's calls"] = 1000
+    row_lock_wait_ms: Annotated[int, "how long a call without a deadline waits for row locks"] = 10_000
+    retry_after_ms: Annotated[int, "the pause that a refusal suggests to the client"] = 200
+    request_ids_forgotten_after_ms: Annotated[int, "how long a client that sends nothing is remembered"] = 3600 * 1000
+    manifest_answers_bytes_max: Annotated[int, "of saved answers in a manifest; more are in a file of their own"] = (
+        64 * KIB
+    )
+    disk_free_bytes_min: Annotated[int, "below it writes are refused, so that a flush still fits"] = 64 * MIB
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

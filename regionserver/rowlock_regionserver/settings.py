@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import get_type_hints
 
 from rowlock_regionserver.config import GIB, KIB, MIB, Config
 from rowlock_regionserver.memory_limit import memory_limit
@@ -36,12 +37,16 @@ def config_of(settings: Sequence[str]) -> Config:
 
 
 def settings_help() -> str:
-    """Lists each setting with its default on this machine and its unit, a line each."""
+    """Lists each setting with its default on this machine, its unit and what it is, a line each."""
     config = planned({}, memory_limit())
-    rows = [("NAME", "DEFAULT", "UNIT")]
-    rows += [(name, _shown(getattr(config, name), _unit(name)), _unit(name)) for name in Config.__slots__]
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    lines = [f"{name:{widths[0]}}  {default:>{widths[1]}}  {unit}".rstrip() for name, default, unit in rows]
+    rows = [("NAME", "DEFAULT", "UNIT", "WHAT")]
+    for name, annotated in get_type_hints(Config, include_extras=True).items():
+        unit = _unit(name)
+        rows.append((name, _shown(getattr(config, name), unit), unit or "-", *annotated.__metadata__))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [
+        f"{name:{widths[0]}}  {default:>{widths[1]}}  {unit:{widths[2]}}  {what}" for name, default, unit, what in rows
+    ]
     return "\n".join(
         [
             "Settings for --config NAME=VALUE, or for a TOML file that --config FILE names.",

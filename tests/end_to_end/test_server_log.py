@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
 
+import pytest
+from rowlock.pytest_plugin import RowlockServer
 from rowlock_proto.v1 import region_pb2
 
 from tests.end_to_end.raw_client import RawClient, put
 from tests.end_to_end.server_command import ServerCommand
+from tests.waiting import WAIT_S
 
 MODULE = "rowlock_regionserver."
 
@@ -56,3 +62,18 @@ def test_a_refused_start_is_a_line_of_json(tmp_path: Path) -> None:
 
 def test_nothing_is_logged_by_default_of_a_server_that_is_well(tmp_path: Path) -> None:
     assert _log(tmp_path) == []
+
+
+def test_the_health_probe_of_the_page_works(rowlock_server: RowlockServer) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    [block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(block.replace("127.0.0.1:7460", rowlock_server.address), {})
+    with pytest.raises(AssertionError):
+        exec(block.replace("127.0.0.1:7460", rowlock_server.address).replace("SERVING", "NOT_SERVING"), {})
+
+
+def test_the_list_of_settings_may_be_cut(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m rowlock_regionserver --data {tmp_path} --config help | head -1"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=WAIT_S)
+    assert ran.stdout.startswith("Settings for --config")
+    assert ran.stderr == ""

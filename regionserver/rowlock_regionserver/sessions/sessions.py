@@ -18,6 +18,7 @@ The lock here is a leaf: holdings are released without it, and what describes th
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import threading
 from collections import OrderedDict
@@ -39,6 +40,11 @@ from rowlock_regionserver.sessions.session import (
     checked_text,
     session_ended_error,
 )
+
+logger = logging.getLogger(__name__)
+
+# In the log line of an ended session.
+_HELD_SHOWN_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +172,9 @@ class Sessions:
             else:  # Another thread ends it.
                 self._changed.wait_for(lambda: session.state is SessionState.ENDED)
                 return self._ended.get(session.session_id) or session.info()
-        return self._end(session, reason)
+        info = self._end(session, reason)
+        logger.info("%s", _ended_text(info))
+        return info
 
     @contextlib.contextmanager
     def using(self, ref: SessionRef) -> Iterator[SessionInfo]:
@@ -287,7 +295,7 @@ class Sessions:
                     wait_s = self._thread_wakes_at - self._clock.monotonic()
                     self._changed.wait(None if math.isinf(wait_s) else max(0.0, wait_s))
             for session in over:
-                self._end(session, session.expiry())
+                logger.warning("%s", _ended_text(self._end(session, session.expiry())))
 
     # The caller of the methods below holds self._changed.
 
@@ -370,3 +378,12 @@ class Sessions:
         session.ends_at = self._clock.monotonic() + session.idle_ms / 1000
         if session.ends_at < self._thread_wakes_at:
             self._changed.notify_all()
+
+
+def _ended_text(info: SessionInfo) -> str:
+    """Says in a line that a session has ended, why, and what was released."""
+    purpose = f" ({info.purpose})" if info.purpose else ""
+    held = ", ".join(item.text for item in info.held[:_HELD_SHOWN_MAX]) or "nothing"
+    more = f" and {len(info.held) - _HELD_SHOWN_MAX} more" if len(info.held) > _HELD_SHOWN_MAX else ""
+    owner = info.owner or "an unknown owner"
+    return f"session {info.session_id!r} of {owner}{purpose} ended: {info.reason}; released: {held}{more}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 import threading
 from collections.abc import Iterator
@@ -236,3 +237,24 @@ def test_a_server_that_stops_ends_all_and_opens_no_more(sessions: Sessions, rele
         sessions.open("b", "ana")
     with pytest.raises(SessionEndedError):
         sessions.check(ref)
+
+
+def test_an_end_is_a_line_in_the_log(
+    sessions: Sessions, clock: ManualClock, released: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    dead = sessions.open("load:42", "ana@db7", "nightly load", 5000).ref
+    for number in range(7):
+        sessions.attach(dead, Held(f"it {number}", released))
+    sessions.end(sessions.open("job", "kim").ref, "ended by its client")
+    clock.advance(5000)
+    sessions.infos()
+    until(lambda: len(caplog.records) == 2)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "session 'job' of kim ended: ended by its client; released: nothing"),
+        (
+            "WARNING",
+            "session 'load:42' of ana@db7 (nightly load) ended: it had no heartbeat for 5 s; "
+            "released: it 0, it 1, it 2, it 3, it 4 and 2 more",
+        ),
+    ]
