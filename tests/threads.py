@@ -9,18 +9,20 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+from tests.waiting import WAIT_S
+
 # Between two looks.
 _LOOK_S = 0.001
 # Functions of the threading module that wait. A thread that is starting is in others.
 _WAITING = ("wait", "acquire", "__enter__", "join", "_wait_for_tstate_lock")
 
 
-def wait_until_it_waits(thread: threading.Thread, seconds_max: float = 120.0) -> None:
+def wait_until_it_waits(thread: threading.Thread, seconds_max: float = WAIT_S) -> None:
     """Blocks until the thread waits for another one, or has ended."""
     wait_until_it_ends_or(thread, lambda: _waits(thread), seconds_max)
 
 
-def wait_until_it_ends_or(thread: threading.Thread, holds: Callable[[], bool], seconds_max: float = 120.0) -> None:
+def wait_until_it_ends_or(thread: threading.Thread, holds: Callable[[], bool], seconds_max: float = WAIT_S) -> None:
     """Blocks until the condition holds, or the thread has ended."""
     ends_at = time.monotonic() + seconds_max
     while thread.is_alive() and not holds():

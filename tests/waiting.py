@@ -13,9 +13,9 @@ WAIT_S = float(os.environ.get("ROWLOCK_TEST_WAIT_S", "120"))
 _LOOK_S = 0.002
 
 
-def until(holds: Callable[[], bool]) -> None:
-    """Blocks until the condition holds. Raises AssertionError after WAIT_S."""
-    ends_at = time.monotonic() + WAIT_S
+def wait_until(holds: Callable[[], bool], seconds: float = WAIT_S) -> None:
+    """Blocks until the condition holds, for states without a notification. Raises AssertionError if it is too late."""
+    ends_at = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < ends_at, "it did not come to that"
         threading.Event().wait(_LOOK_S)

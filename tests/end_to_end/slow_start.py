@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.end_to_end.server_command import ServerCommand
-from tests.unit.wal.log_case import wait_until
+from tests.waiting import wait_until
 
 PROGRAM = """
 import pathlib, sys, time

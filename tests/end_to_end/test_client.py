@@ -22,8 +22,7 @@ from tests.end_to_end.lossy_proxy import LossyProxy
 from tests.end_to_end.server_command import ServerCommand
 from tests.ending import end_at_once
 from tests.unit.client.answer_threads import answer_threads
-from tests.unit.wal.log_case import wait_until
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 
 
 @pytest.fixture

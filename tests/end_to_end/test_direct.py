@@ -29,7 +29,7 @@ from rowlock_regionserver.resident import anonymous_bytes
 from tests.end_to_end.raw_client import get
 from tests.end_to_end.server_command import ServerCommand
 from tests.end_to_end.test_bounds import resident_bytes
-from tests.unit.wal.log_case import wait_until
+from tests.waiting import wait_until
 
 
 def served(folder: Path, *words: str, listen: str = "127.0.0.1:0") -> ServerCommand:

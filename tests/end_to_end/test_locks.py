@@ -13,7 +13,7 @@ from rowlock.pytest_plugin import RowlockServer
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.server import Server
 
-from tests.waiting import WAIT_S, until
+from tests.waiting import WAIT_S, wait_until
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_waiting_call_goes_on_when_the_lock_is_released(
     with ThreadPoolExecutor(2) as pool:
         with rowlock_client.lock("t", "exclusive") as lock:
             waiting = pool.submit(rowlock_client.truncate_table, "t")
-            until(lambda: any(not info.is_held for info in rowlock_client.locks("t")))
+            wait_until(lambda: any(not info.is_held for info in rowlock_client.locks("t")))
             [held, waits] = rowlock_client.locks("t")
             assert (held.is_held, held.mode, held.holder, held.number) == (
                 True,
@@ -181,7 +181,7 @@ def test_the_command_lists_holders_and_those_that_wait(
             rowlock_client.lock("t", "shared", session=session),
         ):
             waiting = pool.submit(rowlock_client.truncate_table, "t")
-            until(lambda: len(rowlock_client.locks()) == 2)
+            wait_until(lambda: len(rowlock_client.locks()) == 2)
             assert main(["locks", "t", "--server", rowlock_server.address]) == 0
             held, waits = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
             assert held[:6] == ["t", "", "shared", "held", "load-42", "ana@db7"]

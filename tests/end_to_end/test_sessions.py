@@ -16,7 +16,7 @@ import rowlock
 from rowlock.cli.main import main
 from rowlock.pytest_plugin import RowlockServer
 
-from tests.waiting import until
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,11 +103,11 @@ def test_a_session_that_an_operator_ends_is_ended_for_its_owner(rowlock_client: 
 def test_the_heartbeat_keeps_a_session_and_stops_when_it_is_dropped(rowlock_client: rowlock.Client) -> None:
     session = rowlock_client.session("short", session_id="short", idle_s=0.6)
     number, first = session.number, listed(rowlock_client, "short")[0].heartbeat_ms
-    until(lambda: listed(rowlock_client, "short")[0].heartbeat_ms >= first + 1500)
+    wait_until(lambda: listed(rowlock_client, "short")[0].heartbeat_ms >= first + 1500)
     assert session.is_open
     del session
     gc.collect()
-    until(lambda: not listed(rowlock_client, "short"))
+    wait_until(lambda: not listed(rowlock_client, "short"))
     [ended] = [info for info in rowlock_client.sessions(ended=True) if info.number == number]
     assert ended.reason == "it had no heartbeat for 0.6 s"
 

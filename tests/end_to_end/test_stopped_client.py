@@ -16,7 +16,7 @@ from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.server import Server
 
 from tests.end_to_end.lossy_proxy import LossyProxy
-from tests.unit.wal.log_case import wait_until
+from tests.waiting import wait_until
 
 # Connects, increments, and increments once more when it reads a line; its deadline is far beyond the test.
 CLIENT = """

@@ -20,7 +20,7 @@ from tests.consistency.live_server import free_address
 from tests.end_to_end.lossy_proxy import LossyProxy
 from tests.end_to_end.raw_client import RawClient, RawConversation, get, put
 from tests.end_to_end.server_command import ServerCommand
-from tests.unit.wal.log_case import wait_until
+from tests.waiting import wait_until
 
 # Much longer than a vanished server takes to be noticed here, much shorter than the calls' own deadline.
 NOTICED_S = 60.0

@@ -116,9 +116,9 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self._server.stop(None).wait()
 
     def wait_until(self, holds: Callable[[FakeServer], bool]) -> None:
-        """Blocks until the condition holds after a request; fails after a minute."""
+        """Blocks until the condition holds after a request; fails after WAIT_S."""
         with self._changed:
-            assert self._changed.wait_for(lambda: holds(self), timeout=60), "the expected request did not come"
+            assert self._changed.wait_for(lambda: holds(self), timeout=WAIT_S), "the expected request did not come"
 
     # Catalog
 

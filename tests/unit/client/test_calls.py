@@ -18,8 +18,7 @@ from tests.unit.client.answer_threads import answer_threads
 from tests.unit.client.blocking.test_calls import connected
 from tests.unit.client.fake_server import FakeServer, Mishap, error
 from tests.unit.client.pauses import in_each_pause
-from tests.unit.wal.log_case import wait_until
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 
 BOTH_WAYS = True
 Error = types_pb2.Error

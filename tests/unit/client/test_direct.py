@@ -20,7 +20,7 @@ from rowlock_proto.direct_frames import ANSWERS, END, PONG, frame
 from rowlock_proto.v1 import types_pb2
 
 from tests.unit.client.direct_server import BODY_BYTES_MAX, Call, DirectServer
-from tests.unit.wal.log_case import wait_until
+from tests.waiting import wait_until
 
 MIB = 1 << 20
 

@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from rowlock._transport.fork_gate import ForkGate
 
-from tests.unit.wal.log_case import wait_until
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 from tests.watched import Watched
 
 

@@ -34,8 +34,7 @@ from rowlock_regionserver.wal.segment import PREALLOCATED_NAME
 
 from tests.unit.region.conftest import Engine, bulk_batch
 from tests.unit.region.lone_region import LoneRegion, Step
-from tests.unit.wal.log_case import wait_until
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 
 T = TypeVar("T")
 SEGMENT_BYTES = 1 << 16

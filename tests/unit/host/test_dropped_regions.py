@@ -18,8 +18,7 @@ from rowlock_regionserver.operations import Put, RowMutation, WriteOptions
 
 from tests.unit.host.stopped_folder import cut_drop_short
 from tests.unit.region.conftest import abandon
-from tests.unit.wal.log_case import wait_until
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 
 CONFIG = Config(log_segment_bytes=1 << 16, disk_free_bytes_min=0)
 VALUE = b"a value to be found in the log"

@@ -13,8 +13,7 @@ from rowlock_regionserver.operations import RowOutcome
 from rowlock_regionserver.wal.log import Log
 
 from tests.unit.host.test_stopping import SEGMENT_BYTES, Serving
-from tests.unit.wal.log_case import wait_until
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ from rowlock_regionserver.operations import (
 
 from tests.unit.region.conftest import Engine, HeldFiles
 from tests.unit.region.lone_region import REGION_ID, LoneRegion, Step
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 
 Cells = list[tuple[bytes, bytes, bytes, int, bytes]]
 
@@ -90,13 +90,6 @@ def seen(engine: Engine, snapshot_id: bytes = ID, plan: ScanPlan | None = None) 
     """(row, family, qualifier, timestamp, value) of a scan of the snapshot."""
     with engine.server.region_at(engine.region.region_id, snapshot_id).scan(plan or ScanPlan()) as (_, answers):
         return [tuple(cell.values()) for answer in answers for cell in answer.table.to_pylist()]
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.001)
 
 
 # ---- what it sees

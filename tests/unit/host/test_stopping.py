@@ -19,8 +19,7 @@ from rowlock_regionserver.operations import Put, RowMutation, RowOutcome, Select
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
 from tests.threads import is_at, wait_until_it_ends_or, wait_until_it_waits
-from tests.unit.wal.log_case import wait_until
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 
 SEGMENT_BYTES = 1 << 16
 

@@ -23,7 +23,7 @@ from rowlock_regionserver.sessions.session import HeldItem, HeldKind, SessionRef
 from rowlock_regionserver.sessions.sessions import Sessions
 
 from tests.threads import wait_until_it_waits
-from tests.waiting import WAIT_S, until
+from tests.waiting import WAIT_S, wait_until
 
 CONFIG = Config(session_idle_ms=1000, session_idle_ms_max=9000, sessions_open_max=3, session_ids_remembered=2)
 
@@ -130,7 +130,7 @@ def test_a_session_without_heartbeats_ends_and_frees_what_it_held(
 ) -> None:
     ref = sessions.open("a", "ana").ref
     sessions.attach(ref, Held("it", released))
-    until(lambda: sessions._thread_wakes_at < math.inf)  # The housekeeper waits.
+    wait_until(lambda: sessions._thread_wakes_at < math.inf)  # The housekeeper waits.
     for _ in range(3):
         clock.advance(999)
         sessions.heartbeat(ref)
@@ -138,7 +138,7 @@ def test_a_session_without_heartbeats_ends_and_frees_what_it_held(
     for call in (sessions.heartbeat, sessions.check):
         with pytest.raises(SessionEndedError, match="it had no heartbeat for 1 s"):
             call(ref)
-    until(lambda: not sessions.infos())
+    wait_until(lambda: not sessions.infos())
     assert released == ["it: it had no heartbeat for 1 s"]
     assert sessions.statistics().expired_count == 1
 
@@ -150,7 +150,7 @@ def test_the_housekeeper_ends_a_session_that_nobody_asks_about(
     sessions.attach(ref, Held("it", released))
     clock.advance(9000)
     sessions.open("b", "kim", "", 10)  # Its earlier end wakes the thread, as time would.
-    until(lambda: bool(released))
+    wait_until(lambda: bool(released))
 
 
 def test_a_call_keeps_its_session_and_counts_as_a_heartbeat(sessions: Sessions, clock: ManualClock) -> None:
@@ -194,7 +194,7 @@ def test_an_end_waits_for_a_commit_and_takes_no_more_calls(sessions: Sessions, r
     with ThreadPoolExecutor(1) as pool:
         with sessions.uninterrupted(ref):
             ending = pool.submit(sessions.end, ref, "over")
-            until(lambda: sessions.infos()[0].state is SessionState.ENDING)
+            wait_until(lambda: sessions.infos()[0].state is SessionState.ENDING)
             with pytest.raises(SessionEndedError, match="it is being ended"):
                 sessions.heartbeat(ref)
             with pytest.raises(RegionTooBusyError, match="is being ended; retry"):
@@ -249,7 +249,7 @@ def test_an_end_is_a_line_in_the_log(
     sessions.end(sessions.open("job", "kim").ref, "ended by its client")
     clock.advance(5000)
     sessions.infos()
-    until(lambda: len(caplog.records) == 2)
+    wait_until(lambda: len(caplog.records) == 2)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("INFO", "session 'job' of kim ended: ended by its client; released: nothing"),
         (

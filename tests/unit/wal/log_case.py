@@ -121,13 +121,3 @@ def read_alone(folder: Path) -> tuple[Recovered, list[Change]]:
 def segment_names(folder: Path) -> list[str]:
     """The names of the log's segments, the oldest first."""
     return sorted(path.name for path in folder.iterdir() if segment_number(path.name) is not None)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = WAIT_S) -> None:
-    """For states that the log reaches without a notification."""
-    pause = threading.Event()
-    for _ in range(int(seconds * 500)):
-        if condition():
-            return
-        pause.wait(0.002)
-    raise AssertionError("the log did not get there")

@@ -11,8 +11,8 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import RegionTooBusyError, StoppingError, UnknownOutcomeError
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
-from tests.unit.wal.log_case import LogCase, read_all, read_alone, small_config, wait_until
-from tests.waiting import WAIT_S
+from tests.unit.wal.log_case import LogCase, read_all, read_alone, small_config
+from tests.waiting import WAIT_S, wait_until
 
 
 class Gate:

@@ -17,7 +17,8 @@ from rowlock_regionserver.errors import StoppingError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
 
 from tests.crash.simulated_files import Loss, Moment, SimulatedCrash, SimulatedFiles, UnsyncedFiles
-from tests.unit.wal.log_case import Change, LogCase, segment_names, small_config, wait_until
+from tests.unit.wal.log_case import Change, LogCase, segment_names, small_config
+from tests.waiting import wait_until
 
 LOSSES = [(Loss.NOTHING, 0), (Loss.ALL, 0), (Loss.SOME, 1), (Loss.SOME, 2)]
 

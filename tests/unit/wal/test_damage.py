@@ -17,16 +17,8 @@ from rowlock_regionserver.wal.segment import SEGMENT_HEADER_BYTES, SegmentHeader
 
 from tests.crash.simulated_files import Loss, SimulatedFiles, UnsyncedFiles, copy_folder
 from tests.seeds import drawn_seed
-from tests.unit.wal.log_case import (
-    Change,
-    LogCase,
-    deliver_to,
-    read_all,
-    read_alone,
-    small_config,
-    wait_until,
-)
-from tests.waiting import WAIT_S
+from tests.unit.wal.log_case import Change, LogCase, deliver_to, read_all, read_alone, small_config
+from tests.waiting import WAIT_S, wait_until
 
 
 @dataclass

@@ -11,7 +11,8 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import DiskFullError
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
-from tests.unit.wal.log_case import LogCase, read_all, small_config, wait_until
+from tests.unit.wal.log_case import LogCase, read_all, small_config
+from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)

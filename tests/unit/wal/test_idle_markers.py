@@ -15,7 +15,8 @@ from rowlock_regionserver.wal.segment import SEGMENT_HEADER_BYTES, segment_path
 
 from tests.crash.simulated_files import Loss, SimulatedFiles, UnsyncedFiles
 from tests.seeds import drawn_seed
-from tests.unit.wal.log_case import Change, LogCase, read_all, segment_names, small_config, wait_until
+from tests.unit.wal.log_case import Change, LogCase, read_all, segment_names, small_config
+from tests.waiting import wait_until
 
 MANY = 2000
 

@@ -10,8 +10,7 @@ import pytest
 from rowlock_regionserver.wal.preallocated import RETRY_SECONDS, NoSpaceToStopError, PreallocatedSegment
 
 from tests.crash.simulated_files import Call, SimulatedFiles
-from tests.unit.wal.log_case import wait_until
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 from tests.watched import Watched
 
 

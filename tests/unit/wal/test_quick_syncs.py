@@ -14,9 +14,9 @@ from rowlock_regionserver.wal.recovered import Recovered
 from rowlock_regionserver.wal.segment import SegmentHeader
 
 from tests.crash.simulated_files import SimulatedFiles
-from tests.unit.wal.log_case import LogCase, small_config, wait_until
+from tests.unit.wal.log_case import LogCase, small_config
 from tests.unit.wal.test_appending import Gate
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 from tests.watched import Watched
 
 # The time limit for a thread that was not woken, as in a broken build.

@@ -10,7 +10,8 @@ from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.segment import decode_segment_header, segment_path
 
 from tests.crash.simulated_files import Loss, SimulatedFiles, UnsyncedFiles
-from tests.unit.wal.log_case import LogCase, read_all, segment_names, small_config, wait_until
+from tests.unit.wal.log_case import LogCase, read_all, segment_names, small_config
+from tests.waiting import wait_until
 from tests.watched import Watched
 
 
