@@ -14,6 +14,7 @@ from rowlock._transport.servers import Servers
 from rowlock.aio._transport.servers import Servers as AsyncioServers
 from rowlock_proto.v1 import types_pb2
 
+from tests.threads import is_at
 from tests.unit.client.answer_threads import answer_threads
 from tests.unit.client.blocking.test_calls import connected
 from tests.unit.client.fake_server import FakeServer, Mishap, error
@@ -78,6 +79,9 @@ def test_an_interrupted_wait_leaves_the_stream_to_the_others(db: rowlock.Client,
 
     def interrupt_when_sent() -> None:
         fake_server.wait_until(lambda server: len(server.requests) == 2)
+        # The server may have the request before the caller has come back from sending it.
+        caller = threading.main_thread()
+        wait_until(lambda: is_at(caller, "channel.poll(") or is_at(caller, "done.acquire(timeout"))
         os.kill(os.getpid(), signal.SIGINT)
 
     interrupter = threading.Thread(target=interrupt_when_sent)
