@@ -1,4 +1,4 @@
-"""The soak: `python -m tests.soak [--minutes N] [--held-moment MINUTES] [--seed N]`.
+"""The soak: `python -m tests.soak [--minutes N] [--warm-up MINUTES] [--held-moment MINUTES] [--seed N]`.
 
 A real server is written, flushed and compacted by real clients beside a model. Prints how gets, disk, memory, open
 files and threads develop, and exits 1 if an answer differs from the model or a figure misses its goal.
@@ -13,6 +13,7 @@ import sys
 from bench.processes import exit_on_sigterm
 from tests.soak.soak import Settings, run
 
+_WARM_UP_MINUTES = 3.0
 _HELD_MOMENT_MINUTES = 5.0
 
 
@@ -20,6 +21,9 @@ def main(words: list[str]) -> int:
     """Runs one soak; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument(
+        "--warm-up", type=float, default=_WARM_UP_MINUTES, metavar="MINUTES", help="before the clock starts; 3"
+    )
     parser.add_argument(
         "--held-moment",
         type=float,
@@ -32,7 +36,8 @@ def main(words: list[str]) -> int:
     if held is None:
         held = min(_HELD_MOMENT_MINUTES, given.minutes / 4)
     print(f"seed {given.seed}", flush=True)
-    report = run(Settings(given.seed, given.minutes * 60, held_moment_s=min(held, given.minutes) * 60))
+    seconds, warm_up_s, held_s = (minutes * 60 for minutes in (given.minutes, given.warm_up, min(held, given.minutes)))
+    report = run(Settings(given.seed, seconds, warm_up_s=warm_up_s, held_moment_s=held_s))
     print(report.text(), flush=True)
     return 0 if report.has_held else 1
 

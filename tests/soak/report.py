@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,18 @@ import rowlock
 GET_RATIO_MAX = 1.3
 DISK_RATIO_MAX = 2.0
 PROBLEMS_SHOWN = 20
-Gets = Sequence[tuple[float, float]]  # (when, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """A timed get of one row."""
+
+    ended: float  # of the monotonic clock
+    seconds: float
+    cells: int
+
+
+Gets = Sequence[Get]
 
 
 @dataclass(slots=True)
@@ -48,17 +60,17 @@ class Report:
             self.misses.append(f"the median get of the last minute is {ratio:.2f} times the first's")
 
     def _get_ratio(self, name: str, gets: Gets, part_s: float) -> float:
-        began, ended = gets[0][0], gets[-1][0]
-        first = sorted(seconds for when, seconds in gets if when < began + part_s)
-        last = sorted(seconds for when, seconds in gets if when >= ended - part_s)
-        medians, p99s = [[_at(part, share) * 1000 for part in (first, last)] for share in (0.5, 0.99)]
+        began, ended = gets[0].ended, gets[-1].ended
+        first = [get for get in gets if get.ended < began + part_s]
+        last = [get for get in gets if get.ended >= ended - part_s]
+        medians, p99s = [[_at(part, share) for part in (first, last)] for share in (0.5, 0.99)]
         self.lines.append(
             f"gets of {name}, first and last {part_s:.0f} s: median {medians[0]:.2f} and {medians[1]:.2f} ms, "
             f"ratio {medians[1] / medians[0]:.2f}; p99 {p99s[0]:.2f} and {p99s[1]:.2f} ms, "
-            f"ratio {p99s[1] / p99s[0]:.2f}"
+            f"ratio {p99s[1] / p99s[0]:.2f}; cells {_cells(first):.1f} and {_cells(last):.1f}"
         )
-        over_time = ", ".join(f"{_at(sorted(part), 0.5) * 1000:.2f}" for part in _parts(gets, began, 2 * part_s))
-        self.lines.append(f"median get of {name} in each {2 * part_s:.0f} s, in ms: {over_time}")
+        over_time = ", ".join(f"{_at(part, 0.5):.2f} ({_cells(part):.1f})" for part in _parts(gets, began, 2 * part_s))
+        self.lines.append(f"median get of {name} in each {2 * part_s:.0f} s, in ms (cells): {over_time}")
         return medians[1] / medians[0]
 
     def add_disk(self, file_bytes: int, live_bytes: int, *, is_judged: bool) -> None:
@@ -89,13 +101,20 @@ class Report:
         self.leaks += [f"compaction {each} failed" for each in failed if each not in gone]
 
 
-def _parts(gets: Gets, began: float, part_s: float) -> list[list[float]]:
-    """Returns the seconds of the gets of each part of the run; parts without gets are left out."""
-    parts: dict[int, list[float]] = defaultdict(list)
-    for when, seconds in gets:
-        parts[int((when - began) / part_s)].append(seconds)
+def _parts(gets: Gets, began: float, part_s: float) -> list[list[Get]]:
+    """Returns the gets of each part of the run; parts without gets are left out."""
+    parts: dict[int, list[Get]] = defaultdict(list)
+    for get in gets:
+        parts[int((get.ended - began) / part_s)].append(get)
     return [parts[number] for number in sorted(parts)]
 
 
-def _at(ordered: Sequence[float], share: float) -> float:
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+def _at(gets: Gets, share: float) -> float:
+    """Returns the milliseconds that this share of the gets do not exceed."""
+    ordered = sorted(get.seconds for get in gets)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000
+
+
+def _cells(gets: Gets) -> float:
+    """Returns how many cells a get returned, on average."""
+    return statistics.fmean(get.cells for get in gets)

@@ -26,7 +26,7 @@ from tests.soak.chores import PROPERTIES, Chores, families
 from tests.soak.held_moment import HeldMoment
 from tests.soak.model import Read, live_bytes
 from tests.soak.process_watch import ProcessWatch, growth_problems, lines_of
-from tests.soak.report import Report
+from tests.soak.report import Get, Report
 from tests.soak.turnstile import Turnstile
 from tests.soak.writer import Writer
 
@@ -56,10 +56,16 @@ _MINUTE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A run. `held_moment_s`: how long a moment of the whole table is held, from a quarter of the run on; 0: never."""
+    """A run of `seconds`, after a warm-up.
+
+    warm_up_s: how long the same load runs before. At first each row has few cells of one version; a get is compared
+        only when rows are as they remain.
+    held_moment_s: how long a moment of the whole table is held, from a quarter of the run on; 0: never.
+    """
 
     seed: int
     seconds: float
+    warm_up_s: float = 0.0
     held_moment_s: float = 0.0
     writer_count: int = 4
     rows_per_writer: int = 1500
@@ -87,6 +93,7 @@ class _Soak:
         self._turnstile = Turnstile()
         self._random = random.Random(f"{settings.seed} soak")
         self._writers: Sequence[Writer] = ()
+        self._began = 0.0  # when the warm-up had ended
 
     def run(self) -> Report:
         settings, client, report = self._settings, self._client, self._report
@@ -139,6 +146,8 @@ class _Soak:
             for number, writer in enumerate(self._writers):
                 threads.repeat(f"writer-{number}", lambda writer=writer: self._turn(writer))  # type: ignore[misc]
             threads.repeat("chores", chores.turn)
+            threads.wait(settings.warm_up_s)
+            self._began = time.monotonic()
             if settings.held_moment_s:
                 threads.start("held-moment", lambda: self._hold_moment(threads))
             threads.wait(settings.seconds)
@@ -219,7 +228,7 @@ class _Soak:
         report.lines.append(f"bytes of values written: {sum(writer.bytes_written for writer in self._writers):,}")
         part_s = min(_MINUTE_S, settings.seconds / 2)
         gets, quiet_gets = (
-            sorted(itertools.chain.from_iterable(of_writers))
+            sorted((get for get in itertools.chain.from_iterable(of_writers) if get.ended > self._began), key=_ended)
             for of_writers in zip(*((writer.gets, writer.quiet_gets) for writer in self._writers), strict=True)
         )
         report.add_gets(gets, quiet_gets, part_s, is_judged=settings.is_timed)
@@ -240,6 +249,10 @@ class _Soak:
 def _process_id(folder: Path) -> int:
     """Returns the id of the server process of a folder."""
     return next(child.pid for child in psutil.Process().children() if str(folder) in child.cmdline())
+
+
+def _ended(get: Get) -> float:
+    return get.ended
 
 
 def _now_ms() -> int:

@@ -12,6 +12,7 @@ import rowlock
 
 from tests.soak.held_reads import HeldRead, HeldScan, HeldSnapshot
 from tests.soak.model import UNKNOWN, VERSIONS, Read, SliceModel, differences, row_differences, rows_of
+from tests.soak.report import Get
 
 MAPPING = "id STRING :key, a INT {0}:a text, b STRING {0}:b, c STRING {0}:c"
 QUALIFIERS = (b"a", b"b", b"c")
@@ -38,8 +39,8 @@ class Writer:
         # For the report, read by other threads.
         self.counts: Counter[str] = Counter()
         self.problems: list[str] = []
-        self.gets: list[tuple[float, float]] = []  # (when, seconds)
-        self.quiet_gets: list[tuple[float, float]] = []
+        self.gets: list[Get] = []
+        self.quiet_gets: list[Get] = []
         self.bytes_written = 0
         self._actions: Sequence[tuple[int, Callable[[], None]]] = (
             (20, self._put),
@@ -279,7 +280,7 @@ class Writer:
         found = self._table.row(row, include_timestamp=True)
         seconds = time.perf_counter() - began
         read = self._read(first_ms)
-        self.gets.append((time.monotonic(), seconds))
+        self.gets.append(Get(time.monotonic(), seconds, len(found)))
         answer = {
             column: ((UNKNOWN if VERSIONS[column[:1]] == 1 else timestamp, value),)
             for column, (value, timestamp) in found.items()
@@ -287,8 +288,8 @@ class Writer:
         expected = {column: versions[:1] for column, versions in self.model.rows.get(row, {}).items()}
         self._add_problems("a get", row_differences(row, expected, answer, read))
         began = time.perf_counter()
-        self._quiet.row(b"row")
-        self.quiet_gets.append((time.monotonic(), time.perf_counter() - began))
+        found = self._quiet.row(b"row")
+        self.quiet_gets.append(Get(time.monotonic(), time.perf_counter() - began, len(found)))
 
     def _scan_range(self) -> None:
         first, last = sorted(self._random.choices(range(len(self._rows)), k=2))
