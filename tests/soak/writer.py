@@ -288,8 +288,8 @@ class Writer:
         expected = {column: versions[:1] for column, versions in self.model.rows.get(row, {}).items()}
         self._add_problems("a get", row_differences(row, expected, answer, read))
         began = time.perf_counter()
-        found = self._quiet.row(b"row")
-        self.quiet_gets.append(Get(time.monotonic(), time.perf_counter() - began, len(found)))
+        quiet_row = self._quiet.row(b"row")
+        self.quiet_gets.append(Get(time.monotonic(), time.perf_counter() - began, len(quiet_row)))
 
     def _scan_range(self) -> None:
         first, last = sorted(self._random.choices(range(len(self._rows)), k=2))
