@@ -7,7 +7,7 @@ UV := $(VENV)/bin/uv
 UV_VERSION := 0.13.9
 PROTOS := $(wildcard proto/rowlock_proto/v1/*.proto)
 
-.PHONY: help setup demo test check crash spark-crash memory soak bench spark-bench proto errors faces lock clean
+.PHONY: help setup demo test check crash spark-crash memory soak bench spark-bench proto errors faces api lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -60,8 +60,11 @@ errors: setup ## generate the exceptions of client and server from their table i
 faces: setup ## generate the sync face of the client from the asyncio face
 	@$(PYTHON) -m tools.async_to_sync
 
+api: setup ## generate docs/api.md from the docstrings
+	@$(PYTHON) -m tools.api
+
 lock: setup ## pin the newest compatible dependencies
-	@$(UV) pip compile -q --universal --extra pandas --extra spark --group pyproject.toml:dev pyproject.toml \
+	@$(UV) pip compile -q --universal --extra server --extra pandas --extra spark --group pyproject.toml:dev pyproject.toml \
 	  --generate-hashes --no-header --upgrade -o requirements.lock
 	@sed -n 's/^java = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(UV) pip compile -q --universal - \
 	  --generate-hashes --no-header --upgrade -o requirements-java.lock

@@ -53,6 +53,7 @@ def main():
     missing = subprocess.run([python, "-c", "import ensurepip, venv"], capture_output=True)
     if missing.returncode != 0:
         raise fail("%s has no ensurepip; install it (on Debian and Ubuntu: apt install python3-venv)" % python)
+    print("setup: installing the pinned dependencies into %s, which takes a minute or more" % folder, flush=True)
     inside = os.path.join(folder, "bin", "python")
     if not os.path.exists(inside):
         run(python, "-m", "venv", folder)

@@ -18,6 +18,18 @@ class Output:
         self.passed_count = 0
         self.differences: list[str] = []
 
+    def introduction(self, sentence: str) -> None:
+        """Prints what is about to happen."""
+        self._console.print(sentence, markup=False, highlight=False)
+
+    def headline(self, subject: str) -> str:
+        """Returns one sentence: what the comparisons so far prove about the subject."""
+        if self.differences:
+            return (
+                f"{subject}: {len(self.differences)} of {self.passed_count + len(self.differences)} comparisons failed"
+            )
+        return f"{subject}: no write lost, nothing counted twice"
+
     def step(self, title: str) -> None:
         """Prints the title of a step."""
         self._console.print(f"\n[bold]{title}[/]", highlight=False, soft_wrap=True)

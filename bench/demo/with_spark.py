@@ -26,5 +26,6 @@ def with_spark(state: DemoState, flights: pa.Table, flight_count: int | None, fo
         for title, step in SPARK_STEPS:
             state.output.step(title)
             step(spark_state)
-        draw(picture, state.rates, spark_state.before, spark_state.after)
+        headline = state.output.headline(f"{len(flights):,} flights, a killed server")
+        draw(picture, headline, state.rates, spark_state.before, spark_state.after)
     state.output.line(f"picture written to {picture}")

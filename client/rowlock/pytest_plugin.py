@@ -49,10 +49,22 @@ class RowlockServer:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Starts the server and returns when it serves. Raises RuntimeError, with its output, if it does not start."""
+        """Starts the server and returns when it serves. Raises RuntimeError, with its output, if it does not start.
+
+        Raises ImportError, with the command that installs it, if only the client is installed.
+        """
         import subprocess
         import threading
 
+        from rowlock_proto.server_modules import ADVICE, missing_server_modules
+
+        missing = missing_server_modules()
+        if missing:
+            raise ImportError(
+                f"rowlock's fixtures start a server, and this Python has no {', '.join(missing)}, which only the "
+                f"server needs; run {ADVICE}",
+                name=missing[0],
+            )
         assert not self.is_running, "the server is already running"
         command = [sys.executable, "-m", "rowlock_regionserver", "--data", str(self.folder)]
         command += ["--listen", self.address or "127.0.0.1:0", *self._options]

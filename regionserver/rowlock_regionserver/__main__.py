@@ -17,6 +17,8 @@ import sys
 import time
 from collections.abc import Sequence
 
+from rowlock_proto.server_modules import ADVICE, missing_server_modules
+
 from rowlock_regionserver import process
 from rowlock_regionserver.log_lines import FORMATS, LEVELS, begin_log, say_error
 from rowlock_regionserver.signals import Signals
@@ -32,24 +34,44 @@ EXIT_FOLDER_IN_USE = 4
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command, and ends the process with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["verify"]:
-        from rowlock_regionserver.inspection import verify
-
-        sys.exit(verify.main(words[1:]))
-    if words[:1] == ["salvage"]:
-        from rowlock_regionserver.inspection import salvage
-
-        sys.exit(salvage.main(words[1:]))
-    if words[:1] == ["remove-set-aside"]:
-        from rowlock_regionserver.inspection import remove_set_aside
-
-        sys.exit(remove_set_aside.main(words[1:]))
+    if words[:1] in (["verify"], ["salvage"], ["remove-set-aside"]):
+        sys.exit(_inspect(words[0], words[1:]))
     signals = Signals()
     sys.exit(_serve(_parser().parse_args(words), signals))
 
 
+def _inspect(command: str, words: list[str]) -> int:
+    """Runs a command on the folder of a stopped server. Returns the exit code."""
+    if _says_what_is_missing("text"):
+        return EXIT_CANT_START
+    if command == "verify":
+        from rowlock_regionserver.inspection import verify
+
+        return verify.main(words)
+    if command == "salvage":
+        from rowlock_regionserver.inspection import salvage
+
+        return salvage.main(words)
+    from rowlock_regionserver.inspection import remove_set_aside
+
+    return remove_set_aside.main(words)
+
+
+def _says_what_is_missing(log_format: str) -> bool:
+    """Says in one line what to install, if only the client is. Returns whether it said so."""
+    missing = missing_server_modules()
+    if missing:
+        say_error(
+            f"can't start: this Python has no {', '.join(missing)}, which only the server needs; run {ADVICE}",
+            log_format,
+        )
+    return bool(missing)
+
+
 def _serve(options: argparse.Namespace, signals: Signals) -> int:
     """Serves until a signal, or until the last client of an embedded server has gone. Returns the exit code."""
+    if _says_what_is_missing(options.log_format):
+        return EXIT_CANT_START
     # gRPC's own log goes to standard error in another format, and repeats our messages.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     begin_log(options.log_level, options.log_format)

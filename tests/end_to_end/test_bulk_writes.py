@@ -1,33 +1,18 @@
-"""Bulk writes through a real server: all of it or nothing, from both faces, over a restart; the page's examples."""
+"""Bulk writes through a real server: all of it or nothing, from both faces, over a restart."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 import rowlock
 from rowlock.pytest_plugin import RowlockServer
 
-PAGE = Path(__file__).parents[2] / "docs" / "bulk_writes.md"
-
 
 @pytest.fixture
 def table(rowlock_client: rowlock.Client) -> rowlock.Table[bytes]:
     return rowlock_client.create_table("t", ["f"])
-
-
-def test_the_examples_of_the_page_work_one_after_another(
-    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
-) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    names: dict[str, object] = {}
-    exec("".join(blocks).replace("127.0.0.1:7460", rowlock_server.address), names)
-    db = names["db"]
-    assert isinstance(db, rowlock.Client)
-    db.close()
 
 
 def test_mapped_rows_cells_and_single_rows_become_visible_together(

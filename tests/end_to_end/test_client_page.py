@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import rowlock
 from rowlock_regionserver.server import Server
 
-ROOT = Path(__file__).parents[2]
-BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "client.md").read_text(), re.DOTALL)
-PYTEST_BLOCKS = [text for text in BLOCKS if "def test_" in text]
+from tests.pages import ADDRESS, Paste, blocks_of
+
+PAGE = "docs/client.md"
 
 
 def write_as_the_tour_does(address: str) -> None:
@@ -29,27 +29,22 @@ def write_as_the_tour_does(address: str) -> None:
 def test_the_examples_work_in_one_session(tmp_path: Path) -> None:
     with Server(tmp_path / "folder") as server:
         write_as_the_tour_does(server.address)
-        session = "".join(text for text in BLOCKS if text not in PYTEST_BLOCKS)
-        assert session.count("127.0.0.1:7460") == 2
-        session = session.replace("127.0.0.1:7460", server.address)
-        ends = (
-            "assert len({*late['row'].to_pylist()}) == 74\n"
-            "assert len({*all_of_them['row'].to_pylist()}) == 103\n"
-            "assert sum(table.num_rows for table in tables) == all_of_them.num_rows\n"
-        )
-        ran = subprocess.run(
-            [sys.executable, "-W", "error", "-c", session + ends],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-    assert ran.returncode == 0, ran.stderr
+        with Paste({ADDRESS: server.address}) as paste:
+            for block in blocks_of(PAGE):
+                if "def test_" not in block.text:
+                    paste.run(block)
+    late, all_of_them, tables = (paste.names[name] for name in ("late", "all_of_them", "tables"))
+    assert isinstance(late, pa.Table)
+    assert isinstance(all_of_them, pa.Table)
+    assert isinstance(tables, list)
+    assert len({*late["row"].to_pylist()}) == 74
+    assert len({*all_of_them["row"].to_pylist()}) == 103
+    assert sum(table.num_rows for table in tables) == all_of_them.num_rows
 
 
 def test_the_example_of_a_test_passes(tmp_path: Path) -> None:
-    (example,) = PYTEST_BLOCKS
-    (tmp_path / "test_example.py").write_text(example)
+    [example] = [block for block in blocks_of(PAGE) if "def test_" in block.text]
+    (tmp_path / "test_example.py").write_text(example.text)
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         cwd=tmp_path,

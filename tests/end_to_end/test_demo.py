@@ -17,6 +17,7 @@ def test_every_comparison_of_the_demo_passes() -> None:
         timeout=_SECONDS_MAX,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.startswith("The demo loads the flights")
     assert "comparisons passed" in ran.stdout
     assert "server killed after" in ran.stdout
     assert "✗" not in ran.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,14 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.consistency.live_server import free_address
-
-ROOT = Path(__file__).parents[2]
-BLOCKS: list[tuple[str, str]] = re.findall(r"```(bash|python)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+from tests.pages import ADDRESS, block_of
 
 
 def block(language: str, holding: str) -> str:
-    (found,) = [text for kind, text in BLOCKS if kind == language and holding in text]
-    return found
+    return block_of("README.md", holding, language).text
 
 
 @pytest.fixture
@@ -52,7 +48,7 @@ def test_the_tour_of_the_command_line_and_of_python_works(tmp_path: Path, enviro
     # Two seconds are enough for a reader, but may not be for a busy machine.
     assert script.count("sleep 2\n") == 2
     script = script.replace("sleep 2\n", f"until rowlock tables --server {address} >/dev/null 2>&1; do :; done\n")
-    script = script.replace("127.0.0.1:7460", address)
+    script = script.replace(ADDRESS, address)
     script = script.replace("kill -9 %1", "kill -9 %1; wait %1 || true")
     run = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from rowlock_proto.v1 import region_pb2
 
 from tests.end_to_end.raw_client import RawClient, put
 from tests.end_to_end.server_command import ServerCommand
+from tests.pages import ADDRESS, Paste, blocks_of
 from tests.waiting import WAIT_S
 
 MODULE = "rowlock_regionserver."
@@ -65,11 +65,11 @@ def test_nothing_is_logged_by_default_of_a_server_that_is_well(tmp_path: Path) -
 
 
 def test_the_health_probe_of_the_page_works(rowlock_server: RowlockServer) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
-    [block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(block.replace("127.0.0.1:7460", rowlock_server.address), {})
-    with pytest.raises(AssertionError):
-        exec(block.replace("127.0.0.1:7460", rowlock_server.address).replace("SERVING", "NOT_SERVING"), {})
+    [block] = blocks_of("docs/operating.md")
+    with Paste({ADDRESS: rowlock_server.address}) as paste:
+        paste.run(block)
+        with pytest.raises(AssertionError):
+            paste.run(block.with_text("SERVING", "NOT_SERVING"))
 
 
 def test_the_list_of_settings_may_be_cut(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sessions of a real server, by the client and by the command line, and the examples of docs/sessions.md."""
+"""Sessions of a real server, by the client and by the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import rowlock
@@ -17,8 +16,6 @@ from rowlock.cli.main import main
 from rowlock.pytest_plugin import RowlockServer
 
 from tests.waiting import wait_until
-
-ROOT = Path(__file__).parents[2]
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -39,26 +36,6 @@ def run(rowlock_server: RowlockServer, capsys: pytest.CaptureFixture[str], monke
 
 def listed(db: rowlock.Client, session_id: str) -> list[rowlock.SessionInfo]:
     return [info for info in db.sessions() if info.session_id == session_id]
-
-
-@pytest.mark.parametrize("page", ["sessions.md", "locks.md"])
-def test_the_examples_of_the_page_work_one_after_another(
-    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, page: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clients: list[rowlock.Client] = []
-    connect = rowlock.connect
-
-    def connected(address: str) -> rowlock.Client:
-        clients.append(connect(address))
-        return clients[-1]
-
-    monkeypatch.setattr(rowlock, "connect", connected)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
-    assert len(blocks) >= 1
-    exec("".join(blocks).replace("127.0.0.1:7460", rowlock_server.address), {})
-    assert clients
-    for client in clients:
-        client.close()
 
 
 def test_a_session_is_listed_with_what_it_holds_until_its_block_ends(rowlock_client: rowlock.Client) -> None:

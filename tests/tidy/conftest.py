@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,3 +51,18 @@ def committed_files(root: Path) -> Sequence[Path]:
 def python_files(committed_files: Sequence[Path]) -> Sequence[Path]:
     """The Python files that people wrote: all except the protocol's generated code."""
     return [path for path in committed_files if path.suffix == ".py" and "_pb2" not in path.name]
+
+
+@pytest.fixture(scope="session")
+def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of these sources, built without a network: the build backend is in the development group."""
+    folder = tmp_path_factory.mktemp("wheel")
+    built = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stderr
+    [path] = folder.glob("*.whl")
+    return path

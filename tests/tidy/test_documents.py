@@ -11,26 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.pages import parsed, without_blocks
+
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
-_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#{1,6}\s+(.*)$", re.MULTILINE)
 
 
 def links_of(text: str) -> Iterator[str]:
     """Yields the targets of links outside of code blocks."""
-    for match in _LINK.finditer(_FENCE.sub("", text)):
+    for match in _LINK.finditer(without_blocks(text)):
         yield match.group(1)
 
 
 def anchor_of(heading: str) -> str:
     """Returns the anchor that GitHub gives to a heading: lower case, spaces to hyphens, no punctuation."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
-
-
-def code_blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Yields (language, code) of each fenced block."""
-    for match in _FENCE.finditer(text):
-        yield match.group(1), match.group(2)
 
 
 @pytest.fixture(scope="session")
@@ -96,25 +91,25 @@ def test_each_found_bug_is_listed_once(root: Path) -> None:
 def test_code_in_documents_parses(root: Path, documents: Sequence[Path], tmp_path: Path) -> None:
     broken = []
     for path in documents:
-        for language, code in code_blocks(path.read_text()):
-            where = f"{path.relative_to(root)}: {code.splitlines()[0] if code else '(empty)'}"
-            if language == "python":
+        for block in parsed(path.read_text()):
+            where = f"{path.relative_to(root)}, line {block.line}"
+            if block.language == "python":
                 try:
-                    ast.parse(code)
+                    ast.parse(block.text)
                 except SyntaxError as error:
                     broken.append(f"{where}: {error}")
-            elif language == "bash":
-                parsed = subprocess.run(["bash", "-n"], input=code, capture_output=True, text=True)
-                if parsed.returncode != 0:
-                    broken.append(f"{where}: {parsed.stderr.strip()}")
+            elif block.language == "bash":
+                ran = subprocess.run(["bash", "-n"], input=block.text, capture_output=True, text=True)
+                if ran.returncode != 0:
+                    broken.append(f"{where}: {ran.stderr.strip()}")
     assert not broken, "\n".join(broken)
 
 
 def test_no_example_makes_a_folder_whose_name_others_can_guess(documents: Sequence[Path]) -> None:
     """The user who makes /tmp/something first decides what is in it, for the other users of the machine too."""
     for path in documents:
-        for _, code in code_blocks(path.read_text()):
-            assert "/tmp/" not in code, path
+        for block in parsed(path.read_text()):
+            assert "/tmp/" not in block.text, path
 
 
 def test_version_is_the_newest_of_the_changelog(root: Path) -> None:
@@ -122,6 +117,19 @@ def test_version_is_the_newest_of_the_changelog(root: Path) -> None:
     headings = [text.split()[0] for text in re.findall(r"^## (.+)$", (root / "CHANGELOG.md").read_text(), re.MULTILINE)]
     released = [heading for heading in headings if heading.lower() != "unreleased"]
     assert released[0] == project["version"]
+
+
+def test_each_extra_that_documents_and_messages_name_exists(
+    root: Path, documents: Sequence[Path], python_files: Sequence[Path]
+) -> None:
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"].keys()
+    named = {
+        extra
+        for path in (*documents, *python_files)
+        for names in re.findall(r"rowlock\[([a-z,]+)\]", path.read_text())
+        for extra in names.split(",")
+    }
+    assert named == set(extras)
 
 
 def test_python_versions_agree(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""Generated code is up to date: the protocol's, the exceptions, and the sync face of the client."""
+"""What is generated is up to date: the protocol's code, the exceptions, the client's sync face, the API reference."""
 
 from __future__ import annotations
 
@@ -72,6 +72,11 @@ def test_a_row_becomes_a_class_and_a_line_of_the_tree_and_a_class_by_hand_stays(
 def test_the_sync_face_is_fresh(root: Path) -> None:
     command = [sys.executable, "-m", "tools.async_to_sync", "--check"]
     ran = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_api_reference_is_fresh(root: Path) -> None:
+    ran = subprocess.run([sys.executable, "-m", "tools.api", "--check"], cwd=root, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
 
 

@@ -10,29 +10,12 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 _ROOTS = {
     "client/rowlock": "rowlock",
     "client/pyspark_rowlock": "pyspark_rowlock",
     "regionserver/rowlock_regionserver": "rowlock_regionserver",
     "proto/rowlock_proto": "rowlock_proto",
 }
-
-
-@pytest.fixture(scope="module")
-def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built without a network: the build backend is in the development group."""
-    folder = tmp_path_factory.mktemp("wheel")
-    built = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
-        cwd=root,
-        capture_output=True,
-        text=True,
-    )
-    assert built.returncode == 0, built.stderr
-    [path] = folder.glob("*.whl")
-    return path
 
 
 def test_wheel_holds_the_four_packages_and_nothing_else(

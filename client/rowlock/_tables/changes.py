@@ -114,8 +114,9 @@ class TableChanges(Generic[Text]):
     ) -> CheckResult[Text]:
         """Applies the changes of `then` if all checks hold, else those of `otherwise`, in one atomic step.
 
-        A check is a rowlock.Check of one column, [rowlock.Check("f:z", b"1")], or a filter over the row. Changes are
-        those of `mutate_row`: [rowlock.Put("f:z", b"2")]. Returns a CheckResult, which is true if all checks held.
+        A check is a rowlock.Check of one column, [rowlock.Check("f:z", b"1")], or a filter over the row, which does not
+        hold if the row is absent. Changes are those of `mutate_row`: [rowlock.Put("f:z", b"2")]. Returns a CheckResult,
+        which is true if all checks held.
         """
         request = point.check_and_mutate(
             self._view.table,

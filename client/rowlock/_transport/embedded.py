@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeVar
 
+from rowlock_proto.server_modules import ADVICE, missing_server_modules
 from rowlock_proto.unix_sockets import PREFIX
 
 from rowlock.errors import EmbeddedServerError, ServerUnavailableError
@@ -133,8 +134,15 @@ def _wait_for_address(folder: Path, deadline: float) -> None:
 def start_server(folder: Path, deadline: float) -> bool:
     """Starts a server and blocks until it is ready. Returns False if another server has the folder.
 
-    Raises EmbeddedServerError, with the server's last line of output, if it ended otherwise or was not ready in time.
+    Raises EmbeddedServerError, with the server's last line of output, if it ended otherwise or was not ready in time,
+    and at once if only the client is installed.
     """
+    missing = missing_server_modules()
+    if missing:
+        raise EmbeddedServerError(
+            f"rowlock.open starts a server on {folder}, and this Python has no {', '.join(missing)}, which only the "
+            f"server needs; run {ADVICE}"
+        )
     # A file, not a pipe: the server outlives this process and may write to stderr later.
     with tempfile.TemporaryFile() as stderr:
         process = subprocess.Popen(

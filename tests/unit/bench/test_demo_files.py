@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.demo import csv_files, flights, picture
-from bench.demo.__main__ import arguments, source
+from bench.demo.__main__ import arguments, introduction, source
 from bench.demo.steps.spark_start import rounds_of
 
 
@@ -44,8 +44,15 @@ def test_each_late_flight_has_one_writer_and_none_came_earlier_than_the_others()
 
 def test_the_picture_is_a_png_in_a_folder_that_is_made(tmp_path: Path) -> None:
     path = tmp_path / "new" / "demo.png"
-    picture.draw(path, {"Spark reads": 50_000.0, "Spark writes": 9_000.0}, {5: 1.0, 6: 2.5}, {5: 0.5, 6: 1.0})
+    rates = {"Spark reads": 50_000.0, "Spark writes": 9_000.0}
+    picture.draw(path, "nothing was lost", rates, {5: 1.0, 6: 2.5}, {5: 0.5, 6: 1.0})
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_introduction_says_how_long_it_takes_if_that_is_known() -> None:
+    assert "with Spark. It takes 4 to 6 minutes" in introduction(arguments([]))
+    assert "every value. It takes 2 to 3 minutes" in introduction(arguments(["--without-spark"]))
+    assert "minutes" not in introduction(arguments(["--flights", "1000"]))
 
 
 def test_too_few_flights_to_correct_are_refused_unless_spark_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,6 +38,13 @@ def test_a_difference_is_printed_with_both_values_and_collected(output: Output, 
     assert "All" not in stream.getvalue()
 
 
+def test_the_headline_claims_nothing_after_a_difference(output: Output) -> None:
+    output.passed("one")
+    assert output.headline("5 flights") == "5 flights: no write lost, nothing counted twice"
+    output.failed("two")
+    assert output.headline("5 flights") == "5 flights: 1 of 2 comparisons failed"
+
+
 def test_brackets_in_values_are_shown_as_they_are(output: Output, stream: io.StringIO) -> None:
     output.compare("rows of [bold]", ["[/red]"], [])
     output.passed("no [red]")
