@@ -22,7 +22,7 @@ demo: setup ## run the main job on real data: load flights, race writers, count,
 	@$(PYTHON) -m bench.demo $(ARGS)
 
 test: setup ## run all tests that fit in ten minutes
-	@$(PYTHON) -m tests.two_processes -q
+	@$(PYTHON) -m tests.four_processes -q
 
 check: setup ## check format, lint, strict types and tidiness
 	@$(PYTHON) -m ruff format --check .

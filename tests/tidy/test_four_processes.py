@@ -1,8 +1,9 @@
-"""`make test`: two processes share the suite, each test runs once, and any failure fails the suite."""
+"""`make test`: four processes share the suite, each test runs once, and any failure fails the suite."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 GOOD = "def test_good(): pathlib.Path(__file__).with_name('runs').open('a').write('x')\n"
 BAD = "def test_bad(): assert False, 'that is bad'\n"
 DIES = "def test_dies(): os._exit(9)\n"
-FOLDERS = ("consistency", "crash", "mutants", "property", "spark", "tidy", "unit")
+FOLDERS = ("consistency", "crash", "end_to_end", "mutants", "property", "soak", "spark", "tidy", "unit")
 
 
 def run(root: Path, folder: Path, **sources: str) -> subprocess.CompletedProcess[str]:
@@ -22,25 +23,24 @@ def run(root: Path, folder: Path, **sources: str) -> subprocess.CompletedProcess
         tests.mkdir(parents=True)
         (tests / f"test_{name}.py").write_text("import os, pathlib\n" + GOOD + sources.get(name, ""))
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\ntestpaths = tests\n")
-    command = [sys.executable, "-m", "tests.two_processes", "-q", "-p", "no:rowlock"]
+    command = [sys.executable, "-m", "tests.four_processes", "-q", "-p", "no:rowlock"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 
 
-def test_two_processes_share_the_suite_and_run_each_test_once(root: Path, tmp_path: Path) -> None:
+def test_four_processes_share_the_suite_and_run_each_test_once(root: Path, tmp_path: Path) -> None:
     ran = run(root, tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "5 passed" in ran.stdout
-    assert "2 passed" in ran.stdout
+    assert re.findall(r"(\d+) passed", ran.stdout) == ["2", "1", "4", "2"]
     for name in FOLDERS:
         assert (tmp_path / "tests" / name / "runs").read_text() == "x", f"{name} did not run once"
 
 
-@pytest.mark.parametrize("folder", ["crash", "unit"])
+@pytest.mark.parametrize("folder", ["property", "mutants", "crash", "unit"])
 @pytest.mark.parametrize(
     ("source", "code"), [(BAD, 1), (DIES, 9), ("import nosuch_module\n", 2)], ids=["fails", "dies", "does not load"]
 )
-def test_a_failure_in_either_process_fails_the_suite(
+def test_a_failure_in_any_process_fails_the_suite(
     root: Path, tmp_path: Path, folder: str, source: str, code: int
 ) -> None:
     ran = run(root, tmp_path, **{folder: source})
