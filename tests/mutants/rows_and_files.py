@@ -224,4 +224,11 @@ ROWS_AND_FILES = [
         "        if False:\n",
         f"{WIDE_BLOCKS}::test_a_get_of_one_column_decompresses_one_and_the_cache_counts_what_it_holds",
     ),
+    Mutant(
+        "a get asks every file twice",
+        "view_in_memory",
+        "                if place is RowPlace.MEMORY:\n                    kept.append(source)\n",
+        "                kept.append(source)\n",
+        "unit/region/test_read_path.py::test_a_get_on_the_event_loop_asks_the_files_without_the_row_once",
+    ),
 ]

@@ -19,14 +19,14 @@ WRITING_ROLE = [
         "Pending.release",
         "                or self._is_closing\n",
         "",
-        f"{ROLE}::test_after_a_close_during_a_claim_the_writer_ends_only_when_the_role_is_released",
+        f"{ROLE}::test_a_log_that_ends_during_a_claim_ends_its_writer_when_the_role_is_released",
     ),
     Mutant(
         "a caller releases a log that has failed without waking the writer",
         "Pending.release",
         "                or self._failure is not None\n",
         "",
-        f"{ROLE}::test_after_a_failure_during_a_claim_the_writer_ends_only_when_the_role_is_released",
+        f"{ROLE}::test_a_log_that_ends_during_a_claim_ends_its_writer_when_the_role_is_released",
     ),
     Mutant(
         "no marker follows what callers wrote",

@@ -171,19 +171,39 @@ def test_after_a_failure_during_a_claim_the_writer_ends_only_when_the_role_is_re
     assert steps.completed == []
 
 
-def test_after_a_close_during_a_claim_the_writer_ends_only_when_the_role_is_released(steps: Steps) -> None:
+@pytest.mark.parametrize("is_failure", [True, False])
+def test_a_log_that_ends_during_a_claim_ends_its_writer_when_the_role_is_released(
+    steps: Steps, *, is_failure: bool
+) -> None:
+    """Also if nothing is pending, and no marker is due."""
+    steps.marked()
+    waiting = steps.writer_waits()
+    assert steps.pending.claim()
+    if is_failure:
+        steps.pending.fail(OSError(errno.EIO, "broken"))
+    else:
+        with steps.pending.order:
+            steps.pending.close()
+    wait_until(lambda: len(steps.condition.timeouts) == 2)
+    wait_until(lambda: steps.condition.waiting_count == 1)
+    assert not waiting.done()
+    steps.pending.release()
+    if is_failure:
+        assert isinstance(waiting.exception(_WOKEN_SECONDS), OSError)
+    else:
+        assert waiting.result(_WOKEN_SECONDS) is None
+    assert not steps.pending.claim()
+
+
+def test_a_caller_writes_its_record_although_the_log_is_closed_meanwhile(steps: Steps) -> None:
     waiting = steps.writer_waits()
     assert steps.pending.claim()
     steps.append("own")
     with steps.pending.order:
         steps.pending.close()
-    wait_until(lambda: len(steps.condition.timeouts) == 2)
-    wait_until(lambda: steps.condition.waiting_count == 1)
-    assert not waiting.done()
     assert steps.pending.take_claimed(_MUCH, _MUCH) is not None
     steps.pending.release()
     assert waiting.result(_WOKEN_SECONDS) is None
-    assert not steps.pending.claim()
 
 
 def test_a_caller_wakes_the_writer_once_when_no_time_for_the_next_marker_is_set(steps: Steps) -> None:

@@ -67,7 +67,7 @@ from rowlock_regionserver.region.mutate.row_changer import RowChanger, are_puts,
 from rowlock_regionserver.region.mutate.row_commit import RowCommit
 from rowlock_regionserver.region.mutate.row_state import RowState
 from rowlock_regionserver.region.region_parts import RegionParts
-from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, is_row_in_memory, row_cell_count
+from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, row_cell_count, view_in_memory
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 
@@ -292,7 +292,7 @@ class WritePath:
         view = self._stores.view
         reads_all = self._numbering.reads_rows(stamp)
         if self._stores.has_files and not all(
-            is_row_in_memory(view, mutations[i].row, None if reads_all else families_read(mutations[i]))
+            view_in_memory(view, mutations[i].row, None if reads_all else families_read(mutations[i])) is not None
             for i in checked
         ):
             return False
