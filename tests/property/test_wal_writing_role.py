@@ -80,7 +80,7 @@ class Life:
         """Lets the idle time pass, and checks the log's invariants."""
         try:
             while not self._is_over.wait(chance.uniform(0, 0.004)):
-                self.case.clock.advance(chance.choice((0.0, 0.002)))
+                self.case.clock.advance(chance.choice((0, 2)))
                 self.case.log._check()
         except BaseException as error:
             self.history.errors.append(error)

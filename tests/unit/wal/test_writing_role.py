@@ -74,7 +74,9 @@ def steps() -> Iterator[Steps]:
         return conditions[0]
 
     begun = BegunSegment(SegmentHeader(1, bytes(16), 0, 0), 0, 64, 64, _MUCH)
-    steps = Steps(Pending(begun, Recovered(bytes(16)), _MUCH, ManualClock(), watched), *conditions)
+    pending = Pending(begun, Recovered(bytes(16)), _MUCH, ManualClock(), watched)
+    (condition,) = conditions
+    steps = Steps(pending, condition)
     yield steps
     steps.pending.fail(StoppingError("the test is over"))
     if steps.pending._holder is Holder.CALLER:
