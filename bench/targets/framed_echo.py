@@ -2,9 +2,9 @@
 
     python -m bench.targets.framed_echo    prints its address, and serves until it is killed
 
-A frame is four bytes, big-endian: the length of the rest; then the message. The server answers each frame with the
-message that it got before for frames of that length, so one server echoes several kinds of calls: first it is told the
-answers, in pairs of frames, up to an empty one.
+A frame is four bytes, big-endian: the length of the rest; then the message. First the client sends requests and their
+answers in turns, up to an empty frame. From then on the server answers each frame with the answer to the request of
+that length, so one server echoes several kinds of calls.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class _Echo(asyncio.Protocol):
     def __init__(self) -> None:
         self._transport: asyncio.Transport
         self._received = bytearray()
-        self._told: list[bytes] = []
+        self._messages: list[bytes] = []
         self._answers: dict[int, bytes] = {}
-        self._is_told = False
+        self._is_ready = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -49,7 +49,7 @@ class _Echo(asyncio.Protocol):
             stop = _LENGTH.size + length
             if len(received) < stop:
                 return
-            if self._is_told:
+            if self._is_ready:
                 self._transport.write(self._answers[length])
             else:
                 self._learn(bytes(received[_LENGTH.size : stop]))
@@ -57,11 +57,11 @@ class _Echo(asyncio.Protocol):
 
     def _learn(self, message: bytes) -> None:
         if message:
-            self._told.append(message)
+            self._messages.append(message)
             return
-        told = iter(self._told)
-        self._answers = {len(request): frame(answer) for request, answer in zip(told, told, strict=True)}
-        self._is_told = True
+        messages = iter(self._messages)
+        self._answers = {len(request): frame(answer) for request, answer in zip(messages, messages, strict=True)}
+        self._is_ready = True
 
 
 class FramedEcho:
@@ -73,8 +73,8 @@ class FramedEcho:
         self._socket = socket.create_connection((host, int(port)))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = bytearray(_RECEIVE_BYTES)
-        told = [message for exchange in exchanges for message in (exchange.request, exchange.answer)]
-        self._socket.sendall(b"".join(map(frame, [*told, b""])))
+        messages = [message for exchange in exchanges for message in (exchange.request, exchange.answer)]
+        self._socket.sendall(b"".join(map(frame, [*messages, b""])))
 
     def exchange(self, request: bytes) -> bytes:
         """Sends one message and waits for its answer."""

@@ -38,15 +38,15 @@ WRITING_ROLE = [
     Mutant(
         "the log is claimed while records are pending",
         "Pending.claim",
-        " or self._has_work():\n",
-        ":\n",
+        "                or self._has_work()\n",
+        "",
         f"{ROLE}::test_the_role_is_not_claimed_while_records_are_pending",
     ),
     Mutant(
         "the log is claimed by two",
         "Pending.claim",
-        "            if self._holder is not Holder.NOBODY or self._failure",
-        "            if self._failure",
+        "self._holder is not Holder.NO_THREAD",
+        "False",
         f"{ROLE}::test_the_role_has_one_holder",
     ),
     Mutant(

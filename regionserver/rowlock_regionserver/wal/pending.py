@@ -8,11 +8,11 @@ Only the writer waits for that segment to exist.
 The writing role is the right to write the log's files and to call completions. The writer has it while it works. While
 the writer waits for work, a caller may claim it, and write its own records without waking another thread.
 
-    holder    from                                        until
-    NOBODY    the writer waits (`wait`), or a release     a claim; or the writer has work, and `wait` returns
-    CALLER    `claim`: nobody holds the role, nothing     `release`: the caller has written what is pending, or leaves
-              is pending, and the log is open             it to the writer
-    WRITER    `wait` returns or raises                    the next `wait`; for good, if it returned None or raised
+    holder      from                                      until
+    NO_THREAD   the writer waits (`wait`), or a release   a claim; or the writer has work, and `wait` returns
+    CALLER      `claim`: nobody holds the role, nothing   `release`: the caller has written what is pending, or leaves
+                is pending, and the log is open           it to the writer
+    WRITER      `wait` returns or raises                  the next `wait`; for good, if it returned None or raised
 
 1. Only the holder writes or closes a file that is written, and calls completions. So batches are written one after the
    other, in log order, whoever writes them.
@@ -67,7 +67,7 @@ _FSYNC = int(Durability.FSYNC)
 class Holder(enum.Enum):
     """Who holds the writing role."""
 
-    NOBODY = enum.auto()
+    NO_THREAD = enum.auto()
     CALLER = enum.auto()
     WRITER = enum.auto()
 
@@ -195,11 +195,11 @@ class Pending:
         after records that no marker follows. Raises the error that was passed to `fail`.
         """
         with self.order:
-            self._holder = Holder.NOBODY
+            self._holder = Holder.NO_THREAD
             self._taken_at = self._clock.monotonic()
             while self._holder is Holder.CALLER or (self._failure is None and not self._has_work()):
                 idle_seconds = None
-                if self._holder is Holder.NOBODY:
+                if self._holder is Holder.NO_THREAD:
                     if self._is_closing:
                         self._holder = Holder.WRITER
                         return None
@@ -231,7 +231,12 @@ class Pending:
     def claim(self) -> bool:
         """Claims the writing role, if nobody holds it and nothing is pending; never waits. `release` must follow."""
         with self.order:
-            if self._holder is not Holder.NOBODY or self._failure is not None or self._is_closing or self._has_work():
+            if (
+                self._holder is not Holder.NO_THREAD
+                or self._failure is not None
+                or self._is_closing
+                or self._has_work()
+            ):
                 return False
             self._holder = Holder.CALLER
             return True
@@ -262,7 +267,7 @@ class Pending:
         """Ends a claim, and wakes the writer if anything is left for it to do, also to wait for the next marker."""
         with self.order:
             assert self._holder is Holder.CALLER, self._holder
-            self._holder = Holder.NOBODY
+            self._holder = Holder.NO_THREAD
             if (
                 self._has_work()
                 or self._is_closing
@@ -313,7 +318,7 @@ class Pending:
         end = self._batch.offset + len(self._batch.data)
         assert (self._batch.segment, end) == self.end(), f"the log ends at {self.end()}, its last batch at {end}"
         assert self.durable <= self.end(), f"durable up to {self.durable}, appended up to {self.end()}"
-        if self._holder is Holder.NOBODY and self._is_waiting:
+        if self._holder is Holder.NO_THREAD and self._is_waiting:
             assert not self._has_work(), "records are pending, and nobody has woken the writer"
         for region_id, last in self._touched.items():
             assert self._chains.last.get(region_id, last) == last, f"region {region_id} ends at {last} and elsewhere"

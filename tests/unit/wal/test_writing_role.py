@@ -128,7 +128,7 @@ def test_a_note_of_another_thread_wakes_the_writer_at_the_release(steps: Steps) 
 
 
 def test_the_role_is_not_claimed_while_records_are_pending(steps: Steps) -> None:
-    steps.pending._holder = Holder.NOBODY  # as after a wake-up, before the writer's thread has run
+    steps.pending._holder = Holder.NO_THREAD  # as after a wake-up, before the writer's thread has run
     steps.append("earlier")
     assert not steps.pending.claim()
 
@@ -253,7 +253,7 @@ def own(disk: SimulatedFiles) -> Iterator[LogCase]:
 
 
 def writer_waits(case: LogCase) -> None:
-    wait_until(lambda: case.log._pending._holder is Holder.NOBODY)
+    wait_until(lambda: case.log._pending._holder is Holder.NO_THREAD)
 
 
 def wait_for(case: LogCase, change: Change) -> None:
