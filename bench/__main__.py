@@ -3,8 +3,8 @@
     python -m bench [--quick] [--rounds N] [--list] [FIGURE ...]
 
 With names it measures only those figures and saves nothing; a smoke run (--quick) saves nothing either. A name also
-selects all figures whose names begin with it and a hyphen. `edges` selects the figures of abusive clients, and
-`compaction` those of compactions. Both are measured only when they are named.
+selects all figures whose names begin with it and a hyphen. `edges` selects the figures of abusive clients,
+`compaction` those of compactions, and `cpu` the CPU time of point calls. These are measured only when they are named.
 
 Exits 1 when a figure misses its target or a workload fails; after a smoke run only when a workload fails.
 """
@@ -23,7 +23,7 @@ from bench import machine, report
 from bench.bench import Bench, temporary_folder
 from bench.compaction_figures import COMPACTION
 from bench.figure import Figure
-from bench.figures import EDGES, FIGURES
+from bench.figures import CPU, EDGES, FIGURES
 from bench.processes import exit_on_sigterm
 from bench.report import Result
 
@@ -52,7 +52,7 @@ def chosen_figures(names: Sequence[str]) -> list[Figure]:
         return list(FIGURES)
     return [
         figure
-        for figure in (*FIGURES, *EDGES, *COMPACTION)
+        for figure in (*FIGURES, *EDGES, *COMPACTION, *CPU)
         if any(figure.name == name or figure.name.startswith(f"{name}-") for name in names)
     ]
 
@@ -71,7 +71,7 @@ def main(given: list[str]) -> int:
     options = arguments(given)
     console = Console()
     if options.list:
-        for figure in (*FIGURES, *EDGES, *COMPACTION):
+        for figure in (*FIGURES, *EDGES, *COMPACTION, *CPU):
             console.print(f"{figure.name:22} {report.target(figure):9} {figure.sentence}", highlight=False)
         return 0
     chosen = chosen_figures(options.figures)

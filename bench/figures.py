@@ -20,6 +20,7 @@ from bench.workloads import (
     group_commit,
     many_tables,
     memory_and_files,
+    point_cpu,
     recovery,
     scans,
     sequential_points,
@@ -231,5 +232,30 @@ EDGES = (
         "the longest wait of puts to another table during a bulk batch of 10,000 cells of one byte; formerly 46 to "
         "138 ms",
         edge_waits.small_bulk_batch,
+    ),
+)
+
+# The CPU time of a point call. Measured only on request, by `python -m bench cpu`.
+CPU = (
+    at_most(
+        "cpu-get",
+        3.0,
+        "",
+        "CPU time of a get by one caller, client and server, against a raw framed echo of the same messages",
+        point_cpu.gets,
+    ),
+    at_most(
+        "cpu-put",
+        5.0,
+        "",
+        "CPU time of a put at `os` by one caller, client and server, against that of a raw framed echo",
+        point_cpu.puts,
+    ),
+    at_most(
+        "cpu-increment",
+        5.0,
+        "",
+        "CPU time of an increment at `os` by one caller, client and server, against that of a raw framed echo",
+        point_cpu.increments,
     ),
 )

@@ -80,7 +80,7 @@ class Config:
     log_pending_bytes_max: Annotated[int, "appended and not yet written; beyond it writes are refused"] = 64 * MIB
     log_idle_marker_ms: Annotated[int, "after so long without a write, the end of the log is marked"] = 100
     log_quick_sync_us: Annotated[
-        int, "while syncs take less, the event loop blocks for a single caller's; 0: never"
+        int, "while the log's syncs and writes take less, the event loop waits for a single sync, and writes; 0: never"
     ] = 1000
     write_numbers_per_leap: Annotated[int, "write numbers that are reserved at once"] = 1 << 20
     stamp_leap_ms: Annotated[int, "timestamps that are reserved at once"] = 1000

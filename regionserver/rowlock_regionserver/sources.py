@@ -10,6 +10,7 @@ A row may be larger than a reader wants to hold. Such a row is long to a point r
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -25,6 +26,14 @@ from rowlock_regionserver.row_groups import RowGroups
 
 # Lines of a common table take up to so many times their bytes as cells.
 CELLS_OF_LINES = 8
+
+
+class RowPlace(enum.Enum):
+    """Where a source has a row's cells."""
+
+    NOWHERE = enum.auto()  # it has none, for certain
+    MEMORY = enum.auto()  # in memory, or it has none
+    DISK = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +157,8 @@ class Source(Protocol):
     def row_cell_count(self, row: bytes) -> int:
         """An estimate, without reading, of the cells that a read of the row takes; 0: few or none."""
 
-    def is_row_in_memory(self, row: bytes) -> bool:
-        """Whether row_cells(row) never waits for a disk."""
+    def row_place(self, row: bytes) -> RowPlace:
+        """Where the row's cells are: whether row_cells(row) waits for a disk. May load blocks from the page cache."""
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """A row before which the range [start, stop) is empty; with `reverse`, a row from which on it is empty.

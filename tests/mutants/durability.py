@@ -10,7 +10,6 @@ FORMATS = "unit/wal/test_formats.py"
 DURABLE = "unit/test_durable_files.py"
 GENERATIONS = "unit/test_generations.py"
 STOPPING = "unit/host/test_stopping.py"
-QUICK = "unit/wal/test_quick_syncs.py"
 PREALLOCATED = "unit/wal/test_preallocated.py"
 IDLE = "unit/wal/test_idle_markers.py"
 LOST_ENDS = "unit/wal/test_lost_ends.py"
@@ -91,13 +90,6 @@ DURABILITY = [
         "        if pending_bytes and pending_bytes + byte_count > self._config.log_pending_bytes_max:\n",
         "        if False:\n",
         f"{APPENDING}::test_too_much_pending_is_refused_and_taken_again_when_it_is_written",
-    ),
-    Mutant(
-        "a record that is appended while the log is held is never written",
-        "Pending.resume_wakeup",
-        "            if self._has_work():\n                self._wake_writer()\n",
-        "            pass\n",
-        f"{QUICK}::test_what_is_appended_while_the_log_is_held_wakes_the_writer_when_it_is_released",
     ),
     Mutant(
         "a single caller waits for a disk that hangs",

@@ -90,8 +90,8 @@ ROWS_AND_FILES = [
     Mutant(
         "a long row is read on the event loop",
         "ReadPath._get",
-        "            return self._read(view, rows, selection, read_point, INLINE_CELLS_MAX, reached, is_inline=True)\n",
-        "            return self._read(view, rows, selection, read_point, 1 << 62, reached, is_inline=True)\n",
+        "INLINE_CELLS_MAX, reached, is_inline=True",
+        "1 << 62, reached, is_inline=True",
         f"{LONG}::test_a_get_of_few_columns_is_made_at_once_and_one_of_the_row_is_not",
     ),
     # ---- many sources
@@ -223,5 +223,12 @@ ROWS_AND_FILES = [
         "        if block.bytes_held != before:\n",
         "        if False:\n",
         f"{WIDE_BLOCKS}::test_a_get_of_one_column_decompresses_one_and_the_cache_counts_what_it_holds",
+    ),
+    Mutant(
+        "a get asks every file twice",
+        "view_in_memory",
+        "                if place is RowPlace.MEMORY:\n                    kept.append(source)\n",
+        "                kept.append(source)\n",
+        "unit/region/test_read_path.py::test_a_get_on_the_event_loop_asks_the_files_without_the_row_once",
     ),
 ]

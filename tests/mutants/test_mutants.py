@@ -44,9 +44,11 @@ from .sessions import SESSION_MUTANTS
 from .snapshots import SNAPSHOT_MUTANTS
 from .stamps_and_answers import STAMPS_AND_ANSWERS
 from .writing import WRITING
+from .writing_role import WRITING_ROLE
 
 MUTANTS = [
     *WRITING,
+    *WRITING_ROLE,
     *ADMISSION,
     *LIMIT_MUTANTS,
     *LOCK_MUTANTS,

@@ -15,7 +15,7 @@ from rowlock_regionserver.arrow.lines import Lines, compact_numbers
 from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, TIMESTAMP_MAX, Cell
 from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell, LongRowError
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS, RowGroups
-from rowlock_regionserver.sources import Chunk, LinesWanted
+from rowlock_regionserver.sources import Chunk, LinesWanted, RowPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ class ListSource:
     def row_cell_count(self, row: bytes) -> int:
         return len(self._rows.get(row, []))
 
-    def is_row_in_memory(self, row: bytes) -> bool:
-        return True
+    def row_place(self, row: bytes) -> RowPlace:
+        return RowPlace.MEMORY
 
     def _away(self, value: bytes) -> bytes | AwayValue:
         def load() -> bytes:

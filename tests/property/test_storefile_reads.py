@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.sources import RowPlace
 
 from tests.seeds import drawn_seed
 from tests.unit.storefile.store_file_case import SMALL_FAMILY, Case, cells_of, chunks_of, random_cells, rows_of
@@ -43,7 +44,7 @@ def test_gets_and_scans_answer_as_the_cells_that_were_written(
     store_file = case.open(case.write(cells, table_cells=table_cells, compression=compression))
     for row, row_cells in rows_of(cells).items():
         assert list(store_file.row_cells(row)) == row_cells
-        assert store_file.is_row_in_memory(row)
+        assert store_file.row_place(row) is not RowPlace.DISK
         for absent in (row + b"\0", row[:-1]):
             if absent and absent not in rows_of(cells):
                 assert list(store_file.row_cells(absent)) == []

@@ -16,7 +16,7 @@ from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.cells import PUT, Compression, Kind
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.found_cells import LongRowError
-from rowlock_regionserver.sources import Chunk, LinesWanted, Source
+from rowlock_regionserver.sources import Chunk, LinesWanted, RowPlace, Source
 from rowlock_regionserver.storefile import pieces
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.salvage import salvage
@@ -110,7 +110,7 @@ def check_points(store_file: StoreFile, cells: list[RowCell]) -> None:
             if count > 1:
                 with pytest.raises(LongRowError):
                     run.row_cells(row, count - 1)
-            assert run.is_row_in_memory(row)
+            assert run.row_place(row) is not RowPlace.DISK
             parts = [cell for part in run.row_parts(row, 100, b"a", b"z") for _, cell in cells_of(part.table)]
             assert parts == [cell for cell in run.row_cells(row) if b"a" <= cell[0] < b"z"]
             assert not run.row_cells(row + b"\0")

@@ -162,6 +162,14 @@ class Conversation:
         waiting, in_flight = self._waiting, self._in_flight
         if not waiting or len(in_flight) >= self._in_flight_max:
             return None
+        if len(waiting) == 1:  # One caller waits for each answer: the hot path.
+            request = waiting.popleft()
+            request.sent = True
+            in_flight[request.id] = request
+            self._newest = [request]
+            self._messages_sent += 1
+            self._requests_sent += 1
+            return self._header() + request.payload
         parts = [self._header()]
         byte_count = len(parts[0])
         newest = self._newest = []
@@ -239,7 +247,7 @@ class Conversation:
         """Returns the request that will probably be answered last; None if there is none. O(1)."""
         if self._waiting:
             return self._waiting[-1]
-        return next(reversed(self._in_flight.values()), None)
+        return next(reversed(self._in_flight.values())) if self._in_flight else None
 
     def statistics(self) -> ConversationStatistics:
         return ConversationStatistics(

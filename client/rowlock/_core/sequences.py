@@ -23,6 +23,8 @@ class Sequences:
         self._next = 1
         # The first number of each block in use, in the order taken, so the first key is the lowest.
         self._waited_for: dict[int, None] = {}
+        # Written under the lock and read without it: a floor that is out of date is lower, which is safe.
+        self._floor = 1
 
     def take(self, count: int = 1) -> int:
         """Allocates `count` consecutive numbers and returns the first. They are in use until `release`."""
@@ -33,9 +35,10 @@ class Sequences:
         return first
 
     def release(self, first: int) -> None:
-        """Ends the use of a block of numbers: it was answered or given up."""
+        """Ends the use of a block of numbers: it was answered or given up. O(blocks that were released before it)."""
         with self._lock:
             del self._waited_for[first]
+            self._floor = next(iter(self._waited_for), self._next)
 
     @contextmanager
     def taken(self, count: int) -> Iterator[int]:
@@ -47,6 +50,5 @@ class Sequences:
             self.release(first)
 
     def floor(self) -> int:
-        """Returns the lowest number in use, or the next one if none is. O(blocks in use)."""
-        with self._lock:
-            return next(iter(self._waited_for), self._next)
+        """Returns the lowest number in use, or the next one if none is."""
+        return self._floor

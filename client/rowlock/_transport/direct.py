@@ -227,7 +227,7 @@ class DirectConnection:
                 if events:
                     channel.drain_wakes(events)
                     channel.receive()
-                    if self._gatherer is None:
+                    if self._gatherer is None and (channel.unsent is not None or channel.conversation.can_send):
                         channel.send_rest()
                         channel.send_waiting()
                 else:

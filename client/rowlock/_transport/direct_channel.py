@@ -81,10 +81,10 @@ class DirectChannel:
 
     def send_waiting(self) -> None:
         """Sends all requests that wait, until the system takes no more."""
-        conversation = self.conversation
-        while conversation.can_send and self.unsent is None and self.failure is None:
-            message = conversation.next_message()
-            assert message is not None, "can_send"
+        while self.unsent is None and self.failure is None:
+            message = self.conversation.next_message()
+            if message is None:
+                return
             self._send(HEAD.pack(len(message) + 1, REQUESTS) + message)
 
     def send_rest(self) -> None:

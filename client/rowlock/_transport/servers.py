@@ -51,7 +51,8 @@ class Servers(Connections):
             self.sequences.release(first)
 
     def _point(self, request: Request, timeout_s: float, kind: Kind) -> region_pb2.PointAnswer:
-        started, began_s = time.monotonic(), uptime_s()
+        started = time.monotonic()
+        began_s = uptime_s() if request.is_change else None
         failure = self._attempt(request, started + timeout_s)
         if failure is None and request.answer is not None:  # The fast path, without an Attempts.
             return request.answer

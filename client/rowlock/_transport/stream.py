@@ -214,4 +214,5 @@ class PointStream:
 
 def server_timeout_ms(remaining_s: float) -> int:
     """Returns the server's share of the remaining time: a little less, so that its refusal still arrives in time."""
-    return min(_UINT32_MAX, max(1, int((remaining_s - min(0.1, remaining_s / 10)) * 1000)))
+    milliseconds = int((remaining_s - 0.1 if remaining_s > 1 else remaining_s * 0.9) * 1000)
+    return milliseconds if 0 < milliseconds < _UINT32_MAX else min(_UINT32_MAX, max(1, milliseconds))

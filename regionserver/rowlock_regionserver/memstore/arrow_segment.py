@@ -18,7 +18,7 @@ from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.memstore.row_cuts import cut_rows, last_within, weights
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import Chunk, LinesWanted
+from rowlock_regionserver.sources import Chunk, LinesWanted, RowPlace
 
 # Timestamp, write number and kind of a cell.
 _NUMBER_BYTES = 17
@@ -110,9 +110,9 @@ class ArrowSegment:
         start, stop = self._cells.row_range(row)
         return stop - start
 
-    def is_row_in_memory(self, row: bytes) -> bool:
-        """Returns True: a segment is in memory."""
-        return True
+    def row_place(self, row: bytes) -> RowPlace:
+        """Returns MEMORY, without a look: to look takes as long as to read."""
+        return RowPlace.MEMORY
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""

@@ -18,7 +18,7 @@ from rowlock_regionserver.memstore.row_cuts import cut_rows, weights
 from rowlock_regionserver.memstore.row_reading import parts_of
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted
+from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, RowPlace
 
 # Bytes of a line beside its row and its values.
 _LINE_BYTES_BESIDE = 16
@@ -87,9 +87,9 @@ class LinesSegment:
         start, stop = self._columns.row_range(row)
         return (stop - start) * len(self._lines.columns)
 
-    def is_row_in_memory(self, row: bytes) -> bool:
-        """Returns True: a segment is in memory."""
-        return True
+    def row_place(self, row: bytes) -> RowPlace:
+        """Returns MEMORY, without a look: to look takes as long as to read."""
+        return RowPlace.MEMORY
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""

@@ -34,7 +34,7 @@ from rowlock_regionserver.memstore.row_reading import (
     tombstones_of,
 )
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import Chunk, LinesWanted
+from rowlock_regionserver.sources import Chunk, LinesWanted, RowPlace
 from rowlock_regionserver.versions.retention import Retention, retained_cells
 
 # Memory in CPython. A cell: the tuple, its slot in the row's list (lists grow by an eighth), two bytes objects (+ 8:
@@ -274,9 +274,9 @@ class RowSegment:
         held = self._rows.get(row)
         return 0 if held is None else len(held)
 
-    def is_row_in_memory(self, row: bytes) -> bool:
-        """Returns True: a segment is in memory."""
-        return True
+    def row_place(self, row: bytes) -> RowPlace:
+        """Returns MEMORY, without a look: to look takes as long as to read."""
+        return RowPlace.MEMORY
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""

@@ -19,7 +19,7 @@ from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
 from rowlock_regionserver.region.mutate.check import check_answer, check_in_region, check_row, unknown_family
 from rowlock_regionserver.region.region_parts import RegionParts
-from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, View, is_row_in_memory
+from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, View, view_in_memory
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.ranges import EVERYTHING, joined
@@ -93,19 +93,23 @@ class ReadPath:
         may_wait: bool,
     ) -> list[Sequence[AnswerCell]] | None:
         if may_wait:
-            return self._read(view, rows, selection, read_point, _LONG_ROW_CELLS, reached)
+            return self._read([view] * len(rows), rows, selection, read_point, _LONG_ROW_CELLS, reached)
+        views = [view] * len(rows)
         if self._stores.has_files:
             families = _families_read(selection)
-            if not all(is_row_in_memory(view, row, families) for row in rows):
-                return None
+            for number, row in enumerate(rows):
+                needed = view_in_memory(view, row, families)
+                if needed is None:
+                    return None
+                views[number] = needed
         try:
-            return self._read(view, rows, selection, read_point, INLINE_CELLS_MAX, reached, is_inline=True)
+            return self._read(views, rows, selection, read_point, INLINE_CELLS_MAX, reached, is_inline=True)
         except LongRowError:
             return None
 
     def _read(
         self,
-        view: View,
+        views: Sequence[View],
         rows: Sequence[bytes],
         selection: Selection,
         read_point: ReadPoint,
@@ -114,14 +118,14 @@ class ReadPath:
         *,
         is_inline: bool = False,
     ) -> list[Sequence[AnswerCell]]:
-        """Reads the rows one by one, and stops when the answer becomes too large, so that it holds no more than that.
+        """Reads each row in its view, and stops when the answer becomes too large, so that it holds no more than that.
 
         If `is_inline`, raises LongRowError when the rows have more than `cells_max` cells together. Else a row of more
         cells is read in parts.
         """
         answer: list[Sequence[AnswerCell]] = []
         byte_count = 0  # Without lengths and timestamps, so never more than the message will have.
-        for row in rows:
+        for view, row in zip(views, rows, strict=True):
             try:
                 found = read_row(view, row, selection, read_point, cells_max)
             except LongRowError:

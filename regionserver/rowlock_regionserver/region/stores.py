@@ -21,7 +21,7 @@ from rowlock_regionserver.arrow.columns import TIMESTAMP, column, integers
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Memstore, Segment
-from rowlock_regionserver.sources import Source
+from rowlock_regionserver.sources import RowPlace, Source
 from rowlock_regionserver.storefile.reader import Run, StoreFile
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.versions.past_limits import altered
@@ -208,14 +208,24 @@ class _ClosedView(Mapping[int, tuple[Family, tuple[Segment | Run, ...]]]):
         )
 
 
-def is_row_in_memory(view: View, row: bytes, families: Collection[bytes] | None) -> bool:
-    """Whether reading the row in these families, by name (None: in all), waits for no disk."""
-    return all(
-        source.is_row_in_memory(row)
-        for family, sources in view.values()
-        if families is None or family.name in families
-        for source in sources
-    )
+def view_in_memory(view: View, row: bytes, families: Collection[bytes] | None) -> View | None:
+    """Returns what a read of the row in these families, by name (None: in all), needs of the view.
+
+    That is without the runs that can't have the row, so that their Bloom filters are asked once. Returns None if such a
+    read would wait for a disk.
+    """
+    needed: dict[int, tuple[Family, tuple[Segment | Run, ...]]] = {}
+    for number, (family, sources) in view.items():
+        if families is None or family.name in families:
+            kept = []
+            for source in sources:
+                place = source.row_place(row)
+                if place is RowPlace.DISK:
+                    return None
+                if place is RowPlace.MEMORY:
+                    kept.append(source)
+            needed[number] = family, tuple(kept)
+    return needed
 
 
 def row_cell_count(view: View, row: bytes) -> int:

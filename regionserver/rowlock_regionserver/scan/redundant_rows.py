@@ -29,7 +29,7 @@ from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.scan.ranges import RowRange, clipped
 from rowlock_regionserver.scan.window_split import View
-from rowlock_regionserver.sources import Chunk, LinesWanted, Source
+from rowlock_regionserver.sources import Chunk, LinesWanted, RowPlace, Source
 
 # One look-up takes at most so many groups, so that a short scan stays short. The next one continues behind them.
 _GROUPS_MAX = 256
@@ -164,9 +164,9 @@ class RemainingRows:
         """See Source."""
         return self._source.row_cell_count(row)
 
-    def is_row_in_memory(self, row: bytes) -> bool:
+    def row_place(self, row: bytes) -> RowPlace:
         """See Source."""
-        return self._source.is_row_in_memory(row)
+        return self._source.row_place(row)
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         """See Source."""

@@ -12,7 +12,7 @@ from rowlock_regionserver.arrow.columns import QUALIFIER
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import Chunk, LinesWanted
+from rowlock_regionserver.sources import Chunk, LinesWanted, RowPlace
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.cell_blocks import CellBlocks
 from rowlock_regionserver.storefile.index import BlockIndex
@@ -143,16 +143,18 @@ class CellRun:
         """Returns the number of a row's cells in the blocks between its first and its last one."""
         return sum([self._index.cell_counts[number] for number in numbers[1:-1]])
 
-    def is_row_in_memory(self, row: bytes) -> bool:
-        """Returns whether row_cells(row) will not block on a disk, unless a block is evicted before.
+    def row_place(self, row: bytes) -> RowPlace:
+        """Returns MEMORY if row_cells(row) will not block on a disk, unless a block is evicted before.
 
         Loads one or two blocks from the page cache into the block cache: each takes some 100 µs, which is less than
         handing the read over to a thread.
         """
         if not self.rows.may_hold(row):
-            return True
+            return RowPlace.NOWHERE
         missing = [number for number in self._index.blocks_of_row(row) if not self._blocks.is_cached(number)]
-        return len(missing) <= _AT_ONCE_BLOCKS_MAX and all(self._blocks.try_load(number) for number in missing)
+        if len(missing) <= _AT_ONCE_BLOCKS_MAX and all(self._blocks.try_load(number) for number in missing):
+            return RowPlace.MEMORY
+        return RowPlace.DISK
 
     # ---- scans
 

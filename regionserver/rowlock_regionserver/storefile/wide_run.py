@@ -22,7 +22,7 @@ from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.cells import TIMESTAMP_MAX
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
-from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted
+from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, RowPlace
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.row_filter import RowFilter
 from rowlock_regionserver.storefile.stored_block import Shares, StoredBlocks, StoredWideBlock, shares_of
@@ -87,15 +87,17 @@ class WideRun:
             [self._index.cell_counts[each] // self._index.line_counts[each] for each in self._index.blocks_of_row(row)]
         )
 
-    def is_row_in_memory(self, row: bytes) -> bool:
-        """Returns whether row_cells(row) will not block on a disk, unless its block is evicted before.
+    def row_place(self, row: bytes) -> RowPlace:
+        """Returns MEMORY if row_cells(row) will not block on a disk, unless its block is evicted before.
 
         Loads the block from the page cache into the block cache, which takes some 100 µs.
         """
         if not self.rows.may_hold(row):
-            return True
+            return RowPlace.NOWHERE
         numbers = self._index.blocks_of_row(row)
-        return all(self._blocks.is_cached(number) or self._blocks.try_load(number) for number in numbers)
+        if all(self._blocks.is_cached(number) or self._blocks.try_load(number) for number in numbers):
+            return RowPlace.MEMORY
+        return RowPlace.DISK
 
     # ---- scans
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -35,6 +36,7 @@ from rowlock_regionserver.wal.writer import Writer
 
 _CHECK_AGAIN_AFTER_FULL_MS = 1000
 _CHECK_AGAIN_SECONDS = 0.1
+_UNCLAIMED = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class LogStatistics:
     appended_bytes: int
     pending_bytes: int  # appended and not yet written
     batch_count: int
+    claimed_batch_count: int  # of these, written by the callers that had appended them
     sync_count: int  # of appended records; rolls not counted
     is_full: bool  # no disk space: writes are refused
 
@@ -138,9 +141,11 @@ class Log:
     ) -> None:
         """Appends a change; never waits. `kind` is 1 to 252.
 
-        The writer calls `complete` exactly once, in log order: for FSYNC when the record is on stable storage, for OS
-        when it was written to the operating system, else without waiting for it. After a failure `complete` is never
-        called. Raises StoppingError when the log is closed or has failed; then nothing was appended.
+        `complete` is called exactly once, in log order, by the holder of the writing role (pending.py): for FSYNC when
+        the record is on stable storage, for OS when it was written to the operating system, else without waiting for
+        it. It must not block. After a failure `complete` is never called.
+
+        Raises StoppingError when the log is closed or has failed; then nothing was appended.
         """
         self._pending.append(region_id, write_number, kind, payload, durability, complete)
 
@@ -148,23 +153,22 @@ class Log:
         """Calls `complete` after all that was appended before, without a record."""
         self._pending.pass_through(Durability.SKIP, complete)
 
-    # Waiting for a record that was just appended. The caller does not hold `order`.
+    # For a caller that appends and then needs the outcome soon. It does not hold `order`.
 
     @property
     def is_quick(self) -> bool:
         """Syncs have been quick lately: a caller may block for one instead of leaving the answer to another thread."""
         return self._writer.is_quick
 
-    def defer_wakeup(self) -> None:
-        """Defers waking the writer until `resume_wakeup`, which must follow.
+    def claim_writing(self) -> AbstractContextManager[None]:
+        """Returns a context in which this thread appends what it will write itself when it leaves the context.
 
-        For a caller that appends and then waits: a writer that is woken between the two would wait for the interpreter.
+        Leaving it writes and completes what is pending then, from any thread: this blocks for a write of at most
+        64 KiB. It leaves that to the log's thread if someone waits for a sync, if the segment has no space left, or if
+        another thread was writing when the context was made. Neither raises: a failure ends the log, and `complete` is
+        not called.
         """
-        self._pending.defer_wakeup()
-
-    def resume_wakeup(self) -> None:
-        """Wakes the writer if it has work; never blocks."""
-        self._pending.resume_wakeup()
+        return self._writer.claimed if self._writer.claim() else _UNCLAIMED
 
     # Reservations and generations. The caller holds `order`.
 
@@ -279,6 +283,7 @@ class Log:
             appended_bytes=pending.appended_bytes,
             pending_bytes=pending.pending_bytes(),
             batch_count=writer.batch_count,
+            claimed_batch_count=writer.claimed_batch_count,
             sync_count=writer.sync_count,
             is_full=self._preallocated.is_full,
         )

@@ -3,12 +3,38 @@
 Everything is guarded by `order`, the lock under which callers take write numbers and append. So all of it is short, and
 none of it touches a file: positions in the log are assigned here, and the writer writes the files later. When a record
 does not fit into the segment, the current batch is closed, and the next one begins the next segment, with its head.
-Only the writer waits for that segment to exist. A caller that will wait for its record wakes the writer when it begins
-to wait, not when it appends (`defer_wakeup`).
+Only the writer waits for that segment to exist.
+
+The writing role is the right to write the log's files and to call completions. The writer has it while it works. While
+the writer waits for work, a caller may claim it, and write its own records without waking another thread.
+
+    holder      from                                      until
+    NO_THREAD   the writer waits (`wait`), or a release   a claim; or the writer has work, and `wait` returns
+    CALLER      `claim`: nobody holds the role, nothing   `release`: the caller has written what is pending, or leaves
+                is pending, and the log is open           it to the writer
+    WRITER      `wait` returns or raises                  the next `wait`; for good, if it returned None or raised
+
+1. Only the holder writes or closes a file that is written, and calls completions. So batches are written one after the
+   other, in log order, whoever writes them.
+2. A caller claims the role before it appends, without waiting. The writer waits for the role, and holds no lock then.
+3. While a caller holds the role nobody wakes the writer for a record. `release` makes up for that: under `order`, it
+   wakes the writer if anything is left for it, from any thread. So whenever `order` is free, nobody holds the role and
+   something is pending, the writer is awake or notified (`_check`).
+4. A caller's failure ends the log as the writer's does: `fail`, then `release`. The writer, which still waits, raises
+   it, so that one thread reports failures and closes the files.
+5. `claim` fails for good once the log is closed or has failed.
+
+Example. A worker appends while the event loop's thread holds the role, for a record of its own:
+
+    loop      claim   append 7                      take 7, 8   write   complete 7, 8   release: nothing is pending
+    worker                      append 8: no wake-up
+
+If 8 waits for a sync, the loop takes neither, and `release` wakes the writer for both.
 """
 
 from __future__ import annotations
 
+import enum
 import itertools
 import threading
 from collections.abc import Callable
@@ -38,6 +64,14 @@ from rowlock_regionserver.wal.segment import FORMAT_VERSION_MAX, KIND_MAX_OF_FOR
 _FSYNC = int(Durability.FSYNC)
 
 
+class Holder(enum.Enum):
+    """Who holds the writing role."""
+
+    NO_THREAD = enum.auto()
+    CALLER = enum.auto()
+    WRITER = enum.auto()
+
+
 class Pending:
     """The end of the log as callers see it. The caller holds `order`, unless a method says that it takes it."""
 
@@ -65,8 +99,9 @@ class Pending:
 
         # Guarded by self.order:
         self._wake = condition(self.order)
-        self._is_waiting = False
-        self._is_wakeup_deferred = False
+        self._holder = Holder.WRITER
+        self._is_waiting = False  # and not notified
+        self._waits_for_marker = False  # for a limited time, then
         self._is_closing = False
         self._failure: BaseException | None = None
         self._taken_at = clock.monotonic()
@@ -154,44 +189,91 @@ class Pending:
     # For the writer. Only its thread calls `wait` and `take`.
 
     def wait(self, idle_ms: int) -> bool | None:
-        """Blocks until something is pending; takes `order` itself.
+        """Gives up the writing role, and blocks until the writer has work and the role; takes `order` itself.
 
-        Returns None when the log is closed and nothing is pending. Returns False when nothing was appended for
-        `idle_ms` after records that no marker follows. Raises the error that was passed to `fail`.
+        Returns None when the log is closed and nothing is pending. Returns False when nothing was taken for `idle_ms`
+        after records that no marker follows. Raises the error that was passed to `fail`.
         """
         with self.order:
+            self._holder = Holder.NO_THREAD
             self._taken_at = self._clock.monotonic()
-            while self._failure is None and not self._has_work():
-                if self._is_closing:
-                    return None
+            while self._holder is Holder.CALLER or (self._failure is None and not self._has_work()):
                 idle_seconds = None
-                if self.end() != self._marker_end:
-                    idle_seconds = self._taken_at + idle_ms / 1000 - self._clock.monotonic()
-                    if idle_seconds <= 0:
-                        return False
-                self._is_waiting = True
+                if self._holder is Holder.NO_THREAD:
+                    if self._is_closing:
+                        self._holder = Holder.WRITER
+                        return None
+                    if self.end() != self._marker_end:
+                        idle_seconds = self._taken_at + idle_ms / 1000 - self._clock.monotonic()
+                        if idle_seconds <= 0:
+                            self._holder = Holder.WRITER
+                            return False
+                self._is_waiting, self._waits_for_marker = True, idle_seconds is not None
                 self._wake.wait(idle_seconds)
                 self._is_waiting = False
+            self._holder = Holder.WRITER
             self.raise_failure()
             return True
 
     def take(self) -> list[Batch]:
         """Takes all pending batches, in log order. Takes `order` itself."""
         with self.order:
-            taken = self._batches
-            self._batch = Batch(self._segment, self._offset)
-            self._batches = [self._batch]
-            return taken
+            return self._take()
 
-    def defer_wakeup(self) -> None:
-        """Defers waking the writer until `resume_wakeup`. Needs no lock."""
-        self._is_wakeup_deferred = True
+    def _take(self) -> list[Batch]:
+        taken = self._batches
+        self._batch = Batch(self._segment, self._offset)
+        self._batches = [self._batch]
+        return taken
 
-    def resume_wakeup(self) -> None:
-        """Ends `defer_wakeup`, and wakes the writer if it has work. Takes `order` itself."""
+    # For a caller that writes what it appends. They take `order` themselves.
+
+    def claim(self) -> bool:
+        """Claims the writing role, if nobody holds it and nothing is pending; never waits. `release` must follow."""
         with self.order:
-            self._is_wakeup_deferred = False
-            if self._has_work():
+            if (
+                self._holder is not Holder.NO_THREAD
+                or self._failure is not None
+                or self._is_closing
+                or self._has_work()
+            ):
+                return False
+            self._holder = Holder.CALLER
+            return True
+
+    def take_claimed(self, byte_count_max: int, offset_max: int) -> Batch | None:
+        """Takes what is pending, for the caller that holds the role.
+
+        Returns None if nothing is pending, or if the writer must write it: because someone waits for a sync, it begins
+        a segment, it is longer than `byte_count_max`, it ends behind `offset_max`, or the log has failed.
+        """
+        with self.order:
+            assert self._holder is Holder.CALLER, self._holder
+            batch = self._batch
+            if (
+                len(self._batches) > 1
+                or batch.synced_from is not None
+                or not batch.completes
+                or len(batch.data) > byte_count_max
+                or self._offset > offset_max
+                or self._failure is not None
+            ):
+                return None
+            self._taken_at = self._clock.monotonic()
+            self._take()
+            return batch
+
+    def release(self) -> None:
+        """Ends a claim, and wakes the writer if anything is left for it to do, also to wait for the next marker."""
+        with self.order:
+            assert self._holder is Holder.CALLER, self._holder
+            self._holder = Holder.NO_THREAD
+            if (
+                self._has_work()
+                or self._is_closing
+                or self._failure is not None
+                or (not self._waits_for_marker and self.end() != self._marker_end)
+            ):
                 self._wake_writer()
 
     def add_marker(self) -> None:
@@ -236,6 +318,8 @@ class Pending:
         end = self._batch.offset + len(self._batch.data)
         assert (self._batch.segment, end) == self.end(), f"the log ends at {self.end()}, its last batch at {end}"
         assert self.durable <= self.end(), f"durable up to {self.durable}, appended up to {self.end()}"
+        if self._holder is Holder.NO_THREAD and self._is_waiting:
+            assert not self._has_work(), "records are pending, and nobody has woken the writer"
         for region_id, last in self._touched.items():
             assert self._chains.last.get(region_id, last) == last, f"region {region_id} ends at {last} and elsewhere"
 
@@ -244,7 +328,7 @@ class Pending:
         return len(self._batches) > 1 or bool(batch.data) or bool(batch.completes)
 
     def _wake_writer(self) -> None:
-        if self._is_waiting and not self._is_wakeup_deferred:
+        if self._is_waiting and self._holder is not Holder.CALLER:
             self._is_waiting = False
             self._wake.notify()
 

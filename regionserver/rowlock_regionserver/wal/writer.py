@@ -1,4 +1,4 @@
-"""The writer: one thread that writes, syncs, rolls and completes, in log order.
+"""The writer: writes, syncs, rolls and completes, in log order, in a thread of its own.
 
 For each batch, in this order:
 
@@ -10,14 +10,21 @@ For each batch, in this order:
 
 During a sync other threads append: that is the group commit. A failed sync is never repeated, because the kernel may
 have marked the lost pages clean; nothing completes after it.
+
+A caller that has claimed the writing role (pending.py) does 2 and 3 itself, for a short batch that needs neither a sync
+nor space: for a change at durability `os` the hand-over to the thread and back costs more than the write. Everything
+else is left to the thread. A plain write of a few kilobytes normally goes to the page cache. While writes are slow,
+because the system makes writers wait for the disk, callers don't claim the role.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 
 from rowlock_regionserver.files import NO_SPACE, Files, write_all
 from rowlock_regionserver.wal.batch import Batch
@@ -28,17 +35,41 @@ from rowlock_regionserver.wal.preallocated import PreallocatedSegment
 from rowlock_regionserver.wal.record import Position
 from rowlock_regionserver.wal.segment import name_preallocated
 
-# So many zeros are written behind a short batch, once. To sync bytes that were written before takes five sixths of the
-# time of preallocated space, which the file system must mark as written first. For longer batches it makes no
-# difference.
+# So many zeros are written behind a short batch that is synced, once. To sync bytes that were written before takes five
+# sixths of the time of preallocated space, which the file system must mark as written first. For longer batches it
+# makes no difference.
 _ZEROS_AHEAD = bytes(256 * 1024)
 _SHORT_BYTES_MAX = 16 * 1024
 # The weight of the newest sync in the average: after one slow sync, callers do not wait for the next ten or so.
 _NEWEST_SHARE = 1 / 8
+# A caller writes at most so many bytes itself.
+_CLAIMED_BYTES_MAX = 64 * 1024
+# For so long after a slow write callers leave writing to the thread.
+_SLOW_SECONDS = 0.1
+
+
+class Claimed:
+    """The context of a claim: leaving it writes what is pending, and releases the role."""
+
+    __slots__ = ("_writer",)
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.write_claimed()
 
 
 class Writer:
-    """Owns the descriptor of the segment that is written. `Pending.close` or a failure ends its thread."""
+    """Owns the descriptor of the segment that is written. `Pending.close` or a failure ends its thread.
+
+    The holder of the writing role uses its fields.
+    """
 
     def __init__(
         self,
@@ -67,16 +98,38 @@ class Writer:
         self._segment_bytes = segment_bytes  # preallocated
         self._written = pending.durable
         self._zeros_until = 0  # in this segment
-        # Written by the thread, read by any thread.
+        # Written by the holder of the role, read by any thread.
         self._sync_seconds = 1.0  # on average; slow until it was measured
+        self._claims_from = 0.0 if quick_sync_us else math.inf  # on perf_counter
         self.batch_count = 0
+        self.claimed_batch_count = 0
         self.sync_count = 0
+        self.claimed = Claimed(self)
         self.thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
 
     @property
     def is_quick(self) -> bool:
         """Whether the last syncs were so quick, on average, that a caller may block for the next one."""
         return self._sync_seconds <= self._quick_sync_seconds
+
+    def claim(self) -> bool:
+        """Claims the writing role for the calling thread; `with self.claimed` must follow. Never blocks."""
+        return time.perf_counter() >= self._claims_from and self._pending.claim()
+
+    def write_claimed(self) -> None:
+        """Writes and completes what is pending, unless that is left to the thread; then releases the role.
+
+        Raises nothing: after a failure the log has failed.
+        """
+        try:
+            batch = self._pending.take_claimed(_CLAIMED_BYTES_MAX, self._segment_bytes)
+            if batch is not None:
+                self._write(batch)
+                self.claimed_batch_count += 1
+        except BaseException as error:
+            self._pending.fail(error)
+        finally:
+            self._pending.release()
 
     def _run(self) -> None:
         try:
@@ -125,10 +178,14 @@ class Writer:
 
     def _write_data(self, batch: Batch) -> None:
         data, stop = batch.data, batch.offset + len(batch.data)
-        if stop > self._zeros_until and len(data) <= _SHORT_BYTES_MAX:
+        if batch.synced_from is not None and stop > self._zeros_until and len(data) <= _SHORT_BYTES_MAX:
             data = data + _ZEROS_AHEAD[: self._segment_bytes - stop]
             self._zeros_until = batch.offset + len(data)
+        started = time.perf_counter()
         write_all(self._files, self._descriptor, data, batch.offset)
+        ended = time.perf_counter()
+        if ended - started > self._quick_sync_seconds:
+            self._claims_from = max(self._claims_from, ended + _SLOW_SECONDS)
         self._written = Position(batch.segment, stop)
         self._pending.written_bytes += len(batch.data)
 

@@ -8,6 +8,7 @@ from rowlock_regionserver.arrow.columns import cells_table, empty_cells
 from rowlock_regionserver.cells import NEWEST, Cell, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
+from rowlock_regionserver.sources import RowPlace
 
 from tests.seeds import drawn_seed
 from tests.unit.memstore.invariants import check_batch
@@ -31,7 +32,7 @@ def test_a_bulk_batch_is_read_row_by_row(segment: ArrowSegment) -> None:
     assert segment.row_cells(b"r") == segment.row_cells(b"r99") == []
     assert (segment.row_count, segment.cell_count) == (25, sum(map(len, ROWS.values())))
     assert (segment.write_number_min, segment.write_number_max) == (7, 7)
-    assert segment.is_row_in_memory(b"anything")
+    assert segment.row_place(b"anything") is RowPlace.MEMORY
     assert segment.bytes_held >= sum(len(cell[4]) for cells in ROWS.values() for cell in cells)
     check_batch(segment)
 

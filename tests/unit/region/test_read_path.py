@@ -10,6 +10,7 @@ from rowlock_regionserver.errors import LimitExceededError
 from rowlock_regionserver.operations import EVERYTHING, Put
 from rowlock_regionserver.region import read_path
 from rowlock_regionserver.scan.point import read_row
+from rowlock_regionserver.storefile.row_filter import RowFilter
 
 from .conftest import Engine
 
@@ -43,3 +44,28 @@ def test_a_get_of_a_row_beyond_the_limit_is_refused_before_its_answer_is_made(en
     with pytest.raises(LimitExceededError):
         engine.region.get([b"a"], EVERYTHING, may_wait=True)
     assert engine.region.get([b"b"] * 1000, EVERYTHING, may_wait=True) == [[]] * 1000
+
+
+def test_a_get_on_the_event_loop_asks_the_files_without_the_row_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for row in (b"a", b"b"):  # So few that none is compacted meanwhile.
+        # Of the range of each file, so that only the Bloom filters can tell.
+        for each in (b"0", row, b"z"):
+            engine.change(each, Put(b"f", b"q", row))
+        engine.server.flush("t")
+    asked: list[bytes] = []
+    may_hold = RowFilter.may_hold
+
+    def counted(rows: RowFilter, row: bytes) -> bool:
+        asked.append(row)
+        return may_hold(rows, row)
+
+    monkeypatch.setattr(RowFilter, "may_hold", counted)
+    answer = engine.region.get([b"b", b"none"], EVERYTHING, may_wait=False)
+    assert answer is not None
+    assert [[value for *_, value in cells] for cells in answer] == [[b"b"], []]
+    files = len(engine.region.stores.all()[0].files)
+    assert files == 2
+    assert asked.count(b"none") == files
+    assert asked.count(b"b") == files + 1

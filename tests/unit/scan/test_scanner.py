@@ -34,7 +34,7 @@ from rowlock_regionserver.scan.ranges import clipped
 from rowlock_regionserver.scan.scanner import FIRST_LIMITED_WINDOW_BYTES, FIRST_WINDOW_BYTES, ScanAnswer, scan
 from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN
 from rowlock_regionserver.scan.window_split import View
-from rowlock_regionserver.sources import Chunk, LinesWanted
+from rowlock_regionserver.sources import Chunk, LinesWanted, RowPlace
 
 from tests.property.list_source import ListSource, Write
 from tests.unit.scan.buffers import addresses
@@ -81,7 +81,7 @@ class TableSource:
     def row_cell_count(self, row: bytes) -> int:
         raise AssertionError("a scan asks for rows")
 
-    def is_row_in_memory(self, row: bytes) -> bool:
+    def row_place(self, row: bytes) -> RowPlace:
         raise AssertionError("a scan asks for rows")
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from rowlock_regionserver.errors import CorruptionError, RegionTooBusyError, TooManyOpenFilesError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.sources import RowPlace
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
@@ -128,10 +129,10 @@ def test_a_file_that_is_another_one_when_it_is_opened_again_is_damage(tmp_path: 
 def test_the_event_loop_opens_no_file(case: Case) -> None:
     file = case.open_file(case.write(CELLS), cache_bytes=1 << 20)
     case.open_files.close_idle()
-    assert not file.runs[0].is_row_in_memory(b"r00003")
+    assert file.runs[0].row_place(b"r00003") is RowPlace.DISK
     assert case.open_files.statistics().open_count == 0
     assert reads_right(file)
-    assert file.runs[0].is_row_in_memory(b"r00003")
+    assert file.runs[0].row_place(b"r00003") is RowPlace.MEMORY
 
 
 @contextmanager

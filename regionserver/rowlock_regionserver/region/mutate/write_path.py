@@ -16,17 +16,18 @@ A row mutation is atomic over all its families. Its steps, in this order:
                      it appends: no other write can take the next number, and no reader sees the cells until 9.
 7. UNLOCK            row locks and gate. The log is not synced yet: one sync carries many writers, even of one row.
 8. SYNC              the log thread makes the record as durable as requested (group commit). A single caller waits for
-                     it briefly (brief_wait.py).
-9. PUBLISH           that thread completes the number; the read point advances over completed numbers without a gap. The
-                     answer is sent when the read point has reached this write.
+                     it briefly (brief_wait.py). If nobody waits for a sync, a call that may not wait writes the records
+                     itself: it has claimed the log before 1 (wal/pending.py).
+9. PUBLISH           the thread that did 8 completes the number; the read point advances over completed numbers without
+                     a gap. The answer is sent when the read point has reached this write.
 
 Invariants
 - Unpublished writes are never revealed. An outcome that comes from reading alone (an unmet condition, an overflow, a
   repeated request id) waits until the newest write that it read is published. If that never happens, it is unknown.
 - The region saves each definite outcome for its request id, refusals too, so that a late copy of the request gets the
   same answer.
-- If APPEND fails, nothing was applied, and the number completes empty. After APPLY only the log thread completes
-  numbers. Steps 5 to 9 can't be cancelled by a deadline or a lost client.
+- If APPEND fails, nothing was applied, and the number completes empty. After APPLY only the holder of the log's writing
+  role completes numbers. Steps 5 to 9 can't be cancelled by a deadline or a lost client.
 - A failed sync is final: no later write is acknowledged, and every waiting caller gets "unknown outcome".
 - The write path holds no lock while it waits for a disk, except in COMPARE, which may read a block of a store file.
 
@@ -66,7 +67,7 @@ from rowlock_regionserver.region.mutate.row_changer import RowChanger, are_puts,
 from rowlock_regionserver.region.mutate.row_commit import RowCommit
 from rowlock_regionserver.region.mutate.row_state import RowState
 from rowlock_regionserver.region.region_parts import RegionParts
-from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, is_row_in_memory, row_cell_count
+from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, row_cell_count, view_in_memory
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 
@@ -110,15 +111,12 @@ class WritePath:
         call would have to wait for a lock or a disk and `may_wait` is False; then nothing was done. Raises
         RegionServerError for a failure of the whole batch; then nothing was changed.
         """
-        if may_wait or not options.is_alone or not self._log.is_quick:
-            return self._mutate(mutations, options, done, may_wait=may_wait)
-        wait = BriefWait(done)
-        self._log.defer_wakeup()
-        try:
-            is_begun = self._mutate(mutations, options, wait.set_outcome, may_wait=False)
-        finally:
-            self._log.resume_wakeup()
-        if is_begun:
+        if may_wait:
+            return self._mutate(mutations, options, done, may_wait=True)
+        wait = BriefWait(done) if options.is_alone and self._log.is_quick else None
+        with self._log.claim_writing():
+            is_begun = self._mutate(mutations, options, done if wait is None else wait.set_outcome, may_wait=False)
+        if wait is not None and is_begun:
             wait.end()
         return is_begun
 
@@ -128,17 +126,18 @@ class WritePath:
         Calls `done` with indices into `mutations` and their outcomes, at most twice: for those that depend on no
         unpublished write, then for the others when all of them are published. Returns False, or raises, as `mutate`.
         """
-        pending = self._make(mutations, options, may_wait=False, is_one_answer=False)
-        if pending is None:
-            return False
-        read_point = self._mvcc.read_point
-        published = [i for i in range(len(mutations)) if pending[i][1] <= read_point]
-        if published:
-            done(published, [pending[i][0] for i in published])
-        if len(published) < len(mutations):
-            later = [i for i in range(len(mutations)) if pending[i][1] > read_point]
-            self._notify_when_published(partial(done, later), [pending[i] for i in later])
-        return True
+        with self._log.claim_writing():
+            pending = self._make(mutations, options, may_wait=False, is_one_answer=False)
+            if pending is None:
+                return False
+            read_point = self._mvcc.read_point
+            published = [i for i in range(len(mutations)) if pending[i][1] <= read_point]
+            if published:
+                done(published, [pending[i][0] for i in published])
+            if len(published) < len(mutations):
+                later = [i for i in range(len(mutations)) if pending[i][1] > read_point]
+                self._notify_when_published(partial(done, later), [pending[i] for i in later])
+            return True
 
     def _mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
         """Takes steps 1 to 7, and registers `done` for 9."""
@@ -293,7 +292,7 @@ class WritePath:
         view = self._stores.view
         reads_all = self._numbering.reads_rows(stamp)
         if self._stores.has_files and not all(
-            is_row_in_memory(view, mutations[i].row, None if reads_all else families_read(mutations[i]))
+            view_in_memory(view, mutations[i].row, None if reads_all else families_read(mutations[i])) is not None
             for i in checked
         ):
             return False
