@@ -11,6 +11,7 @@ from functools import partial
 from bench.figure import Figure, at_least, at_most
 from bench.goals import Alternative
 from bench.workloads import (
+    batches,
     bulk,
     concurrent_points,
     edge_bounds,
@@ -96,6 +97,19 @@ FIGURES = (
         "put_arrow of 100,000 rows of 10 × 100 bytes, against raw Arrow over the same stream plus write, fsync and "
         "a sort of the same cells",
         bulk.put_arrow,
+    ),
+    at_least(
+        "batch-puts-rate",
+        5.0,
+        "batch() of 20,000 rows of 10 × 100 bytes from dicts, in columns, against the same as mutations",
+        batches.puts,
+    ),
+    at_most(
+        "batch-puts-beside",
+        1.0,
+        "",
+        "the 99th percentile of another client's puts beside batches in columns, against beside batches of mutations",
+        batches.puts_beside,
     ),
     at_least(
         "scan-to-arrow",

@@ -11,7 +11,7 @@ from rowlock._codec.columns import Name, Text, Value
 from rowlock._core.batch_lines import BatchLines
 from rowlock._core.point import ColumnName, Data
 from rowlock._core.view import View
-from rowlock._tables.sending import send_mutations
+from rowlock._tables.sending import send_lines
 from rowlock._transport.servers import Servers
 from rowlock.changes import Change
 
@@ -66,10 +66,10 @@ class Batch(Generic[Text]):
 
     def send(self) -> None:
         """Sends the collected changes now and blocks until they are applied. Raises BatchError unless all rows were."""
-        mutations = self._lines.take()
-        if not mutations:
+        lines = self._lines.take()
+        if not lines:
             return
-        send = send_mutations(self._servers, self._view, mutations)
+        send = send_lines(self._servers, self._view, lines)
         self.applied_count += send.finish()
 
     def _send_if_full(self) -> None:

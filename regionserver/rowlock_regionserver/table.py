@@ -37,6 +37,11 @@ class Table:
     def name_by_number(self) -> Mapping[int, bytes]:
         return {family.number: family.name for family in self.families}
 
+    @property
+    def newest_alter(self) -> int:
+        """The greatest write number that an alter of the region has taken; 0: none has."""
+        return max((limits.write_number for family in self.families for limits in family.past), default=0)
+
     def durability_of(self, requested: Durability | None) -> Durability:
         """The durability of a call that requests this one. Raises InvalidRequestError for less than the table's."""
         own = self.durability

@@ -2,9 +2,10 @@
 
 Processes increment one row through proxies that lose answers after the change was made (lossy_proxy.py), while the
 server is killed and restarted. Each attempt goes by gRPC or over a direct connection at random, and each process
-writes batches of rows by gRPC meanwhile, with numbers of the same sequence. Each increment must finally be answered
-with a different number. All numbers are 1, 2, 3, ... without a gap, and the counter equals their count; all rows of the
-batches are there. The server's answers say which request ids it met again.
+writes batches of rows meanwhile, with numbers of the same sequence: by gRPC, and as puts in columns, which overwrite
+the values of the batch before. Each increment must finally be answered with a different number. All numbers are 1, 2,
+3, ... without a gap, and the counter equals their count; all rows of the batches are there, with their last values. The
+server's answers say which request ids it met again.
 """
 
 from __future__ import annotations
@@ -131,14 +132,23 @@ def _work(address: str, count: int, seed: str) -> _Counted:
 
 
 def _put_batches(db: rowlock.Client, seed: str, over: threading.Event) -> list[bytes]:
-    """Writes batches of rows by gRPC until it is over; returns the rows that were acknowledged."""
+    """Writes batches of rows until it is over; returns the rows that were acknowledged. Reads those put in columns."""
     table = db.table(BULK_TABLE)
     rows: list[bytes] = []
-    while not over.is_set():
+    overwritten = [f"{seed} put {number:09}".encode() for number in range(BULK_ROWS)]
+    value = 0
+    while True:
+        value += 1
+        with table.batch(size=BULK_ROWS) as batch:
+            for row in overwritten:
+                batch.put(row, {"f:v": b"%d" % value, "f:w": b"%d" % value})
+        found = {values[b"f:v"] for _, values in table.rows(overwritten)}
+        assert found == {b"%d" % value}, f"a put of {value} was followed by {found}"
+        if over.is_set():
+            return rows + overwritten
         keys = [f"{seed} {number:09}".encode() for number in range(len(rows), len(rows) + BULK_ROWS)]
         table.put_arrow(pa.table({"k": pa.array(keys, pa.binary()), "v": keys}), "k BINARY :key, v BINARY f:v")
         rows += keys
-    return rows
 
 
 def _result(account: Account, work: Future[_Counted]) -> _Counted:

@@ -154,7 +154,7 @@ def life(chance: random.Random) -> list[Step]:
         steps += writes(60)
         steps += [_bulk(chance, 40), _bulk(chance, 40, as_rows=True), Flush("flights"), *writes(5), Flush("other")]
     steps += writes(20)
-    steps += [_bulk(chance, 5), *writes(10), _bulk(chance, 40), *writes(5)]
+    steps += [_bulk(chance, 5), *writes(10), _bulk(chance, 40), *writes(5), _bulk(chance, 30, as_puts=True), *writes(5)]
     steps += [_bulk(chance, 5, as_rows=True), *writes(5), _bulk(chance, 40, as_rows=True), *writes(5)]
     return steps
 
@@ -174,9 +174,9 @@ def _write(chance: random.Random, number: int) -> Step:
             return RowWrite("flights", row, puts, Durability.OS)
 
 
-def _bulk(chance: random.Random, row_count: int, *, as_rows: bool = False) -> Step:
+def _bulk(chance: random.Random, row_count: int, *, as_rows: bool = False, as_puts: bool = False) -> Step:
     cells = [(b"row-%04d" % (40 + place), b"info", b"b", chance.randbytes(60)) for place in range(row_count)]
-    return BulkWrite("flights", tuple(cells), Durability.OS, as_rows)
+    return BulkWrite("flights", tuple(cells), Durability.OS, as_rows, as_puts)
 
 
 def _live(base: Path) -> Store:

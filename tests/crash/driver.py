@@ -20,6 +20,7 @@ from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Check, Condition, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region import region_replay
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
+from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.region.bulk.row_batch import RowBatch
 from rowlock_regionserver.region.region import Region
 
@@ -44,6 +45,9 @@ from tests.crash.steps import (
 
 WAIT_SECONDS = 120.0
 CLIENT = b"0123456789abcdef"
+# Of the rows of puts in columns: so many ids for each step.
+_CLIENT_OF_PUTS = b"fedcba9876543210"
+_IDS_PER_STEP = 1000
 # The first array of Python objects imports pandas, if installed, which takes a second: once here for all children.
 pa.array([b""], pa.binary())
 # The client still waits for the answers of this many requests, so the server saves them.
@@ -153,7 +157,9 @@ class Driver:
             told.set()
 
         region = self.region(step.table)
-        if isinstance(step, BulkWrite):
+        if isinstance(step, BulkWrite) and step.as_puts:
+            region.put_rows(_puts(number, step), options, done)
+        elif isinstance(step, BulkWrite):
             region.bulk_put(_rows(step) if step.as_rows else _arrow(step), request, options, done)
         else:
             mutations = [_mutation(step, request)]
@@ -161,11 +167,14 @@ class Driver:
                 region.mutate(mutations, options, done, may_wait=True)
         if not told.wait(WAIT_SECONDS):
             raise ServerDiedError(f"step {number} was not answered; the server said {self.fatal}")
-        (outcome,) = outcomes
-        if isinstance(outcome, RegionServerError):
-            raise outcome
-        assert isinstance(outcome, BulkResult) or hasattr(outcome, "repeated_request")
-        return bool(outcome.repeated_request)
+        repeated: set[bool] = set()
+        for outcome in outcomes:
+            if isinstance(outcome, RegionServerError):
+                raise outcome
+            assert isinstance(outcome, BulkResult) or hasattr(outcome, "repeated_request")
+            repeated.add(bool(outcome.repeated_request))
+        (is_repeated,) = repeated  # Rows in columns were all made, or none was.
+        return is_repeated
 
     def read_all(self) -> Store:
         """Returns all contents, by scans; gets must give the same, and nothing for absent rows."""
@@ -225,6 +234,13 @@ def _rows(step: BulkWrite) -> RowBatch:
     values = {(row, (family, qualifier)): value for row, family, qualifier, value in step.cells}
     columns = [pa.array([values.get((row, name)) for row in rows], pa.binary()) for name in names]
     return RowBatch(pa.array(rows, pa.binary()), pa.nulls(len(rows), pa.int64()), names, tuple(columns))
+
+
+def _puts(number: int, step: BulkWrite) -> PutBatch:
+    """Returns the batch as puts in columns; each row has a request id of its own."""
+    rows = _rows(step)
+    first, floor = number * _IDS_PER_STEP + 1, max(0, number - REQUESTS_KEPT) * _IDS_PER_STEP
+    return PutBatch(rows, _CLIENT_OF_PUTS, range(first, first + len(rows)), floor)
 
 
 def _arrow(step: BulkWrite) -> pa.Table:

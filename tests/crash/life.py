@@ -55,6 +55,7 @@ def small_life(seed: int, *, rounds: int = 3) -> list[Step]:
         steps.append(_bulk(len(steps), row_count=4, value_bytes=250, durability=chance.choice(_LOGGED)))
         steps.append(_bulk(len(steps), row_count=9, value_bytes=20, durability=chance.choice(_LOGGED), as_rows=True))
         steps += [Flush("flights"), Compact("flights", is_major=number % 2 == 1)]
+        steps.append(_bulk(len(steps), row_count=6, value_bytes=30, durability=chance.choice(_LOGGED), as_puts=True))
         steps += _row_writes(chance, len(steps), 3)
         steps.append(Restart() if number % 2 == 0 else Flush("counters"))
     return steps
@@ -109,14 +110,22 @@ def _row_write(chance: random.Random, number: int) -> Step:
             return RowWrite("flights", row, puts, durability)
 
 
-def _bulk(number: int, *, row_count: int, value_bytes: int, durability: Durability, as_rows: bool = False) -> Step:
+def _bulk(
+    number: int,
+    *,
+    row_count: int,
+    value_bytes: int,
+    durability: Durability,
+    as_rows: bool = False,
+    as_puts: bool = False,
+) -> Step:
     value = (b"bulk %06d " % number).ljust(value_bytes, b".")
     cells = [
         (b"bulk-%d" % row, family, qualifier, value)
         for row in range(row_count)
         for family, qualifier in ((b"info", b"delay"), (b"stats", b"seen"))
     ]
-    return BulkWrite("flights", tuple(cells), durability, as_rows)
+    return BulkWrite("flights", tuple(cells), durability, as_rows, as_puts)
 
 
 def _catalog_work(chance: random.Random, first: int, number: int) -> list[Step]:

@@ -75,6 +75,7 @@ class BulkWrite:
     cells: tuple[tuple[bytes, bytes, bytes, bytes], ...]  # row, family, qualifier, value
     durability: Durability
     as_rows: bool = False  # sent as rows
+    as_puts: bool = False  # sent as puts in columns: each row has a request id of its own
 
     def apply(self, rows: Rows) -> None:
         for row, family, qualifier, value in self.cells:

@@ -242,9 +242,9 @@ BULK_AND_REQUESTS = [
     ),
     Mutant(
         "the floor never rises",
-        "IdempotencyTable._save",
-        "                if floor > client.floor:\n",
-        "                if False:\n",
+        "IdempotencyTable._forget_answers",
+        "        if floor > client.floor:\n",
+        "        if False:\n",
         f"{WRITES}::test_a_request_below_the_floor_is_answered_with_unknown_outcome",
     ),
     Mutant(

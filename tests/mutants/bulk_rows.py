@@ -68,7 +68,7 @@ BULK_ROWS = [
     Mutant(
         "an older server takes a log that has rows",
         "Pending.append",
-        "        if kind > KIND_MAX_OF_FORMAT_2 and self._version < FORMAT_VERSION_MAX:\n",
+        "        if kind > KIND_MAX_OF_FORMAT_2 and self._version < version_for(kind):\n",
         "        if False:\n",
         f"{ROWS}::test_an_older_server_refuses_a_log_with_rows_and_only_that[500]",
     ),
@@ -81,7 +81,7 @@ BULK_ROWS = [
     ),
     Mutant(
         "a batch that the log may refuse is merged with earlier ones",
-        "Memstore._merged",
+        "Memstore._run_of",
         " or segment.write_number_max >= write_number:\n",
         ":\n",
         f"{MEMSTORE}::test_what_may_be_taken_back_or_is_being_flushed_is_not_merged",
@@ -95,7 +95,7 @@ BULK_ROWS = [
     ),
     Mutant(
         "a large segment of lines is merged with each small one",
-        "Memstore._merged",
+        "Memstore._run_of",
         "            is_much_larger = bool(run) and segment.byte_count > 2 * byte_count\n",
         "            is_much_larger = False\n",
         f"{MEMSTORE}::test_many_small_segments_of_lines_become_few_and_each_line_is_merged_a_few_times",

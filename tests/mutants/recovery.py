@@ -264,7 +264,7 @@ RECOVERY = [
     Mutant(
         "write numbers are reused after a restart",
         "Region.serve",
-        "        mvcc.restore(max(replayed, numbers_until, self._newest_alter()))\n",
+        "        mvcc.restore(max(replayed, numbers_until, self.table.newest_alter))\n",
         "",
         f"{INTERLEAVINGS}::test_numbers_continue_after_the_reserved_block_after_a_restart",
     ),

@@ -24,6 +24,7 @@ from .broken_build import (
 from .bulk_and_requests import BULK_AND_REQUESTS
 from .bulk_rows import BULK_ROWS
 from .bulk_writes import BULK_WRITE_MUTANTS
+from .column_puts import COLUMN_PUTS
 from .compacting import COMPACTING_MUTANTS
 from .compaction_queue import COMPACTION_QUEUE_MUTANTS
 from .compressed import COMPRESSED
@@ -56,6 +57,7 @@ MUTANTS = [
     *BULK_AND_REQUESTS,
     *BULK_ROWS,
     *BULK_WRITE_MUTANTS,
+    *COLUMN_PUTS,
     *READING,
     *ROWS_AND_FILES,
     *COMPACTING_MUTANTS,

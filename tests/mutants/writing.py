@@ -206,10 +206,10 @@ WRITING = [
     Mutant(
         "a write with a number is cancelled at its deadline",
         "WritePath._mutate",
-        "        self._notify_when_published(done, [pending[i] for i in range",
+        "        self.notify_when_published(done, [pending[i] for i in range",
         "        if self._clock.monotonic() > options.deadline:\n"
         "            raise RegionServerError('too late')\n"
-        "        self._notify_when_published(done, [pending[i] for i in range",
+        "        self.notify_when_published(done, [pending[i] for i in range",
         f"{INTERLEAVINGS}::test_a_write_that_has_its_number_is_not_cancelled_at_its_deadline",
     ),
     Mutant(
@@ -265,7 +265,7 @@ WRITING = [
     # ---- SYNC, PUBLISH
     Mutant(
         "the answer is sent before the sync",
-        "WritePath._notify_when_published",
+        "WritePath.notify_when_published",
         "        self._mvcc.when_published(newest, partial(self._notify, done, pending))\n",
         "        self._notify(done, pending, None)\n",
         f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
@@ -330,7 +330,7 @@ WRITING = [
     Mutant(
         "coalesced puts are answered before they are published",
         "WritePath.mutate_each",
-        "            self._notify_when_published(partial(done, later), [pending[i] for i in later])\n",
+        "            self.notify_when_published(partial(done, later), [pending[i] for i in later])\n",
         "            done(later, [pending[i][0] for i in later])\n",
         f"{EACH}::test_a_repeat_of_what_is_not_published_waits_for_it",
     ),

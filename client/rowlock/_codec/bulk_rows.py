@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.arrow_buffers import (
     BINARY_BYTES_MAX,
@@ -124,6 +125,16 @@ def bulk_rows(
     has_cell = _has_value(values)
     kept: Array = pa.Array.from_buffers(pa.bool_(), len(keys), [None, bitmap_of(has_cell)])
     return rows if bool(has_cell.all()) else rows.filter(kept)
+
+
+def fill_arrow(message: region_pb2.BulkBatch | region_pb2.BulkRows, batch: pa.RecordBatch) -> int:
+    """Sets the Arrow bytes of a message, uncompressed. Returns how many they are."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    arrow = sink.getvalue().to_pybytes()
+    message.arrow, message.uncompressed_bytes = arrow, batch.nbytes
+    return len(arrow)
 
 
 def timestamps_array(count: int, timestamp: int | None) -> Array:

@@ -1,4 +1,4 @@
-"""The unsent changes of a batch: one mutation per row, with the row's changes in order."""
+"""The unsent changes of a batch: one line per row, with the row's changes in order."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from rowlock_proto.v1 import region_pb2
 
-from rowlock._codec.columns import Name, Value, check_int, encoded_row
-from rowlock._core.point import ColumnName, Data, add_data, add_deletes
+from rowlock._codec.columns import Name, Value, check_int, check_timestamp, encoded_row, listed
+from rowlock._core.point import ColumnName, Data, add_deletes, check_data, puts_of
+from rowlock._core.put_rows import Line, PutRow, put_row, put_row_of
 from rowlock.changes import Append, Change, Increment, add_changes
 from rowlock.errors import InvalidArgumentError
 
@@ -25,7 +26,7 @@ class BatchLines:
             raise InvalidArgumentError(f"a batch's size and max_bytes must be at least 1, not {size} and {max_bytes}")
         self._size = size
         self._max_bytes = max_bytes
-        self._mutations: dict[bytes, region_pb2.RowMutation] = {}
+        self._lines: dict[bytes, Line] = {}
         self._count = 0
         self._byte_count = 0
 
@@ -35,9 +36,15 @@ class BatchLines:
         return self._count >= self._size or self._byte_count >= self._max_bytes
 
     def put(self, row: Name, data: Data[ColumnName], timestamp: int | None) -> None:
-        added = region_pb2.RowMutation(row=encoded_row(row))
-        add_data(added, data, timestamp)
-        self._add(added)
+        encoded = encoded_row(row)
+        if timestamp is not None:
+            check_timestamp(timestamp)
+        check_data(data)
+        added = put_row(encoded, tuple(data), data.values(), timestamp)
+        if added is None:
+            self._add(_mutation(encoded, puts_of(data, timestamp)))
+        else:
+            self._add(added)
 
     def delete(self, row: Name, columns: Sequence[Name] | None, timestamp: int | None, exact: bool) -> None:
         added = region_pb2.RowMutation(row=encoded_row(row))
@@ -51,23 +58,30 @@ class BatchLines:
         self.mutate(row, [Append(column, suffix)])
 
     def mutate(self, row: Name, changes: Iterable[Change]) -> None:
-        added = region_pb2.RowMutation(row=encoded_row(row))
-        add_changes(added.changes, changes)
-        if not added.changes:
+        encoded = encoded_row(row)
+        given = list(listed("changes", "changes", changes, Change))
+        if not given:
             raise InvalidArgumentError("no change is given")
-        self._add(added)
+        self._add(put_row_of(encoded, given) or _mutation(encoded, given))
 
-    def take(self) -> dict[bytes, region_pb2.RowMutation]:
-        """Removes and returns the collected mutations, by row."""
-        taken = self._mutations
-        self._mutations, self._count, self._byte_count = {}, 0, 0
+    def take(self) -> dict[bytes, Line]:
+        """Removes and returns the collected lines, by row."""
+        taken = self._lines
+        self._lines, self._count, self._byte_count = {}, 0, 0
         return taken
 
-    def _add(self, added: region_pb2.RowMutation) -> None:
-        collected = self._mutations.get(added.row)
-        if collected is None:
-            self._mutations[added.row] = added
-        else:
-            collected.changes.extend(added.changes)
+    def _add(self, added: Line) -> None:
+        collected = self._lines.setdefault(added.row, added)
+        if collected is not added:
+            # Changes of one row keep their order, so such a row is always sent as a mutation.
+            if isinstance(collected, PutRow):
+                collected = self._lines[added.row] = collected.mutation()
+            collected.changes.extend((added.mutation() if isinstance(added, PutRow) else added).changes)
         self._count += 1
-        self._byte_count += added.ByteSize()
+        self._byte_count += added.byte_count if isinstance(added, PutRow) else added.ByteSize()
+
+
+def _mutation(row: bytes, changes: Iterable[Change]) -> region_pb2.RowMutation:
+    mutation = region_pb2.RowMutation(row=row)
+    add_changes(mutation.changes, changes)
+    return mutation

@@ -1,7 +1,9 @@
 """One send of a batch, or one read of many rows, without I/O: the rows still to do, and the outcome of each row.
 
-A send has one deadline. Each row's mutation is repeated under its own sequence number until it is answered. A row
-occurs only once in a send, so a repetition can't overwrite a later change of the same row.
+A send has one deadline. Rows are sent as columns where that is faster and the server knows it (put_rows.py), and as
+mutations otherwise; the rows that a request in columns leaves out are in the next one. Each row's change is repeated
+under its own sequence number until it is answered. A row occurs only once in a send, so a repetition can't overwrite a
+later change of the same row.
 """
 
 from __future__ import annotations
@@ -12,9 +14,18 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Request
+from rowlock._core.put_rows import Line, PutRow, chosen_rows, put_rows_message
 from rowlock._core.retry import REPEATED_FOR_S, Attempts, Kind
 from rowlock._core.uptime import uptime_s
-from rowlock.errors import BatchError, ClosedError, RowlockError, ServerError, UnknownOutcomeError
+from rowlock.errors import (
+    BatchError,
+    ClosedError,
+    InvalidArgumentError,
+    LimitExceededError,
+    RowlockError,
+    ServerError,
+    UnknownOutcomeError,
+)
 from rowlock.schema import Region
 
 # Rows read with one request: bounds what one answer can hold.
@@ -22,12 +33,12 @@ ROWS_PER_REQUEST = 1000
 
 
 class BatchSend:
-    """The mutations of one send, by row. Times are seconds on time.monotonic(). Not thread-safe."""
+    """The changes of one send, by row. Times are seconds on time.monotonic(). Not thread-safe."""
 
     def __init__(
         self,
         table: str,
-        mutations: Mapping[bytes, region_pb2.RowMutation],
+        lines: Mapping[bytes, Line],
         sequence: int,
         durability: types_pb2.Durability,
         now: float,
@@ -40,9 +51,13 @@ class BatchSend:
         self._repeated_for_s = repeated_for_s
         self._timeout_s = timeout_s
         self._durability = durability
-        self._pending = dict(mutations)
-        for number, mutation in enumerate(mutations.values(), sequence):
-            mutation.sequence = number
+        self._lines = lines
+        self._pending = dict(lines)
+        for number, line in enumerate(lines.values(), sequence):
+            line.sequence = number
+        self._requested: Sequence[bytes] = ()
+        # Set when the server refuses a request in columns as a whole: it may be of an earlier version after all.
+        self._is_mutations_only = False
         self._attempts: dict[bytes, Attempts] = {}
         self._applied: list[bytes] = []
         self._failed: list[tuple[bytes, RowlockError]] = []
@@ -70,25 +85,45 @@ class BatchSend:
                 except RowlockError as error:
                     self._end(row, error)
 
-    def request_for(self, region: Region) -> Request:
-        """Returns a request with all pending rows of the region, which include `first_row`."""
-        message = region_pb2.PointRequests()
-        mutate = message.requests.add().mutate
-        mutate.durability = self._durability
-        mutate.mutations.extend(mutation for row, mutation in self._pending.items() if region.holds(row))
-        return Request(self.table, mutate.mutations[0].row, message, is_change=True)
+    def request_for(self, region: Region, *, takes_columns: bool = False) -> Request:
+        """Returns a request with pending rows of the region, which has `first_row`: some in columns, or all of them.
+
+        takes_columns: whether the region's server knows requests in columns.
+        """
+        lines = [line for row, line in self._pending.items() if region.holds(row)]
+        in_columns = chosen_rows(lines) if takes_columns and not self._is_mutations_only else []
+        if in_columns:
+            self._requested = [line.row for line in in_columns]
+            message = put_rows_message(in_columns, self._durability)
+        else:
+            self._requested = [line.row for line in lines]
+            message = region_pb2.PointRequests()
+            mutate = message.requests.add().mutate
+            mutate.durability = self._durability
+            mutate.mutations.extend([line.mutation() if isinstance(line, PutRow) else line for line in lines])
+        return Request(self.table, self._requested[0], message, is_change=True)
 
     def absorb(self, request: Request, failure: RowlockError | None, now: float) -> None:
-        """Records the outcome of a request's rows and sets `pause_s`, the wait in seconds before the next request."""
-        rows = [mutation.row for mutation in request.point.mutate.mutations]
+        """Records the outcome of the last request's rows. Sets `pause_s`, the seconds to wait before the next one."""
+        rows = self._requested
         self.pause_s = 0.0
+        is_in_columns = request.point.HasField("put_rows")
+        if is_in_columns and isinstance(failure, InvalidArgumentError | LimitExceededError):
+            self._is_mutations_only = True
+            return
         if failure is None and request.answer is None:
             for row in rows:
                 self._end(row, self._attempts_of(row).timed_out(was_sent=request.sent))
             return
         if failure is None:
             assert request.answer is not None, "handled above"
-            for row, result in zip(rows, request.answer.mutate.results, strict=True):
+            if is_in_columns and not request.answer.put_rows.results:
+                for row in rows:
+                    del self._pending[row]
+                self._applied += rows
+                return
+            results = (request.answer.put_rows if is_in_columns else request.answer.mutate).results
+            for row, result in zip(rows, results, strict=True):
                 if result.HasField("error"):
                     self._repeat(row, error_from(result.error), now, was_sent=False)
                 else:
@@ -112,6 +147,11 @@ class BatchSend:
         outcomes = [f"{len(self._failed)} of {count} rows of a batch were not changed"] if self._failed else []
         if self._unknown:
             outcomes.append(f"{len(self._unknown)} of {count} rows of a batch may or may not have been changed")
+        # In the order of the batch, whatever was sent first.
+        place = {row: place for place, row in enumerate(self._lines)}
+        self._applied.sort(key=place.__getitem__)
+        for outcome in (self._failed, self._unknown):
+            outcome.sort(key=lambda row_and_error: place[row_and_error[0]])
         row, error = (self._failed or self._unknown)[0]
         if isinstance(error, ClosedError) and not self._applied and not self._unknown:
             raise error

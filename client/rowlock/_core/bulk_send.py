@@ -19,11 +19,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import cast
 
-import pyarrow as pa
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock._codec.arrow_buffers import binary_scalar
-from rowlock._codec.bulk_rows import BulkRows
+from rowlock._codec.bulk_rows import BulkRows, fill_arrow
 from rowlock._codec.columns import check_int
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.bulk_input import Piece, Sizes
@@ -213,9 +212,9 @@ class BulkSend:
             message.rows.nulls_delete = data.nulls_delete
             for family, qualifier in data.columns:
                 message.rows.columns.add(family=family, qualifier=qualifier)
-            bulk.arrow_bytes = _fill(message.rows, data.batch)
+            bulk.arrow_bytes = fill_arrow(message.rows, data.batch)
         else:
-            bulk.arrow_bytes = _fill(message, data.cells())
+            bulk.arrow_bytes = fill_arrow(message, data.cells())
         return message
 
     def answered(self, answer: region_pb2.BulkAnswer, now: float) -> Region:
@@ -354,16 +353,6 @@ class BulkSend:
         bulk.portion.parts_left += 1
         bulk.batch = Piece(bulk.batch.rows, inside)
         self._next.insert(1, remainder)
-
-
-def _fill(message: region_pb2.BulkBatch | region_pb2.BulkRows, batch: pa.RecordBatch) -> int:
-    """Sets the Arrow bytes of a message, uncompressed. Returns how many they are."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    arrow = sink.getvalue().to_pybytes()
-    message.arrow, message.uncompressed_bytes = arrow, batch.nbytes
-    return len(arrow)
 
 
 def _with_row(error: RowlockError, bulk: Bulk) -> RowlockError:

@@ -53,6 +53,9 @@ def failure_of(request: Request) -> RowlockError | None:
     elif kind == "mutate":
         requested, answered = len(request.point.mutate.mutations), len(answer.mutate.results)
         is_single = requested == 1
+    elif kind == "put_rows":
+        requested = len(request.point.put_rows.sequences)
+        answered, is_single = len(answer.put_rows.results) or requested, False
     else:
         requested, answered, is_single = 1, 0, False
     if requested != answered:
@@ -81,19 +84,20 @@ def new_mutation(
 def add_data(mutation: region_pb2.RowMutation, data: Data[ColumnName], timestamp: int | None) -> None:
     """Adds a put of each column. Raises InvalidArgumentError if there is none."""
     check_timestamp(timestamp)
-    _check_data(data)
+    check_data(data)
     for column, value in data.items():
         add_put(mutation, column, value, timestamp)
 
 
 def puts_of(data: Data[ColumnName], timestamp: int | None) -> list[Put]:
     """Returns a Put of each column. Raises InvalidArgumentError if there is none."""
-    _check_data(data)
+    check_data(data)
     return [Put(column, value, timestamp) for column, value in data.items()]
 
 
-def _check_data(data: Data[ColumnName]) -> None:
-    if not isinstance(data, Mapping):
+def check_data(data: Data[ColumnName]) -> None:
+    """Raises TypeError unless it is a dict, InvalidArgumentError if it is empty."""
+    if type(data) is not dict and not isinstance(data, Mapping):
         raise TypeError(f"data must be a dict of columns and values, not {type(data).__name__}")
     if not data:
         raise InvalidArgumentError("no column is given; a row needs at least one")

@@ -10,7 +10,7 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock._codec.columns import Text
 from rowlock._core.view import View
-from rowlock._tables.sending import send_mutations
+from rowlock._tables.sending import send_lines
 from rowlock._transport.servers import Servers
 from rowlock.errors import ClosedError, InvalidArgumentError, PartlyDeletedError, RowlockError
 from rowlock.filters import Filter
@@ -50,7 +50,7 @@ def delete_rows(
                 for start in range(0, len(rows), PIECE_ROWS):
                     piece = rows[start : start + PIECE_ROWS]
                     reached = piece[0]
-                    send = send_mutations(servers, view, {row: _deletion(row, where) for row in piece})
+                    send = send_lines(servers, view, {row: _deletion(row, where) for row in piece})
                     count += send.finish() - send.unmet_count
                     if on_progress is not None:
                         on_progress(count)

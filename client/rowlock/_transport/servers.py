@@ -17,7 +17,7 @@ from rowlock._core.advertised import origin, with_origin
 from rowlock._core.conversation import Request
 from rowlock._core.point import failure_of
 from rowlock._core.retry import Attempts, Kind
-from rowlock._core.search import FILTERED_PROTOCOL, PROTOCOL, ROWS_PROTOCOL
+from rowlock._core.search import FILTERED_PROTOCOL, PROTOCOL, PUT_ROWS_PROTOCOL, ROWS_PROTOCOL
 from rowlock._core.uptime import uptime_s
 from rowlock._transport import methods
 from rowlock._transport.connections import Connections
@@ -133,6 +133,13 @@ class Servers(Connections):
 
     def takes_rows_at(self, region: Region, deadline: float) -> bool:
         """Returns whether the region's server takes rows in bulk batches; by one request, the first time."""
+        return self._protocol_at(region, deadline) >= ROWS_PROTOCOL
+
+    def takes_puts_in_columns_at(self, region: Region, deadline: float) -> bool:
+        """Returns whether the region's server takes puts in columns; by one request, the first time."""
+        return self._protocol_at(region, deadline) >= PUT_ROWS_PROTOCOL
+
+    def _protocol_at(self, region: Region, deadline: float) -> int:
         address = region.server
         if address not in self.protocols:
             request = catalog_pb2.ServerInfoRequest(protocol=PROTOCOL)
@@ -141,7 +148,7 @@ class Servers(Connections):
             except grpc.RpcError as failed:
                 raise self.error_for(failed, address) from None
             self.protocols[address] = info.protocol
-        return self.protocols[address] >= ROWS_PROTOCOL
+        return self.protocols[address]
 
     # Calls
 

@@ -10,7 +10,7 @@ from rowlock._codec.columns import Name, Text, Value
 from rowlock._core.batch_lines import BatchLines
 from rowlock._core.point import ColumnName, Data
 from rowlock._core.view import View
-from rowlock.aio._tables.sending import send_mutations
+from rowlock.aio._tables.sending import send_lines
 from rowlock.aio._transport.servers import Servers
 from rowlock.changes import Change
 
@@ -65,10 +65,10 @@ class Batch(Generic[Text]):
 
     async def send(self) -> None:
         """Sends the collected changes now and waits until they are applied. Raises BatchError unless all rows were."""
-        mutations = self._lines.take()
-        if not mutations:
+        lines = self._lines.take()
+        if not lines:
             return
-        send = await send_mutations(self._servers, self._view, mutations)
+        send = await send_lines(self._servers, self._view, lines)
         self.applied_count += send.finish()
 
     async def _send_if_full(self) -> None:

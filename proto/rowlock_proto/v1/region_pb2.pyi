@@ -19,18 +19,20 @@ class PointRequests(_message.Message):
     def __init__(self, client_id: _Optional[bytes] = ..., sequence_floor: _Optional[int] = ..., requests: _Optional[_Iterable[_Union[PointRequest, _Mapping]]] = ...) -> None: ...
 
 class PointRequest(_message.Message):
-    __slots__ = ("id", "region_id", "timeout_ms", "get", "mutate")
+    __slots__ = ("id", "region_id", "timeout_ms", "get", "mutate", "put_rows")
     ID_FIELD_NUMBER: _ClassVar[int]
     REGION_ID_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     GET_FIELD_NUMBER: _ClassVar[int]
     MUTATE_FIELD_NUMBER: _ClassVar[int]
+    PUT_ROWS_FIELD_NUMBER: _ClassVar[int]
     id: int
     region_id: int
     timeout_ms: int
     get: Get
     mutate: Mutate
-    def __init__(self, id: _Optional[int] = ..., region_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., mutate: _Optional[_Union[Mutate, _Mapping]] = ...) -> None: ...
+    put_rows: PutRows
+    def __init__(self, id: _Optional[int] = ..., region_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., mutate: _Optional[_Union[Mutate, _Mapping]] = ..., put_rows: _Optional[_Union[PutRows, _Mapping]] = ...) -> None: ...
 
 class PointAnswers(_message.Message):
     __slots__ = ("answers",)
@@ -39,16 +41,18 @@ class PointAnswers(_message.Message):
     def __init__(self, answers: _Optional[_Iterable[_Union[PointAnswer, _Mapping]]] = ...) -> None: ...
 
 class PointAnswer(_message.Message):
-    __slots__ = ("id", "get", "mutate", "error")
+    __slots__ = ("id", "get", "mutate", "error", "put_rows")
     ID_FIELD_NUMBER: _ClassVar[int]
     GET_FIELD_NUMBER: _ClassVar[int]
     MUTATE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    PUT_ROWS_FIELD_NUMBER: _ClassVar[int]
     id: int
     get: GetAnswer
     mutate: MutateAnswer
     error: _types_pb2.Error
-    def __init__(self, id: _Optional[int] = ..., get: _Optional[_Union[GetAnswer, _Mapping]] = ..., mutate: _Optional[_Union[MutateAnswer, _Mapping]] = ..., error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ...) -> None: ...
+    put_rows: PutRowsAnswer
+    def __init__(self, id: _Optional[int] = ..., get: _Optional[_Union[GetAnswer, _Mapping]] = ..., mutate: _Optional[_Union[MutateAnswer, _Mapping]] = ..., error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., put_rows: _Optional[_Union[PutRowsAnswer, _Mapping]] = ...) -> None: ...
 
 class Get(_message.Message):
     __slots__ = ("rows", "columns", "time_range", "versions", "where", "cells")
@@ -155,6 +159,24 @@ class MutationResult(_message.Message):
     error: _types_pb2.Error
     repeated_request: bool
     def __init__(self, condition_met: bool = ..., seen: _Optional[_Iterable[_Union[_types_pb2.Cell, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[_types_pb2.Cell, _Mapping]]] = ..., timestamp: _Optional[int] = ..., error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., repeated_request: bool = ...) -> None: ...
+
+class PutRows(_message.Message):
+    __slots__ = ("rows", "sequences", "durability")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    rows: BulkRows
+    sequences: _containers.RepeatedScalarFieldContainer[int]
+    durability: _types_pb2.Durability
+    def __init__(self, rows: _Optional[_Union[BulkRows, _Mapping]] = ..., sequences: _Optional[_Iterable[int]] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ...) -> None: ...
+
+class PutRowsAnswer(_message.Message):
+    __slots__ = ("results", "timestamp")
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[MutationResult]
+    timestamp: int
+    def __init__(self, results: _Optional[_Iterable[_Union[MutationResult, _Mapping]]] = ..., timestamp: _Optional[int] = ...) -> None: ...
 
 class GetCall(_message.Message):
     __slots__ = ("region_id", "get")

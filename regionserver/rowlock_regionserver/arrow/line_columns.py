@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.cell_columns import BytesColumn
-from rowlock_regionserver.arrow.columns import Column
+from rowlock_regionserver.arrow.columns import Column, Integers
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import PUT, Cell
 
@@ -25,6 +26,12 @@ class LineColumns:
         self._qualifiers = lines.qualifiers
         self._place_of = {qualifier: place for place, qualifier in enumerate(lines.qualifiers)}
         self._columns = [_ValueColumn(column) for column in lines.columns]
+
+    def renumbered(self, write_numbers: Integers) -> LineColumns:
+        """Returns the same cells with other write numbers. O(1)."""
+        renumbered = copy.copy(self)
+        renumbered._write_numbers = write_numbers
+        return renumbered
 
     def row(self, line: int) -> bytes:
         """Returns the row of a line."""

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rowlock_regionserver.cells import Durability
-from rowlock_regionserver.engine.change_run import have_cells, outcomes_answer
+from rowlock_regionserver.engine.change_answers import have_cells, outcomes_answer
 from rowlock_regionserver.engine.interfaces import ChangeRequest, Responder
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.operations import RowMutation, RowOutcome, WriteOptions

@@ -23,6 +23,7 @@ from rowlock_regionserver.operations import (
     WriteOptions,
 )
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
+from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.sessions.session import SessionRef
@@ -81,6 +82,19 @@ class ChangeRequest(Request, Protocol):
         """Encodes the answer, given the outcomes of the mutations of `read` or `plain_put`, in their order."""
 
 
+class PutRowsRequest(Request, Protocol):
+    """Puts of many rows in columns, each of which succeeds or fails on its own. A worker executes it."""
+
+    def read(self) -> tuple[PutBatch, Durability | None]:
+        """Returns the rows, and the durability, or None for the table's.
+
+        Raises a RegionServerError if the request is invalid.
+        """
+
+    def answer(self, outcomes: Sequence[RowOutcome]) -> bytes:
+        """Encodes the answer, given the outcome of each row, in order."""
+
+
 class Responder(Protocol):
     """Sends the answers of one caller."""
 
@@ -133,6 +147,9 @@ class PointRegion(Protocol):
 
         Calls `done`, from any thread, with the indices of some mutations and their outcomes, until each has its own.
         """
+
+    def put_rows(self, batch: PutBatch, options: WriteOptions, done: Callable[[list[RowOutcome]], None]) -> None:
+        """Makes the puts and calls `done` once, from any thread. Blocks."""
 
 
 class ScanAnswers(Protocol):

@@ -12,7 +12,7 @@ The outline of one request, which is accepted and answered exactly once:
    unread, and this client too.
 4. Answer: on the loop. A change is answered when the log thread has published it; completions.py carries the answer.
 
-Adjacent puts of one message share 2 and 4, see coalesced_puts.py.
+Adjacent puts of one message share 2 and 4, see coalesced_puts.py. Puts in columns are never tried on the loop.
 
 A change that has begun is never cancelled, even if its deadline passes.
 """
@@ -29,7 +29,15 @@ from rowlock_regionserver.config import MIB, Config
 from rowlock_regionserver.engine.change_run import ChangeRun
 from rowlock_regionserver.engine.completions import Completions
 from rowlock_regionserver.engine.get_run import GetRun, got_inline
-from rowlock_regionserver.engine.interfaces import ChangeRequest, GetRequest, PointRegion, Request, Responder
+from rowlock_regionserver.engine.interfaces import (
+    ChangeRequest,
+    GetRequest,
+    PointRegion,
+    PutRowsRequest,
+    Request,
+    Responder,
+)
+from rowlock_regionserver.engine.put_rows_run import PutRowsRun
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import RegionTooBusyError
 from rowlock_regionserver.ledger import Ledger
@@ -119,7 +127,17 @@ class Points:
         if is_large or not run.try_inline(is_alone=is_alone):
             self._hand_over(run, timeout, is_large)
 
-    def _hand_over(self, run: GetRun | ChangeRun, timeout: float, is_large: bool) -> None:
+    def put_rows(self, request: PutRowsRequest, responder: Responder, *, is_large: bool = False) -> None:
+        """Makes puts in columns and answers them once. A worker makes them: they are many. `is_large`: as in `get`."""
+        if self._in_flight >= self.config.requests_in_flight_max:
+            self._refuse(request, responder)
+            return
+        self._accepted_count += 1
+        self._in_flight += 1
+        timeout = (request.timeout_ms or self.config.row_lock_wait_ms) / 1000
+        self._hand_over(PutRowsRun(self, request, responder, self.clock.monotonic() + timeout), timeout, is_large)
+
+    def _hand_over(self, run: GetRun | ChangeRun | PutRowsRun, timeout: float, is_large: bool) -> None:
         self._handed_over_count += 1
         run.hand_over(self.workers.points, self._loop, timeout, is_counted=is_large)
 

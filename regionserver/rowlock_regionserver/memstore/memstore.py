@@ -1,7 +1,9 @@
 """One family's memstore: the active segment, which takes writes, and the immutable segments that wait for a flush.
 
 Immutable segments come from `switch`, which seals the active one, and from `add_segment`, which adds a bulk batch. Both
-are called with the region's gate held exclusively, so no write is between BEGIN and APPLY. A flush writes the segments
+are called with the region's gate held exclusively, so no write is between BEGIN and APPLY. `insert_segment` adds puts
+that came as columns, and `merge_run` merges such segments later; both are called with the gate held shared. A flush
+writes the segments
 that `switch` returns, and drops exactly those when the manifest names the file; newer ones may have been added by then.
 
 Pruning looks at one segment alone. That is correct because no other segment has a tombstone from between two of its
@@ -15,8 +17,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from rowlock_regionserver.cells import Cell, PastLimits, ProtectedReadPoints
+from rowlock_regionserver.cells import NEWEST, Cell, PastLimits, ProtectedReadPoints
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
@@ -134,6 +137,51 @@ class Memstore:
                 self._segments = (active, segment, *sealed)
         return grown
 
+    def insert_segment(self, segment: BulkSegment) -> int:
+        """Adds puts of many rows, by one write. Returns the growth of memory. O(segments).
+
+        The caller holds the gate, the row locks and the log's order lock.
+        """
+        assert not segment.has_tombstones, "pruning of the active segment would not see these tombstones"
+        with self._lock:
+            active, *sealed = self._segments
+            self._segments = (active, segment, *sealed)
+        return segment.bytes_held
+
+    def merge_run(self, change: Callable[[Callable[[], None]], None]) -> int:
+        """Merges segments of puts and bulk batches, if several have about the same size. Returns the growth of memory.
+
+        The caller holds the gate, shared or exclusively, and none of the locks below it: merging takes some
+        milliseconds. `change` runs an action that exchanges segments, and publishes its effect to readers.
+        """
+        grown = 0
+        for form in (ArrowSegment, LinesSegment):
+            with self._lock:
+                run = self._run_of(form, self._segments[1:], NEWEST)
+            if len(run) < MERGED_COUNT_MIN:
+                continue
+            merged = form.merged(run)  # type: ignore[arg-type]  # all are of this form
+            exchanged: list[int] = []
+            change(partial(self._exchange, run, merged, exchanged))
+            grown += sum(exchanged)
+        return grown
+
+    def _exchange(self, run: Sequence[BulkSegment], merged: BulkSegment | None, exchanged: list[int]) -> None:
+        """Puts a merged segment in the place of a run, unless another thread has merged some of it meanwhile.
+
+        Appends the growth of memory to `exchanged`.
+        """
+        with self._lock:
+            if not all(segment in self._segments for segment in run):
+                return
+            if merged is None:
+                self._unmerged_through = max(self._unmerged_through, run[0].write_number_max)
+                return
+            place = self._segments.index(run[0])
+            rest = [segment for segment in self._segments[place:] if segment not in run]
+            self._segments = (*self._segments[:place], merged, *rest)
+        exchanged.append(merged.bytes_held - sum([segment.bytes_held for segment in run]))
+
     def _merged(
         self, form: type[ArrowSegment | LinesSegment], sealed: Sequence[Segment], write_number: int
     ) -> Sequence[Segment]:
@@ -141,6 +189,20 @@ class Memstore:
 
         So each cell is merged a few times only, and there are few segments, however small the batches are.
         """
+        run = self._run_of(form, sealed, write_number)
+        if len(run) < MERGED_COUNT_MIN:
+            return sealed
+        merged = form.merged(run)  # type: ignore[arg-type]  # all are of this form
+        if merged is None:
+            self._unmerged_through = run[0].write_number_max
+            return sealed
+        place = sealed.index(run[0])
+        return [*sealed[:place], merged, *(segment for segment in sealed[place:] if segment not in run)]
+
+    def _run_of(
+        self, form: type[ArrowSegment | LinesSegment], sealed: Sequence[Segment], write_number: int
+    ) -> list[BulkSegment]:
+        """Returns the newest segments of this form from before this write that should be one."""
         run: list[BulkSegment] = []
         byte_count = 0
         for segment in sealed:
@@ -151,14 +213,7 @@ class Memstore:
             if is_much_larger or byte_count > MERGED_BYTES_MAX or segment.write_number_min <= self._unmerged_through:
                 break
             run.append(segment)
-        if len(run) < MERGED_COUNT_MIN:
-            return sealed
-        merged = form.merged(run)  # type: ignore[arg-type]  # all are of this form
-        if merged is None:
-            self._unmerged_through = run[0].write_number_max
-            return sealed
-        place = sealed.index(run[0])
-        return [*sealed[:place], merged, *(segment for segment in sealed[place:] if segment not in run)]
+        return run
 
     def drop(self, segments: Sequence[Segment]) -> None:
         """Removes immutable segments: their cells are in a live store file, or the log refused their bulk batch."""

@@ -69,6 +69,24 @@ class Applier:
             [(row, family_number, of_family) for family_number, of_family in cells], write_number
         )
 
+    def apply_segments(self, segments: Sequence[tuple[int, BulkSegment]]) -> None:
+        """Adds segments of one write, by family number. The caller holds what `Memstore.insert_segment` requires."""
+
+        def add() -> None:
+            for family_number, segment in segments:
+                self._memory.add(self._stores.of(family_number).memstore.insert_segment(segment))
+
+        try:
+            self._stores.change(add)
+        except BaseException as error:
+            self._on_failure(error)
+            raise
+
+    def merge_segments(self) -> None:
+        """Merges small segments of all families. The caller holds only the gate; see Memstore.merge_run."""
+        for store in self._stores.all():
+            self._memory.add(store.memstore.merge_run(self._stores.change))
+
     def apply_early(
         self, parts: FamilyParts, write_number: int, stamp: int, *, as_segments: bool
     ) -> Callable[[], None]:

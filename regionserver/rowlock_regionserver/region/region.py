@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rowlock_regionserver.cells import NEWEST, ReadPoint
-from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.commit.stamps import stamps_after_restart
 from rowlock_regionserver.compaction.picker import Plan
@@ -31,17 +30,19 @@ from rowlock_regionserver.errors import (
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region.applied_limits import limits_of
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
+from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.compacting import RegionCompactor, StoreFacts
 from rowlock_regionserver.region.flush import Flusher, FlushResult
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, InheritedAnswers
 from rowlock_regionserver.region.live_files import Edit
-from rowlock_regionserver.region.mutate.write_path import Done, DoneEach, WritePath
+from rowlock_regionserver.region.mutate.write_path import Done, DoneEach
 from rowlock_regionserver.region.read_path import ReadPath
 from rowlock_regionserver.region.region_parts import FoundFolder, RegionParts
 from rowlock_regionserver.region.region_replay import Replay
 from rowlock_regionserver.region.region_statistics import RegionStatistics, region_statistics
 from rowlock_regionserver.region.stores import Stores
+from rowlock_regionserver.region.writers import Writers, writers_of
 from rowlock_regionserver.scan.scanner import Scan
 from rowlock_regionserver.scan.split_points import Part
 from rowlock_regionserver.table import Table
@@ -69,8 +70,7 @@ class Region:
         self.replay = Replay(parts)  # until the region serves
         # Made by `serve`.
         self._numbering: Numbering
-        self._write_path: WritePath
-        self._bulk_load: BulkLoad
+        self._writers: Writers
         self._state = State.OPENING
 
     @property
@@ -97,7 +97,7 @@ class Region:
         self.replay.apply_deferred()
         del self.replay  # It refers to all memstores, and would hold those of families that are dropped later.
         replayed = mvcc.last
-        mvcc.restore(max(replayed, numbers_until, self._newest_alter()))
+        mvcc.restore(max(replayed, numbers_until, self.table.newest_alter))
         self._apply_wanted_limits()
         stamps = stamps_after_restart(
             shared.clock,
@@ -108,16 +108,9 @@ class Region:
         )
         self._flusher.begin_serving(replayed + 1, mvcc.last, stamps_are_own=not stamps.cells_until)
         numbering = self._numbering = Numbering(region_id, mvcc, stamps, log, shared.config, shared.clock)
-        commit = Commit(region_id, mvcc, numbering, log)
-        self._write_path = WritePath(parts, numbering, commit, log)
-        self._bulk_load = BulkLoad(parts, bulk_numbers, numbering, commit, log)
+        self._writers = writers_of(parts, bulk_numbers, numbering, log)
         parts.log.begin(log, live_files.generation, live_files.manifest.flushed_write_number)
         self._state = State.SERVING
-
-    def _newest_alter(self) -> int:
-        """Returns the greatest write number that an alter has taken."""
-        families = self.table.families
-        return max((limits.write_number for family in families for limits in family.past), default=0)
 
     def _apply_wanted_limits(self) -> None:
         """Applies the catalog's limits, if the region ended before it could; no write was under them yet."""
@@ -197,26 +190,32 @@ class Region:
         """Changes rows, each atomically; see WritePath.mutate."""
         self._check_serving()
         self._pacing.note_request()
-        return self._write_path.mutate(mutations, options, done, may_wait=may_wait)
+        return self._writers.write_path.mutate(mutations, options, done, may_wait=may_wait)
 
     def mutate_each(self, mutations: Sequence[RowMutation], options: WriteOptions, done: DoneEach) -> bool:
         """Changes rows of several requests; see WritePath.mutate_each."""
         self._check_serving()
         self._pacing.note_request()
-        return self._write_path.mutate_each(mutations, options, done)
+        return self._writers.write_path.mutate_each(mutations, options, done)
+
+    def put_rows(self, batch: PutBatch, options: WriteOptions, done: Done) -> None:
+        """Changes rows, each atomically; see ColumnPuts.put. Blocking."""
+        self._check_serving()
+        self._pacing.note_request()
+        self._writers.column_puts.put(batch, options, done)
 
     def bulk_put(
         self, batch: BulkBatch, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
     ) -> None:
         """Applies a bulk batch atomically; see BulkLoad.put. Blocking."""
         self._check_serving()
-        self._bulk_load.put(batch, request, options, done)
+        self._writers.bulk_load.put(batch, request, options, done)
 
     @property
     def bulk_load(self) -> BulkLoad:
         """Stages and commits bulk writes."""
         self._check_serving()
-        return self._bulk_load
+        return self._writers.bulk_load
 
     @property
     def stores(self) -> Stores:

@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from rowlock_regionserver.cells import ProtectedReadPoints, from_then_on
 from rowlock_regionserver.errors import CorruptionError
-from rowlock_regionserver.operations import RowResult
+from rowlock_regionserver.operations import RequestId, RowResult
 from rowlock_regionserver.region.apply import Applier
 from rowlock_regionserver.region.bulk.arranged import bytes_as_cells
 from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_parts, read_bulk_file
@@ -21,11 +21,14 @@ from rowlock_regionserver.wal.mutation import (
     BULK_KINDS,
     HAS_REQUEST,
     KIND_ROW,
+    KIND_ROW_PUTS,
     BulkRecord,
     decode_cells,
     decode_request,
+    encode_row,
     request_of,
 )
+from rowlock_regionserver.wal.row_requests import RowRequests
 
 STRIDE_BYTES = 1 << 20
 # A region with more bytes of packed answers unpacks them, which makes them smaller, if all regions' take much memory.
@@ -97,7 +100,7 @@ class Replay:
         elif kind in BULK_KINDS:
             record = BulkRecord.decode(payload)
             if not record.commit_number or record.commit_number in self.commits:
-                self._apply_bulk(write_number, record)
+                self._apply_bulk(write_number, record, is_of_rows=kind == KIND_ROW_PUTS)
         else:
             raise CorruptionError("the log", 0, "a record kind of this version", str(kind))
 
@@ -152,7 +155,7 @@ class Replay:
         self._memory.add(self._uncounted_bytes)
         self._uncounted_bytes = 0
 
-    def _apply_bulk(self, write_number: int, record: BulkRecord) -> None:
+    def _apply_bulk(self, write_number: int, record: BulkRecord, *, is_of_rows: bool) -> None:
         if record.file_number:
             written = WrittenBulkFile(record.file_number, record.file_bytes, record.file_checksum)
             parts = read_bulk_file(self._files, self._bulk_folder, written)
@@ -160,11 +163,22 @@ class Replay:
         else:
             parts = decode_parts(record.cells)
         known = {number: part for number, part in parts.items() if number in self._names}
-        as_segments = record.file_number != 0 or bytes_as_cells(known) >= self._segment_bytes_min
+        as_segments = is_of_rows or record.file_number != 0 or bytes_as_cells(known) >= self._segment_bytes_min
         self._applier.apply_early(known, write_number, record.stamp, as_segments=as_segments)
         if record.request is not None:
             result = RowResult(timestamp=record.stamp)
             self._idempotency.save(record.request, record.first_row, write_number, result, is_bulk=True)
+        if record.row_requests is not None:
+            self._defer_row_answers(write_number, record.row_requests, record.stamp)
+
+    def _defer_row_answers(self, write_number: int, requests: RowRequests, stamp: int) -> None:
+        """Holds the answer of each row as if the row had a record of its own, without cells."""
+        result = RowResult(timestamp=stamp)
+        client, floor = requests.client, requests.floor
+        for row, sequence in zip(requests.rows, requests.sequences, strict=True):
+            payload = encode_row(row, (), RequestId(client, sequence, floor), result, {})
+            _, _, position, _ = decode_cells(payload, write_number)
+            self._defer_answer(write_number, payload, position)
 
 
 def _leave_to_caller(error: BaseException) -> None:

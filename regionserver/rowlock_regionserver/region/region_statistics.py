@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rowlock_regionserver.commit.mvcc import MvccStatistics
 from rowlock_regionserver.commit.row_locks import RowLockStatistics
-from rowlock_regionserver.region.idempotency.idempotency_table import IdempotencyStatistics
+from rowlock_regionserver.region.idempotency.idempotency_statistics import IdempotencyStatistics
 from rowlock_regionserver.region.region_parts import RegionParts
 
 

@@ -64,8 +64,8 @@ class Store:
 class Stores:
     """The stores of one region; recovery fills their memstores before the first read.
 
-    Any thread may read the view. Changes are made with the gate held exclusively, or by the one running flush, and
-    exclude each other by the lock here.
+    Any thread may read the view. Changes are made with the gate held exclusively, by the one running flush, or by puts
+    in columns, which hold the gate shared. They exclude each other by the lock here.
     """
 
     def __init__(self, table: Table, files: dict[int, tuple[StoreFile, ...]]) -> None:

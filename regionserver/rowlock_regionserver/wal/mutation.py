@@ -18,6 +18,7 @@ Integers are little-endian. A row record's payload:
 A bulk record's payload is a JSON object (BulkRecord) in UTF-8, its length u32 in front; without a bulk file, the cells
 follow it in that file's layout (region/bulk/bulk_file.py). A batch with lines has layout version 2 and a kind of its
 own. So has a part of a bulk write, whose object names the commit: without that commit in the catalog it is no write.
+The puts of many rows are such a record, too, of a kind of its own; its rows have request ids (row_requests.py).
 The write number is the record's, so cells don't repeat it.
 """
 
@@ -31,6 +32,7 @@ from dataclasses import dataclass
 
 from rowlock_regionserver.cells import PUT, Cell
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowResult
+from rowlock_regionserver.wal.row_requests import RowRequests
 
 KIND_ROW = 16
 KIND_BULK = 17
@@ -38,7 +40,10 @@ KIND_BULK = 17
 KIND_BULK_LINES = 18
 # A part of a bulk write over several regions; it counts only if the catalog has its commit (catalog/commits.py).
 KIND_BULK_COMMIT = 19
-BULK_KINDS = (KIND_BULK, KIND_BULK_LINES, KIND_BULK_COMMIT)
+# Puts of many rows in columns: only in segments of format 4.
+KIND_ROW_PUTS = 20
+# The kinds whose payload is a BulkRecord.
+BULK_KINDS = (KIND_BULK, KIND_BULK_LINES, KIND_BULK_COMMIT, KIND_ROW_PUTS)
 
 HAS_REQUEST = 1
 HAS_CELLS_IN_ANSWER = 2
@@ -188,8 +193,11 @@ class BulkRecord:
     file_checksum: int = 0  # CRC32C of the whole file
     cells: bytes = b""
     commit_number: int = 0  # of the bulk write that it is a part of; 0: none
+    row_requests: RowRequests | None = None  # of rows that are changes of their own
 
     def encode(self) -> bytes:
+        requests = self.row_requests
+        of_rows = b"" if requests is None else requests.encode_rows()
         head = json.dumps(
             {
                 "stamp": self.stamp,
@@ -198,11 +206,16 @@ class BulkRecord:
                 "first_row": base64.b64encode(self.first_row).decode(),
                 "file": [self.file_number, self.file_bytes, self.file_checksum],
                 **({"commit": self.commit_number} if self.commit_number else {}),
+                **(
+                    {"requests": [base64.b64encode(requests.client).decode(), requests.floor, len(of_rows)]}
+                    if requests is not None
+                    else {}
+                ),
                 "request": self.request
                 and [base64.b64encode(self.request.client).decode(), self.request.sequence, self.request.floor],
             }
         ).encode()
-        return b"".join((_BULK_HEAD.pack(len(head)), head, self.cells))
+        return b"".join((_BULK_HEAD.pack(len(head)), head, of_rows, self.cells))
 
     @staticmethod
     def decode(payload: bytes) -> BulkRecord:
@@ -213,6 +226,12 @@ class BulkRecord:
         if fields["request"] is not None:
             client, sequence, floor = fields["request"]
             request = RequestId(base64.b64decode(client), sequence, floor)
+        row_requests = None
+        cells_start = head_stop
+        if "requests" in fields:
+            client, floor, byte_count = fields["requests"]
+            cells_start += byte_count
+            row_requests = RowRequests.decode(base64.b64decode(client), floor, payload[head_stop:cells_start])
         file_number, file_bytes, file_checksum = fields["file"]
         return BulkRecord(
             stamp=fields["stamp"],
@@ -223,8 +242,9 @@ class BulkRecord:
             file_number=file_number,
             file_bytes=file_bytes,
             file_checksum=file_checksum,
-            cells=payload[head_stop:],
+            cells=payload[cells_start:],
             commit_number=fields.get("commit", 0),
+            row_requests=row_requests,
         )
 
 

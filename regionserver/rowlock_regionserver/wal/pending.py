@@ -59,7 +59,7 @@ from rowlock_regionserver.wal.record import (
     segment_seed,
 )
 from rowlock_regionserver.wal.recovered import Recovered
-from rowlock_regionserver.wal.segment import FORMAT_VERSION_MAX, KIND_MAX_OF_FORMAT_2, SegmentHeader, encode_head
+from rowlock_regionserver.wal.segment import KIND_MAX_OF_FORMAT_2, SegmentHeader, encode_head, version_for
 
 _FSYNC = int(Durability.FSYNC)
 
@@ -130,9 +130,9 @@ class Pending:
         chains = self._chains
         previous = chains.last.get(region_id, 0)
         assert write_number > previous, f"write number {write_number} after {previous} in region {region_id}"
-        if kind > KIND_MAX_OF_FORMAT_2 and self._version < FORMAT_VERSION_MAX:
+        if kind > KIND_MAX_OF_FORMAT_2 and self._version < version_for(kind):
             self._check_open()
-            self._version = FORMAT_VERSION_MAX
+            self._version = version_for(kind)
             self._roll()
         self._add(region_id, write_number, previous, kind, payload)
         chains.last[region_id] = self._touched[region_id] = write_number

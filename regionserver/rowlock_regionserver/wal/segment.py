@@ -11,9 +11,9 @@
         44     16  zeros
         60      4  checksum          CRC32C of the 60 bytes before
 
-Format 3 is format 2 with more kinds of changes. A log's segments are of format 2 until it gets the first such change,
-which begins a segment of format 3; all later segments are of format 3 too. So a server that does not know these kinds
-refuses exactly the logs that may have them.
+Formats 3 and 4 are format 2 with more kinds of changes. A log's segments are of format 2 until it gets the first such
+change, which begins a segment of the format that it needs; no later segment has a lower one. So a server that does not
+know these kinds refuses exactly the logs that may have them.
 
 A segment is made as `spare.wal`, and is renamed to its own name when its head (header and first marker) is durable and
 its predecessor is durable up to its final length.
@@ -32,10 +32,11 @@ from rowlock_regionserver.wal.record import MARKER, SEGMENT_BYTES_MAX, Position,
 
 MAGIC = b"rowlkwal"
 FORMAT_VERSION = 2
-# For changes of a kind above KIND_MAX_OF_FORMAT_2.
-FORMAT_VERSION_MAX = 3
+FORMAT_VERSION_MAX = 4
+# The greatest kind of a change in formats 2 and 3; greater ones need the next format.
 KIND_MAX_OF_FORMAT_2 = 17
-_READABLE_VERSIONS = (1, 2, 3)
+KIND_MAX_OF_FORMAT_3 = 19
+_READABLE_VERSIONS = (1, 2, 3, 4)
 LOG_ID_BYTES = 16
 PREALLOCATED_NAME = "spare.wal"
 
@@ -72,6 +73,13 @@ class SegmentHeader:
             self.allocated_bytes,
         )
         return header + _CHECKSUM.pack(checksum_of(header))
+
+
+def version_for(kind: int) -> int:
+    """Returns the lowest format version that has changes of this kind."""
+    if kind <= KIND_MAX_OF_FORMAT_2:
+        return FORMAT_VERSION
+    return 3 if kind <= KIND_MAX_OF_FORMAT_3 else FORMAT_VERSION_MAX
 
 
 def encode_head(header: SegmentHeader, seed: int, marker: bytes, durable: Position) -> bytes:

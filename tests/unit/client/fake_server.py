@@ -19,6 +19,7 @@ from google.rpc import status_pb2
 from rowlock_proto.v1 import catalog_pb2, catalog_pb2_grpc, direct_pb2, region_pb2, region_pb2_grpc, types_pb2
 
 from tests.unit.client.fake_direct import FakeDirect
+from tests.unit.client.plain_put_rows import mutations_of
 from tests.unit.client.plain_row_form import as_requested
 from tests.waiting import WAIT_S
 
@@ -68,6 +69,8 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self.direct: FakeDirect | None = None
         self.info_script: deque[types_pb2.Error] = deque(info_script)
         self.remembered_ms = 7_200_000
+
+        self.answers_puts_together = True
 
         self.list_count = 0
         self.dropped: list[str] = []
@@ -246,14 +249,19 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
                 ]
                 answer.get.rows.add(cells=cells)
             return answer
-        for mutation in request.mutate.mutations:
+        is_in_columns = request.HasField("put_rows")
+        mutations = mutations_of(request.put_rows) if is_in_columns else request.mutate.mutations
+        for mutation in mutations:
             kept = self.answers.get((client_id, mutation.sequence))
             if kept is None:
                 kept = self._mutate(mutation)
                 self.answers[(client_id, mutation.sequence)] = kept
             else:
                 self.repeated_count += 1
-            answer.mutate.results.append(kept)
+            (answer.put_rows if is_in_columns else answer.mutate).results.append(kept)
+        if is_in_columns and self.answers_puts_together:
+            answer.put_rows.ClearField("results")
+            answer.put_rows.timestamp = 1
         return answer
 
     def _mutate(self, mutation: region_pb2.RowMutation) -> region_pb2.MutationResult:

@@ -9,6 +9,7 @@ import rowlock
 from rowlock._core.batch_lines import BatchLines
 from rowlock._core.batch_send import BatchSend, RowsRead
 from rowlock._core.conversation import Request
+from rowlock._core.put_rows import PutRow
 from rowlock._transport.servers import Servers
 from rowlock.errors import NotACounterError, RegionTooBusyError, ServerUnavailableError
 from rowlock.schema import Region
@@ -50,7 +51,9 @@ def test_changes_of_one_row_are_sent_as_one_mutation_in_order() -> None:
     lines.increment("b", "f:n", 2)
     taken = lines.take()
     assert list(taken) == [b"b", b"a"]
-    assert [change.WhichOneof("change") for change in taken[b"b"].changes] == ["put", "delete", "increment"]
+    line = taken[b"b"]
+    assert isinstance(line, region_pb2.RowMutation)
+    assert [change.WhichOneof("change") for change in line.changes] == ["put", "delete", "increment"]
     assert lines.take() == {}
 
 
@@ -59,7 +62,9 @@ def test_a_refused_change_leaves_the_batch_as_it_was() -> None:
     lines.put("a", {"f:q": "1"}, None)
     with pytest.raises(rowlock.InvalidArgumentError):
         lines.put("a", {"f:q": "2", "malformed": "3"}, None)
-    assert len(lines.take()[b"a"].changes) == 1
+    line = lines.take()[b"a"]
+    assert isinstance(line, PutRow)
+    assert line.values == (b"1",)
 
 
 def test_a_batch_is_full_by_count_or_bytes() -> None:

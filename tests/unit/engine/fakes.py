@@ -21,6 +21,7 @@ from rowlock_regionserver.operations import (
     WriteOptions,
 )
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
+from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch, RowBatch
 from rowlock_regionserver.scan.batches import ScanAnswer
 
@@ -53,6 +54,8 @@ class FakeRegion:
         self.open_scans = 0
         self.after_window: Callable[[int], None] = lambda _: None
         self.bulk_batches: list[BulkBatch] = []
+        self.put_batches: list[PutBatch] = []
+        self.put_threads: set[int] = set()  # that made them
         self.unpublished_bulk: list[Callable[[BulkOutcome], None]] = []
 
     def region(self, region_id: int) -> FakeRegion:
@@ -94,6 +97,11 @@ class FakeRegion:
         else:
             done(outcomes)
         return True
+
+    def put_rows(self, batch: PutBatch, options: WriteOptions, done: Done) -> None:
+        self.put_batches.append(batch)
+        self.put_threads.add(threading.get_ident())
+        self.mutate(batch.mutations(), options, done, may_wait=True)
 
     def mutate_each(self, mutations: Sequence[RowMutation], options: WriteOptions, done: DoneEach) -> bool:
         if any(mutation.row.startswith(b"slow") for mutation in mutations):

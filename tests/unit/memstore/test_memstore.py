@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.arrow.line_forming import lines_of
@@ -202,6 +204,62 @@ def test_what_may_be_taken_back_or_is_being_flushed_is_not_merged() -> None:
     memstore.drop(sealed)
     assert all(source.write_number_min >= 10 for source in memstore.sources()[1:])
     check_memstore(memstore)
+
+
+def _at_once(action: Callable[[], None]) -> None:
+    action()
+
+
+def test_inserted_segments_are_merged_later_and_count_the_same_bytes() -> None:
+    memstore = Memstore(1)
+    held = 0
+    for number in range(1, 201):
+        held += memstore.insert_segment(_lines(number, b"%03d" % (number % 50)))
+        assert memstore.bytes_held == held
+        held += memstore.merge_run(_at_once)
+        assert memstore.bytes_held == held
+    assert len(memstore.sources()) < 12
+    assert sorted(_write_numbers(memstore, b"007")) == [7, 7, 57, 57, 107, 107, 157, 157]
+    check_memstore(memstore)
+
+
+def test_what_another_thread_has_merged_or_a_flush_has_is_not_exchanged() -> None:
+    memstore = Memstore(1)
+    for number in range(1, 1 + MERGED_COUNT_MIN):
+        memstore.insert_segment(_lines(number))
+
+    def merged_by_another_first(action: Callable[[], None]) -> None:
+        memstore.merge_run(_at_once)
+        action()
+
+    before = memstore.bytes_held
+    grown = memstore.merge_run(merged_by_another_first)
+    assert grown == 0
+    assert len(memstore.sources()) == 2
+    assert memstore.bytes_held < before
+    assert memstore.statistics().cell_count == 2 * MERGED_COUNT_MIN
+    memstore.switch()
+    for number in range(10, 9 + MERGED_COUNT_MIN):
+        memstore.insert_segment(_lines(number))
+    assert memstore.merge_run(_at_once) == 0, "with the flushed one there would be enough"
+    check_memstore(memstore)
+
+
+def test_a_segment_with_tombstones_is_not_inserted() -> None:
+    tombstone: list[Cell] = [(b"q", -1, -1, DELETE_COLUMN, b"")]
+    with pytest.raises(AssertionError, match="pruning"):
+        Memstore(1).insert_segment(ArrowSegment(cells_table([b"r"], [tombstone])))
+
+
+def test_lines_of_another_write_are_the_same_but_for_their_number() -> None:
+    segment = _lines(1, b"r")
+    other = segment.renumbered(7)
+    assert [-cell[2] for cell in other.row_cells(b"r")] == [7, 7]
+    assert [cell[:2] for cell in other.row_cells(b"r")] == [cell[:2] for cell in segment.row_cells(b"r")]
+    assert (other.write_number_min, other.write_number_max) == (7, 7)
+    assert other.read_rows(b"", b"", 1000).table.column("write_number").to_pylist() == [7, 7]
+    assert [-cell[2] for cell in segment.row_cells(b"r")] == [1, 1], "the first one is as it was"
+    other._check()
 
 
 def test_lines_that_do_not_fit_one_segment_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

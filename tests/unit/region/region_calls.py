@@ -22,6 +22,7 @@ from rowlock_regionserver.operations import (
     WriteOptions,
 )
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
+from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.region import Region
 
@@ -48,6 +49,19 @@ class RegionCalls(ABC):
 
         options = WriteOptions(self.clock.monotonic() + WAIT_S, durability)
         assert self.region.mutate(mutations, options, done, may_wait=True)
+        assert told.wait(WAIT_S)
+        return outcomes
+
+    def put_rows(self, batch: PutBatch, durability: Durability | None = None) -> list[RowOutcome]:
+        """The outcomes of puts in columns, once published."""
+        outcomes: list[RowOutcome] = []
+        told = threading.Event()
+
+        def done(them: list[RowOutcome]) -> None:
+            outcomes.extend(them)
+            told.set()
+
+        self.region.put_rows(batch, WriteOptions(self.clock.monotonic() + WAIT_S, durability), done)
         assert told.wait(WAIT_S)
         return outcomes
 

@@ -278,7 +278,7 @@ def test_rows_that_come_again_as_cells_are_one_write(lone: LoneRegion, count: in
 
 
 def test_a_row_outside_the_region_is_refused(lone: LoneRegion, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lone.region._bulk_load, "_stop", b"000003")
+    monkeypatch.setattr(lone.region.bulk_load, "_stop", b"000003")
     with pytest.raises(NotServingRegionError, match="000004"):
         lone.bulk(many(5))
     assert isinstance(lone.bulk(many(3)), BulkResult)

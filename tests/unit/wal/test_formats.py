@@ -151,9 +151,9 @@ def test_a_short_segment_is_named() -> None:
 
 def test_a_segment_of_another_format_version_says_so() -> None:
     data = bytearray(SegmentHeader(3, LOG_ID, 2, 4096).encode())
-    data[8] = 4
+    data[8] = 5
     data[60:64] = checksum_of(bytes(data[:60])).to_bytes(4, "little")
-    with pytest.raises(DataFolderError, match="format 4"):
+    with pytest.raises(DataFolderError, match="format 5"):
         decode_segment_header(PATH, bytes(data))
 
 

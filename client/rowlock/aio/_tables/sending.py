@@ -6,23 +6,20 @@ import asyncio
 import time
 from collections.abc import Mapping
 
-from rowlock_proto.v1 import region_pb2
-
 from rowlock._codec.columns import Text
 from rowlock._core.batch_send import BatchSend
+from rowlock._core.put_rows import Line
 from rowlock._core.view import View
 from rowlock.aio._transport.servers import Servers
 from rowlock.errors import RowlockError
 
 
-async def send_mutations(
-    servers: Servers, view: View[Text], mutations: Mapping[bytes, region_pb2.RowMutation]
-) -> BatchSend:
-    """Sends the mutations, at least one, until each has its outcome. `finish` of the result raises BatchError."""
-    with servers.sequences.taken(len(mutations)) as sequence:
+async def send_lines(servers: Servers, view: View[Text], lines: Mapping[bytes, Line]) -> BatchSend:
+    """Sends the lines, at least one, until each has its outcome. `finish` of the result raises BatchError."""
+    with servers.sequences.taken(len(lines)) as sequence:
         send = BatchSend(
             view.table,
-            mutations,
+            lines,
             sequence,
             view.durability,
             time.monotonic(),
@@ -39,9 +36,10 @@ async def send_mutations(
 async def _send_once(servers: Servers, send: BatchSend) -> None:
     try:
         region = await servers.region_of(send.table, send.first_row, send.deadline)
+        takes_columns = await servers.takes_puts_in_columns_at(region, send.deadline)
     except RowlockError as error:
         send.not_located(error, time.monotonic())
         return
-    request = send.request_for(region)
+    request = send.request_for(region, takes_columns=takes_columns)
     failure = await servers.attempt_in(region, request, send.deadline)
     send.absorb(request, failure, time.monotonic())

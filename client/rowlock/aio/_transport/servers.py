@@ -17,7 +17,7 @@ from rowlock._core.advertised import origin, with_origin
 from rowlock._core.conversation import Request
 from rowlock._core.point import failure_of
 from rowlock._core.retry import Attempts, Kind
-from rowlock._core.search import FILTERED_PROTOCOL, PROTOCOL, ROWS_PROTOCOL
+from rowlock._core.search import FILTERED_PROTOCOL, PROTOCOL, PUT_ROWS_PROTOCOL, ROWS_PROTOCOL
 from rowlock._core.uptime import uptime_s
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
@@ -134,6 +134,13 @@ class Servers(Connections):
 
     async def takes_rows_at(self, region: Region, deadline: float) -> bool:
         """Returns whether the region's server takes rows in bulk batches; by one request, the first time."""
+        return await self._protocol_at(region, deadline) >= ROWS_PROTOCOL
+
+    async def takes_puts_in_columns_at(self, region: Region, deadline: float) -> bool:
+        """Returns whether the region's server takes puts in columns; by one request, the first time."""
+        return await self._protocol_at(region, deadline) >= PUT_ROWS_PROTOCOL
+
+    async def _protocol_at(self, region: Region, deadline: float) -> int:
         address = region.server
         if address not in self.protocols:
             request = catalog_pb2.ServerInfoRequest(protocol=PROTOCOL)
@@ -142,7 +149,7 @@ class Servers(Connections):
             except grpc.aio.AioRpcError as failed:
                 raise self.error_for(failed, address) from None
             self.protocols[address] = info.protocol
-        return self.protocols[address] >= ROWS_PROTOCOL
+        return self.protocols[address]
 
     # Calls
 

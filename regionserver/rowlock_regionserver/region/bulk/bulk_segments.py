@@ -9,6 +9,29 @@ from rowlock_regionserver.memstore.memstore import BulkSegment
 from rowlock_regionserver.region.bulk.arranged import FamilyParts
 from rowlock_regionserver.region.bulk.bulk_cells import stamped
 
+_ANY_NUMBER = 1
+
+
+class PreparedSegments:
+    """The segments of an arranged batch before it has its write number: lines only need the number."""
+
+    def __init__(self, parts: FamilyParts, stamp: int) -> None:
+        self._parts = parts
+        self._stamp = stamp
+        has_cells = any(part.cells is not None for part in parts.values())
+        # The number is in each row of a table of cells, so these are made when it is known.
+        self._lines = None if has_cells else segments_of(parts, _ANY_NUMBER, stamp)
+
+    def numbered(self, write_number: int) -> list[tuple[int, BulkSegment]]:
+        """Returns (family number, segment). O(families), unless there are cells."""
+        if self._lines is None:
+            return segments_of(self._parts, write_number, self._stamp)
+        return [
+            (number, segment.renumbered(write_number))
+            for number, segment in self._lines
+            if isinstance(segment, LinesSegment)
+        ]
+
 
 def segments_of(parts: FamilyParts, write_number: int, stamp: int) -> list[tuple[int, BulkSegment]]:
     """Returns (family number, segment) of all lines and of all cells.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -60,6 +61,16 @@ def new_answer(sequence: int, row: bytes | None, write_number: int, outcome: Row
     else:
         byte_count += _OUTCOME_BYTES + 2 * len(outcome.message)  # The exception's args hold it too.
     return sequence, row, write_number, outcome, flags, byte_count
+
+
+def put_answers(sequences: Sequence[int], rows: Sequence[bytes], write_number: int, stamp: int) -> list[Answer]:
+    """Returns the answers of rows that were put with this stamp, by sequence."""
+    return sorted(
+        [
+            (sequence, row, write_number, stamp, 0, ANSWER_BYTES + len(row))
+            for sequence, row in zip(sequences, rows, strict=True)
+        ]
+    )
 
 
 def outcome_of(answer: Answer) -> RowOutcome:

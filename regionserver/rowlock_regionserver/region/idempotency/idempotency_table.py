@@ -27,7 +27,6 @@ import itertools
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 
 from rowlock_regionserver.clock import Clock
@@ -47,11 +46,13 @@ from rowlock_regionserver.region.idempotency.answer import (
     flags_of,
     new_answer,
     outcome_of,
+    put_answers,
     saved_answer,
     without_cells,
 )
 from rowlock_regionserver.region.idempotency.answer_size import bytes_of_cells
 from rowlock_regionserver.region.idempotency.idempotency_memory import IdempotencyMemory
+from rowlock_regionserver.region.idempotency.idempotency_statistics import IdempotencyStatistics
 from rowlock_regionserver.region.idempotency.request_clients import CLIENT_BYTES, Client, Clients
 
 # Bytes of the large cells in the saved answers of one region.
@@ -127,6 +128,22 @@ class IdempotencyTable:
             )
         return RepeatedAnswer(write_number, outcome_of(answer), bool(flags & IS_CUT))
 
+    def are_new(self, client_id: bytes, sequences: Sequence[int]) -> bool:
+        """Returns whether `find` would return None for each of these ids, of requests that were not sent before.
+
+        O(ids) if the client has made later changes, else O(1) but for their minimum.
+        """
+        with self._lock:
+            client = self._clients.get(client_id)
+            if client is None:
+                return True
+            lowest, answers = min(sequences), client.answers
+            if lowest < client.floor:
+                return False
+            if not answers or lowest > answers[-1][0]:
+                return True
+            return all(answer_of(answers, sequence) is None for sequence in sequences)
+
     def _may_be_forgotten(self, age_ms: int) -> bool:
         """Whether the region may have had an answer to a request of this age."""
         return self._clock.monotonic() - age_ms / 1000 - IN_FLIGHT_S_MAX <= self._forgotten_until
@@ -138,6 +155,52 @@ class IdempotencyTable:
         if self._save(request, row, write_number, outcome, IS_BULK if is_bulk else 0):
             self._memory.free_excess()
 
+    def save_each(
+        self,
+        client_id: bytes,
+        floor: int,
+        rows: Sequence[bytes],
+        sequences: Sequence[int],
+        write_number: int,
+        stamp: int,
+    ) -> None:
+        """Saves for each row's id, distinct and new, that one write made its put with this stamp; else as `save`."""
+        answers = put_answers(sequences, rows, write_number, stamp)
+        now = self._clock.monotonic()
+        with self._lock:
+            before = self._bytes_held
+            client = self._client(client_id, now)
+            if not client.answers or answers[0][0] > client.answers[-1][0]:
+                client.answers += answers
+                self._answer_count += len(answers)
+                self._bytes_held += sum([answer[5] for answer in answers])
+            else:
+                for answer in answers:
+                    self._add(client, answer)
+            self._forget_answers(client, floor)
+            grown = self._bytes_held - before
+        if grown:
+            self._memory.add(grown)
+        if grown > 0:
+            self._memory.free_excess()
+
+    def _client(self, name: bytes, now: float) -> Client:
+        """Returns the client, which is heard of now."""
+        client = self._clients.get(name)
+        if client is None:
+            self._forget_silent(_AT_ONCE)
+            client = self._clients.add(name, now)
+            self._bytes_held += CLIENT_BYTES
+        client.last_heard = now
+        return client
+
+    def _forget_answers(self, client: Client, floor: int) -> None:
+        """Drops the client's answers below the floor, and the oldest of very many."""
+        if floor > client.floor:
+            self._raise_floor(client, floor)
+        if len(client.answers) > 2 * self._answers_per_client_max:
+            self._raise_floor(client, client.answers[-self._answers_per_client_max][0])
+
     def _save(self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, flags: int) -> bool:
         """Saves the answer. Returns whether the table holds more bytes than before."""
         name, sequence, floor, _ = request
@@ -145,22 +208,14 @@ class IdempotencyTable:
         now = self._clock.monotonic()
         with self._lock:
             before = self._bytes_held
-            client = self._clients.get(name)
-            if client is None:
-                self._forget_silent(_AT_ONCE)
-                client = self._clients.add(name, now)
-                self._bytes_held += CLIENT_BYTES
-            client.last_heard = now
+            client = self._client(name, now)
             if self._replaces_only_answer(client, answer, floor):
                 client.floor = floor
                 self._bytes_held += answer[5] - client.answers[0][5]
                 client.answers[0] = answer
             else:
                 self._add(client, answer)
-                if floor > client.floor:
-                    self._raise_floor(client, floor)
-            if len(client.answers) > 2 * self._answers_per_client_max:
-                self._raise_floor(client, client.answers[-self._answers_per_client_max][0])
+            self._forget_answers(client, floor)
             grown = self._bytes_held - before
         if grown:
             self._memory.add(grown)
@@ -335,17 +390,6 @@ class IdempotencyTable:
             return IdempotencyStatistics(
                 len(self._clients), self._answer_count, self._cell_bytes, self._bytes_held, self._repeated
             )
-
-
-@dataclass(frozen=True, slots=True)
-class IdempotencyStatistics:
-    """Known clients, saved answers, bytes of their large cells and of everything, and requests answered from them."""
-
-    clients: int
-    saved_answers: int
-    cell_bytes: int
-    bytes_held: int
-    repeated: int
 
 
 def _forgotten(sequence: int, why: str) -> UnknownOutcomeError:

@@ -83,13 +83,7 @@ _RECORD_OVERHEAD_BYTES = 256
 class WritePath:
     """Changes the rows of one region. Thread-safe."""
 
-    def __init__(
-        self,
-        parts: RegionParts,
-        numbering: Numbering,
-        commit: Commit,
-        log: Log,
-    ) -> None:
+    def __init__(self, parts: RegionParts, numbering: Numbering, commit: Commit, log: Log) -> None:
         self._region_id = parts.region_id
         self._start, self._stop = parts.start, parts.stop
         self._stores = parts.stores
@@ -136,18 +130,25 @@ class WritePath:
                 done(published, [pending[i][0] for i in published])
             if len(published) < len(mutations):
                 later = [i for i in range(len(mutations)) if pending[i][1] > read_point]
-                self._notify_when_published(partial(done, later), [pending[i] for i in later])
+                self.notify_when_published(partial(done, later), [pending[i] for i in later])
             return True
+
+    def make(self, mutations: Sequence[RowMutation], options: WriteOptions) -> dict[int, PendingOutcome]:
+        """Makes each row mutation, in order, up to step 7. Returns outcomes by index. Blocks; raises as `mutate`."""
+        pending = self._make(mutations, options, may_wait=True, is_one_answer=True)
+        assert pending is not None, "a call that may wait returned without waiting"
+        return pending
 
     def _mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
         """Takes steps 1 to 7, and registers `done` for 9."""
         pending = self._make(mutations, options, may_wait=may_wait, is_one_answer=True)
         if pending is None:
             return False
-        self._notify_when_published(done, [pending[i] for i in range(len(mutations))])
+        self.notify_when_published(done, [pending[i] for i in range(len(mutations))])
         return True
 
-    def _notify_when_published(self, done: Done, pending: Sequence[PendingOutcome]) -> None:
+    def notify_when_published(self, done: Done, pending: Sequence[PendingOutcome]) -> None:
+        """Calls `done` once with these outcomes, when the writes that they depend on are published."""
         newest = max([number for _, number, _ in pending], default=0)
         self._mvcc.when_published(newest, partial(self._notify, done, pending))
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from rowlock_proto.v1.region_pb2 import GetAnswer, MutateAnswer, PointAnswers
+from rowlock_proto.v1.region_pb2 import GetAnswer, MutateAnswer, PointAnswers, PutRowsAnswer
 from rowlock_proto.v1.types_pb2 import Cell, Error
 
 from rowlock_regionserver.errors import RegionServerError
-from rowlock_regionserver.operations import AnswerCell, RowOutcome
+from rowlock_regionserver.operations import AnswerCell, RowOutcome, RowResult
 from rowlock_regionserver.rpc.messages.failures import error_message
 
 logger = logging.getLogger(__name__)
@@ -39,6 +39,23 @@ def mutate_answer(request_id: int, outcomes: Sequence[RowOutcome]) -> bytes:
     answer.id = request_id
     fill_mutate_answer(answer.mutate, outcomes)
     return message.SerializeToString()
+
+
+def put_rows_answer(request_id: int, outcomes: Sequence[RowOutcome]) -> bytes:
+    """Encodes the answer of puts in columns: without results if each row has the same one, and was changed now."""
+    message = PointAnswers()
+    answer = message.answers.add()
+    answer.id = request_id
+    first = outcomes[0]
+    if isinstance(first, RowResult) and first == RowResult(timestamp=first.timestamp) and _are_all(first, outcomes):
+        answer.put_rows.timestamp = first.timestamp
+    else:
+        fill_results(answer.put_rows, outcomes)
+    return message.SerializeToString()
+
+
+def _are_all(first: RowOutcome, outcomes: Sequence[RowOutcome]) -> bool:
+    return outcomes.count(first) == len(outcomes)
 
 
 def put_answers(request_ids: Sequence[int], outcomes: Sequence[RowOutcome]) -> bytes | None:
@@ -80,6 +97,11 @@ def fill_get_answer(message: GetAnswer, rows: Sequence[Sequence[AnswerCell]]) ->
 
 
 def fill_mutate_answer(message: MutateAnswer, outcomes: Iterable[RowOutcome]) -> None:
+    """Writes the outcomes, in their order, into the message; see `fill_results`."""
+    fill_results(message, outcomes)
+
+
+def fill_results(message: MutateAnswer | PutRowsAnswer, outcomes: Iterable[RowOutcome]) -> None:
     """Writes the outcomes, in their order, into the message. Errors beyond ERRORS_IN_FULL_MAX get a short message."""
     message.SetInParent()
     error_count = 0

@@ -10,7 +10,14 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import AnswerCell, RowMutation, RowOutcome, Selection
-from rowlock_regionserver.rpc.messages.answers import error_answer, get_answer, mutate_answer, put_answers
+from rowlock_regionserver.region.bulk.put_batch import PutBatch
+from rowlock_regionserver.rpc.messages.answers import (
+    error_answer,
+    get_answer,
+    mutate_answer,
+    put_answers,
+    put_rows_answer,
+)
 from rowlock_regionserver.rpc.messages.enums import DURABILITIES, durability
 from rowlock_regionserver.rpc.messages.mutations import (
     Mutations,
@@ -19,6 +26,7 @@ from rowlock_regionserver.rpc.messages.mutations import (
     plain_puts,
     row_mutations,
 )
+from rowlock_regionserver.rpc.messages.put_rows import put_batch, rows_at_most
 from rowlock_regionserver.rpc.messages.reads import rows_of, selection
 
 
@@ -78,7 +86,7 @@ class PointChange:
             message = self._message
             if not message.HasField("mutate"):
                 raise InvalidRequestError(
-                    f"request {message.id} has no operation; set one of get, mutate "
+                    f"request {message.id} has no operation; set one of get, mutate, put_rows "
                     "(or it has an operation that this server is too old to know)"
                 )
             mutate = message.mutate
@@ -106,6 +114,39 @@ class PointChange:
         if mutations is not None and mutations.refused:
             outcomes = mutations.outcomes_in_order(outcomes)
         return mutate_answer(self.id, outcomes)
+
+    def failure(self, error: BaseException, doing: str) -> bytes:
+        return error_answer(self._message.id, error, doing)
+
+
+class PointPutRows:
+    """A PointRequest with puts in columns; a PutRowsRequest of engine/interfaces.py."""
+
+    __slots__ = ("_client_id", "_config", "_message", "_sequence_floor", "id", "region_id", "timeout_ms")
+
+    def __init__(self, message: PointRequest, client_id: bytes, sequence_floor: int, config: Config) -> None:
+        self._message = message
+        self._client_id = client_id
+        self._sequence_floor = sequence_floor
+        self._config = config
+        self.id = message.id
+        self.region_id = message.region_id
+        self.timeout_ms = message.timeout_ms
+
+    def byte_count(self) -> int:
+        return self._message.ByteSize()
+
+    def row_count(self) -> int:
+        return rows_at_most(self._message.put_rows, self._config)
+
+    def read(self) -> tuple[PutBatch, Durability | None]:
+        message = self._message.put_rows
+        check_client_id(self._client_id)
+        batch = put_batch(message, self._client_id, self._sequence_floor, self._config)
+        return batch, durability(message.durability)
+
+    def answer(self, outcomes: Sequence[RowOutcome]) -> bytes:
+        return put_rows_answer(self.id, outcomes)
 
     def failure(self, error: BaseException, doing: str) -> bytes:
         return error_answer(self._message.id, error, doing)

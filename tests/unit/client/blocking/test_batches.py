@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import pytest
 import rowlock
+from rowlock_proto.v1 import types_pb2
 
-from tests.unit.client.fake_server import FakeServer, Mishap
+from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.waiting import WAIT_S
 
 BOTH_WAYS = True
 
@@ -56,3 +58,42 @@ def test_a_batch_of_a_closed_client_says_so(db: rowlock.Client) -> None:
     db.close()
     with pytest.raises(rowlock.ClosedError):
         batch.send()
+
+
+def test_many_puts_are_sent_in_columns_to_a_server_that_knows_them(fake_server: FakeServer) -> None:
+    fake_server.protocol = 6
+    with rowlock.connect(fake_server.address, timeout=WAIT_S) as db:
+        for answers_together in (True, False):
+            fake_server.answers_puts_together = answers_together
+            with db.table("t").batch() as batch:
+                for number in range(100):
+                    batch.put(b"%03d" % number, {"f:q": "1", "f:r": "2"})
+                batch.increment("counter", "f:n", 5)
+            assert batch.applied_count == 101
+    operations = [request.WhichOneof("operation") for request in fake_server.requests]
+    assert operations == ["put_rows", "mutate"] * 2
+    assert len(fake_server.rows) == 101
+    assert fake_server.rows[b"007"] == {(b"f", b"q"): b"1", (b"f", b"r"): b"2"}
+
+
+def test_puts_in_columns_whose_answer_is_lost_are_applied_once(fake_server: FakeServer) -> None:
+    fake_server.protocol = 6
+    fake_server.script.append(Mishap.ANSWER_IS_LOST)
+    with rowlock.connect(fake_server.address, timeout=WAIT_S) as db:
+        with db.table("t").batch() as batch:
+            for number in range(100):
+                batch.put(b"%03d" % number, {"f:q": "1"})
+        assert batch.applied_count == 100
+    assert fake_server.repeated_count == 100
+    assert [request.WhichOneof("operation") for request in fake_server.requests] == ["put_rows", "mutate"]
+
+
+def test_an_earlier_server_in_the_place_of_this_one_gets_mutations(fake_server: FakeServer) -> None:
+    fake_server.protocol = 6
+    with rowlock.connect(fake_server.address, timeout=WAIT_S) as db:
+        fake_server.script.append(error(types_pb2.Error.INVALID_ARGUMENT, "request 1 has no operation"))
+        with db.table("t").batch() as batch:
+            for number in range(100):
+                batch.put(b"%03d" % number, {"f:q": "1"})
+        assert batch.applied_count == 100
+    assert [request.WhichOneof("operation") for request in fake_server.requests] == ["put_rows", "mutate"]

@@ -1,0 +1,177 @@
+"""Puts of a batch: rows that can be sent as columns, and the request that does so.
+
+A row can be sent as columns if all that the batch does to it is one put, or a mutation of puts with one timestamp. A
+request for many rows is sent so when that is faster: `are_faster_as_columns` decides. Both ways give the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import pyarrow as pa
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from rowlock._codec.bulk_rows import BulkRows, bulk_rows, fill_arrow
+from rowlock._codec.columns import Name, Value, encoded_value, parse_cell_key
+from rowlock.changes import Change, Put
+
+Column = tuple[bytes, bytes]
+
+# With fewer rows or values, mutations are as fast: measured for rows of 1 and of 10 columns.
+ROWS_MIN = 32
+VALUES_MIN = 64
+# A row of few columns among very many would be mostly nulls: at least one value of so many places.
+PLACES_PER_VALUE_MAX = 4
+# Bounds of one request, below the protocol's; the other rows follow in the next.
+ROWS_MAX = 10_000
+COLUMNS_MAX = 500
+VALUES_MAX = 500_000
+REQUEST_BYTES_MAX = 8 * 1024 * 1024
+# A row of more bytes gains nothing.
+ROW_BYTES_MAX = 64 * 1024
+# A cell's bytes in a mutation beside its names and its value, and a row's beside its key and its cells.
+_CELL_BYTES = 11
+_ROW_BYTES = 8
+_BYTES = {bytes}
+
+
+class _Shape(NamedTuple):
+    """The columns of a row, each once, and about their bytes in a mutation without values."""
+
+    columns: tuple[Column, ...]
+    byte_count: int
+
+
+class PutRow:
+    """One row's puts: the values of distinct columns, with one timestamp. `sequence`, `age_ms`: as in RowMutation."""
+
+    __slots__ = ("age_ms", "byte_count", "columns", "row", "sequence", "timestamp", "values")
+
+    def __init__(self, row: bytes, shape: _Shape, values: tuple[bytes, ...], timestamp: int | None) -> None:
+        self.row = row
+        self.columns = shape.columns
+        self.values = values
+        self.timestamp = timestamp
+        self.byte_count = _ROW_BYTES + len(row) + shape.byte_count + sum(map(len, values))
+        self.sequence = 0
+        self.age_ms = 0
+
+    def mutation(self) -> region_pb2.RowMutation:
+        """Returns the row as a mutation."""
+        mutation = region_pb2.RowMutation(row=self.row, sequence=self.sequence, age_ms=self.age_ms)
+        add, timestamp = mutation.changes.add, self.timestamp
+        for (family, qualifier), value in zip(self.columns, self.values, strict=True):
+            put = add().put
+            put.family, put.qualifier, put.value = family, qualifier, value
+            if timestamp is not None:
+                put.timestamp = timestamp
+        return mutation
+
+
+# What a batch does to one row.
+Line = PutRow | region_pb2.RowMutation
+
+
+def put_row(row: bytes, names: tuple[Name, ...], values: Iterable[Value], timestamp: int | None) -> PutRow | None:
+    """Returns the puts of these columns, at least one; None if a column occurs twice. The timestamp was checked.
+
+    Raises InvalidArgumentError for a malformed column, TypeError for a value that is neither bytes nor str.
+    """
+    shape = _shape(names)
+    if shape is None:
+        return None
+    encoded = tuple(values)
+    if set(map(type, encoded)) != _BYTES:
+        encoded = tuple([encoded_value(value) for value in encoded])
+    return PutRow(row, shape, encoded, timestamp)  # type: ignore[arg-type]  # all are bytes
+
+
+def put_row_of(row: bytes, changes: Sequence[Change]) -> PutRow | None:
+    """Returns these changes as puts of distinct columns with one timestamp; None if they are not such."""
+    if not changes or not all(type(change) is Put for change in changes):
+        return None
+    puts: list[Put] = [change for change in changes if isinstance(change, Put)]
+    timestamp = puts[0].timestamp
+    for put in puts:
+        if type(put.column) not in (bytes, str) or type(put.value) is not bytes or put.timestamp != timestamp:
+            return None
+    if timestamp is not None and (type(timestamp) is not int or timestamp < 0):
+        return None
+    values = [put.value for put in puts if isinstance(put.value, bytes)]
+    return put_row(row, tuple([put.column for put in puts]), values, timestamp)
+
+
+@lru_cache(maxsize=1024)
+def _shape(names: tuple[Name, ...]) -> _Shape | None:
+    columns = tuple([parse_cell_key(name) for name in names])
+    if len(set(columns)) < len(columns):
+        return None
+    return _Shape(columns, sum([_CELL_BYTES + len(family) + len(qualifier) for family, qualifier in columns]))
+
+
+def are_faster_as_columns(row_count: int, column_count: int, value_count: int) -> bool:
+    """Returns whether rows with so many values in so many distinct columns are sent faster as columns."""
+    return (
+        row_count >= ROWS_MIN
+        and value_count >= VALUES_MIN
+        and column_count <= COLUMNS_MAX
+        and row_count * column_count <= min(VALUES_MAX, PLACES_PER_VALUE_MAX * value_count)
+    )
+
+
+def columns_of(rows: Iterable[PutRow]) -> tuple[Column, ...]:
+    """Returns the columns of the rows, each once, in the order in which they occur."""
+    # Rows with the same names share their tuple of columns.
+    distinct = {id(row.columns): row.columns for row in rows}
+    if len(distinct) == 1:
+        return next(iter(distinct.values()))
+    return tuple(dict.fromkeys(column for columns in distinct.values() for column in columns))
+
+
+def chosen_rows(lines: Iterable[Line]) -> list[PutRow]:
+    """Returns the rows of one request in columns; empty if they are sent faster as mutations.
+
+    Only rows that were not sent before: a repeated row is sent as a mutation, which has its age.
+    """
+    chosen: list[PutRow] = []
+    byte_count = value_count = 0
+    for line in lines:
+        if type(line) is PutRow and not line.age_ms and line.byte_count <= ROW_BYTES_MAX:
+            chosen.append(line)
+            byte_count += line.byte_count
+            value_count += len(line.values)
+            if byte_count > REQUEST_BYTES_MAX or len(chosen) == ROWS_MAX or value_count > VALUES_MAX:
+                break
+    return chosen if are_faster_as_columns(len(chosen), len(columns_of(chosen)), value_count) else []
+
+
+def put_rows_message(rows: Sequence[PutRow], durability: types_pb2.Durability) -> region_pb2.PointRequests:
+    """Returns a message with one request that puts the rows, in their order."""
+    message = region_pb2.PointRequests()
+    put_rows = message.requests.add().put_rows
+    put_rows.durability = durability
+    put_rows.sequences.extend([row.sequence for row in rows])
+    data = _as_columns(rows)
+    for family, qualifier in data.columns:
+        put_rows.rows.columns.add(family=family, qualifier=qualifier)
+    fill_arrow(put_rows.rows, data.batch)
+    return message
+
+
+def _as_columns(rows: Sequence[PutRow]) -> BulkRows:
+    columns = columns_of(rows)
+    values: Iterable[Sequence[bytes | None]]
+    if all(row.columns is columns for row in rows):
+        values = zip(*[row.values for row in rows], strict=True)
+    else:
+        by_column = [dict(zip(row.columns, row.values, strict=True)) for row in rows]
+        values = [[of_row.get(column) for of_row in by_column] for column in columns]
+    return bulk_rows(
+        columns,
+        pa.array([row.row for row in rows], pa.binary()),
+        [pa.array(of_column, pa.binary()) for of_column in values],
+        pa.array([row.timestamp for row in rows], pa.int64()),
+        nulls_delete=False,
+    )

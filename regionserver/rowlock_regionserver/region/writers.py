@@ -1,0 +1,33 @@
+"""What writes to a region that serves: row changes, puts in columns and bulk batches, with one order of commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rowlock_regionserver.commit.commit import Commit
+from rowlock_regionserver.commit.numbering import Numbering
+from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers
+from rowlock_regionserver.region.mutate.column_puts import ColumnPuts
+from rowlock_regionserver.region.mutate.write_path import WritePath
+from rowlock_regionserver.region.region_parts import RegionParts
+from rowlock_regionserver.wal.log import Log
+
+
+@dataclass(frozen=True, slots=True)
+class Writers:
+    """The writers of one region. Each is thread-safe."""
+
+    write_path: WritePath
+    column_puts: ColumnPuts
+    bulk_load: BulkLoad
+
+
+def writers_of(parts: RegionParts, bulk_numbers: BulkNumbers, numbering: Numbering, log: Log) -> Writers:
+    """Returns the writers of a region, whose changes go to this log."""
+    commit = Commit(parts.region_id, parts.mvcc, numbering, log)
+    write_path = WritePath(parts, numbering, commit, log)
+    return Writers(
+        write_path,
+        ColumnPuts(parts, numbering, commit, log, write_path),
+        BulkLoad(parts, bulk_numbers, numbering, commit, log),
+    )
