@@ -44,6 +44,7 @@ from rowlock_regionserver.region.region_statistics import RegionStatistics, regi
 from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.scan.scanner import Scan
 from rowlock_regionserver.scan.split_points import Part
+from rowlock_regionserver.sources import Reading
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 
@@ -247,10 +248,11 @@ class Region:
         past_table: Table | None = None,
         *,
         is_slice_over: Callable[[], bool] = lambda: False,
+        reading: Callable[[], Reading] = lambda: Reading.BULK,
     ) -> contextlib.AbstractContextManager[tuple[int, Scan]]:
         """Scans at one read point; see ReadPath.scan. Blocking."""
         self._check_serving()
-        return self._read_path.scan(plan, read_point, past_table, is_slice_over=is_slice_over)
+        return self._read_path.scan(plan, read_point, past_table, is_slice_over=is_slice_over, reading=reading)
 
     def parts(self, plan: ScanPlan, part_bytes: int) -> list[Part]:
         """Returns the parts into which a scan may be split; see ReadPath.parts."""

@@ -34,7 +34,7 @@ from rowlock_regionserver.scan.ranges import clipped
 from rowlock_regionserver.scan.scanner import FIRST_LIMITED_WINDOW_BYTES, FIRST_WINDOW_BYTES, ScanAnswer, scan
 from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN
 from rowlock_regionserver.scan.window_split import View
-from rowlock_regionserver.sources import Chunk, LinesWanted
+from rowlock_regionserver.sources import Chunk, LinesWanted, Reading
 
 from tests.property.list_source import ListSource, Write
 from tests.unit.scan.buffers import addresses
@@ -99,6 +99,7 @@ class TableSource:
         *,
         reverse: bool = False,
         lines: LinesWanted | None = None,
+        reading: Reading = Reading.BULK,
     ) -> Chunk:
         return Chunk(self.table, None, False, False, 1, 100)
 

@@ -56,6 +56,20 @@ def put_answers(request_ids: Sequence[int], outcomes: Sequence[RowOutcome]) -> b
         return None
 
 
+def opened_scan_answer(request_id: int, batches: Sequence[bytes], read_point: int, held_scan: int) -> bytes:
+    """Encodes the answer to opening a scan, given its first ScanBatch messages. `held_scan`: 0 if it is complete."""
+    message = PointAnswers()
+    answer = message.answers.add()
+    answer.id = request_id
+    opened = answer.opened_scan
+    opened.is_complete = not held_scan
+    opened.held_scan = held_scan
+    opened.read_point = read_point
+    for batch in batches:
+        opened.batches.add().MergeFromString(batch)
+    return message.SerializeToString()
+
+
 def error_answer(request_id: int, error: BaseException, doing: str) -> bytes:
     """Encodes the answer of a request that failed as a whole."""
     message = PointAnswers()

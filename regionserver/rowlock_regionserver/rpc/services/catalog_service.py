@@ -39,7 +39,7 @@ from rowlock_regionserver.rpc.messages.tables import (
 from rowlock_regionserver.rpc.services.locked_calls import run_locked
 from rowlock_regionserver.table import Table
 
-PROTOCOL = 5
+PROTOCOL = 6
 
 
 class CatalogHost(Protocol):

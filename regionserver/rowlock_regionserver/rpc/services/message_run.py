@@ -14,7 +14,7 @@ from rowlock_regionserver.engine.coalesced_puts import CoalescedPuts
 from rowlock_regionserver.engine.interfaces import Responder
 from rowlock_regionserver.engine.points import Points
 from rowlock_regionserver.rpc.messages.mutations import CLIENT_ID_BYTES
-from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet, put_requests_answer
+from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet, PointScan, put_requests_answer
 
 
 def begin_single(points: Points, message: PointRequests, responder: Responder, *, is_large: bool = False) -> None:
@@ -22,6 +22,8 @@ def begin_single(points: Points, message: PointRequests, responder: Responder, *
     request = message.requests[0]
     if request.HasField("get"):
         points.get(PointGet(request, points.config), responder, is_large=is_large)
+    elif request.HasField("open_scan"):
+        points.open_scan(PointScan(request, points.config), responder, is_large=is_large)
     else:
         change = PointChange(request, message.client_id, message.sequence_floor, points.config)
         points.change(change, responder, is_large=is_large, is_single=True)
@@ -47,6 +49,9 @@ class MessageRun:
             if request.HasField("get"):
                 puts.make()
                 points.get(PointGet(request, config), responder, is_large=is_large)
+            elif request.HasField("open_scan"):
+                puts.make()
+                points.open_scan(PointScan(request, config), responder, is_large=is_large)
             else:
                 change = PointChange(request, self._client_id, self._sequence_floor, config)
                 if not self._may_join or not puts.join(change):
