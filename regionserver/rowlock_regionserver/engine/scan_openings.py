@@ -34,8 +34,8 @@ LIMITED_ROWS_MAX = 1000
 FIRST_LIMITED_BYTES_MAX = 256 * KIB
 # A larger request is read by a worker, which cannot admit a scan.
 REQUEST_BYTES_MAX = 256 * KIB
-# How long the loop reads windows of one scan; one window takes about half of that.
-INLINE_SECONDS_MAX = 0.002
+# How long the loop reads windows of one scan: as long as it may serve one point stream.
+INLINE_SECONDS_MAX = 0.003
 
 
 class NamedRegion(ScannedRegion, Protocol):

@@ -25,7 +25,7 @@ from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.ranges import EVERYTHING, joined
 from rowlock_regionserver.scan.row_answers import point_answer
 from rowlock_regionserver.scan.row_form import check_row_form
-from rowlock_regionserver.scan.scanner import Scan, scan
+from rowlock_regionserver.scan.scanner import ROW_BYTES_ASSUMED, Scan, scan
 from rowlock_regionserver.scan.selection import check_plan, check_selection
 from rowlock_regionserver.scan.split_points import Part, RowWeights, parts, scaled
 from rowlock_regionserver.scan.wide_rows import RowReading
@@ -50,6 +50,8 @@ class ReadPath:
         self._mvcc = parts.mvcc
         self._config = parts.shared.config
         self._open_files = parts.shared.open_files
+        # What a row of the last scan had; a guess for the next one. Any thread sets it.
+        self._row_bytes = ROW_BYTES_ASSUMED
 
     def get(
         self,
@@ -199,9 +201,11 @@ class ReadPath:
                     line_bytes_max=self._config.request_bytes_max,
                     is_slice_over=is_slice_over,
                     reading=reading,
+                    row_bytes=self._row_bytes,
                 )
                 with contextlib.closing(answers):
                     yield at.write_number, answers
+                self._row_bytes = answers.row_bytes
         finally:
             # Closes or removes the files whose last reader was this scan. On the loop it leaves that to others.
             if reading() is not Reading.AT_ONCE:

@@ -42,6 +42,7 @@ FIRST_SMALL_WINDOW_BYTES = 32 * 1024
 LEAST_WINDOW_BYTES = 4 * 1024
 FEW_ROWS = 128
 WINDOW_GROWTH = 4
+ROW_BYTES_ASSUMED = 1000
 # With smaller batches, blocks would be decompressed several times.
 COMPRESSED_ROWS_MIN, COMPRESSED_BYTES_MIN = 16_384, MIB
 
@@ -58,6 +59,7 @@ def scan(
     line_bytes_max: int = 64 * MIB,
     is_slice_over: Callable[[], bool] = lambda: False,
     reading: Callable[[], Reading] = lambda: Reading.BULK,
+    row_bytes: int = ROW_BYTES_ASSUMED,
 ) -> Scan:
     """Returns the batches of a scan of [start, stop) at a read point; the plan has passed check_plan.
 
@@ -71,7 +73,8 @@ def scan(
     raises, the scan ends. is_slice_over() is called after each window: if it returns true, an answer follows at once,
     with the rows so far, perhaps none, and the resume key. The caller can then send a heartbeat, let other scans
     run, or stop. reading() is called before each window and says how it reads the blocks of store files. While that is
-    AT_ONCE, an answer does not block on a disk, and may raise WouldWaitError, which ends the scan.
+    AT_ONCE, an answer does not block on a disk, and may raise WouldWaitError, which ends the scan. row_bytes: what a
+    row has probably, from which the first window of a scan with a limit is guessed.
 
     Raises FilterTypeError when the scan reaches a row in which a filter reads a value that doesn't fit its type; a row
     limit reached before that row ends the scan without the error. Raises LimitExceededError when the scan reaches a row
@@ -87,6 +90,7 @@ def scan(
         line_bytes_max,
         is_slice_over,
         reading,
+        row_bytes,
     )
 
 
@@ -104,6 +108,7 @@ class Scan(Iterator[ScanAnswer]):
         line_bytes_max: int,
         is_slice_over: Callable[[], bool],
         reading: Callable[[], Reading],
+        row_bytes: int,
     ) -> None:
         self._sources_now = sources_now
         self._plan = plan
@@ -114,6 +119,7 @@ class Scan(Iterator[ScanAnswer]):
         self._line_bytes_max = line_bytes_max
         self._is_slice_over = is_slice_over
         self._reading = reading
+        self._row_bytes = row_bytes
         self._rows_left = plan.row_limit  # 0 without a limit
         self._form = None if plan.row_form is None else _layout(plan.row_form, plan)
         # In row form a line is a row, and is never cut.
@@ -139,6 +145,12 @@ class Scan(Iterator[ScanAnswer]):
     def bytes_pending(self) -> int:
         """Bytes of rows that were found and are not answered yet."""
         return self._batches.bytes_pending
+
+    @property
+    def row_bytes(self) -> int:
+        """About the bytes of a row, as it is answered: of those so far, or else what was assumed."""
+        row_count, byte_count = self._batches.added
+        return byte_count // row_count if row_count else self._row_bytes
 
     def _batched(self) -> Generator[ScanAnswer, None, None]:
         batches = self._batches
@@ -180,6 +192,8 @@ class Scan(Iterator[ScanAnswer]):
         is_short = 0 < plan.row_limit <= FEW_ROWS or self._reading() is not Reading.BULK
         bytes_first = min(self._window_bytes, FIRST_SMALL_WINDOW_BYTES if is_short else FIRST_WINDOW_BYTES)
         bytes_max = bytes_first
+        if plan.row_limit:
+            bytes_max = min(self._window_bytes, FIRST_WINDOW_BYTES // 2, self._bytes_to_limit())
         for row_range in reversed(self._ranges) if plan.reverse else self._ranges:
             reader = self._reader = WindowReader(
                 self._sources_now,
@@ -204,16 +218,13 @@ class Scan(Iterator[ScanAnswer]):
                 yield answer, window.resume_key
                 bytes_max = bytes_max // WINDOW_GROWTH if is_slow else bytes_max * WINDOW_GROWTH
                 bytes_max = max(bytes_first, min(self._window_bytes, bytes_max))
-                if plan.row_limit:
+                if plan.row_limit and self._batches.added[0]:
                     bytes_max = min(bytes_max, self._bytes_to_limit())
 
     def _bytes_to_limit(self) -> int:
         """Returns about the bytes that the rows up to the limit will take, judged by the rows so far."""
-        row_count, byte_count = self._batches.added
-        if not row_count:
-            return self._window_bytes
         # A little more, because a window that misses the limit by a row costs another window.
-        return max(LEAST_WINDOW_BYTES, byte_count * self._rows_left * 5 // (4 * row_count))
+        return max(LEAST_WINDOW_BYTES, self.row_bytes * self._rows_left * 9 // 8)
 
     def _wide_row_answers(self, wide: WideRow) -> Iterator[tuple[WindowAnswer, bytes]]:
         """Yields the answers of a row that is read in parts; only the last part has the resume key behind the row."""

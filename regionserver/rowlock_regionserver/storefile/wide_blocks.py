@@ -60,7 +60,7 @@ class WideBlocks:
         before = block.bytes_held
         cells = block.cells(row, qualifiers, cells_max)
         if block.bytes_held != before:
-            self.file.put(self._first_key + number, block)
+            self.put_again(number, block)
         return cells
 
     def is_cached(self, number: int) -> bool:
@@ -95,6 +95,10 @@ class WideBlocks:
         block = self.file.cached(self._first_key + number)
         assert block is None or isinstance(block, WideBlock)
         return block
+
+    def put_again(self, number: int, block: WideBlock) -> None:
+        """Caches a block with the bytes that it holds now."""
+        self.file.put(self._first_key + number, block)
 
     def put(self, number: int, chunks: WideChunks) -> None:
         """Caches a block, which was read."""
@@ -220,7 +224,11 @@ class CachedLoader:
         """Returns the lines of the block, with the columns that are wanted. May raise WouldWaitError."""
         blocks, at_once = self._blocks, self._at_once
         block = blocks.block(number) if at_once is None else blocks.block_at_once(number, at_once)
-        return block.lines(self._wanted)
+        before = block.bytes_held
+        lines = block.kept_lines(self._wanted)
+        if block.bytes_held != before:
+            blocks.put_again(number, block)
+        return lines
 
     def keep_last(self) -> None:
         """Does nothing: the blocks are cached."""

@@ -170,7 +170,10 @@ class WideRun:
             window.numbers.append(number)
             byte_count += block_bytes if part is block else _byte_count(part, wanted)
             if wanted is None and byte_count > bytes_max and not window.parts:
-                fitting = last_slice_of(part, bytes_max) if reverse else next(slices_of(part, bytes_max))
+                if reading is Reading.BULK or is_by_cell or has_versions:
+                    fitting = last_slice_of(part, bytes_max) if reverse else next(slices_of(part, bytes_max))
+                else:
+                    fitting = _share_of(part, bytes_max, byte_count, reverse=reverse)
                 if len(fitting) < len(part):
                     # The next read begins in this block.
                     loader.keep_last()
@@ -271,6 +274,15 @@ def _byte_count(lines: Lines, wanted: LinesWanted | None) -> int:
         return lines.bytes_held
     cell_bytes = cell_bytes_of_all(lines.rows, lines.qualifiers, lines.columns)
     return cell_bytes if wanted is None else max(lines.bytes_held, cell_bytes // CELLS_OF_LINES)
+
+
+def _share_of(lines: Lines, bytes_max: int, byte_count: int, *, reverse: bool) -> Lines:
+    """Returns about the first or last `bytes_max` of lines that have `byte_count`, each a row; at least one.
+
+    As if all were equally large: their sizes would take as long to find as the lines take to read.
+    """
+    count = max(1, len(lines) * bytes_max // byte_count)
+    return lines.slice(len(lines) - count, len(lines)) if reverse else lines.slice(0, count)
 
 
 def _clipped(lines: Lines, start: bytes, stop: bytes) -> Lines:
