@@ -27,8 +27,6 @@ from tests.waiting import wait_until
 ROW_COUNT = 2000
 ROWS = [b"row%05d" % number for number in range(ROW_COUNT)]
 
-Opener = Callable[..., region_pb2.PointRequest]
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
@@ -65,9 +63,9 @@ def region_id(client: RawClient, request: pytest.FixtureRequest) -> int:
     return region_id
 
 
-def opening(region_id: int, request_id: int = 1, **fields: object) -> region_pb2.PointRequest:
+def opening(region_id: int, **fields: object) -> region_pb2.PointRequest:
     scan = region_pb2.ScanRequest(region_id=region_id, **fields)  # type: ignore[arg-type]  # any field
-    return region_pb2.PointRequest(id=request_id, region_id=region_id, open_scan=scan)
+    return region_pb2.PointRequest(id=1, region_id=region_id, open_scan=scan)
 
 
 def opened(talk: RawConversation, region_id: int, **fields: object) -> region_pb2.OpenedScan:
@@ -81,12 +79,7 @@ def rest_of(client: RawClient, region_id: int, held: region_pb2.OpenedScan) -> l
 
 
 def cells_of(batches: list[region_pb2.ScanBatch]) -> list[tuple[bytes, bytes]]:
-    tables = [read_batch(batch) for batch in batches]
-    return [
-        (row, value)
-        for table in tables
-        for row, value in zip(table.column("row").to_pylist(), table.column("value").to_pylist(), strict=True)
-    ]
+    return [(cell["row"], cell["value"]) for batch in batches for cell in read_batch(batch).to_pylist()]
 
 
 def open_count(server: Server) -> int:

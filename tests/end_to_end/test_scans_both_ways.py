@@ -94,7 +94,7 @@ def test_random_scans_are_equal(db: rowlock.Client) -> None:
     [address] = db._servers.protocols
     for _ in range(SCAN_COUNT):
         arguments = random_arguments(draw)
-        found: list[tuple[list[object], ...]] = []
+        found: list[tuple[object, ...]] = []
         for protocol in (EARLIER, NOW):
             db._servers.protocols[address] = protocol
             mapped = table.scan(**arguments).to_arrow(MAPPING) if "versions" not in arguments else None

@@ -35,6 +35,7 @@ from .limits import LIMIT_MUTANTS
 from .lines import OF_LINES
 from .locks import LOCK_MUTANTS
 from .memory import MEMORY
+from .opened_scans import OPENED_SCANS
 from .picking import PICKING
 from .reading import READING
 from .recovery import RECOVERY
@@ -54,6 +55,7 @@ MUTANTS = [
     *BULK_AND_REQUESTS,
     *BULK_ROWS,
     *BULK_WRITE_MUTANTS,
+    *OPENED_SCANS,
     *READING,
     *ROWS_AND_FILES,
     *COMPACTING_MUTANTS,

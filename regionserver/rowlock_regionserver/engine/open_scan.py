@@ -87,13 +87,15 @@ class OpenScan:
         self._first_bytes_max = bytes_max
         self._slice_ends_at = self._clock.monotonic() + slice_seconds
         try:
-            while not self._is_slice_over():
+            while True:
                 answer = self._next_answer()
                 if answer is None:
                     return True
                 encoded = self._encode(answer, self.read_point)
                 self.first.append(encoded)
                 self._first_bytes += len(encoded)
+                if self._is_slice_over():
+                    break
         except WouldWaitError:
             self._begin_again()
             return False
