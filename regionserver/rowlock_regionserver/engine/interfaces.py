@@ -172,6 +172,10 @@ class ScanAnswers(Protocol):
     def bytes_pending(self) -> int:
         """Bytes of rows that were found and not answered yet. For `is_slice_over`."""
 
+    @property
+    def is_at_end(self) -> bool:
+        """Whether it is known that no answer follows the last one."""
+
     def __next__(self) -> ScanAnswer:
         """The next answer; blocks."""
 

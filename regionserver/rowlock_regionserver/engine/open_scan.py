@@ -94,6 +94,9 @@ class OpenScan:
                 encoded = self._encode(answer, self.read_point)
                 self.first.append(encoded)
                 self._first_bytes += len(encoded)
+                if self._answers is not None and self._answers.is_at_end:
+                    self._is_closed = True
+                    return True
                 if self._is_slice_over():
                     break
         except WouldWaitError:

@@ -121,6 +121,7 @@ class Scan(Iterator[ScanAnswer]):
         self._reading = reading
         self._row_bytes = row_bytes
         self._rows_left = plan.row_limit  # 0 without a limit
+        self.is_at_end = False  # no answer follows the one that was given
         self._form = None if plan.row_form is None else _layout(plan.row_form, plan)
         # In row form a line is a row, and is never cut.
         self._batches = Batches(plan.batch_bytes, plan.batch_rows, None if plan.row_form is None else line_bytes_max)
@@ -176,6 +177,7 @@ class Scan(Iterator[ScanAnswer]):
                 empty = ScanAnswer(self._empty_table(), 0, row_continues=False)
                 for batch in list(batches.drain()) or [empty]:
                     yield replace(batch, resume_key=resume_key)
+        self.is_at_end = True
         yield from batches.drain()
 
     def _empty_table(self) -> pa.Table:

@@ -171,6 +171,7 @@ class FakeAnswers:
 
     bytes_held = 1000
     bytes_pending = 0
+    is_at_end = False
 
     def __init__(self, answers: Iterator[ScanAnswer]) -> None:
         self._answers = answers
