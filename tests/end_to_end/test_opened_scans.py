@@ -30,7 +30,7 @@ ROWS = [b"row%05d" % number for number in range(ROW_COUNT)]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    config = Config(scans_open_max=4)
+    config = Config(scans_open_max=4, scan_held_ms=600_000)
     with Server(tmp_path_factory.mktemp("data") / "folder", config=config) as server:
         yield server
 
