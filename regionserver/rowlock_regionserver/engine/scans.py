@@ -90,8 +90,8 @@ class Scans:
         about: ScanAbout = NOTHING_KNOWN,
         holding: Callable[[ListedScan], AbstractContextManager[object]] = contextlib.nullcontext,
     ) -> None:
-        """Writes the scan's encoded answers; see `admit` and `go_on`."""
-        await self.go_on(self.admit(region, plan, encode, about, holding), write)
+        """Writes the scan's encoded answers; see `admit` and `write_answers`."""
+        await self.write_answers(self.admit(region, plan, encode, about, holding), write)
 
     def admit(
         self,
@@ -132,7 +132,9 @@ class Scans:
             # Closing may close files, so a worker does it, unless the running step does.
             self._workers.quick.submit(scan.close).add_done_callback(lambda _: listed.is_over.set())
 
-    async def go_on(self, admitted: AdmittedScan, write: Callable[[bytes], Coroutine[None, None, None]]) -> None:
+    async def write_answers(
+        self, admitted: AdmittedScan, write: Callable[[bytes], Coroutine[None, None, None]]
+    ) -> None:
         """Writes the encoded answers that the scan has not given yet, and releases it.
 
         Raises RegionServerError if it ends early, with its read point closed.

@@ -119,7 +119,7 @@ class WideRun:
         The flags are those of the blocks that were read.
         """
         if lines is not None and lines.compressed:
-            assert reading is Reading.BULK, "stored blocks are read when they are needed, by whoever needs them"
+            assert reading is Reading.BULK, "stored blocks are read when they are needed, past the cache"
             stored = self._stored_window(start, stop, bytes_max, lines, reverse=reverse)
             if stored is not None:
                 return stored

@@ -158,7 +158,7 @@ class RegionService:
         admitted = (
             openings.take(message.held_scan, region_id) if to_open is None else openings.admit(region_id, to_open)
         )
-        await self._engine.scans.go_on(admitted, context.write)
+        await self._engine.scans.write_answers(admitted, context.write)
 
     async def _plan_scan(self, data: bytes, _: Context) -> bytes:
         return await self._loop.run_in_executor(self._workers.quick, self._parts, data)
