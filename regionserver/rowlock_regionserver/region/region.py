@@ -317,11 +317,9 @@ class Region:
         del dropped
         parts.shared.open_files.close_released()
 
-    @contextlib.contextmanager
-    def closing_to_writes(self) -> Iterator[None]:
+    def closing_to_writes(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context that refuses all writes from now on; if its block raises, writes are accepted again."""
-        with self._parts.gate.closing():
-            yield
+        return self._parts.gate.closing()
 
     def close(self) -> None:
         """Refuses calls from now on, and waits for the writes and the flush under way. May be called only once.
