@@ -25,6 +25,7 @@ from bench.workloads import (
     recovery,
     scans,
     sequential_points,
+    short_scans,
     typed_bulk,
     typed_points,
 )
@@ -117,6 +118,16 @@ FIGURES = (
         "a full scan to Arrow cells, against raw Arrow over the same stream",
         scans.full_scan,
     ),
+    *[
+        at_least(
+            f"short-scan-{row_count}-cpu",
+            1.3,
+            f"CPU of client and server of a scan with limit {row_count} by a call of its own, against one opened "
+            "by a point request",
+            partial(short_scans.cpu, row_count=row_count),
+        )
+        for row_count in (5, 50)
+    ],
     at_least(
         "slow-sync-puts",
         10.0,

@@ -39,6 +39,7 @@ FACES = (
     "_transport/bulk.py",
     "_transport/finding.py",
     "_transport/kept_mapping.py",
+    "_transport/scan_opening.py",
     "_transport/servers.py",
     "_transport/splits.py",
     "_tables/access.py",

@@ -117,6 +117,7 @@ class _Reader:
 
     def rows(self) -> Iterator[tuple[Key, dict[str, Any]]]:
         mapping = self.mapping()
+        self.scan.expect_few_rows()
         for batch in self.batches(mapping):
             yield from python_rows(batch, mapping)
 

@@ -114,6 +114,9 @@ class Config:
     )
     merge_window_bytes_max: Annotated[int, "held of the sources for the next windows"] = 64 * MIB
     scan_lease_ms: Annotated[int, "a scan whose client takes nothing for so long is ended"] = 10 * 60 * 1000
+    scan_held_ms: Annotated[int, "how long a scan that a point request has opened waits for its client to go on"] = (
+        10_000
+    )
     scan_heartbeat_ms: Annotated[int, "after so long without a batch, a scan yields and reports its progress"] = 100
     scans_open_max: Annotated[int, "beyond it no scan begins"] = 1000
     scan_bytes_held_max: Annotated[

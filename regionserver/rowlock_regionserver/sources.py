@@ -63,6 +63,23 @@ class LinesWanted:
 EVERY_LINE = LinesWanted()
 
 
+class Reading(enum.Enum):
+    """How a scan reads the blocks of store files.
+
+    BULK: past the block cache, neighbours together: a long scan must not evict what others use.
+    CACHED: from the cache and into it, as gets do: a scan that will probably end after a few blocks.
+    AT_ONCE: the same on the event loop. Raises WouldWaitError if a block has to come from the disk.
+    """
+
+    BULK = enum.auto()
+    CACHED = enum.auto()
+    AT_ONCE = enum.auto()
+
+
+class WouldWaitError(Exception):
+    """A read AT_ONCE would wait for a disk or take long. It is repeated by a worker, as if it had not begun."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """Cells of one source in store order: of whole rows, or a part of one row.
@@ -175,6 +192,7 @@ class Source(Protocol):
         *,
         reverse: bool = False,
         lines: LinesWanted | None = None,
+        reading: Reading = Reading.BULK,
     ) -> Chunk:
         """Whole rows of [start, stop), the first ones or with `reverse` the last ones; an empty stop is no bound.
 

@@ -36,6 +36,7 @@ from .limits import LIMIT_MUTANTS
 from .lines import OF_LINES
 from .locks import LOCK_MUTANTS
 from .memory import MEMORY
+from .opened_scans import OPENED_SCANS
 from .picking import PICKING
 from .reading import READING
 from .recovery import RECOVERY
@@ -58,6 +59,7 @@ MUTANTS = [
     *BULK_ROWS,
     *BULK_WRITE_MUTANTS,
     *COLUMN_PUTS,
+    *OPENED_SCANS,
     *READING,
     *ROWS_AND_FILES,
     *COMPACTING_MUTANTS,

@@ -15,7 +15,7 @@ from rowlock_regionserver.arrow.lines import Lines, compact_numbers
 from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, TIMESTAMP_MAX, Cell
 from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell, LongRowError
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS, RowGroups
-from rowlock_regionserver.sources import Chunk, LinesWanted, RowPlace
+from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +150,7 @@ class ListSource:
         *,
         reverse: bool = False,
         lines: LinesWanted | None = None,
+        reading: Reading = Reading.BULK,
     ) -> Chunk:
         self.asked.append(bytes_max)
         rows = self._rows_of(start, stop)

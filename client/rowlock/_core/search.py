@@ -17,11 +17,12 @@ from rowlock._core.retry import RetryPolicy
 from rowlock.errors import InvalidArgumentError, RowlockError, ServerRecoveringError, ServerUnavailableError
 
 # The feature count of rowlock.v1 that this client knows, and the first ones that have a feature: rows in bulk batches,
-# the cells of filters in the answers to conditions, the server's status, and puts in columns.
+# the cells of filters in the answers to conditions, the server's status, puts in columns, and scans that a point request
+# opens.
 PROTOCOL = 6
 ROWS_PROTOCOL = 2
 FILTERED_PROTOCOL = STATUS_PROTOCOL = 4
-PUT_ROWS_PROTOCOL = 6
+PUT_ROWS_PROTOCOL = OPEN_SCAN_PROTOCOL = 6
 _POLICY = RetryPolicy(pause_first_s=0.05, pause_s_max=0.5)
 
 

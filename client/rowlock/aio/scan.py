@@ -14,10 +14,12 @@ from rowlock_proto.v1 import region_pb2
 from rowlock._codec.columns import Text
 from rowlock._codec.mapped_rows import rows_from_form
 from rowlock._codec.row_form import FormColumn, form_of
+from rowlock._core.scan_opening import opening_request
 from rowlock._core.scan_plan import ScanPlan, in_row_form
 from rowlock._core.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock._core.view import View
 from rowlock.aio._transport.kept_mapping import agreed_mapping
+from rowlock.aio._transport.scan_opening import OpenedScan, open_scan
 from rowlock.aio._transport.scan_stream import ScanStream
 from rowlock.aio._transport.servers import Servers
 from rowlock.errors import ClosedError, InvalidArgumentError, NotServingRegionError, RowlockError
@@ -67,6 +69,7 @@ class Scan(Generic[Text]):
         if self._rows is None:
             if self._reader.is_closed:
                 raise StopAsyncIteration
+            self.expect_few_rows()
             self._rows = _expanded(self._begin(None), python_rows, self._decode)
         return await anext(self._rows)
 
@@ -75,6 +78,7 @@ class Scan(Generic[Text]):
 
         Raises InvalidArgumentError if the scan has begun.
         """
+        self.expect_few_rows()
         return _expanded(self._begin(None), python_cells, self._decode)
 
     async def to_batches(self, mapping: Mapping | str | None = None) -> AsyncIterator[pa.RecordBatch]:
@@ -104,6 +108,10 @@ class Scan(Generic[Text]):
         async for table in self._begin(columns, with_keys=with_keys):
             for batch in table.to_batches():
                 yield batch
+
+    def expect_few_rows(self) -> None:
+        """Says that the rows will be read one by one, so that they are probably few; for use inside rowlock."""
+        self._reader.expects_few_rows = True
 
     async def to_arrow(self, mapping: Mapping | str | None = None) -> pa.Table:
         """Reads all rows into one Arrow table; see to_batches."""
@@ -167,9 +175,11 @@ class _Reader:
     def __init__(self, servers: Servers, plan: ScanPlan, timeout_s: float) -> None:
         self._servers = servers
         self._timeout_s = timeout_s
-        self._stream: ScanStream | None = None
+        self._batches: OpenedScan | ScanStream | None = None
         self.progress = ScanProgress(plan, timeout_s)
         self.is_closed = False
+        # Then the scan of each region is opened by a point request, whose answer has the first rows.
+        self.expects_few_rows = plan.limit is not None
 
     def use_row_form(self, columns: Sequence[FormColumn], *, with_keys: bool) -> None:
         """Reads in row form, with only these columns. Call it before anything is read."""
@@ -179,9 +189,9 @@ class _Reader:
     def close(self) -> None:
         """Frees the server's read point at once; a no-op if the call has ended."""
         self.is_closed = True
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.cancel()
+        batches, self._batches = self._batches, None
+        if batches is not None:
+            batches.cancel()
 
     async def tables(self) -> AsyncIterator[pa.Table]:
         """Iterates tables of whole rows, region by region; resumes after lost connections."""
@@ -206,15 +216,22 @@ class _Reader:
             await asyncio.sleep(progress.failed(failure, time.monotonic()))
 
     async def _read_region(self, region: Region, request: region_pb2.ScanRequest) -> AsyncIterator[pa.Table]:
-        stream = self._stream = ScanStream(self._servers, region, request)
+        batches = self._batches = await self._open(region, request)
         try:
             while not self.progress.is_done and not self.is_closed:
-                batch = await stream.next(self._timeout_s)
+                batch = await batches.next(self._timeout_s)
                 table = self.progress.region_is_done(region) if batch is None else self.progress.received(batch)
                 if table is not None:
                     yield table
                 if batch is None:
                     return
         finally:
-            self._stream = None
-            stream.cancel()
+            self._batches = None
+            batches.cancel()
+
+    async def _open(self, region: Region, request: region_pb2.ScanRequest) -> OpenedScan | ScanStream:
+        if self.expects_few_rows and self._servers.opens_scans_at(region):
+            opening = opening_request(region.table, request)
+            if opening is not None:
+                return await open_scan(self._servers, region, opening, self._timeout_s)
+        return ScanStream(self._servers, region, request)

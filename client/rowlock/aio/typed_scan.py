@@ -117,6 +117,7 @@ class _Reader:
 
     async def rows(self) -> AsyncIterator[tuple[Key, dict[str, Any]]]:
         mapping = await self.mapping()
+        self.scan.expect_few_rows()
         async for batch in self.batches(mapping):
             for row in python_rows(batch, mapping):
                 yield row

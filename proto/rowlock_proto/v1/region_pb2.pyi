@@ -19,20 +19,22 @@ class PointRequests(_message.Message):
     def __init__(self, client_id: _Optional[bytes] = ..., sequence_floor: _Optional[int] = ..., requests: _Optional[_Iterable[_Union[PointRequest, _Mapping]]] = ...) -> None: ...
 
 class PointRequest(_message.Message):
-    __slots__ = ("id", "region_id", "timeout_ms", "get", "mutate", "put_rows")
+    __slots__ = ("id", "region_id", "timeout_ms", "get", "mutate", "open_scan", "put_rows")
     ID_FIELD_NUMBER: _ClassVar[int]
     REGION_ID_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     GET_FIELD_NUMBER: _ClassVar[int]
     MUTATE_FIELD_NUMBER: _ClassVar[int]
+    OPEN_SCAN_FIELD_NUMBER: _ClassVar[int]
     PUT_ROWS_FIELD_NUMBER: _ClassVar[int]
     id: int
     region_id: int
     timeout_ms: int
     get: Get
     mutate: Mutate
+    open_scan: ScanRequest
     put_rows: PutRows
-    def __init__(self, id: _Optional[int] = ..., region_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., mutate: _Optional[_Union[Mutate, _Mapping]] = ..., put_rows: _Optional[_Union[PutRows, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., region_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., mutate: _Optional[_Union[Mutate, _Mapping]] = ..., open_scan: _Optional[_Union[ScanRequest, _Mapping]] = ..., put_rows: _Optional[_Union[PutRows, _Mapping]] = ...) -> None: ...
 
 class PointAnswers(_message.Message):
     __slots__ = ("answers",)
@@ -41,18 +43,20 @@ class PointAnswers(_message.Message):
     def __init__(self, answers: _Optional[_Iterable[_Union[PointAnswer, _Mapping]]] = ...) -> None: ...
 
 class PointAnswer(_message.Message):
-    __slots__ = ("id", "get", "mutate", "error", "put_rows")
+    __slots__ = ("id", "get", "mutate", "error", "opened_scan", "put_rows")
     ID_FIELD_NUMBER: _ClassVar[int]
     GET_FIELD_NUMBER: _ClassVar[int]
     MUTATE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    OPENED_SCAN_FIELD_NUMBER: _ClassVar[int]
     PUT_ROWS_FIELD_NUMBER: _ClassVar[int]
     id: int
     get: GetAnswer
     mutate: MutateAnswer
     error: _types_pb2.Error
+    opened_scan: OpenedScan
     put_rows: PutRowsAnswer
-    def __init__(self, id: _Optional[int] = ..., get: _Optional[_Union[GetAnswer, _Mapping]] = ..., mutate: _Optional[_Union[MutateAnswer, _Mapping]] = ..., error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., put_rows: _Optional[_Union[PutRowsAnswer, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., get: _Optional[_Union[GetAnswer, _Mapping]] = ..., mutate: _Optional[_Union[MutateAnswer, _Mapping]] = ..., error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., opened_scan: _Optional[_Union[OpenedScan, _Mapping]] = ..., put_rows: _Optional[_Union[PutRowsAnswer, _Mapping]] = ...) -> None: ...
 
 class Get(_message.Message):
     __slots__ = ("rows", "columns", "time_range", "versions", "where", "cells")
@@ -207,7 +211,7 @@ class RowRange(_message.Message):
     def __init__(self, start: _Optional[bytes] = ..., stop: _Optional[bytes] = ...) -> None: ...
 
 class ScanRequest(_message.Message):
-    __slots__ = ("region_id", "ranges", "columns", "time_range", "versions", "where", "cells", "row_limit", "reverse", "batch_bytes", "batch_rows", "row_form", "snapshot_id", "session", "owner")
+    __slots__ = ("region_id", "ranges", "columns", "time_range", "versions", "where", "cells", "row_limit", "reverse", "batch_bytes", "batch_rows", "row_form", "snapshot_id", "session", "owner", "held_scan")
     REGION_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
@@ -223,6 +227,7 @@ class ScanRequest(_message.Message):
     SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
+    HELD_SCAN_FIELD_NUMBER: _ClassVar[int]
     region_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[RowRange]
     columns: _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]
@@ -238,7 +243,20 @@ class ScanRequest(_message.Message):
     snapshot_id: bytes
     session: _types_pb2.SessionRef
     owner: str
-    def __init__(self, region_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ..., row_limit: _Optional[int] = ..., reverse: bool = ..., batch_bytes: _Optional[int] = ..., batch_rows: _Optional[int] = ..., row_form: _Optional[_Union[RowForm, _Mapping]] = ..., snapshot_id: _Optional[bytes] = ..., session: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+    held_scan: int
+    def __init__(self, region_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ..., row_limit: _Optional[int] = ..., reverse: bool = ..., batch_bytes: _Optional[int] = ..., batch_rows: _Optional[int] = ..., row_form: _Optional[_Union[RowForm, _Mapping]] = ..., snapshot_id: _Optional[bytes] = ..., session: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ..., owner: _Optional[str] = ..., held_scan: _Optional[int] = ...) -> None: ...
+
+class OpenedScan(_message.Message):
+    __slots__ = ("batches", "read_point", "is_complete", "held_scan")
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    READ_POINT_FIELD_NUMBER: _ClassVar[int]
+    IS_COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    HELD_SCAN_FIELD_NUMBER: _ClassVar[int]
+    batches: _containers.RepeatedCompositeFieldContainer[ScanBatch]
+    read_point: int
+    is_complete: bool
+    held_scan: int
+    def __init__(self, batches: _Optional[_Iterable[_Union[ScanBatch, _Mapping]]] = ..., read_point: _Optional[int] = ..., is_complete: bool = ..., held_scan: _Optional[int] = ...) -> None: ...
 
 class RowForm(_message.Message):
     __slots__ = ("columns", "fixed_size", "compressed", "without_keys")

@@ -10,8 +10,9 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.bulk_streams import BulkStreams
 from rowlock_regionserver.engine.flushes import Flushes
-from rowlock_regionserver.engine.interfaces import BulkRegion, PointRegion, ScannedRegion
+from rowlock_regionserver.engine.interfaces import BulkRegion, PointRegion
 from rowlock_regionserver.engine.points import Points, PointStatistics
+from rowlock_regionserver.engine.scan_openings import NamedRegion, ScanHost, ScanOpenings
 from rowlock_regionserver.engine.scans import Scans, ScanStatistics
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.ledger import Ledger
@@ -22,11 +23,11 @@ from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.sessions.session import SessionRef
 
 
-class EngineRegion(PointRegion, ScannedRegion, BulkRegion, Protocol):
+class EngineRegion(PointRegion, NamedRegion, BulkRegion, Protocol):
     """A region as the engine sees it."""
 
 
-class EngineHost(Protocol):
+class EngineHost(ScanHost, Protocol):
     """The host of regions as the engine sees it. Thread-safe."""
 
     def region(self, region_id: int) -> EngineRegion:
@@ -63,6 +64,7 @@ class Engine:
         self.workers = workers
         self.points = Points(host.region, workers, config, clock, ledger, open_calls)
         self.scans = Scans(workers, config, clock, ledger)
+        self.openings = self.points.openings = ScanOpenings(host, self.scans)
         self.flushes = Flushes(host.flush, workers.tables)
         self.bulk = BulkStreams(host.region, workers, ledger, config, clock, host.stage)
 

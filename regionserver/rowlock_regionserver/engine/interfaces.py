@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 from rowlock_regionserver.cells import Durability
@@ -27,6 +28,7 @@ from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.sessions.session import SessionRef
+from rowlock_regionserver.sources import Reading
 
 
 class Request(Protocol):
@@ -60,6 +62,30 @@ class GetRequest(Request, Protocol):
 
     def answer(self, rows: list[Sequence[AnswerCell]]) -> bytes:
         """Encodes the answer. May clear `rows`, so that a large answer is in memory twice and not three times."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanToOpen:
+    """A scan that a request opens, and how its answers are encoded, given the read point."""
+
+    plan: ScanPlan
+    encode: Callable[[ScanAnswer, int], bytes]
+    snapshot_id: bytes
+    session: SessionRef | None
+    owner: str
+
+
+class OpenScanRequest(Request, Protocol):
+    """Opens a scan; or ends `held_scan`, if that is not 0."""
+
+    @property
+    def held_scan(self) -> int: ...
+
+    def read(self) -> ScanToOpen:
+        """Raises a RegionServerError if the request is invalid."""
+
+    def answer(self, batches: Sequence[bytes], read_point: int, held_scan: int) -> bytes:
+        """Encodes the answer with the encoded first answers of the scan. `held_scan`: 0 if it is complete."""
 
 
 class ChangeRequest(Request, Protocol):
@@ -159,6 +185,14 @@ class ScanAnswers(Protocol):
     def bytes_held(self) -> int:
         """Memory held for the answers to come. From any thread."""
 
+    @property
+    def bytes_pending(self) -> int:
+        """Bytes of rows that were found and not answered yet. For `is_slice_over`."""
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether it is known that no answer follows the last one."""
+
     def __next__(self) -> ScanAnswer:
         """The next answer; blocks."""
 
@@ -167,12 +201,13 @@ class ScannedRegion(Protocol):
     """A region as scans see it."""
 
     def scan(
-        self, plan: ScanPlan, *, is_slice_over: Callable[[], bool]
+        self, plan: ScanPlan, *, is_slice_over: Callable[[], bool], reading: Callable[[], Reading]
     ) -> AbstractContextManager[tuple[int, ScanAnswers]]:
         """Returns a context with the read point and the answers, for worker threads. Leaving it closes the read point.
 
         Entering it and its answers block. The scan calls `is_slice_over` after each window; when that returns True, it
-        yields an answer at once, with or without rows.
+        yields an answer at once, with or without rows. While `reading` returns AT_ONCE nothing here blocks, and an
+        answer may raise WouldWaitError.
         """
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.engine.open_scan import OpenScan
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.sessions.session import (
     HeldItem,
@@ -45,7 +48,7 @@ class ListedScan:
         self.ended: asyncio.Future[RegionServerError] = loop.create_future()
         self.is_over = threading.Event()
         self._clock = clock
-        self._lease_ms = lease_ms
+        self.lease_ms = lease_ms
         self._loop = loop
         self._started_ms = self._used_ms = clock.now_ms()
 
@@ -63,7 +66,7 @@ class ListedScan:
             SessionState.OPEN,
             self._started_ms,
             self._used_ms,
-            self._lease_ms,
+            self.lease_ms,
             (self.item(),),
             is_implicit=True,
         )
@@ -86,3 +89,11 @@ class ListedScan:
         with contextlib.suppress(RuntimeError):  # The loop has ended.
             self._loop.call_soon_threadsafe(set_ended)
             self.is_over.wait(_END_SECONDS)
+
+
+class AdmittedScan(NamedTuple):
+    """An open scan, as it is listed, and the context in which it belongs to its session, if it has one."""
+
+    scan: OpenScan
+    listed: ListedScan
+    held_by: AbstractContextManager[object]

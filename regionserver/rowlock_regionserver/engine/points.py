@@ -32,12 +32,14 @@ from rowlock_regionserver.engine.get_run import GetRun, got_inline
 from rowlock_regionserver.engine.interfaces import (
     ChangeRequest,
     GetRequest,
+    OpenScanRequest,
     PointRegion,
     PutRowsRequest,
     Request,
     Responder,
 )
 from rowlock_regionserver.engine.put_rows_run import PutRowsRun
+from rowlock_regionserver.engine.scan_openings import ScanOpenings
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import RegionTooBusyError
 from rowlock_regionserver.ledger import Ledger
@@ -83,6 +85,7 @@ class Points:
         self.requests = ledger.requests
         self.answers = ledger.answers
         self.few_bytes = config.answer_bytes_held_max // ANSWER_COST // _FEW_UNREAD_SHARE
+        self.openings: ScanOpenings | None = None
         self._in_flight = 0
         self._accepted_count = 0
         self._handed_over_count = 0
@@ -108,6 +111,26 @@ class Points:
         self._in_flight += 1
         timeout = (request.timeout_ms or self.config.row_lock_wait_ms) / 1000
         self._hand_over(GetRun(self, request, responder, self.clock.monotonic() + timeout), timeout, is_large)
+
+    def open_scan(self, request: OpenScanRequest, responder: Responder, *, is_large: bool = False) -> None:
+        """Opens a scan, and answers with its first rows, once; see scan_openings.py. `is_large`: as in `get`."""
+        openings = self.openings
+        assert openings is not None, "these points open no scans"
+        if self._in_flight >= self.config.requests_in_flight_max:
+            self._refuse(request, responder)
+            return
+        self._accepted_count += 1
+        run = openings.open(self, request, responder, is_large=is_large)
+        if run is not None:
+            self._in_flight += 1
+            self._handed_over_count += 1
+            timeout = (request.timeout_ms or self.config.row_lock_wait_ms) / 1000
+            run.hand_over(self.workers.streams, self._loop, timeout, is_counted=is_large)
+
+    def caller_is_gone(self) -> None:
+        """Frees what responders that are gone have left behind."""
+        if self.openings is not None:
+            self.openings.scans.held.free_gone()
 
     def change(
         self, request: ChangeRequest, responder: Responder, *, is_large: bool = False, is_single: bool = False

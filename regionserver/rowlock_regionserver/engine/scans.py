@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import threading
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -29,125 +28,19 @@ from typing import Any
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.engine.interfaces import ScanAnswers, ScannedRegion
-from rowlock_regionserver.engine.listed_scan import NOTHING_KNOWN, ListedScan, ScanAbout
+from rowlock_regionserver.engine.held_scans import HeldScans
+from rowlock_regionserver.engine.interfaces import ScannedRegion
+from rowlock_regionserver.engine.listed_scan import NOTHING_KNOWN, AdmittedScan, ListedScan, ScanAbout
+from rowlock_regionserver.engine.open_scan import Encode, OpenScan
 from rowlock_regionserver.engine.tasks import cancel
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import LeaseExpiredError, RegionServerError, RegionTooBusyError, StoppingError
-from rowlock_regionserver.ledger import Account, Holding, Ledger
+from rowlock_regionserver.ledger import Holding, Ledger
 from rowlock_regionserver.operations import ScanPlan
-from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.sessions.session import SessionInfo
 
 # A step's batches; a window of the default size is cut into twice as many.
 STEP_BATCHES_MAX = 4
-
-# Encodes an answer, read at this read point, for the front end that sends it. Called by worker threads.
-Encode = Callable[[ScanAnswer, int], bytes]
-
-
-class OpenScan:
-    """One scan, stepped by worker threads. Thread-safe."""
-
-    def __init__(
-        self, region: ScannedRegion, plan: ScanPlan, encode: Encode, account: Account, config: Config, clock: Clock
-    ) -> None:
-        self._encode = encode
-        self._account = account
-        self._window_bytes = config.scan_window_bytes
-        self._slice_seconds = config.scan_heartbeat_ms / 1000
-        self._clock = clock
-        self._lock = threading.Lock()  # held for a whole step
-        # Guarded by self._lock:
-        self._context: AbstractContextManager[tuple[int, ScanAnswers]] | None = region.scan(
-            plan, is_slice_over=self._is_slice_over
-        )
-        self._answers: ScanAnswers | None = None
-        self._read_point = 0
-        self._holding = Holding(account)
-        self._failure: Exception | None = None
-        self._slice_ends_at = 0.0
-        # Set by the thread that closes the scan, read after each window and each step.
-        self._is_closed = False
-
-    def step(self, count: int = 1) -> list[bytes]:
-        """Returns the next encoded answers, at most `count`; none at the end, or after `close`. Blocks.
-
-        Closes the scan when it fails. If some batches were made before a failure, returns them, and raises the failure
-        in the next step.
-        """
-        try:
-            with self._lock:
-                return self._step(count)
-        except BaseException:
-            self._is_closed = True
-            raise
-        finally:
-            if self._is_closed:
-                self.close()
-
-    def _step(self, count: int) -> list[bytes]:
-        if self._failure is not None:
-            raise self._failure
-        batches: list[bytes] = []
-        self._begin_slice()
-        try:
-            while (batch := self._next()) is not None:
-                batches.append(batch)
-                if len(batches) == count or self._is_slice_over():
-                    break
-        except Exception as error:
-            if not batches:
-                raise
-            self._failure = error
-        return batches
-
-    def _begin_slice(self) -> None:
-        self._slice_ends_at = self._clock.monotonic() + self._slice_seconds
-
-    def _is_slice_over(self) -> bool:
-        is_over = self._is_closed or self._clock.monotonic() >= self._slice_ends_at
-        # When memory is half full, each slice ends after its window: the rows are sent, and windows become smaller.
-        return is_over or self._account.is_half_full
-
-    def _next(self) -> bytes | None:
-        if self._context is None or self._is_closed:
-            return None
-        if self._answers is None:
-            if not self._account.has_room(self._window_bytes):
-                raise self._account.refusal(self._window_bytes)
-            self._read_point, self._answers = self._context.__enter__()
-        answer = _next(self._answers)
-        if answer is None or self._is_closed:
-            self._is_closed = True
-            return None
-        if not answer.resume_key:
-            # While batches are full, only their number ends the step.
-            self._begin_slice()
-        # The windows from which this batch and the next ones are sliced, and the cells read ahead.
-        self._holding.set(self._answers.bytes_held)
-        return self._encode(answer, self._read_point)
-
-    def close(self) -> None:
-        """Closes the read point and frees the memory, now or when the running step ends. Does not wait for the step."""
-        self._is_closed = True
-        # The thread that holds the lock checks the flag after releasing it, so one of the two closes the context.
-        if self._lock.acquire(blocking=False):
-            try:
-                context, self._context = self._context, None
-                was_entered, self._answers = self._answers is not None, None
-                self._holding.set(0)
-                if context is not None and was_entered:
-                    context.__exit__(None, None, None)
-            finally:
-                self._lock.release()
-
-
-def _next(answers: ScanAnswers) -> ScanAnswer | None:
-    try:
-        return next(answers)
-    except StopIteration:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +68,18 @@ class Scans:
         self._lease_expired_count = 0
         self._numbers = itertools.count(1)
         self._listed: dict[str, ListedScan] = {}  # by id
+        self.held = HeldScans(self.release, self._loop, config)
 
     def statistics(self) -> ScanStatistics:
         """From any thread."""
-        return ScanStatistics(self._open_count, self._account.bytes_held, self._opened_count, self._lease_expired_count)
+        expired_count = self._lease_expired_count + self.held.expired_count
+        return ScanStatistics(self._open_count, self._account.bytes_held, self._opened_count, expired_count)
 
     def stop(self) -> None:
-        """Ends every scan with SERVER_STOPPING, at the batch that it is sending or sends next."""
+        """Ends every scan with SERVER_STOPPING, at the batch that it is sending or sends next; held ones at once."""
         if not self._stopping.done():
             self._stopping.set_result(None)
+            self.held.stop()
 
     async def serve(
         self,
@@ -194,7 +90,18 @@ class Scans:
         about: ScanAbout = NOTHING_KNOWN,
         holding: Callable[[ListedScan], AbstractContextManager[object]] = contextlib.nullcontext,
     ) -> None:
-        """Writes the scan's encoded answers. Raises RegionServerError if it ends early, with its read point closed.
+        """Writes the scan's encoded answers; see `admit` and `write_answers`."""
+        await self.write_answers(self.admit(region, plan, encode, about, holding), write)
+
+    def admit(
+        self,
+        region: ScannedRegion,
+        plan: ScanPlan,
+        encode: Encode,
+        about: ScanAbout = NOTHING_KNOWN,
+        holding: Callable[[ListedScan], AbstractContextManager[object]] = contextlib.nullcontext,
+    ) -> AdmittedScan:
+        """Counts and lists a scan until it is released. Raises RegionTooBusyError if too many are open.
 
         `holding` is entered with the scan while it is open; the scan may be ended from any thread meanwhile.
         """
@@ -204,18 +111,38 @@ class Scans:
                 retry_after_ms=self._config.retry_after_ms,
             )
         scan = OpenScan(region, plan, encode, self._account, self._config, self._clock)
+        listed = ListedScan(f"scan-{next(self._numbers)}", about, self._clock, self._config.scan_lease_ms, self._loop)
+        held_by = holding(listed)
+        held_by.__enter__()
         self._open_count += 1
         self._opened_count += 1
-        listed = ListedScan(f"scan-{next(self._numbers)}", about, self._clock, self._config.scan_lease_ms, self._loop)
-        try:
-            with holding(listed):
-                self._listed[listed.scan_id] = listed
-                await self._write_batches(scan, write, listed)
-        finally:
-            self._open_count -= 1
-            self._listed.pop(listed.scan_id, None)
+        self._listed[listed.scan_id] = listed
+        return AdmittedScan(scan, listed, held_by)
+
+    def release(self, admitted: AdmittedScan) -> None:
+        """Ends what `admit` began, and frees the scan. Idempotent."""
+        scan, listed = admitted.scan, admitted.listed
+        if self._listed.pop(listed.scan_id, None) is None:
+            return
+        self._open_count -= 1
+        admitted.held_by.__exit__(None, None, None)
+        if scan.is_freed:
+            listed.is_over.set()
+        else:
             # Closing may close files, so a worker does it, unless the running step does.
             self._workers.quick.submit(scan.close).add_done_callback(lambda _: listed.is_over.set())
+
+    async def write_answers(
+        self, admitted: AdmittedScan, write: Callable[[bytes], Coroutine[None, None, None]]
+    ) -> None:
+        """Writes the encoded answers that the scan has not given yet, and releases it.
+
+        Raises RegionServerError if it ends early, with its read point closed.
+        """
+        try:
+            await self._write_batches(admitted.scan, write, admitted.listed)
+        finally:
+            self.release(admitted)
 
     def implicit_sessions(self) -> list[SessionInfo]:
         """Returns the scans that belong to no session, each as a session. From any thread."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.scan.scanner import Scan
+from rowlock_regionserver.sources import Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,19 @@ class SnapshotRegion:
         return cls(snapshots, snapshot_id, region_id, snapshots.check(snapshot_id, region_id).table)
 
     @contextlib.contextmanager
-    def scan(self, plan: ScanPlan, *, is_slice_over: Callable[[], bool] = lambda: False) -> Iterator[tuple[int, Scan]]:
+    def scan(
+        self,
+        plan: ScanPlan,
+        *,
+        is_slice_over: Callable[[], bool] = lambda: False,
+        reading: Callable[[], Reading] = lambda: Reading.BULK,
+    ) -> Iterator[tuple[int, Scan]]:
         """Scans at the snapshot's read point; see ReadPath.scan. Blocks. The snapshot does not expire during the scan.
 
         Raises SnapshotEndedError at its start if the snapshot has ended.
         """
         with (
             self.snapshots.reading(self.snapshot_id, self.region_id) as (region, read_point, table),
-            region.scan(plan, read_point, table, is_slice_over=is_slice_over) as opened,
+            region.scan(plan, read_point, table, is_slice_over=is_slice_over, reading=reading) as opened,
         ):
             yield opened

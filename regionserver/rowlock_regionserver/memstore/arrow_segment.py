@@ -18,7 +18,7 @@ from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.memstore.row_cuts import cut_rows, last_within, weights
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import Chunk, LinesWanted, RowPlace
+from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
 
 # Timestamp, write number and kind of a cell.
 _NUMBER_BYTES = 17
@@ -134,6 +134,7 @@ class ArrowSegment:
         *,
         reverse: bool = False,
         lines: LinesWanted | None = None,
+        reading: Reading = Reading.BULK,
     ) -> Chunk:
         """Returns complete rows as a slice of the table; see Source. Its flags are the entire table's. O(log n)."""
         first, last = self._places_of(start, stop)

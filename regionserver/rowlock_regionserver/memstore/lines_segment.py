@@ -20,7 +20,7 @@ from rowlock_regionserver.memstore.row_cuts import cut_rows, weights
 from rowlock_regionserver.memstore.row_reading import parts_of
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, RowPlace
+from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, Reading, RowPlace
 
 # Bytes of a line beside its row and its values.
 _LINE_BYTES_BESIDE = 16
@@ -122,6 +122,7 @@ class LinesSegment:
         *,
         reverse: bool = False,
         lines: LinesWanted | None = None,
+        reading: Reading = Reading.BULK,
     ) -> Chunk:
         """Returns complete rows; see Source. A row is as large as its cells. O(log n) for lines."""
         wanted = self._lines

@@ -34,7 +34,7 @@ from rowlock_regionserver.memstore.row_reading import (
     tombstones_of,
 )
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import Chunk, LinesWanted, RowPlace
+from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
 from rowlock_regionserver.versions.retention import Retention, retained_cells
 
 # Memory in CPython. A cell: the tuple, its slot in the row's list (lists grow by an eighth), two bytes objects (+ 8:
@@ -294,6 +294,7 @@ class RowSegment:
         *,
         reverse: bool = False,
         lines: LinesWanted | None = None,
+        reading: Reading = Reading.BULK,
     ) -> Chunk:
         """Returns complete rows; see Source. Copies rows under the lock in slices, and builds the table without it."""
         rows: list[bytes] = []

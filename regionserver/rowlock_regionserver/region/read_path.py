@@ -25,10 +25,11 @@ from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.ranges import EVERYTHING, joined
 from rowlock_regionserver.scan.row_answers import point_answer
 from rowlock_regionserver.scan.row_form import check_row_form
-from rowlock_regionserver.scan.scanner import Scan, scan
+from rowlock_regionserver.scan.scanner import ROW_BYTES_ASSUMED, Scan, scan
 from rowlock_regionserver.scan.selection import check_plan, check_selection
 from rowlock_regionserver.scan.split_points import Part, RowWeights, parts, scaled
 from rowlock_regionserver.scan.wide_rows import RowReading
+from rowlock_regionserver.sources import Reading
 from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.reader import Run
 from rowlock_regionserver.table import Table
@@ -49,6 +50,8 @@ class ReadPath:
         self._mvcc = parts.mvcc
         self._config = parts.shared.config
         self._open_files = parts.shared.open_files
+        # What a row of the last scan had; a guess for the next one. Any thread sets it.
+        self._row_bytes = ROW_BYTES_ASSUMED
 
     def get(
         self,
@@ -172,12 +175,14 @@ class ReadPath:
         past_table: Table | None = None,
         *,
         is_slice_over: Callable[[], bool] = lambda: False,
+        reading: Callable[[], Reading] = lambda: Reading.BULK,
     ) -> Iterator[tuple[int, Scan]]:
         """Returns a context with the read point and the answers of a scan. Leaving it closes the read point. Blocking.
 
         Reads at `read_point`, which the caller keeps registered, or else at the current one. The plan's family names
         refer to `past_table`, the table as it was at that read point. `is_slice_over` is called after each window; when
-        it returns True, the scan yields an answer at once; see scanner.scan.
+        it returns True, the scan yields an answer at once. `reading` says how blocks are read; see scanner.scan. While
+        it says AT_ONCE, neither entering the context nor leaving it blocks.
         Each window takes the current view, so a long scan moves from a flushed segment to its file. The families that
         the plan names must exist to the end: if one is dropped, the scan ends with FamilyNotFoundError.
         """
@@ -199,12 +204,16 @@ class ReadPath:
                     merge_bytes_max=self._config.merge_window_bytes_max,
                     line_bytes_max=self._config.request_bytes_max,
                     is_slice_over=is_slice_over,
+                    reading=reading,
+                    row_bytes=self._row_bytes,
                 )
                 with contextlib.closing(answers):
                     yield at.write_number, answers
+                self._row_bytes = answers.row_bytes
         finally:
-            # Closes or removes the files whose last reader was this scan.
-            self._open_files.close_released()
+            # Closes or removes the files whose last reader was this scan. On the loop it leaves that to others.
+            if reading() is not Reading.AT_ONCE:
+                self._open_files.close_released()
 
     def _sources_of(self, numbers: Mapping[bytes, int]) -> Sequence[tuple[Family, Sequence[Segment | Run]]]:
         """Returns the current sources. Raises FamilyNotFoundError if one of these families was dropped.

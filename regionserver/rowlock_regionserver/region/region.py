@@ -45,6 +45,7 @@ from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.region.writers import Writers, writers_of
 from rowlock_regionserver.scan.scanner import Scan
 from rowlock_regionserver.scan.split_points import Part
+from rowlock_regionserver.sources import Reading
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 
@@ -246,10 +247,11 @@ class Region:
         past_table: Table | None = None,
         *,
         is_slice_over: Callable[[], bool] = lambda: False,
+        reading: Callable[[], Reading] = lambda: Reading.BULK,
     ) -> contextlib.AbstractContextManager[tuple[int, Scan]]:
         """Scans at one read point; see ReadPath.scan. Blocking."""
         self._check_serving()
-        return self._read_path.scan(plan, read_point, past_table, is_slice_over=is_slice_over)
+        return self._read_path.scan(plan, read_point, past_table, is_slice_over=is_slice_over, reading=reading)
 
     def parts(self, plan: ScanPlan, part_bytes: int) -> list[Part]:
         """Returns the parts into which a scan may be split; see ReadPath.parts."""
@@ -314,11 +316,9 @@ class Region:
         del dropped
         parts.shared.open_files.close_released()
 
-    @contextlib.contextmanager
-    def closing_to_writes(self) -> Iterator[None]:
+    def closing_to_writes(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context that refuses all writes from now on; if its block raises, writes are accepted again."""
-        with self._parts.gate.closing():
-            yield
+        return self._parts.gate.closing()
 
     def close(self) -> None:
         """Refuses calls from now on, and waits for the writes and the flush under way. May be called only once.

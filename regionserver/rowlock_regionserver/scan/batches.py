@@ -53,6 +53,7 @@ class Batches:
         self._slices: list[AnswerRows] = []
         self._bytes = 0
         self._rows = 0  # all of them end here
+        self._added_rows = self._added_bytes = 0
 
     def add(self, table: AnswerRows, starts: Integers) -> Iterator[ScanAnswer]:
         """Adds whole rows, which begin at `starts`, and yields the batches that are full.
@@ -64,6 +65,7 @@ class Batches:
             return
         bounds = np.append(starts, table.num_rows)
         sizes = _bytes_before(table, bounds)
+        self._added_rows, self._added_bytes = self._added_rows + len(starts), self._added_bytes + int(sizes[-1])
         row, row_count = 0, len(starts)
         while row < row_count:
             stop = self._stop(row, sizes)
@@ -149,6 +151,16 @@ class Batches:
         self._slices.append(cells)
         self._bytes += byte_count
         self._rows += row_count
+
+    @property
+    def bytes_pending(self) -> int:
+        """Bytes of added rows that are not in a batch yet."""
+        return self._bytes
+
+    @property
+    def added(self) -> tuple[int, int]:
+        """How many whole rows were added, and their bytes."""
+        return self._added_rows, self._added_bytes
 
     @property
     def bytes_held(self) -> int:

@@ -29,7 +29,7 @@ from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.scan.ranges import RowRange, clipped
 from rowlock_regionserver.scan.window_split import View
-from rowlock_regionserver.sources import Chunk, LinesWanted, RowPlace, Source
+from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace, Source
 
 # One look-up takes at most so many groups, so that a short scan stays short. The next one continues behind them.
 _GROUPS_MAX = 256
@@ -191,6 +191,7 @@ class RemainingRows:
         *,
         reverse: bool = False,
         lines: LinesWanted | None = None,
+        reading: Reading = Reading.BULK,
     ) -> Chunk:
         """See Source. Reads as far as the next covered group."""
         found = self._next((start, stop), reverse=reverse)
@@ -199,7 +200,9 @@ class RemainingRows:
             return Chunk(empty_cells(), frontier, False, False, 0, TIMESTAMP_MAX)
         if lines is not None and lines.columns is not None and not lines.marks_others:
             lines = replace(lines, columns=found.columns)
-        chunk = self._source.read_rows(found.start, found.stop, bytes_max, row_bytes_max, reverse=reverse, lines=lines)
+        chunk = self._source.read_rows(
+            found.start, found.stop, bytes_max, row_bytes_max, reverse=reverse, lines=lines, reading=reading
+        )
         return chunk if chunk.frontier is not None else replace(chunk, frontier=found.frontier)
 
     def _next(self, row_range: RowRange, *, reverse: bool) -> _Remaining | None:

@@ -30,15 +30,19 @@ from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.scan.window_answer import EMPTY_ANSWER, WindowAnswer, answer_window
 from rowlock_regionserver.scan.window_split import View, WideRow
 from rowlock_regionserver.scan.windows import ColumnsRead, WindowReader
+from rowlock_regionserver.sources import Reading
 
 __all__ = ["Scan", "ScanAnswer", "scan"]
 
-# A reader often leaves after the first rows, so windows begin small, smaller still with a low row limit, and grow to
-# full size within a few steps. A window that uses up the scan's time slice makes the next one smaller.
+# A reader often leaves after the first rows, so windows begin small, smaller still with a low row limit or while the
+# scan is being opened, and grow to full size within a few steps. They grow no further than the rows up to the limit are
+# expected to need. A window that uses up the scan's time slice makes the next one smaller.
 FIRST_WINDOW_BYTES = 256 * 1024
-FIRST_LIMITED_WINDOW_BYTES = 32 * 1024
-FEW_ROWS = 16
+FIRST_SMALL_WINDOW_BYTES = 32 * 1024
+LEAST_WINDOW_BYTES = 4 * 1024
+FEW_ROWS = 128
 WINDOW_GROWTH = 4
+ROW_BYTES_ASSUMED = 1000
 # With smaller batches, blocks would be decompressed several times.
 COMPRESSED_ROWS_MIN, COMPRESSED_BYTES_MIN = 16_384, MIB
 
@@ -54,6 +58,8 @@ def scan(
     merge_bytes_max: int = 64 * MIB,
     line_bytes_max: int = 64 * MIB,
     is_slice_over: Callable[[], bool] = lambda: False,
+    reading: Callable[[], Reading] = lambda: Reading.BULK,
+    row_bytes: int = ROW_BYTES_ASSUMED,
 ) -> Scan:
     """Returns the batches of a scan of [start, stop) at a read point; the plan has passed check_plan.
 
@@ -66,7 +72,9 @@ def scan(
     sources_now() is called before each window and returns a view that contains all that the read point sees; if it
     raises, the scan ends. is_slice_over() is called after each window: if it returns true, an answer follows at once,
     with the rows so far, perhaps none, and the resume key. The caller can then send a heartbeat, let other scans
-    run, or stop.
+    run, or stop. reading() is called before each window and says how it reads the blocks of store files. While that is
+    AT_ONCE, an answer does not block on a disk, and may raise WouldWaitError, which ends the scan. row_bytes: what a
+    row has probably, from which the first window of a scan with a limit is guessed.
 
     Raises FilterTypeError when the scan reaches a row in which a filter reads a value that doesn't fit its type; a row
     limit reached before that row ends the scan without the error. Raises LimitExceededError when the scan reaches a row
@@ -81,6 +89,8 @@ def scan(
         merge_bytes_max,
         line_bytes_max,
         is_slice_over,
+        reading,
+        row_bytes,
     )
 
 
@@ -97,6 +107,8 @@ class Scan(Iterator[ScanAnswer]):
         merge_bytes_max: int,
         line_bytes_max: int,
         is_slice_over: Callable[[], bool],
+        reading: Callable[[], Reading],
+        row_bytes: int,
     ) -> None:
         self._sources_now = sources_now
         self._plan = plan
@@ -106,6 +118,10 @@ class Scan(Iterator[ScanAnswer]):
         self._merge_bytes_max = merge_bytes_max
         self._line_bytes_max = line_bytes_max
         self._is_slice_over = is_slice_over
+        self._reading = reading
+        self._row_bytes = row_bytes
+        self._rows_left = plan.row_limit  # 0 without a limit
+        self.is_at_end = False  # no answer follows the one that was given
         self._form = None if plan.row_form is None else _layout(plan.row_form, plan)
         # In row form a line is a row, and is never cut.
         self._batches = Batches(plan.batch_bytes, plan.batch_rows, None if plan.row_form is None else line_bytes_max)
@@ -126,15 +142,26 @@ class Scan(Iterator[ScanAnswer]):
         reader = self._reader
         return self._batches.bytes_held + (0 if reader is None else reader.bytes_held)
 
+    @property
+    def bytes_pending(self) -> int:
+        """Bytes of rows that were found and are not answered yet."""
+        return self._batches.bytes_pending
+
+    @property
+    def row_bytes(self) -> int:
+        """About the bytes of a row, as it is answered: of those so far, or else what was assumed."""
+        row_count, byte_count = self._batches.added
+        return byte_count // row_count if row_count else self._row_bytes
+
     def _batched(self) -> Generator[ScanAnswer, None, None]:
         batches = self._batches
-        rows_left = self._plan.row_limit
+        has_limit = self._plan.row_limit > 0
         for answer, resume_key in self._window_answers():
             rows, starts = answer.rows, answer.starts
-            is_limited = bool(self._plan.row_limit) and len(starts) >= rows_left
-            if is_limited and len(starts) > rows_left:
-                rows, starts = rows.slice(0, int(starts[rows_left])), starts[:rows_left]
-            rows_left -= len(starts)
+            is_limited = has_limit and len(starts) >= self._rows_left
+            if is_limited and len(starts) > self._rows_left:
+                rows, starts = rows.slice(0, int(starts[self._rows_left])), starts[: self._rows_left]
+            self._rows_left -= len(starts)
             if answer.is_part:
                 yield from batches.add_part(
                     plain_table(rows), is_first=len(starts) > 0, is_last=not answer.row_continues
@@ -150,6 +177,7 @@ class Scan(Iterator[ScanAnswer]):
                 empty = ScanAnswer(self._empty_table(), 0, row_continues=False)
                 for batch in list(batches.drain()) or [empty]:
                     yield replace(batch, resume_key=resume_key)
+        self.is_at_end = True
         yield from batches.drain()
 
     def _empty_table(self) -> pa.Table:
@@ -163,9 +191,11 @@ class Scan(Iterator[ScanAnswer]):
         plan, selection = self._plan, self._plan.selection
         columns_read = _columns_read(selection)
         line_form = LineForm.of(selection, self._form)
-        is_short = 0 < plan.row_limit <= FEW_ROWS
-        bytes_first = min(self._window_bytes, FIRST_LIMITED_WINDOW_BYTES if is_short else FIRST_WINDOW_BYTES)
+        is_short = 0 < plan.row_limit <= FEW_ROWS or self._reading() is not Reading.BULK
+        bytes_first = min(self._window_bytes, FIRST_SMALL_WINDOW_BYTES if is_short else FIRST_WINDOW_BYTES)
         bytes_max = bytes_first
+        if plan.row_limit:
+            bytes_max = min(self._window_bytes, FIRST_WINDOW_BYTES // 2, self._bytes_to_limit())
         for row_range in reversed(self._ranges) if plan.reverse else self._ranges:
             reader = self._reader = WindowReader(
                 self._sources_now,
@@ -180,7 +210,7 @@ class Scan(Iterator[ScanAnswer]):
                 takes_compressed=_takes_compressed(plan),
                 takes_rows=not plan.without_keys,
             )
-            while (window := reader.next(bytes_max)) is not None:
+            while (window := reader.next(bytes_max, self._reading())) is not None:
                 if isinstance(window, WideRow):
                     yield from self._wide_row_answers(window)
                     continue
@@ -190,6 +220,13 @@ class Scan(Iterator[ScanAnswer]):
                 yield answer, window.resume_key
                 bytes_max = bytes_max // WINDOW_GROWTH if is_slow else bytes_max * WINDOW_GROWTH
                 bytes_max = max(bytes_first, min(self._window_bytes, bytes_max))
+                if plan.row_limit and self._batches.added[0]:
+                    bytes_max = min(bytes_max, self._bytes_to_limit())
+
+    def _bytes_to_limit(self) -> int:
+        """Returns about the bytes that the rows up to the limit will take, judged by the rows so far."""
+        # A little more, because a window that misses the limit by a row costs another window.
+        return max(LEAST_WINDOW_BYTES, self.row_bytes * self._rows_left * 9 // 8)
 
     def _wide_row_answers(self, wide: WideRow) -> Iterator[tuple[WindowAnswer, bytes]]:
         """Yields the answers of a row that is read in parts; only the last part has the resume key behind the row."""

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 
 from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.scan.ranges import RowRange, is_empty
-from rowlock_regionserver.sources import Chunk, LinesWanted, Source
+from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, Source
 
 # Smaller reads of one source cost more than they save for the others.
 SOURCE_BYTES_MIN = 32 * 1024
@@ -61,6 +61,7 @@ class SourceChunks:
         """`bytes_held_max` bounds the buffers between steps, `source_bytes_max` one read of a source."""
         # What the reads of the next step ask of each source, by its id(); a source that is missing returns cells.
         self.lines_wanted: dict[int, LinesWanted] = {}
+        self.reading = Reading.BULK
         self._range = row_range  # not returned yet
         self._reverse = reverse
         self._bytes_held_max = bytes_held_max
@@ -144,6 +145,7 @@ class SourceChunks:
             row_bytes_max,
             reverse=self._reverse,
             lines=wanted,
+            reading=self.reading,
         )
         if chunk.lines is not None and wanted is not None and not wanted.has_every_cell:
             chunk = replace(chunk, is_narrow=True)

@@ -27,9 +27,12 @@ from rowlock_regionserver.scan.source_chunks import SourceChunks
 from rowlock_regionserver.scan.window_lines import window_lines
 from rowlock_regionserver.scan.window_selection import FamilyCells
 from rowlock_regionserver.scan.window_split import View, WideRow, Window, split_window
-from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, Source
+from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, Reading, Source, WouldWaitError
 from rowlock_regionserver.versions.past_limits import gone_through
 from rowlock_regionserver.versions.visibility_columns import visible
+
+# A worker reads from more of them, because each takes its time.
+AT_ONCE_SOURCES_MAX = 8
 
 # The families that a scan reads, and the qualifiers of each; None means all qualifiers.
 ColumnsRead = Mapping[bytes, frozenset[bytes] | None]
@@ -61,7 +64,8 @@ class WindowReader:
         values of lines may be compressed. `takes_rows`: their rows are answered.
         """
         self._line_columns = line_columns
-        self._takes_compressed = takes_compressed
+        self._may_take_compressed = takes_compressed
+        self._takes_compressed = False  # in this window
         self._takes_rows = takes_rows
         self._sources_now = sources_now
         self._columns_read = columns_read
@@ -81,19 +85,24 @@ class WindowReader:
         """Memory held for the window returned last and for later ones."""
         return self._chunks.bytes_held + self._window_bytes_held
 
-    def next(self, bytes_max: int) -> Window | WideRow | None:
+    def next(self, bytes_max: int, reading: Reading = Reading.BULK) -> Window | WideRow | None:
         """Returns the next window, for which it reads about `bytes_max`; None when the range is exhausted.
 
         After a window is answered, the rows of the range before its `resume_key` are done; in reverse, the rows from it
-        on. The last resume key is the range's own end. Blocks on the sources' disks.
+        on. The last resume key is the range's own end. Blocks on the sources' disks, unless it reads AT_ONCE: then it
+        raises WouldWaitError.
         """
         if self._pending:
             return self._pending.popleft()
         chunks = self._chunks
+        chunks.reading = reading
+        self._takes_compressed = self._may_take_compressed and reading is Reading.BULK
         if chunks.is_exhausted:
             return None
         view = self._view()
         sources = [source for _, sources in view for source in sources]
+        if reading is Reading.AT_ONCE and len(sources) > AT_ONCE_SOURCES_MAX:
+            raise WouldWaitError
         row_bytes_max = max(1, min(self._window_bytes, self._bytes_held_max // (len(sources) or 1)))
         chunks.lines_wanted = {
             id(source): wanted
@@ -109,6 +118,8 @@ class WindowReader:
             bytes_max = max(1, bytes_max // CELLS_OF_LINES)
         by_source = chunks.advance(sources, bytes_max, row_bytes_max)
         if isinstance(by_source, bytes):
+            if reading is Reading.AT_ONCE:
+                raise WouldWaitError
             return WideRow(by_source, view, chunks.resume_key)
         self._window_bytes_held = sum(chunk.bytes_held for chunks in by_source.values() for chunk in chunks)
         families = [

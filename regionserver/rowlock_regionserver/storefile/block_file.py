@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.sources import WouldWaitError
 from rowlock_regionserver.storefile.cache import AnyBlock, BlockCache
 from rowlock_regionserver.storefile.extents import Extent, read_payload_at_once, read_payloads
 from rowlock_regionserver.storefile.index import BlockIndex
@@ -28,6 +29,8 @@ from rowlock_regionserver.storefile.open_files import Handle
 _RUN_BYTES_MAX = 1 << 20
 # Only blocks of ordinary size are read without waiting, possibly on the event loop.
 _AT_ONCE_BYTES_MAX = 1 << 18
+# Only so few blocks are read without waiting by one read.
+AT_ONCE_BLOCKS_MAX = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,27 @@ class BlockFile:
     def statistics(self) -> StoreFileStatistics:
         with self._lock:
             return StoreFileStatistics(self._read_count, self._read_bytes)
+
+
+class AtOnce:
+    """Returns blocks without waiting for a disk, for one read. Used by one thread."""
+
+    def __init__(self, file: BlockFile) -> None:
+        self._file = file
+        self._loaded_count = 0
+
+    def block(self, key: int, try_load: Callable[[], bool]) -> AnyBlock:
+        """Returns the block from the cache, into which `try_load` loads it if it is not there.
+
+        Raises WouldWaitError if that fails, and after it has loaded some: each takes some 100 µs.
+        """
+        block = self._file.cached(key)
+        if block is None and self._loaded_count < AT_ONCE_BLOCKS_MAX:
+            self._loaded_count += 1
+            block = self._file.cached(key) if try_load() else None
+        if block is None:
+            raise WouldWaitError
+        return block
 
 
 class ReadAhead:

@@ -8,8 +8,9 @@ from functools import partial
 import pyarrow as pa
 
 from rowlock_regionserver.found_cells import AwayValue
+from rowlock_regionserver.sources import WouldWaitError
 from rowlock_regionserver.storefile.block import Block, decoded
-from rowlock_regionserver.storefile.block_file import BlockFile, ReadAhead
+from rowlock_regionserver.storefile.block_file import AtOnce, BlockFile, ReadAhead
 from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.large_values import without_large_values
 from rowlock_regionserver.storefile.row_windows import BlockPart, Load
@@ -61,6 +62,27 @@ class CellBlocks:
 
         return load
 
+    def cached_reader(self, bytes_max: int, *, may_wait: bool) -> Load:
+        """Returns a loader for a read of few blocks, which come from the cache and go into it.
+
+        Unless it may wait, it raises WouldWaitError for a block that is neither cached nor in the system's memory, for
+        more than two that are not cached, and for a large one.
+        """
+        loaded = AtOnce(self.file)
+
+        def load(number: int) -> BlockPart:
+            if may_wait:
+                block = self.block(number)
+            else:
+                found = loaded.block(number, partial(self.try_load, number))
+                assert isinstance(found, Block)
+                block = found
+                if block.batch.get_total_buffer_size() > _WITHOUT_LARGE_VALUES_BYTES_MIN:
+                    raise WouldWaitError
+            return self._part(number, block, bytes_max)
+
+        return load
+
     def part(self, number: int, bytes_max: int) -> BlockPart:
         """Returns a block for a bulk read of about `bytes_max`, without its large values if it alone exceeds that.
 
@@ -75,6 +97,10 @@ class CellBlocks:
             block = Block(batch)
             self.file.put(number, block)
         assert isinstance(block, Block)
+        return self._part(number, block, bytes_max)
+
+    def _part(self, number: int, block: Block, bytes_max: int) -> BlockPart:
+        """Returns a block without its large values, unless it has the ordinary size or less than `bytes_max`."""
         if block.batch.get_total_buffer_size() <= max(bytes_max, _WITHOUT_LARGE_VALUES_BYTES_MIN):
             return BlockPart(block.batch)
         batch, places = without_large_values(block.batch)

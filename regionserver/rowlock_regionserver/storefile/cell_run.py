@@ -12,16 +12,14 @@ from rowlock_regionserver.arrow.columns import QUALIFIER
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import Chunk, LinesWanted, RowPlace
-from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
+from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.storefile.block_file import AT_ONCE_BLOCKS_MAX, BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.cell_blocks import CellBlocks
 from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.row_filter import RowFilter
 from rowlock_regionserver.storefile.row_windows import BlockPart, RowWindow, read_backwards, read_forwards
 
-# Only rows of few blocks are read without waiting, possibly on the event loop.
-_AT_ONCE_BLOCKS_MAX = 2
 # A row's blocks up to this size in total may be read whole; in larger ones the row's cells are counted first.
 _SMALL_BLOCKS_BYTES = 1 << 18
 
@@ -152,7 +150,7 @@ class CellRun:
         if not self.rows.may_hold(row):
             return RowPlace.NOWHERE
         missing = [number for number in self._index.blocks_of_row(row) if not self._blocks.is_cached(number)]
-        if len(missing) <= _AT_ONCE_BLOCKS_MAX and all(self._blocks.try_load(number) for number in missing):
+        if len(missing) <= AT_ONCE_BLOCKS_MAX and all(self._blocks.try_load(number) for number in missing):
             return RowPlace.MEMORY
         return RowPlace.DISK
 
@@ -171,17 +169,21 @@ class CellRun:
         *,
         reverse: bool = False,
         lines: LinesWanted | None = None,
+        reading: Reading = Reading.BULK,
     ) -> Chunk:
         """Reads whole rows of [start, stop); see Source. Uncompressed blocks are not copied.
 
         The large values of a block are away if it exceeds `bytes_max` and the ordinary size.
         """
         index, blocks = self._index, self._blocks
-        if reverse:
+        if reading is not Reading.BULK:
+            load = blocks.cached_reader(bytes_max, may_wait=reading is Reading.CACHED)
+        elif reverse:
             load = partial(blocks.part, bytes_max=bytes_max)
-            return self._chunk(read_backwards(index, load, start, stop, bytes_max, row_bytes_max))
-        load_ahead = blocks.read_ahead(index.blocks_of_range(start, stop), bytes_max, bytes_max)
-        return self._chunk(read_forwards(index, load_ahead, start, stop, bytes_max, row_bytes_max))
+        else:
+            load = blocks.read_ahead(index.blocks_of_range(start, stop), bytes_max, bytes_max)
+        read = read_backwards if reverse else read_forwards
+        return self._chunk(read(index, load, start, stop, bytes_max, row_bytes_max))
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         """Yields the row's cells with qualifiers of [start, stop), one part a block; see Source."""

@@ -152,10 +152,11 @@ class WideBlock:
         return None if number is None else memoryview(self._kept(number)).cast("q")
 
     def _kept(self, number: int) -> bytes:
-        """Decompresses a chunk and keeps it."""
-        raw = self._chunks.raw_bytes(number)
-        self._raw[number] = raw
-        self.bytes_held += len(raw)
+        """Returns a chunk, which it decompresses once and keeps."""
+        raw = self._raw.get(number)
+        if raw is None:
+            raw = self._raw[number] = self._chunks.raw_bytes(number)
+            self.bytes_held += len(raw)
         return raw
 
     # ---- scans
@@ -164,6 +165,21 @@ class WideBlock:
         """Returns the chunks as they are stored, and those that are decompressed; each is among one of them."""
         with self._lock:
             return self._chunks, dict(self._raw)
+
+    def kept_lines(self, wanted: LinesWanted = EVERY_LINE) -> Lines:
+        """Returns the lines with the columns that are wanted, and keeps what it decompresses, as look-ups do."""
+
+        def raw_of(number: int) -> pa.Buffer:
+            raw = self._raw.get(number)
+            if raw is None:
+                with self._lock:
+                    raw = self._kept(number)
+                    if len(self._raw) == len(self._form.chunks) and self._chunks.bytes_held:
+                        self.bytes_held -= self._chunks.bytes_held
+                        self._chunks = self._chunks.without_any()
+            return pa.py_buffer(raw)
+
+        return decoded_lines(self._directory, raw_of, wanted)
 
     def lines(self, wanted: LinesWanted = EVERY_LINE) -> Lines:
         """Returns the lines with the columns that are wanted. What has to be decompressed for that is not kept."""

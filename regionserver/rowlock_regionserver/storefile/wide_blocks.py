@@ -8,6 +8,7 @@ and keys, and then only the chunks of these columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -15,7 +16,7 @@ from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.found_cells import FoundCell
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile import wide_directory
-from rowlock_regionserver.storefile.block_file import BlockFile, ReadAhead
+from rowlock_regionserver.storefile.block_file import AtOnce, BlockFile, ReadAhead
 from rowlock_regionserver.storefile.extents import read_exactly, read_start
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.wide_block import WideBlock
@@ -55,11 +56,11 @@ class WideBlocks:
 
     def cells(self, number: int, row: bytes, qualifiers: Iterable[bytes] | None, cells_max: int) -> list[FoundCell]:
         """Returns the row's cells in the block; see WideBlock.cells."""
-        block = self._block(number)
+        block = self.block(number)
         before = block.bytes_held
         cells = block.cells(row, qualifiers, cells_max)
         if block.bytes_held != before:
-            self.file.put(self._first_key + number, block)
+            self.put_again(number, block)
         return cells
 
     def is_cached(self, number: int) -> bool:
@@ -79,11 +80,25 @@ class WideBlocks:
         """
         return WideLoader(self, ReadAhead(self.file, self.index, numbers, bytes_ahead, bytes_ahead), wanted)
 
+    def cached_reader(self, wanted: LinesWanted | None, *, may_wait: bool) -> CachedLoader:
+        """Returns a loader for a read of few blocks, which come from the cache and go into it; see CellBlocks."""
+        return CachedLoader(self, wanted, may_wait=may_wait)
+
+    def block_at_once(self, number: int, at_once: AtOnce) -> WideBlock:
+        """Returns a block without waiting for a disk. Raises WouldWaitError."""
+        block = at_once.block(self._first_key + number, partial(self.try_load, number))
+        assert isinstance(block, WideBlock)
+        return block
+
     def cached(self, number: int) -> WideBlock | None:
         """Returns the block if it is cached."""
         block = self.file.cached(self._first_key + number)
         assert block is None or isinstance(block, WideBlock)
         return block
+
+    def put_again(self, number: int, block: WideBlock) -> None:
+        """Caches a block with the bytes that it holds now."""
+        self.file.put(self._first_key + number, block)
 
     def put(self, number: int, chunks: WideChunks) -> None:
         """Caches a block, which was read."""
@@ -94,7 +109,8 @@ class WideBlocks:
         directory = self._directory(number, payload)
         return WideChunks.of_payload(directory, payload, self.file.path, self.index.offsets[number])
 
-    def _block(self, number: int) -> WideBlock:
+    def block(self, number: int) -> WideBlock:
+        """Returns a block and caches it."""
         block = self.cached(number)
         if block is None:
             [payload] = self.file.read([self.index.extent(number)])
@@ -190,6 +206,32 @@ class WideLoader:
         """Caches the last block: the next read begins in it."""
         if self._last is not None:
             self._blocks.put(*self._last)
+
+
+class CachedLoader:
+    """Loads blocks by way of the cache, for one read of few. Used by one thread."""
+
+    def __init__(self, blocks: WideBlocks, wanted: LinesWanted | None, *, may_wait: bool) -> None:
+        self._blocks = blocks
+        self._wanted = wanted or EVERY_LINE
+        self._at_once = None if may_wait else AtOnce(blocks.file)
+
+    def has_read(self, number: int) -> bool:
+        """Returns False: no neighbours are read."""
+        return False
+
+    def load(self, number: int) -> Lines:
+        """Returns the lines of the block, with the columns that are wanted. May raise WouldWaitError."""
+        blocks, at_once = self._blocks, self._at_once
+        block = blocks.block(number) if at_once is None else blocks.block_at_once(number, at_once)
+        before = block.bytes_held
+        lines = block.kept_lines(self._wanted)
+        if block.bytes_held != before:
+            blocks.put_again(number, block)
+        return lines
+
+    def keep_last(self) -> None:
+        """Does nothing: the blocks are cached."""
 
 
 def _runs(chunks: Sequence[int], starts: Sequence[int]) -> Iterator[list[int]]:

@@ -22,11 +22,11 @@ from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.cells import TIMESTAMP_MAX
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
-from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, RowPlace
+from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, Reading, RowPlace
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.row_filter import RowFilter
 from rowlock_regionserver.storefile.stored_block import Shares, StoredBlocks, StoredWideBlock, shares_of
-from rowlock_regionserver.storefile.wide_blocks import WideBlocks
+from rowlock_regionserver.storefile.wide_blocks import CachedLoader, WideBlocks, WideLoader
 from rowlock_regionserver.storefile.wide_index import WideIndex
 
 _KNOWN_SHARES_MAX = 64
@@ -114,17 +114,19 @@ class WideRun:
         *,
         reverse: bool = False,
         lines: LinesWanted | None = None,
+        reading: Reading = Reading.BULK,
     ) -> Chunk:
         """Reads whole rows of [start, stop), at least those of one block as lines; see Source.
 
         The flags are those of the blocks that were read.
         """
         if lines is not None and lines.compressed:
+            assert reading is Reading.BULK, "stored blocks are read when they are needed, past the cache"
             stored = self._stored_window(start, stop, bytes_max, lines, reverse=reverse)
             if stored is not None:
                 return stored
             lines = replace(lines, compressed=False, without_rows=False)
-        window = self._window(start, stop, bytes_max, lines, reverse=reverse)
+        window = self._window(start, stop, bytes_max, lines, reading, reverse=reverse)
         if not window.parts:
             return self._chunk(window, empty_cells(), None, 0)
         parts = window.parts[::-1] if reverse else window.parts
@@ -136,15 +138,19 @@ class WideRun:
         return self._chunk(window, table, None, table.get_total_buffer_size())
 
     def _window(
-        self, start: bytes, stop: bytes, bytes_max: int, wanted: LinesWanted | None, *, reverse: bool
+        self, start: bytes, stop: bytes, bytes_max: int, wanted: LinesWanted | None, reading: Reading, *, reverse: bool
     ) -> _Window:
         index = self._index
         numbers = index.blocks_of_range(start, stop)
         window = _Window()
         if not numbers:
             return window
-        ahead = 0 if reverse else self._bytes_ahead(numbers.start, bytes_max, wanted)
-        loader = self._blocks.loader(numbers, ahead, wanted)
+        loader: CachedLoader | WideLoader
+        if reading is Reading.BULK:
+            ahead = 0 if reverse else self._bytes_ahead(numbers.start, bytes_max, wanted)
+            loader = self._blocks.loader(numbers, ahead, wanted)
+        else:
+            loader = self._blocks.cached_reader(wanted, may_wait=reading is Reading.CACHED)
         byte_count = block_bytes = 0
         is_by_cell = has_versions = False
         for number in reversed(numbers) if reverse else numbers:
@@ -166,7 +172,10 @@ class WideRun:
             window.numbers.append(number)
             byte_count += block_bytes if part is block else _byte_count(part, wanted)
             if wanted is None and byte_count > bytes_max and not window.parts:
-                fitting = last_slice_of(part, bytes_max) if reverse else next(slices_of(part, bytes_max))
+                if reading is Reading.BULK or is_by_cell or has_versions:
+                    fitting = last_slice_of(part, bytes_max) if reverse else next(slices_of(part, bytes_max))
+                else:
+                    fitting = _share_of(part, bytes_max, byte_count, reverse=reverse)
                 if len(fitting) < len(part):
                     # The next read begins in this block.
                     loader.keep_last()
@@ -267,6 +276,15 @@ def _byte_count(lines: Lines, wanted: LinesWanted | None) -> int:
         return lines.bytes_held
     cell_bytes = cell_bytes_of_all(lines.rows, lines.qualifiers, lines.columns)
     return cell_bytes if wanted is None else max(lines.bytes_held, cell_bytes // CELLS_OF_LINES)
+
+
+def _share_of(lines: Lines, bytes_max: int, byte_count: int, *, reverse: bool) -> Lines:
+    """Returns about the first or last `bytes_max` of lines that have `byte_count`, each a row; at least one.
+
+    As if all were equally large: their sizes would take as long to find as the lines take to read.
+    """
+    count = max(1, len(lines) * bytes_max // byte_count)
+    return lines.slice(len(lines) - count, len(lines)) if reverse else lines.slice(0, count)
 
 
 def _clipped(lines: Lines, start: bytes, stop: bytes) -> Lines:

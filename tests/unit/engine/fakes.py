@@ -24,6 +24,7 @@ from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
 from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch, RowBatch
 from rowlock_regionserver.scan.batches import ScanAnswer
+from rowlock_regionserver.sources import Reading
 
 from tests.waiting import WAIT_S
 
@@ -136,7 +137,9 @@ class FakeRegion:
         return [[mutation.row for mutation in mutations] for mutations in self.changed]
 
     @contextmanager
-    def scan(self, plan: ScanPlan, *, is_slice_over: Callable[[], bool]) -> Iterator[tuple[int, FakeAnswers]]:
+    def scan(
+        self, plan: ScanPlan, *, is_slice_over: Callable[[], bool], reading: Callable[[], Reading]
+    ) -> Iterator[tuple[int, FakeAnswers]]:
         self.open_scans += 1
         try:
             yield 11, FakeAnswers(self._answers(plan) if plan.row_limit else self._signs_of_life(is_slice_over))
@@ -175,6 +178,8 @@ class FakeAnswers:
     """The answers of any scan, which holds 1000 bytes."""
 
     bytes_held = 1000
+    bytes_pending = 0
+    is_at_end = False
 
     def __init__(self, answers: Iterator[ScanAnswer]) -> None:
         self._answers = answers

@@ -10,12 +10,14 @@ from typing import NoReturn
 import pytest
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.engine.scans import OpenScan, Scans
+from rowlock_regionserver.engine.open_scan import OpenScan
+from rowlock_regionserver.engine.scans import Scans
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import LeaseExpiredError, NotServingRegionError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.scan.batches import ScanAnswer
+from rowlock_regionserver.sources import Reading
 
 from tests.unit.engine.fakes import FakeRegion
 from tests.unit.engine.loops import run, until
@@ -189,7 +191,7 @@ def test_more_scans_than_the_limit_are_refused(region: FakeRegion, workers: Work
 class ClosedRegion(FakeRegion):
     """A region of a table that was dropped while the request was on its way."""
 
-    def scan(self, plan: ScanPlan, *, is_slice_over: Callable[[], bool]) -> NoReturn:
+    def scan(self, plan: ScanPlan, *, is_slice_over: Callable[[], bool], reading: Callable[[], Reading]) -> NoReturn:
         raise NotServingRegionError("closed")
 
 

@@ -16,7 +16,7 @@ from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.scan import source_chunks
 from rowlock_regionserver.scan.retained_tables import retained_tables
-from rowlock_regionserver.sources import Chunk, LinesWanted, Source
+from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, Source
 from rowlock_regionserver.versions.retention import Retention
 from rowlock_regionserver.versions.retention_columns import retained
 
@@ -67,6 +67,7 @@ def test_sources_that_are_merged_are_read_in_smaller_pieces_and_later_ones_only_
             *,
             reverse: bool = False,
             lines: LinesWanted | None = None,
+            reading: Reading = Reading.BULK,
         ) -> Chunk:
             asked.setdefault(id(self), []).append(bytes_max)
             return super().read_rows(start, stop, bytes_max, row_bytes_max, reverse=reverse)

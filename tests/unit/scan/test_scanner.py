@@ -31,10 +31,10 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.scan import scanner
 from rowlock_regionserver.scan.ranges import clipped
-from rowlock_regionserver.scan.scanner import FIRST_LIMITED_WINDOW_BYTES, FIRST_WINDOW_BYTES, ScanAnswer, scan
+from rowlock_regionserver.scan.scanner import FIRST_WINDOW_BYTES, ROW_BYTES_ASSUMED, ScanAnswer, scan
 from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN
 from rowlock_regionserver.scan.window_split import View
-from rowlock_regionserver.sources import Chunk, LinesWanted, RowPlace
+from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
 
 from tests.property.list_source import ListSource, Write
 from tests.unit.scan.buffers import addresses
@@ -99,6 +99,7 @@ class TableSource:
         *,
         reverse: bool = False,
         lines: LinesWanted | None = None,
+        reading: Reading = Reading.BULK,
     ) -> Chunk:
         return Chunk(self.table, None, False, False, 1, 100)
 
@@ -136,13 +137,22 @@ def test_small_limit_reads_a_small_window(reverse: bool) -> None:
     source = ListSource(numbered(500), cells_at_once=20)
     view: View = [(FAMILY, [source])]
     assert len(scanned(view, ScanPlan(row_limit=10, reverse=reverse))) == 10
-    assert source.asked == [FIRST_LIMITED_WINDOW_BYTES]
-    # Windows grow while the limit is not reached.
+    assert source.asked == [10 * ROW_BYTES_ASSUMED * 9 // 8]
+    # Windows grow while no row is found.
     source.asked.clear()
-    scanned(view, ScanPlan(row_limit=400, reverse=reverse))
-    assert source.asked[0] == FIRST_LIMITED_WINDOW_BYTES
+    nothing = Selection(where=ColumnComparison(b"f", b"q", CompareOp.EQUAL, b"nothing"))
+    scanned(view, ScanPlan(nothing, row_limit=10, reverse=reverse))
     assert source.asked == sorted(source.asked)
     assert source.asked[-1] == 1 << 20
+
+
+def test_windows_are_no_larger_than_the_rows_up_to_the_limit_need() -> None:
+    rows = [replace(write, value=b"v" * 1000) for write in numbered(500)]
+    source = ListSource(rows, cells_at_once=20)
+    assert len(scanned([(FAMILY, [source])], ScanPlan(row_limit=400))) == 400
+    left = range(380, 0, -20)
+    assert source.asked[0] == SOURCE_BYTES_MIN
+    assert all(asked < 1100 * rows_left * 9 // 8 for asked, rows_left in zip(source.asked[-5:], left[-5:], strict=True))
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -150,7 +160,7 @@ def test_small_limit_reads_a_small_window(reverse: bool) -> None:
 def test_a_scan_of_one_row_reads_at_most_a_window_beyond_the_deleted_rows_that_it_passes(
     deleted_count: int, reverse: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scanner, "FIRST_LIMITED_WINDOW_BYTES", 2)
+    monkeypatch.setattr(scanner, "FIRST_SMALL_WINDOW_BYTES", 2)
     row_count, window_cells = 3000, 64
     rows = [f"{row:04d}".encode() for row in range(row_count)]
     deleted = rows[-deleted_count:] if reverse else rows[:deleted_count]

@@ -9,9 +9,10 @@ import grpc
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.scan_message import ScanMessage
+from rowlock._core.scan_opening import no_batch
 from rowlock._transport.scan_method import SCAN
 from rowlock.aio._transport.servers import Servers
-from rowlock.errors import ClosedError, DeadlineError
+from rowlock.errors import ClosedError
 from rowlock.schema import Region
 
 ScanCall: TypeAlias = "grpc.aio.UnaryStreamCall[Any, ScanMessage]"  # Any: the request is sent when the call is made
@@ -44,8 +45,7 @@ class ScanStream:
         except grpc.aio.AioRpcError as failed:
             raise self._servers.error_for(failed, self._address) from None
         except TimeoutError:
-            message = f"no batch of the scan of {self._table!r} came within {timeout_s:g} s"
-            raise DeadlineError(message) from None
+            raise no_batch(self._table, timeout_s) from None
         return batch if isinstance(batch, ScanMessage) else None
 
     def cancel(self) -> None:

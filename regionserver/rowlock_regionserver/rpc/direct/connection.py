@@ -121,6 +121,7 @@ class DirectConnection(asyncio.BufferedProtocol):
         self._set_state(_State.CLOSED)
         self.is_gone = True
         self._outgoing.close()
+        self._points.caller_is_gone()
         self._incoming.drop()
         self._service.clients.leave(self)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowlock_proto.v1.region_pb2 import PointRequest
+from rowlock_proto.v1.region_pb2 import PointRequest, ScanRequest
 
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.interfaces import ScanToOpen
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import AnswerCell, RowMutation, RowOutcome, Selection
 from rowlock_regionserver.region.bulk.put_batch import PutBatch
@@ -15,6 +16,7 @@ from rowlock_regionserver.rpc.messages.answers import (
     error_answer,
     get_answer,
     mutate_answer,
+    opened_scan_answer,
     put_answers,
     put_rows_answer,
 )
@@ -27,7 +29,9 @@ from rowlock_regionserver.rpc.messages.mutations import (
     row_mutations,
 )
 from rowlock_regionserver.rpc.messages.put_rows import put_batch, rows_at_most
-from rowlock_regionserver.rpc.messages.reads import rows_of, selection
+from rowlock_regionserver.rpc.messages.reads import rows_of, scan_plan, selection
+from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
+from rowlock_regionserver.rpc.messages.sessions import session_ref
 
 
 class PointGet:
@@ -60,6 +64,45 @@ class PointGet:
         return error_answer(self._message.id, error, doing)
 
 
+class PointScan:
+    """A PointRequest with open_scan; an OpenScanRequest of engine/interfaces.py."""
+
+    __slots__ = ("_config", "_message", "held_scan", "region_id", "timeout_ms")
+
+    def __init__(self, message: PointRequest, config: Config) -> None:
+        self._message = message
+        self._config = config
+        self.region_id = message.region_id
+        self.timeout_ms = message.timeout_ms
+        self.held_scan = message.open_scan.held_scan
+
+    def byte_count(self) -> int:
+        return self._message.ByteSize()
+
+    def row_count(self) -> int:
+        return 0
+
+    def read(self) -> ScanToOpen:
+        return scan_to_open(self._message.open_scan, self._config)
+
+    def answer(self, batches: Sequence[bytes], read_point: int, held_scan: int) -> bytes:
+        return opened_scan_answer(self._message.id, batches, read_point, held_scan)
+
+    def failure(self, error: BaseException, doing: str) -> bytes:
+        return error_answer(self._message.id, error, doing)
+
+
+def scan_to_open(message: ScanRequest, config: Config, owner: str = "") -> ScanToOpen:
+    """Converts a scan. `owner`: who the client is, if the message does not say. Raises RegionServerError."""
+    return ScanToOpen(
+        scan_plan(message, config),
+        scan_batch,
+        message.snapshot_id,
+        session_ref(message.session) if message.HasField("session") else None,
+        message.owner or owner,
+    )
+
+
 class PointChange:
     """A PointRequest with a mutate, or with nothing; a ChangeRequest of engine/interfaces.py."""
 
@@ -86,7 +129,7 @@ class PointChange:
             message = self._message
             if not message.HasField("mutate"):
                 raise InvalidRequestError(
-                    f"request {message.id} has no operation; set one of get, mutate, put_rows "
+                    f"request {message.id} has no operation; set one of get, mutate, open_scan, put_rows "
                     "(or it has an operation that this server is too old to know)"
                 )
             mutate = message.mutate

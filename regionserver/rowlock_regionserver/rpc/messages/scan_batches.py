@@ -10,6 +10,7 @@ from __future__ import annotations
 from rowlock_proto.v1.region_pb2 import ScanBatch
 
 from rowlock_regionserver.rpc.messages.compressed_rows import compressed_rows
+from rowlock_regionserver.rpc.messages.varints import varint
 from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.scan.compressed_rows import CompressedRows
 
@@ -38,15 +39,5 @@ def scan_batch(answer: ScanAnswer, read_point: int) -> bytes:
         row_count=answer.row_count,
         row_reached=resume_key,
     )
-    head = tag + _varint(sum(len(part) for part in parts))
+    head = tag + varint(sum(len(part) for part in parts))
     return b"".join([head, *parts, others.SerializeToString()])
-
-
-def _varint(number: int) -> bytes:
-    """Encodes a number as a protobuf varint: base 128, least significant group first."""
-    groups = bytearray()
-    while number > 0x7F:
-        groups.append(number & 0x7F | 0x80)
-        number >>= 7
-    groups.append(number)
-    return bytes(groups)

@@ -130,3 +130,4 @@ class Conversation:
         """Ends the conversation of a client that is gone: begins no more requests, and drops all answers."""
         self.is_gone = True
         self._outbox.close()
+        self._points.caller_is_gone()

@@ -14,7 +14,13 @@ from rowlock_regionserver.engine.coalesced_puts import CoalescedPuts
 from rowlock_regionserver.engine.interfaces import Responder
 from rowlock_regionserver.engine.points import Points
 from rowlock_regionserver.rpc.messages.mutations import CLIENT_ID_BYTES
-from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet, PointPutRows, put_requests_answer
+from rowlock_regionserver.rpc.messages.point_requests import (
+    PointChange,
+    PointGet,
+    PointPutRows,
+    PointScan,
+    put_requests_answer,
+)
 
 
 def begin_single(points: Points, message: PointRequests, responder: Responder, *, is_large: bool = False) -> None:
@@ -25,6 +31,8 @@ def begin_single(points: Points, message: PointRequests, responder: Responder, *
     elif request.HasField("put_rows"):
         puts = PointPutRows(request, message.client_id, message.sequence_floor, points.config)
         points.put_rows(puts, responder, is_large=is_large)
+    elif request.HasField("open_scan"):
+        points.open_scan(PointScan(request, points.config), responder, is_large=is_large)
     else:
         change = PointChange(request, message.client_id, message.sequence_floor, points.config)
         points.change(change, responder, is_large=is_large, is_single=True)
@@ -54,6 +62,9 @@ class MessageRun:
                 puts.make()
                 of_rows = PointPutRows(request, self._client_id, self._sequence_floor, config)
                 points.put_rows(of_rows, responder, is_large=is_large)
+            elif request.HasField("open_scan"):
+                puts.make()
+                points.open_scan(PointScan(request, config), responder, is_large=is_large)
             else:
                 change = PointChange(request, self._client_id, self._sequence_floor, config)
                 if not self._may_join or not puts.join(change):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message
@@ -14,37 +12,24 @@ from rowlock_proto.v1 import region_pb2
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.engine import Engine
-from rowlock_regionserver.engine.interfaces import ScannedRegion
-from rowlock_regionserver.engine.listed_scan import ListedScan, ScanAbout
+from rowlock_regionserver.engine.scan_openings import NamedRegion
 from rowlock_regionserver.errors import StoppingError
-from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.ledger import Account
 from rowlock_regionserver.memory_plan import ANSWER_COST
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.rpc.grpc.calls import Calls, Context, Method
 from rowlock_regionserver.rpc.messages.bulk_batches import BulkMessages
 from rowlock_regionserver.rpc.messages.failures import end_call, parsed
-from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet
-from rowlock_regionserver.rpc.messages.reads import scan_plan
-from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
+from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet, scan_to_open
 from rowlock_regionserver.rpc.messages.scan_parts import parts_message, plan_to_cut
-from rowlock_regionserver.rpc.messages.sessions import session_ref
 from rowlock_regionserver.rpc.services.conversation import Conversation
 from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
 from rowlock_regionserver.scan.split_points import Part
-from rowlock_regionserver.sessions.session import SessionRef
 
 M = TypeVar("M", bound=Message)
 
 # The greatest number that PointRequest.timeout_ms can hold: seven weeks.
 _TIMEOUT_MS_MAX = (1 << 32) - 1
-
-
-class NamedRegion(ScannedRegion, Protocol):
-    """A region to scan, with the name of its table."""
-
-    @property
-    def table_name(self) -> str: ...
 
 
 class ServedRegion(NamedRegion, Protocol):
@@ -57,15 +42,8 @@ class ServedRegion(NamedRegion, Protocol):
 class RegionHost(Protocol):
     """The region server as this service sees it. Thread-safe."""
 
-    @property
-    def clients(self) -> ClientState:
-        """The sessions and locks of clients."""
-
     def region(self, region_id: int) -> ServedRegion:
         """Returns a region of this server. Raises NotServingRegionError if it is not here."""
-
-    def region_at(self, region_id: int, snapshot_id: bytes) -> NamedRegion:
-        """Returns the region as of a snapshot. Raises SnapshotEndedError, and NotServingRegionError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,32 +150,15 @@ class RegionService:
 
     async def _scan(self, data: bytes, context: Context) -> None:
         message = await self._parsed(region_pb2.ScanRequest, data)
-        region: NamedRegion
-        if message.snapshot_id:
-            region = self._host.region_at(message.region_id, message.snapshot_id)
-        else:
-            region = self._host.region(message.region_id)
-        plan = scan_plan(message, self._config)
-        ref = session_ref(message.session) if message.HasField("session") else None
-        about = ScanAbout(region.table_name, message.region_id, message.owner or context.peer(), ref is not None)
+        openings = self._engine.openings
+        to_open = None if message.held_scan else scan_to_open(message, self._config, context.peer())
         # Sent first: if the first batch's write is cancelled, it is unknown whether the metadata was sent with it.
         await context.send_initial_metadata(())
-        holding = partial(self._held_by, ref)
-        await self._engine.scans.serve(region, plan, scan_batch, context.write, about, holding)
-
-    @contextlib.contextmanager
-    def _held_by(self, ref: SessionRef | None, scan: ListedScan) -> Iterator[None]:
-        """Returns a context in which the scan belongs to the session, if there is one. Raises SessionEndedError."""
-        if ref is None:
-            yield
-            return
-        sessions = self._host.clients.sessions
-        with sessions.using(ref) as session:
-            sessions.attach(session.ref, scan)
-            try:
-                yield
-            finally:
-                sessions.detach(session.ref, scan)
+        region_id = message.region_id
+        admitted = (
+            openings.take(message.held_scan, region_id) if to_open is None else openings.admit(region_id, to_open)
+        )
+        await self._engine.scans.write_answers(admitted, context.write)
 
     async def _plan_scan(self, data: bytes, _: Context) -> bytes:
         return await self._loop.run_in_executor(self._workers.quick, self._parts, data)

@@ -1,0 +1,53 @@
+"""Opening a scan by a point request, whose answer has the first rows; without I/O.
+
+A scan that is complete with them needs no call of its own. Another one goes on at once by a call, which takes over its
+read point: the server holds the scan for some seconds only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from rowlock_proto.v1 import region_pb2
+
+from rowlock._codec.scan_message import ScanMessage
+from rowlock._core.conversation import Request
+from rowlock.errors import DeadlineError
+
+# A larger request goes by a call: the server refuses it as a point request.
+REQUEST_BYTES_MAX = 64 << 10
+
+
+def opening_request(table: str, scan: region_pb2.ScanRequest) -> Request | None:
+    """Returns the request that opens this scan of one region; None if it is too large."""
+    if scan.ByteSize() > REQUEST_BYTES_MAX:
+        return None
+    message = region_pb2.PointRequests()
+    message.requests.add().open_scan.CopyFrom(scan)
+    row = scan.ranges[0].start if scan.ranges else b""
+    return Request(table, row, message, is_change=False)
+
+
+def going_on(scan: region_pb2.ScanRequest, opened: region_pb2.OpenedScan) -> region_pb2.ScanRequest:
+    """Returns the request of the call that goes on with a scan."""
+    return region_pb2.ScanRequest(region_id=scan.region_id, held_scan=opened.held_scan)
+
+
+def no_batch(table: str, timeout_s: float) -> DeadlineError:
+    """Returns the error of a scan of which nothing has come for so long."""
+    return DeadlineError(f"no batch of the scan of {table!r} came within {timeout_s:g} s")
+
+
+def first_batches(opened: region_pb2.OpenedScan) -> Iterator[ScanMessage]:
+    """Yields the batches that came with the answer, as those of a call."""
+    for batch in opened.batches:
+        compressed = pa.py_buffer(batch.compressed) if batch.compressed else None
+        yield ScanMessage(
+            pa.py_buffer(batch.arrow),
+            compressed,
+            batch.row_continues,
+            batch.read_point,
+            batch.row_count,
+            batch.row_reached,
+        )

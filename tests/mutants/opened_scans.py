@@ -1,0 +1,100 @@
+"""Broken builds of scans that point requests open: their first rows, how they go on, and how held ones end."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+OPENED = "end_to_end/test_opened_scans.py"
+OPENING = "unit/engine/test_scan_openings.py"
+SHORT = "unit/region/test_short_scans.py"
+GOES_ON = f"{OPENED}::test_a_scan_goes_on_at_the_same_read_point_without_losing_or_repeating_a_row"
+
+OPENED_SCANS = [
+    Mutant(
+        "a held scan goes on from its beginning, at another read point",
+        "OpenScan._next_answer",
+        "        if self._answers is None:\n",
+        "        if self._reading is Reading.BULK and self._first_bytes:\n"
+        "            self._begin_again()\n"
+        "        if self._answers is None:\n",
+        GOES_ON,
+    ),
+    Mutant(
+        "the last of the first rows are lost",
+        "ScanRun._made_answer",
+        "self._request.answer(scan.first, ",
+        "self._request.answer(scan.first[:-1], ",
+        GOES_ON,
+    ),
+    Mutant(
+        "a scan that a worker begins again repeats what the loop has read",
+        "OpenScan._begin_again",
+        "        self.first, self._first_bytes = [], 0\n",
+        "",
+        f"{OPENING}::test_what_was_read_before_a_wait_is_read_again_and_not_repeated",
+    ),
+    Mutant(
+        "the limit of an opened scan is ignored",
+        "Scan._batched",
+        "self._plan.row_limit > 0",
+        "False",
+        f"{OPENED}::test_of_a_limit_no_row_more_is_returned",
+    ),
+    Mutant(
+        "a held scan has no lease",
+        "HeldScans.hold",
+        "self._lease_ms / 1000",
+        "3600",
+        f"{OPENED}::test_a_scan_that_no_one_goes_on_with_is_freed_by_its_lease",
+    ),
+    Mutant(
+        "a held scan outlives its connection",
+        "HeldScans.free_gone",
+        "if held.responder.is_gone",
+        "if False",
+        f"{OPENED}::test_a_held_scan_is_freed_with_its_connection",
+    ),
+    Mutant(
+        "a held scan outlives its session",
+        "HeldScans.hold",
+        "        admitted.listed.ended.add_done_callback(partial(self._end, held_id))\n",
+        "",
+        f"{OPENED}::test_a_held_scan_ends_with_its_session",
+    ),
+    Mutant(
+        "a held scan that is not wanted is kept",
+        "HeldScans.free",
+        "            self._release(held.admitted)\n",
+        "            pass\n",
+        f"{OPENED}::test_a_held_scan_is_counted_listed_and_freed_on_request",
+    ),
+    Mutant(
+        "a held scan is not among the open ones",
+        "ScanRun._settle",
+        "            self._scans.held.hold(self._held_id, self._admitted, self._responder)\n",
+        "            self._scans.held.hold(self._held_id, self._admitted, self._responder)\n"
+        "            self._scans._open_count -= 1\n",
+        f"{OPENED}::test_a_held_scan_is_counted_listed_and_freed_on_request",
+    ),
+    Mutant(
+        "short scans of cells pass by the block cache",
+        "CellRun.read_rows",
+        "        if reading is not Reading.BULK:\n",
+        "        if False:\n",
+        f"{SHORT}::test_on_the_loop_no_scan_waits_for_a_disk",
+    ),
+    Mutant(
+        "short scans of lines pass by the block cache",
+        "WideRun._window",
+        "        if reading is Reading.BULK:\n",
+        "        if True:\n",
+        f"{SHORT}::test_on_the_loop_no_scan_waits_for_a_disk",
+    ),
+    Mutant(
+        "a scan with a limit reads windows of any size",
+        "Scan._window_answers",
+        "            bytes_max = min(self._window_bytes, FIRST_WINDOW_BYTES // 2, self._bytes_to_limit())\n",
+        "            bytes_max = self._window_bytes\n",
+        f"{SHORT}::test_a_scan_with_a_limit_reads_no_more_blocks_than_its_rows_need",
+    ),
+]

@@ -1,0 +1,120 @@
+"""Short scans use the block cache and fill it, wait for no disk on the event loop, and read no block too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import Put, RowMutation, ScanPlan
+from rowlock_regionserver.sources import Reading, WouldWaitError
+from rowlock_regionserver.storefile.cell_run import CellRun
+from rowlock_regionserver.storefile.wide_run import WideRun
+
+from tests.unit.region.lone_region import LoneRegion
+
+ROW_COUNT = 4000
+ROWS = [b"%05d" % number for number in range(ROW_COUNT)]
+Cell = tuple[bytes, bytes, bytes]
+
+
+class ColdFiles(Files):
+    """A disk of which the system has nothing in memory, as long as it is cold."""
+
+    is_cold = False
+
+    def pread_into_at_once(self, descriptor: int, buffer: memoryview, offset: int) -> int | None:
+        return None if self.is_cold else super().pread_into_at_once(descriptor, buffer, offset)
+
+
+@pytest.fixture(params=["cells", "lines"])
+def lone(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LoneRegion]:
+    """A region with one store file of many blocks, of cells or of lines."""
+    lone = LoneRegion(tmp_path, Config(log_segment_bytes=1 << 22), files=ColdFiles())
+
+    def puts(row: bytes) -> tuple[Put, ...]:
+        # Each row has columns of its own, so that no lines are formed.
+        names = (b"a", b"b", b"c") if request.param == "lines" else (row, row + b"x")
+        return tuple(Put(b"f", name, row * 30) for name in names)
+
+    for start in range(0, ROW_COUNT, 1000):
+        lone.mutate(*[RowMutation(row, puts(row)) for row in ROWS[start : start + 1000]])
+    lone.flush()
+    kind = WideRun if request.param == "lines" else CellRun
+    assert any(isinstance(run, kind) and len(run.row_weights()) > 2 for run in runs_of(lone))
+    yield lone
+    lone.stop()
+
+
+def runs_of(lone: LoneRegion) -> list[CellRun | WideRun]:
+    return [
+        source
+        for _, sources in lone.parts.stores.view.values()
+        for source in sources
+        if isinstance(source, CellRun | WideRun)
+    ]
+
+
+def blocks_read(lone: LoneRegion) -> int:
+    return sum(run.statistics().block_read_count for run in runs_of(lone))
+
+
+def scanned(lone: LoneRegion, plan: ScanPlan, reading: Reading) -> list[Cell]:
+    with lone.region.scan(plan, reading=lambda: reading) as (_, answers):
+        return [
+            (line["row"], line["qualifier"], line["value"]) for answer in answers for line in answer.table.to_pylist()
+        ]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("limit", [1, 50, 700])
+def test_every_way_of_reading_finds_the_same_rows(lone: LoneRegion, limit: int, reverse: bool) -> None:
+    plan = ScanPlan(row_limit=limit, ranges=((ROWS[333], ROWS[-333]),), reverse=reverse)
+    found = scanned(lone, plan, Reading.BULK)
+    assert len({row for row, _, _ in found}) == limit
+    assert scanned(lone, plan, Reading.CACHED) == found
+    assert scanned(lone, plan, Reading.AT_ONCE) == found
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_short_scan_leaves_its_blocks_in_the_cache(lone: LoneRegion, reverse: bool) -> None:
+    plan = ScanPlan(row_limit=50, reverse=reverse)
+    found = scanned(lone, plan, Reading.CACHED)
+    read = blocks_read(lone)
+    assert read >= 1
+    assert isinstance(lone.files, ColdFiles)
+    lone.files.is_cold = True
+    for reading in (Reading.CACHED, Reading.AT_ONCE):
+        assert scanned(lone, plan, reading) == found
+    assert blocks_read(lone) == read
+    lone.parts.shared.cache._check()
+
+
+def test_on_the_loop_no_scan_waits_for_a_disk(lone: LoneRegion) -> None:
+    assert isinstance(lone.files, ColdFiles)
+    lone.files.is_cold = True
+    with pytest.raises(WouldWaitError):
+        scanned(lone, ScanPlan(row_limit=1), Reading.AT_ONCE)
+    assert blocks_read(lone) == 0
+    lone.files.is_cold = False
+    assert len({row for row, _, _ in scanned(lone, ScanPlan(row_limit=1), Reading.AT_ONCE)}) == 1
+    assert blocks_read(lone) == 1
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_with_a_limit_reads_no_more_blocks_than_its_rows_need(lone: LoneRegion, reverse: bool) -> None:
+    for limit, blocks_max in ((1, 1), (20, 2)):
+        before = blocks_read(lone)
+        plan = ScanPlan(row_limit=limit, reverse=reverse)
+        assert len({row for row, _, _ in scanned(lone, plan, Reading.CACHED)}) == limit
+        assert blocks_read(lone) - before <= blocks_max
+
+
+def test_the_loop_reads_neither_wide_rows_nor_many_sources(lone: LoneRegion) -> None:
+    for number in range(9):
+        lone.mutate(RowMutation(b"x%d" % number, (Put(b"f", b"q", b"v"),)))
+        lone.flush()
+    with pytest.raises(WouldWaitError):
+        scanned(lone, ScanPlan(row_limit=1), Reading.AT_ONCE)
