@@ -6,16 +6,22 @@ With names it measures only those figures and saves nothing; a smoke run (--quic
 selects all figures whose names begin with it and a hyphen. `edges` selects the figures of abusive clients, and
 `compaction` those of compactions. Both are measured only when they are named.
 
+    python -m bench --hbase | --peers | --latency | --floods | --growth ...
+
+These measure something else, each with options of its own (docs/bench.md).
+
 Exits 1 when a figure misses its target or a workload fails; after a smoke run only when a workload fails.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol, cast
 
 from rich.console import Console
 
@@ -28,6 +34,21 @@ from bench.processes import exit_on_sigterm
 from bench.report import Result
 
 _RESULTS = Path(__file__).resolve().parent / "results"
+# The modules of what is measured instead of the figures, by the first word of the command line.
+MODES = {
+    "--hbase": "bench.hbase.run",
+    "--peers": "bench.peers.run",
+    "--latency": "bench.latency.run",
+    "--floods": "bench.floods.run",
+    "--growth": "bench.growth.run",
+}
+
+
+class Mode(Protocol):
+    """A module of MODES."""
+
+    def main(self, given: Sequence[str]) -> int:
+        """Runs the mode with the other words of the command line; returns its exit code."""
 
 
 def arguments(given: list[str]) -> argparse.Namespace:
@@ -68,6 +89,10 @@ def run(figure: Figure, bench: Bench, console: Console) -> Result:
 
 def main(given: list[str]) -> int:
     """Runs the command; returns its exit code."""
+    if given and given[0] in MODES:
+        # Imported on request, because a mode may need what others don't.
+        module = cast(Mode, importlib.import_module(MODES[given[0]]))
+        return module.main(given[1:])
     options = arguments(given)
     console = Console()
     if options.list:
