@@ -77,7 +77,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
 
 
 def chosen_figures(names: Sequence[str], default: Sequence[Figure] = FIGURES) -> list[Figure]:
-    """Returns the figures with these names, or with names that begin with one and a hyphen; without names the default."""
+    """Returns the figures with these names, or with names that begin with one and a hyphen; without names `default`."""
     if not names:
         return list(default)
     return [

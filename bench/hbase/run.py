@@ -124,7 +124,7 @@ def measure(
         results = []
         for row in rows:
             results.append(comparison.measure(row, folder))
-            console.print(table.summary(results[-1]), markup=False, highlight=False)
+            console.print(table.summary(results[-1]), markup=False, highlight=False, soft_wrap=True)
         return results
 
 
