@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from bench.client_packages import SetupError
 from bench.hbase.installation import JAVA_OPTIONS, Installation
+from bench.peers.peer import free_ports, listens
 
 _FILES = Path(__file__).parent
 _READY = "Master has completed initialization"
@@ -50,7 +50,7 @@ def configuration(template: str, folder: Path, ports: dict[str, int]) -> str:
 @contextmanager
 def running_hbase(folder: Path, installation: Installation) -> Iterator[HBase]:
     """Runs an HBase with its data in the folder until exit. Raises SetupError with the log's end if it fails."""
-    ports = dict(zip(_PORTS, _free_ports(len(_PORTS)), strict=True))
+    ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
     conf = folder / "conf"
     conf.mkdir()
     template = (_FILES / "hbase-site.xml").read_text()
@@ -73,7 +73,7 @@ def running_hbase(folder: Path, installation: Installation) -> Iterator[HBase]:
                 *words,
             )
         )
-        _wait_until(lambda: _listens(ports["THRIFT_PORT"]), thrift, folder / "gateway.log")
+        _wait_until(lambda: listens(ports["THRIFT_PORT"]), thrift, folder / "gateway.log")
         yield HBase(gateway, (server.pid, thrift.pid), java)
 
 
@@ -108,17 +108,3 @@ def _wait_until(is_ready: Callable[[], bool], process: subprocess.Popen[bytes], 
             state = "ended" if process.poll() is not None else f"was not ready within {_READY_SECONDS_MAX:.0f} s"
             raise SetupError(f"HBase {state}; the end of its log:\n{end}")
         time.sleep(_LOOK_SECONDS)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as connection:
-        return connection.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _free_ports(count: int) -> list[int]:
-    """Returns ports that are free now, all different."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
