@@ -18,7 +18,8 @@ def _of(name: str, verb: str, operations: latencies.Operations, echo_method: byt
         f"latency-{name}-quiet",
         5.0,
         "",
-        f"the 99th percentile of {verb} at 70 % of the highest rate, against their median",
+        f"the 99th percentile of {verb} against their median, in an open loop at 70 % of the highest rate, and in a "
+        "closed loop; the worse of the two",
         partial(latencies.quiet, operations=operations, echo_method=echo_method),
     )
     busy = at_most(

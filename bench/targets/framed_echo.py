@@ -70,12 +70,16 @@ class SharedFramedEcho:
         mine = _Waiting()
         mine.lock.acquire()
         with self._lock:
+            self._raise_failure()
             self._waiting.append(mine)
             sends, self._has_sender = not self._has_sender, True
         if not sends:
             mine.lock.acquire()
-        if not mine.is_answered and self._failure is None:
+        if not mine.is_answered:
             self._send_for_all()
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
         if self._failure is not None:
             raise ConnectionError(f"the echo failed: {self._failure}")
 

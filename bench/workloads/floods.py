@@ -45,7 +45,7 @@ def _measured_once(bench: Bench) -> tuple[Measurement, Measurement]:
 
 def _measured(bench: Bench) -> tuple[Measurement, Measurement]:
     row_count = bench.scaled(_ROWS, at_least=1000)
-    seconds = bench.turn_seconds * _TURNS_EACH
+    seconds = bench.turn_seconds * bench.scaled(_TURNS_EACH)
     quiet, beside, alone, together, sent = [], [], [], [], []
     with running_rowlock(bench.fresh_folder("floods")) as server, ExitStack() as stack:
         store = server.store(_TABLE)
@@ -67,7 +67,7 @@ def _measured(bench: Bench) -> tuple[Measurement, Measurement]:
             beside.append(closed_loop(get, seconds).milliseconds(99))
             together.append(_cells_a_second(scanning))
             sent.append(_number(flood.receive("flood")["gets"]) / seconds)
-    flooding = {"gets/s of the flood": Spread.of(sent)}
+    flooding = {"gets/s that the flood sent": Spread.of(sent)}
     return (
         Measurement(
             Spread.of([busy / calm for busy, calm in zip(beside, quiet, strict=True)]),

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from bench.spark.point_reader import PacedCalls
 from bench.side_process import SideProcess, SideProcessError
+from bench.spark.point_reader import PacedCalls
 
 _SERVES = """
 from bench.side_process import serve
