@@ -22,7 +22,7 @@ from bench.ycsb.rows import FAMILY
 from bench.ycsb.workers import Shape, Turn, Workers
 
 _TABLE = "growth"
-_WARM_S = 0.5
+_WARM_S_MAX = 0.5
 _TIMEOUT_S = 1200.0
 # By operation of the workers: the name of its rate.
 _WITH_ROWS = {
@@ -120,4 +120,4 @@ def _workers(server: ServerProcess, count: int, row_count: int) -> Workers:
 
 
 def _turn(workers: Workers, server: ServerProcess, operation: str, clients: int, seconds: float) -> Turn:
-    return workers.turn(operation, Shape(clients), _WARM_S, seconds, [server.pid])
+    return workers.turn(operation, Shape(clients), min(_WARM_S_MAX, seconds), seconds, [server.pid])
