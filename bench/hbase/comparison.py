@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench.hbase.work import EIGHT, EIGHT_THREADS, HBASE, HBASE_JAVA, MANY_THREADS, ROWLOCK, Row, Side
 from bench.measure import Spread
+from bench.side_process import SideProcessError
 from bench.ycsb.workers import Turn, Workers
 
 # What warms both sides up: one operation for each code path of the table.
@@ -57,6 +58,15 @@ class Result:
         return self.ours.median >= self.row.floor.share * self.floor
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A row that could not be measured. It has a line in the table all the same, and does not hold."""
+
+    row: Row
+    reason: str
+    holds: bool = False
+
+
 class Comparison:
     """Both systems' workers. `own_process_ids` are the servers', whose work is not others'."""
 
@@ -80,7 +90,14 @@ class Comparison:
                 self._turn(Side(HBASE_JAVA, operation, EIGHT_THREADS), turn_s)
                 self._turn(Side(ROWLOCK, operation, MANY_THREADS), turn_s * _OUR_SHARE_OF_WARMING)
 
-    def measure(self, row: Row, folder: Path) -> Result:
+    def measure(self, row: Row, folder: Path) -> Result | Failed:
+        """Measures one row. A call that fails makes it a failed one, so that other rows are still measured."""
+        try:
+            return self._measured(row, folder)
+        except SideProcessError as failure:
+            return Failed(row, str(failure).splitlines()[0])
+
+    def _measured(self, row: Row, folder: Path) -> Result:
         """Measures one row in rounds of two turns, whose order changes each time."""
         ours: list[Turn] = []
         theirs: list[Turn] = []

@@ -27,11 +27,12 @@ from bench import client_packages, machine, sections
 from bench.bench import temporary_folder
 from bench.client_packages import SetupError
 from bench.hbase import table
-from bench.hbase.comparison import Comparison, Result, Settings, process_counts
+from bench.hbase.comparison import Comparison, Failed, Result, Settings, process_counts
 from bench.hbase.installation import find_installation
 from bench.hbase.service import HBase, running_hbase
 from bench.hbase.work import HBASE, HBASE_JAVA, ROWLOCK, ROWLOCK_SYNCED, ROWS, Row
 from bench.processes import start_rowlock
+from bench.programs import ProgramFailedError
 from bench.ycsb.workers import Workers
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -101,7 +102,7 @@ def worker_commands(hbase: HBase, rowlock_address: str, row_count: int) -> dict[
 
 def measure(
     options: argparse.Namespace, settings: Settings, folder: Path, environment: Mapping[str, str], console: Console
-) -> list[Result]:
+) -> list[Result | Failed]:
     """Starts both systems, loads them, warms them up and measures the chosen rows."""
     with ExitStack() as stack:
         hbase = stack.enter_context(_hbase(options, folder))
@@ -121,7 +122,7 @@ def measure(
         stack.callback(workers[HBASE].drop_table)
         comparison = Comparison(workers, [server.pid, *hbase.process_ids], settings)
         comparison.warm_up(lambda line: console.print(line, highlight=False))
-        results = []
+        results: list[Result | Failed] = []
         for row in rows:
             results.append(comparison.measure(row, folder))
             console.print(table.summary(results[-1]), markup=False, highlight=False, soft_wrap=True)
@@ -138,7 +139,7 @@ def main(given: Sequence[str]) -> int:
         environment = client_packages.environment()
         with temporary_folder("hbase") as folder:
             results = measure(options, settings, folder, environment, console)
-    except SetupError as error:
+    except (SetupError, ProgramFailedError) as error:
         console.print(f"--hbase: {error}", style="red", markup=False, highlight=False)
         return 2
     text = table.markdown(results, settings, facts)

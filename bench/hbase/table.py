@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 
-from bench.hbase.comparison import Result, Settings
+from bench.hbase.comparison import Failed, Result, Settings
 from bench.report import number, spread
 
 _HEADING = """\
@@ -15,7 +15,7 @@ _HEADING = """\
 | --- | ---: | ---: | ---: | ---: | --- | ---: |"""
 
 
-def verdict(result: Result) -> str:
+def verdict(result: Result | Failed) -> str:
     """Returns whether the row holds: yes, no, or nothing if it has no goal."""
     return {True: "yes", False: "no", None: ""}[result.holds]
 
@@ -30,7 +30,7 @@ def goal(result: Result) -> str:
     return f"{text}, or {number(result.row.floor.share)} of {number(result.floor)} raw"
 
 
-def markdown(results: Sequence[Result], settings: Settings, facts: Mapping[str, str]) -> str:
+def markdown(results: Sequence[Result | Failed], settings: Settings, facts: Mapping[str, str]) -> str:
     """Returns the table as Markdown, with what a reader must know to judge it."""
     lines = [
         introduction(settings),
@@ -56,7 +56,7 @@ def introduction(settings: Settings) -> str:
     )
 
 
-def as_json(results: Sequence[Result], settings: Settings, facts: Mapping[str, str]) -> str:
+def as_json(results: Sequence[Result | Failed], settings: Settings, facts: Mapping[str, str]) -> str:
     """Returns all that was measured as JSON."""
     rows = [
         {
@@ -64,24 +64,33 @@ def as_json(results: Sequence[Result], settings: Settings, facts: Mapping[str, s
             "name": result.row.name,
             "unit": result.row.unit,
             "goal": result.row.goal,
-            "floor": result.floor,
-            "rowlock": asdict(result.ours),
-            "hbase": asdict(result.theirs),
-            "ratio": asdict(result.ratio),
-            "rowlock_p99_ms": result.our_p99_ms,
-            "hbase_p99_ms": result.their_p99_ms,
-            "others_cores": result.others,
             "holds": result.holds,
+            **_measured(result),
         }
         for result in results
     ]
-    return (
-        json.dumps({"machine": facts, "settings": asdict(settings), "rows": rows}, indent=2, ensure_ascii=False) + "\n"
-    )
+    page = {"machine": facts, "settings": asdict(settings), "rows": rows}
+    return json.dumps(page, indent=2, ensure_ascii=False) + "\n"
 
 
-def summary(result: Result) -> str:
+def _measured(result: Result | Failed) -> dict[str, object]:
+    if isinstance(result, Failed):
+        return {"failure": result.reason}
+    return {
+        "floor": result.floor,
+        "rowlock": asdict(result.ours),
+        "hbase": asdict(result.theirs),
+        "ratio": asdict(result.ratio),
+        "rowlock_p99_ms": result.our_p99_ms,
+        "hbase_p99_ms": result.their_p99_ms,
+        "others_cores": result.others,
+    }
+
+
+def summary(result: Result | Failed) -> str:
     """Returns one line for the terminal while the run goes on."""
+    if isinstance(result, Failed):
+        return f"{result.row.name}: failed, {result.reason}"
     unit = result.row.unit
     return (
         f"{result.row.name}: HBase {number(result.theirs.median)} {unit} (p99 {number(result.their_p99_ms)} ms), "
@@ -90,7 +99,10 @@ def summary(result: Result) -> str:
     )
 
 
-def _line(result: Result) -> str:
+def _line(result: Result | Failed) -> str:
+    if isinstance(result, Failed):
+        reason = result.reason.replace("|", "\\|")
+        return f"| {result.row.name}, {result.row.unit} | | | failed: {reason} | | {verdict(result)} | |"
     cells = [
         f"{result.row.name}, {result.row.unit}",
         number(result.theirs.median),
@@ -103,7 +115,8 @@ def _line(result: Result) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _footnotes(results: Sequence[Result]) -> list[str]:
+def _footnotes(results: Sequence[Result | Failed]) -> list[str]:
     """Returns what each raw rate in the table is, once."""
-    floors = {result.row.floor.sentence for result in results if result.row.floor and result.floor is not None}
+    measured = [result for result in results if isinstance(result, Result) and result.floor is not None]
+    floors = {result.row.floor.sentence for result in measured if result.row.floor is not None}
     return [f"Raw: {sentence}." for sentence in sorted(floors)]

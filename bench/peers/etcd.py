@@ -12,7 +12,8 @@ from pathlib import Path
 
 import grpc
 
-from bench.peers.peer import Durability, Peer, PeerStore, free_ports, running_program
+from bench.peers.peer import Durability, Peer, PeerStore
+from bench.programs import free_ports, listens, running_program
 
 _SERVICE = "/etcdserverpb.KV/"
 _VARINT, _BYTES = 0, 2
@@ -104,7 +105,7 @@ def running(folder: Path, durability: Durability) -> Iterator[PeerStore]:
     command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
     command += ["--initial-cluster", f"bench={peer}"]
     with (
-        running_program(command, folder / "etcd.log", client_port),
+        running_program(command, folder / "etcd.log", lambda: listens(client_port)),
         grpc.insecure_channel(f"127.0.0.1:{client_port}") as channel,
     ):
         grpc.channel_ready_future(channel).result(_READY_S_MAX)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from bench.client_packages import installed_clients
-from bench.peers.peer import Durability, Peer, PeerFailedError, PeerStore, free_ports, running_program
+from bench.peers.peer import Durability, Peer, PeerStore
+from bench.programs import ProgramFailedError, free_ports, listens, running_program
 
 _USER = "postgres"
 _SOCKET_FOLDER = "/tmp"
@@ -92,7 +93,7 @@ def _connect(port: int) -> Connection:
 
 @contextmanager
 def running(folder: Path, durability: Durability) -> Iterator[PeerStore]:
-    """Runs a PostgreSQL with its data in the folder, and connects to it. Raises PeerFailedError if it fails."""
+    """Runs a PostgreSQL with its data in the folder, and connects to it. Raises ProgramFailedError if it fails."""
     program = PEER.find()
     assert program is not None, "PostgreSQL is started where it is installed"
     user = _USER if os.geteuid() == 0 else None
@@ -103,11 +104,11 @@ def running(folder: Path, durability: Durability) -> Iterator[PeerStore]:
     initdb = [str(Path(program).resolve().with_name("initdb")), "-D", str(data), "-U", _USER, "-A", "trust"]
     made = subprocess.run(initdb, capture_output=True, text=True, user=user)
     if made.returncode != 0:
-        raise PeerFailedError(f"initdb failed: {made.stderr[-2000:]}")
+        raise ProgramFailedError(f"initdb failed: {made.stderr[-2000:]}")
     [port] = free_ports(1)
     command = [program, "-D", str(data), "-k", _SOCKET_FOLDER, "-p", str(port), "-h", "127.0.0.1"]
     command += ["-c", f"fsync={'on' if durability == 'fsync' else 'off'}"]
-    with running_program(command, folder / "postgresql.log", port, user):
+    with running_program(command, folder / "postgresql.log", lambda: listens(port), user):
         connection = _connect(port)
         try:
             yield PostgresqlStore(connection)
@@ -116,11 +117,11 @@ def running(folder: Path, durability: Durability) -> Iterator[PeerStore]:
 
 
 def _give(data: Path, user: str) -> None:
-    """Gives the folder to the user, who must be able to reach it. Raises PeerFailedError if there is no such user."""
+    """Gives the folder to the user, who must be able to reach it. Raises ProgramFailedError without such a user."""
     try:
         entry = pwd.getpwnam(user)
     except KeyError:
-        raise PeerFailedError(f"PostgreSQL does not run as root, and there is no user {user}") from None
+        raise ProgramFailedError(f"PostgreSQL does not run as root, and there is no user {user}") from None
     os.chown(data, entry.pw_uid, entry.pw_gid)
     # The bench's own folder is closed to others; they may pass through it, and no more.
     for folder in (data.parent, data.parent.parent):

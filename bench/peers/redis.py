@@ -12,7 +12,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from bench.peers.peer import Durability, Peer, PeerFailedError, PeerStore, free_ports, running_program
+from bench.peers.peer import Durability, Peer, PeerStore
+from bench.programs import ProgramFailedError, free_ports, listens, running_program
 
 # Redis has no command for it; a script runs atomically.
 _SWAP = b"if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[2]) return 1 end return 0"
@@ -59,7 +60,7 @@ def request(*words: bytes) -> bytes:
 
 
 def read_answer(answers: BinaryIO) -> bytes | int | None:
-    """Returns the next answer. Raises PeerFailedError if it is an error, or of a kind not expected here."""
+    """Returns the next answer. Raises ProgramFailedError if it is an error, or of a kind not expected here."""
     line = answers.readline()
     kind, rest = line[:1], line[1:].rstrip()
     if kind == b"+":
@@ -70,7 +71,7 @@ def read_answer(answers: BinaryIO) -> bytes | int | None:
         if rest == b"-1":
             return None
         return answers.read(int(rest) + 2)[:-2]
-    raise PeerFailedError(f"Redis answered {line.decode(errors='replace').strip()!r}")
+    raise ProgramFailedError(f"Redis answered {line.decode(errors='replace').strip()!r}")
 
 
 @contextmanager
@@ -82,7 +83,7 @@ def running(folder: Path, durability: Durability) -> Iterator[PeerStore]:
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--save", ""]
     command += ["--appendonly", "yes", "--appendfsync", {"os": "no", "fsync": "always"}[durability]]
     with (
-        running_program(command, folder / "redis.log", port),
+        running_program(command, folder / "redis.log", lambda: listens(port)),
         closing(socket.create_connection(("127.0.0.1", port))) as connection,
     ):
         yield RedisStore(connection)

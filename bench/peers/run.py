@@ -25,7 +25,8 @@ from bench import machine
 from bench.bench import Bench, temporary_folder
 from bench.measure import Measurement, Operation, rate, ratio
 from bench.peers import etcd, postgresql, redis
-from bench.peers.peer import Durability, Peer, PeerFailedError, PeerStore
+from bench.peers.peer import Durability, Peer, PeerStore
+from bench.programs import ProgramFailedError
 from bench.report import number, spread
 from bench.targets.messages import FAMILY, VALUE_BYTES, row_key
 from bench.targets.rowlock import running_rowlock
@@ -104,7 +105,7 @@ def _rowlock(folder: Path, durability: Durability) -> Iterator[PeerStore]:
 
 
 def measure(peer: Peer, bench: Bench, report: Callable[[Row], None]) -> list[Row]:
-    """Measures all calls of one peer. Raises PeerFailedError if it does not start."""
+    """Measures all calls of one peer. Raises ProgramFailedError if it does not start."""
     measured = []
     for durability, calls in peer.work.items():
         folder = bench.fresh_folder(peer.name.lower())
@@ -178,7 +179,7 @@ def main(given: Sequence[str]) -> int:
             bench = Bench(folder, 1, 0.1) if options.quick else Bench(folder, options.rounds)
             try:
                 rows += measure(peer, bench, lambda row: _report(console, row))
-            except PeerFailedError as failure:
+            except ProgramFailedError as failure:
                 console.print(f"{peer.name}: {failure}", markup=False, highlight=False)
                 return 1
     text = markdown(rows, facts)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from bench.cores import Cores, cores_between, cpu_times
-from bench.side_process import SideProcess
+from bench.side_process import Answer, SideProcess, SideProcessError
 from bench.ycsb.jobs import Job, Outcome, outcome_of, sum_of
 
 # More than the threads of any worker: each of them adds its number to the job's seed.
@@ -81,11 +81,21 @@ class Workers:
         cores = cores_between(before, cpu_times(own))
         return Turn(sum_of([outcome_of(answer) for answer in answers]), cores)
 
-    def _all(self, commands: Sequence[str], processes: Sequence[SideProcess]) -> list[dict[str, object]]:
-        """Sends a command to each process, then waits for all answers."""
+    def _all(self, commands: Sequence[str], processes: Sequence[SideProcess]) -> list[Answer]:
+        """Sends a command to each process, then waits for all answers. Raises the first error at the end."""
         for process, command in zip(processes, commands, strict=True):
             process.send(command)
-        return [process.receive(command) for process, command in zip(processes, commands, strict=True)]
+        answers: list[Answer] = []
+        failures: list[SideProcessError] = []
+        for process, command in zip(processes, commands, strict=True):
+            # An answer that is not read would be taken for that to the next command.
+            try:
+                answers.append(process.receive(command))
+            except SideProcessError as failure:
+                failures.append(failure)
+        if failures:
+            raise failures[0]
+        return answers
 
     def __enter__(self) -> Workers:
         return self

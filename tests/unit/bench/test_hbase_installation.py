@@ -12,6 +12,7 @@ from bench.client_packages import SetupError, folder_of
 from bench.hbase import installation, run, service
 from bench.hbase.installation import Installation, find_installation
 from bench.hbase.service import configuration, running_hbase
+from bench.programs import ProgramFailedError
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_a_java_that_ends_at_once_is_an_error_with_its_log(tmp_path: Path, java:
     folder = tmp_path / "hbase"
     folder.mkdir()
     with (
-        pytest.raises(SetupError, match=r"HBase ended; the end of its log:\n.*cannot start"),
+        pytest.raises(ProgramFailedError, match=r"java ended; the end of its log:\n.*cannot start"),
         running_hbase(folder, Installation(str(java), "nothing")),
     ):
         pytest.fail("it did not start")

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bench.cores import Cores
 from bench.hbase import run, table
-from bench.hbase.comparison import Result, Settings, process_counts, result_of
+from bench.hbase.comparison import Comparison, Failed, Result, Settings, process_counts, result_of
 from bench.hbase.service import HBase
 from bench.hbase.work import HBASE, HBASE_JAVA, ONE_CLIENT, ROWLOCK, ROWLOCK_SYNCED, ROWS, SAME_CLIENT, YCSB, Row
 from bench.histogram import Histogram
 from bench.measure import Spread
 from bench.ycsb.jobs import Outcome
 from bench.ycsb.operations import OPERATIONS
-from bench.ycsb.workers import Turn
+from bench.ycsb.workers import Turn, Workers
 
 _SETTINGS = Settings()
 _FACTS = {"cores": "2"}
@@ -107,6 +110,44 @@ def test_a_line_for_the_terminal_has_both_latencies() -> None:
     line = table.summary(_result(_row("put, 1 process"), 1.75))
     assert "HBase 1,000 puts/s (p99 2.5 ms), rowlock 1,750 (p99 1.5 ms)" in line
     assert "others 0.25 cores" in line
+
+
+def test_a_row_that_failed_has_its_line_and_does_not_hold() -> None:
+    results: list[Result | Failed] = [_result(ROWS[0], 3.0), Failed(ROWS[1], "a row has 9 | columns")]
+    page = table.markdown(results, _SETTINGS, _FACTS)
+    assert "| get, 8 processes, gets/s | | | failed: a row has 9 \\| columns | | no | |" in page
+    assert "failed, a row has 9" in table.summary(results[1])
+    assert json.loads(table.as_json(results, _SETTINGS, _FACTS))["rows"][1]["failure"] == "a row has 9 | columns"
+
+
+# Answers as a worker does, and fails at the first of the commands that it is given.
+_WORKER = """
+import sys
+fails = sys.argv[1:]
+for line in sys.stdin:
+    if fails and line.startswith(fails[0]):
+        fails.pop()
+        print('{"error": "OSError: the disk is full"}', flush=True)
+    elif line.startswith("measure"):
+        print('{"operations": 2, "rows": 20, "seconds": 0.5, "latencies": {"7": 2}}', flush=True)
+    else:
+        print('{"ready": 1}', flush=True)
+"""
+
+
+@pytest.mark.parametrize("command", ["prepare", "measure"])
+def test_a_row_that_fails_leaves_the_next_one_measured(tmp_path: Path, command: str) -> None:
+    seeds = itertools.count(1)
+    with (
+        Workers([sys.executable, "-c", _WORKER, command], 8, seeds) as ours,
+        Workers([sys.executable, "-c", _WORKER], 8, seeds) as theirs,
+    ):
+        comparison = Comparison({ROWLOCK: ours, HBASE: theirs}, [], Settings(rounds=2))
+        row = _row("put, 8 processes")
+        assert comparison.measure(row, tmp_path) == Failed(row, "OSError: the disk is full")
+        result = comparison.measure(row, tmp_path)
+    assert isinstance(result, Result)
+    assert (result.ours.median, result.ratio.median) == (320, 1)
 
 
 def test_rows_by_the_java_client_need_its_jars() -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import io
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bench.measure import Measurement, Spread
 from bench.peers import run
 from bench.peers.etcd import EtcdStore, field, fields_of
-from bench.peers.peer import Durability, Peer, PeerFailedError, PeerStore, running_program
+from bench.peers.peer import Durability, Peer, PeerStore
 from bench.peers.redis import read_answer, request
+from bench.programs import ProgramFailedError, free_ports, listens, running_program
 from bench.targets.messages import row_key
 
 
@@ -48,9 +51,9 @@ def test_a_command_of_redis_is_an_array_of_strings() -> None:
 def test_answers_of_redis_are_read_one_after_the_other() -> None:
     answers = io.BytesIO(b"+OK\r\n:17\r\n$4\r\na\r\nb\r\n$-1\r\n$0\r\n\r\n")
     assert [read_answer(answers) for _ in range(5)] == [b"OK", 17, b"a\r\nb", None, b""]
-    with pytest.raises(PeerFailedError, match="WRONGTYPE"):
+    with pytest.raises(ProgramFailedError, match="WRONGTYPE"):
         read_answer(io.BytesIO(b"-WRONGTYPE of key\r\n"))
-    with pytest.raises(PeerFailedError, match="answered ''"):
+    with pytest.raises(ProgramFailedError, match="answered ''"):
         read_answer(io.BytesIO(b""))
 
 
@@ -133,8 +136,27 @@ def test_a_program_is_found_in_its_usual_folders(tmp_path: Path) -> None:
 
 def test_a_program_that_ends_is_an_error_with_its_log(tmp_path: Path) -> None:
     command = ["/bin/sh", "-c", "echo no memory >&2; exit 1"]
-    with pytest.raises(PeerFailedError, match="no memory"), running_program(command, tmp_path / "log", port=1):
+    with (
+        pytest.raises(ProgramFailedError, match="no memory"),
+        running_program(command, tmp_path / "log", lambda: False),
+    ):
         pytest.fail("it did not start")
+
+
+def test_a_program_runs_from_when_it_is_ready_until_the_end(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    with running_program(["/bin/sh", "-c", f": > {ready}; sleep 600"], tmp_path / "log", ready.exists) as process:
+        assert ready.exists()
+        assert psutil.pid_exists(process)
+    assert not psutil.pid_exists(process)
+
+
+def test_ports_are_free_and_different() -> None:
+    ports = free_ports(5)
+    assert len(set(ports)) == 5
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert listens(server.getsockname()[1])
+    assert not any(listens(port) for port in ports)
 
 
 def test_the_table_has_both_rates() -> None:
