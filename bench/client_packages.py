@@ -42,6 +42,15 @@ def installed_clients() -> Path:
     return folder
 
 
+def version_of(package: str) -> str:
+    """Returns the version of a client in the lock file. Raises SetupError if it is not there."""
+    for line in _LOCK.read_text().splitlines():
+        name, _, rest = line.partition("==")
+        if name == package:
+            return rest.split()[0]
+    raise SetupError(f"{_LOCK.name} has no {package}; `make lock` writes it")
+
+
 def environment() -> dict[str, str]:
     """Returns the environment for a process that imports the clients."""
     paths = [str(installed_clients()), str(_ROOT), os.environ.get("PYTHONPATH", "")]

@@ -50,6 +50,13 @@ class Installation:
     java: str
     class_path: str
 
+    @property
+    def version(self) -> str:
+        """The version of HBase's server, by the name of its jar; `unknown` if there is none."""
+        folders = [Path(entry).parent for entry in self.class_path.split(os.pathsep)]
+        names = [jar.stem for folder in folders for jar in folder.glob("hbase-server-*.jar")]
+        return names[0].removeprefix("hbase-server-") if names else "unknown"
+
 
 def find_installation(home: str | None) -> Installation:
     """Returns the installation in `home`, or one that Maven fetches. Raises SetupError, which says what is missing."""

@@ -76,7 +76,7 @@ def chosen_rows(text: str, has_java: bool) -> list[Row]:
 @contextmanager
 def _hbase(options: argparse.Namespace, folder: Path) -> Iterator[HBase]:
     if options.hbase_gateway is not None:
-        yield HBase(options.hbase_gateway, (), None)
+        yield HBase(options.hbase_gateway, (), None, "unknown")
         return
     installation = find_installation(options.hbase_home)
     hbase_folder = folder / "hbase"
@@ -102,8 +102,8 @@ def worker_commands(hbase: HBase, rowlock_address: str, row_count: int) -> dict[
 
 def measure(
     options: argparse.Namespace, settings: Settings, folder: Path, environment: Mapping[str, str], console: Console
-) -> list[Result | Failed]:
-    """Starts both systems, loads them, warms them up and measures the chosen rows."""
+) -> tuple[list[Result | Failed], str]:
+    """Starts both systems, loads them, warms them up and measures the chosen rows; returns HBase's version, too."""
     with ExitStack() as stack:
         hbase = stack.enter_context(_hbase(options, folder))
         server = stack.enter_context(start_rowlock(folder / "data"))
@@ -126,7 +126,7 @@ def measure(
         for row in rows:
             results.append(comparison.measure(row, folder))
             console.print(table.summary(results[-1]), markup=False, highlight=False, soft_wrap=True)
-        return results
+        return results, hbase.version
 
 
 def main(given: Sequence[str]) -> int:
@@ -138,7 +138,8 @@ def main(given: Sequence[str]) -> int:
     try:
         environment = client_packages.environment()
         with temporary_folder("hbase") as folder:
-            results = measure(options, settings, folder, environment, console)
+            results, version = measure(options, settings, folder, environment, console)
+        facts |= {"HBase": version, "happybase": client_packages.version_of("happybase")}
     except (SetupError, ProgramFailedError) as error:
         console.print(f"--hbase: {error}", style="red", markup=False, highlight=False)
         return 2

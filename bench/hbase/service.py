@@ -30,6 +30,7 @@ class HBase:
     gateway: str
     process_ids: tuple[int, ...]
     java: tuple[str, ...] | None
+    version: str
 
 
 def configuration(template: str, folder: Path, ports: dict[str, int]) -> str:
@@ -61,7 +62,7 @@ def running_hbase(folder: Path, installation: Installation) -> Iterator[HBase]:
         running_program(server, log, lambda: _READY in log.read_text(errors="replace")) as server_id,
         running_program(thrift, gateway_log, lambda: listens(ports["THRIFT_PORT"])) as gateway_id,
     ):
-        yield HBase(gateway, (server_id, gateway_id), java)
+        yield HBase(gateway, (server_id, gateway_id), java, installation.version)
 
 
 def _with_heap(java: Sequence[str], heap: str) -> list[str]:

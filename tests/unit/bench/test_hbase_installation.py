@@ -28,11 +28,17 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_release_is_used_with_all_of_its_jars(tmp_path: Path, java: Path) -> None:
-    for jar in ("lib/hbase-thrift-2.6.1.jar", "lib/client-facing-thirdparty/log4j.jar", "lib/trace/agent.jar"):
+    for jar in (
+        "lib/hbase-thrift-2.6.1.jar",
+        "lib/hbase-server-2.6.4.jar",
+        "lib/client-facing-thirdparty/log4j.jar",
+        "lib/trace/agent.jar",
+    ):
         (tmp_path / jar).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / jar).touch()
     found = find_installation(str(tmp_path))
     assert found.java == str(java)
+    assert found.version == "2.6.4"
     folders = [tmp_path / "lib", tmp_path / "lib" / "client-facing-thirdparty"]
     assert found.class_path == os.pathsep.join(f"{folder}/*" for folder in folders)
 
@@ -70,6 +76,7 @@ def test_an_unfinished_fetch_is_not_taken_for_a_finished_one(
         find_installation(None)
     found = find_installation(None)
     assert Path(found.class_path).parent.is_dir()
+    assert found.version == "unknown"
     maven.unlink()
     assert find_installation(None) == found
 
@@ -107,3 +114,9 @@ def test_the_configuration_has_the_folder_and_no_word_left(tmp_path: Path) -> No
 def test_each_lock_file_and_python_has_a_folder_of_its_own() -> None:
     assert len({folder_of(b"a", "3.11.7"), folder_of(b"b", "3.11.7"), folder_of(b"a", "3.12.1")}) == 3
     assert folder_of(b"a", "3.11.7") == folder_of(b"a", "3.11.7")
+
+
+def test_the_version_of_a_client_is_that_of_the_lock_file() -> None:
+    assert client_packages.version_of("happybase")[0].isdigit()
+    with pytest.raises(SetupError, match="has no cassandra"):
+        client_packages.version_of("cassandra")

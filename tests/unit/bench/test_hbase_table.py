@@ -164,11 +164,11 @@ def test_each_side_has_as_many_processes_as_its_largest_row() -> None:
 
 
 def test_all_python_workers_are_one_program() -> None:
-    commands = run.worker_commands(HBase("127.0.0.1:9090", (), ("java", "-cp", "x")), "127.0.0.1:1", 10)
+    commands = run.worker_commands(HBase("127.0.0.1:9090", (), ("java", "-cp", "x"), "2.6"), "127.0.0.1:1", 10)
     assert commands[HBASE][:3] == commands[ROWLOCK][:3] == commands[ROWLOCK_SYNCED][:3]
     assert commands[HBASE][3:] == ["happybase", "127.0.0.1:9090", "rowlock_bench", "10"]
     assert commands[HBASE_JAVA][-2:] == ["rowlock_bench", "10"]
-    assert HBASE_JAVA not in run.worker_commands(HBase("127.0.0.1:9090", (), None), "127.0.0.1:1", 10)
+    assert HBASE_JAVA not in run.worker_commands(HBase("127.0.0.1:9090", (), None, "2.6"), "127.0.0.1:1", 10)
 
 
 @pytest.mark.parametrize(
