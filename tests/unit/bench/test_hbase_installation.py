@@ -28,12 +28,8 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_release_is_used_with_all_of_its_jars(tmp_path: Path, java: Path) -> None:
-    for jar in (
-        "lib/hbase-thrift-2.6.1.jar",
-        "lib/hbase-server-2.6.4.jar",
-        "lib/client-facing-thirdparty/log4j.jar",
-        "lib/trace/agent.jar",
-    ):
+    thirdparty = "lib/client-facing-thirdparty/log4j.jar"
+    for jar in ("lib/hbase-thrift-2.6.1.jar", "lib/hbase-server-2.6.4.jar", thirdparty, "lib/trace/agent.jar"):
         (tmp_path / jar).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / jar).touch()
     found = find_installation(str(tmp_path))
