@@ -66,6 +66,11 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     return parsed
 
 
+def settings_of(options: argparse.Namespace) -> Settings:
+    """Returns the settings of a run; those of one without options are complete."""
+    return Settings(options.rows, options.rounds, Settings().warm_s, options.seconds, options.warm_seconds)
+
+
 def chosen_rows(text: str, has_java: bool) -> list[Row]:
     """Returns the rows with a text in their section or name, and only those that this HBase's clients can do."""
     return [
@@ -132,7 +137,7 @@ def measure(
 def main(given: Sequence[str]) -> int:
     """Runs the mode; returns its exit code."""
     options = arguments(given)
-    settings = Settings(options.rows, options.rounds, Settings().warm_s, options.seconds, options.warm_seconds)
+    settings = settings_of(options)
     console = Console()
     facts = machine.facts()
     try:

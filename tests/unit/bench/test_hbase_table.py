@@ -178,3 +178,9 @@ def test_wrong_options_are_refused(words: list[str], capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit):
         run.arguments(words)
     assert words[0] in capsys.readouterr().err
+
+
+def test_a_run_without_options_is_complete_and_any_other_is_not() -> None:
+    assert run.settings_of(run.arguments([])) == Settings()
+    for words in (["--rows", "2000"], ["--rounds", "4"], ["--seconds", "2"], ["--warm-seconds", "1"]):
+        assert run.settings_of(run.arguments(words)) != Settings()

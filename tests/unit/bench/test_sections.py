@@ -36,3 +36,12 @@ def test_a_document_keeps_its_other_text(tmp_path: Path) -> None:
 def test_a_document_without_exactly_one_such_section_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="needs one line `<!-- bench: a -->`"):
         with_section(text, "a", "new")
+
+
+@pytest.mark.parametrize(
+    ("document", "section"),
+    [("README.md", "hbase"), ("docs/growth.md", "growth by rows"), ("docs/growth.md", "growth by clients")],
+)
+def test_the_documents_have_the_sections_that_runs_write(document: str, section: str) -> None:
+    text = (Path(__file__).parents[3] / document).read_text()
+    assert "| a new table |" in with_section(text, section, "| a new table |")
