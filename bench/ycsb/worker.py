@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, cast
 
 from bench.histogram import Histogram
@@ -53,8 +54,7 @@ class PreparedJob:
         operation = OPERATIONS[job.operation]
         callers = [Caller(client, row_count, total_weight, job.seed + thread) for thread, client in enumerate(clients)]
         self._threads = [
-            threading.Thread(target=self._run, args=(lambda caller=caller: operation(caller),), daemon=True)
-            for caller in callers
+            threading.Thread(target=self._run, args=(partial(operation, caller),), daemon=True) for caller in callers
         ]
         for thread in self._threads:
             thread.start()
