@@ -69,8 +69,11 @@ def sentence(curve: Curve) -> str:
     return f"{text}; bends at {bend.size:,}: exponent {bend.before:.2f} before, {bend.after:.2f} after"
 
 
-def markdown(curves: Sequence[Curve]) -> str:
-    """Returns curves of the same sizes as a Markdown table, a quantity a line."""
+def markdown(curves: Sequence[Curve], others: Sequence[float]) -> str:
+    """Returns curves of the same sizes as a Markdown table, a quantity a line.
+
+    The last line has the cores that other programs used meanwhile, at each size.
+    """
     sizes = curves[0].sizes
     if any(curve.sizes != sizes for curve in curves):
         raise ValueError("a table needs curves of the same sizes")
@@ -79,6 +82,7 @@ def markdown(curves: Sequence[Curve]) -> str:
     for curve in curves:
         values = [_number(value) for value in curve.values]
         lines.append(f"| {curve.name}, {curve.unit} | {' | '.join(values)} | {sentence(curve)} |")
+    lines.append(f"| others' cores | {' | '.join(f'{cores:.2f}' for cores in others)} | |")
     return "\n".join(lines)
 
 

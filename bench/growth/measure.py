@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 import psutil
 import rowlock
 
+from bench.cores import Cores
 from bench.growth.curves import Curve
 from bench.processes import ServerProcess, start_rowlock
 from bench.targets.compactions import store_bytes
@@ -47,20 +49,33 @@ class Sizes:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The curves of one kind of size, and the cores that other programs used at each size: the median of the turns."""
+
+    curves: list[Curve]
+    others: list[float]
+
+
 class _Points:
     """Collects the points of several curves, by name and unit."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, str], list[float]] = {}
+        self._others: dict[int, list[float]] = {}
 
     def add(self, name: str, unit: str, value: float) -> None:
         self._values.setdefault((name, unit), []).append(value)
 
-    def curves(self, per: str, sizes: Sequence[int]) -> list[Curve]:
-        return [Curve(name, unit, per, tuple(sizes), tuple(values)) for (name, unit), values in self._values.items()]
+    def add_others(self, size: int, cores: Cores) -> None:
+        self._others.setdefault(size, []).append(cores.others + cores.stolen)
+
+    def growth(self, per: str, sizes: Sequence[int]) -> Growth:
+        curves = [Curve(name, unit, per, tuple(sizes), tuple(values)) for (name, unit), values in self._values.items()]
+        return Growth(curves, [statistics.median(self._others[size]) for size in sizes])
 
 
-def with_rows(folder: Path, sizes: Sizes, report: Report) -> list[Curve]:
+def with_rows(folder: Path, sizes: Sizes, report: Report) -> Growth:
     """Returns how rates, memory, disk and the start grow with the rows of a compacted table."""
     points = _Points()
     for row_count in sizes.rows:
@@ -69,6 +84,7 @@ def with_rows(folder: Path, sizes: Sizes, report: Report) -> list[Curve]:
                 for operation, (name, unit) in _WITH_ROWS.items():
                     turn = _turn(workers, server, operation, 1, sizes.seconds)
                     points.add(name, unit, turn.outcome.rows_a_second)
+                    points.add_others(row_count, turn.cores)
                     if operation == "get":
                         points.add("p99 of a get", "ms", turn.outcome.latencies.milliseconds(99))
                     report(f"{row_count:,} rows, {name}: {turn.outcome.rows_a_second:,.0f} {unit}")
@@ -76,10 +92,10 @@ def with_rows(folder: Path, sizes: Sizes, report: Report) -> list[Curve]:
             server.kill()
         with start_rowlock(folder / f"rows-{row_count}") as restarted:
             points.add("start after a kill", "s", restarted.ready_seconds)
-    return points.curves("rows", sizes.rows)
+    return points.growth("rows", sizes.rows)
 
 
-def with_clients(folder: Path, sizes: Sizes, report: Report) -> list[Curve]:
+def with_clients(folder: Path, sizes: Sizes, report: Report) -> Growth:
     """Returns how rates and latencies grow with the number of clients that call at the same time."""
     points = _Points()
     with (
@@ -90,10 +106,11 @@ def with_clients(folder: Path, sizes: Sizes, report: Report) -> list[Curve]:
             for count in sizes.clients:
                 turn = _turn(workers, server, operation, count, sizes.seconds)
                 points.add(name, "calls/s", turn.outcome.rows_a_second)
+                points.add_others(count, turn.cores)
                 points.add(f"p50 of {name}", "ms", turn.outcome.latencies.milliseconds(50))
                 points.add(f"p99 of {name}", "ms", turn.outcome.latencies.milliseconds(99))
                 report(f"{count} clients, {name}: {turn.outcome.rows_a_second:,.0f} a second")
-    return points.curves("clients", sizes.clients)
+    return points.growth("clients", sizes.clients)
 
 
 @contextmanager

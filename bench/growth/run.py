@@ -21,7 +21,7 @@ from rich.console import Console
 from bench import machine, sections
 from bench.bench import temporary_folder
 from bench.growth.curves import Curve, markdown
-from bench.growth.measure import Sizes, with_clients, with_rows
+from bench.growth.measure import Growth, Sizes, with_clients, with_rows
 from bench.growth.pictures import draw
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -57,10 +57,10 @@ def sizes_of(options: argparse.Namespace) -> Sizes:
     return Sizes(rows, clients, min(_ROWS_OF_CLIENTS, max(rows)), options.seconds)
 
 
-def write(output: Path | None, by_rows: Sequence[Curve], by_clients: Sequence[Curve], facts: Mapping[str, str]) -> None:
+def write(output: Path | None, by_rows: Growth, by_clients: Growth, facts: Mapping[str, str]) -> None:
     """Writes the curves as JSON, the pictures, and the tables; without `output` into the results and docs/growth.md."""
-    curves = {"rows": by_rows, "clients": by_clients}
-    text = {"machine": facts, **{name: [asdict(curve) for curve in each] for name, each in curves.items()}}
+    grown = {"rows": by_rows, "clients": by_clients}
+    text = {"machine": facts, **{name: asdict(each) for name, each in grown.items()}}
     results = output or _ROOT / "bench" / "results"
     pictures = output or _ROOT / "docs"
     results.mkdir(parents=True, exist_ok=True)
@@ -69,8 +69,8 @@ def write(output: Path | None, by_rows: Sequence[Curve], by_clients: Sequence[Cu
     draw(_of_units(by_clients, {"calls/s"}), "Rates, by clients", pictures / "growth-clients.svg")
     draw(_of_units(by_clients, {"ms"}), "Latencies, by clients", pictures / "growth-latencies.svg")
     machine_line = "Machine: " + ", ".join(f"{name} {fact}" for name, fact in facts.items()) + "."
-    for name, each in curves.items():
-        table = f"{machine_line}\n\n{markdown(each)}"
+    for name, each in grown.items():
+        table = f"{machine_line}\n\n{markdown(each.curves, each.others)}"
         if output is not None:
             (output / f"growth-{name}.md").write_text(table + "\n")
         else:
@@ -89,13 +89,13 @@ def main(given: Sequence[str]) -> int:
         by_rows = with_rows(folder, sizes, lambda line: console.print(line, highlight=False))
         by_clients = with_clients(folder, sizes, lambda line: console.print(line, highlight=False))
     write(options.output, by_rows, by_clients, facts)
-    for curves in (by_rows, by_clients):
-        console.print(markdown(curves), markup=False, highlight=False, soft_wrap=True)
+    for each in (by_rows, by_clients):
+        console.print(markdown(each.curves, each.others), markup=False, highlight=False, soft_wrap=True)
     return 0
 
 
-def _of_units(curves: Sequence[Curve], units: set[str]) -> list[Curve]:
-    return [curve for curve in curves if curve.unit in units]
+def _of_units(growth: Growth, units: set[str]) -> list[Curve]:
+    return [curve for curve in growth.curves if curve.unit in units]
 
 
 def _ascending(text: str) -> tuple[int, ...]:

@@ -49,7 +49,9 @@ def test_a_small_run_of_growth_writes_curves_and_pictures(tmp_path: Path) -> Non
     assert ran.returncode == 0, ran.stdout + ran.stderr
     written = json.loads((tmp_path / "growth.json").read_text())
     for name, sizes in (("rows", [1000]), ("clients", [1, 2])):
-        assert {tuple(curve["sizes"]) for curve in written[name]} == {tuple(sizes)}
-        assert all(value > 0 for curve in written[name] for value in curve["values"])
-        assert (tmp_path / f"growth-{name}.md").read_text().count("\n| ") == len(written[name]) + 2
+        curves = written[name]["curves"]
+        assert {tuple(curve["sizes"]) for curve in curves} == {tuple(sizes)}
+        assert all(value > 0 for curve in curves for value in curve["values"])
+        assert len(written[name]["others"]) == len(sizes)
+        assert (tmp_path / f"growth-{name}.md").read_text().count("\n| ") == len(curves) + 3
     assert all((tmp_path / f"growth-{name}.svg").is_file() for name in ("rows", "clients", "latencies"))

@@ -37,9 +37,10 @@ def test_a_curve_bends_where_its_exponent_changes_most() -> None:
 
 
 def test_a_table_has_a_line_for_each_quantity() -> None:
-    lines = markdown([_curve(1, 1, 1, 1), _curve(1234.5, 0.5, 1, 1)]).splitlines()
+    lines = markdown([_curve(1, 1, 1, 1), _curve(1234.5, 0.5, 1, 1)], [0, 0.125, 1, 2]).splitlines()
     assert lines[0] == "| rows | 10 | 100 | 1,000 | 10,000 | growth |"
     assert lines[2] == "| gets, calls/s | 1 | 1 | 1 | 1 | × 1 from 10 to 10,000 rows; no bend |"
+    assert lines[4] == "| others' cores | 0.00 | 0.12 | 1.00 | 2.00 | |"
     assert lines[3].startswith("| gets, calls/s | 1,234 | 0.5 | 1 | 1 | × 0.00081")
 
 
@@ -49,7 +50,7 @@ def test_curves_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="sizes ascend"):
         _curve(1, 1, sizes=(2, 2))
     with pytest.raises(ValueError, match="curves of the same sizes"):
-        markdown([_curve(1, 1, 1, 1), _curve(1, 1, sizes=(1, 2))])
+        markdown([_curve(1, 1, 1, 1), _curve(1, 1, sizes=(1, 2))], [0])
 
 
 def test_the_same_curves_make_the_same_picture_with_each_name(tmp_path: Path) -> None:
