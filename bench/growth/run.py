@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import matplotlib as mpl
 from rich.console import Console
 
 from bench import machine, sections
@@ -83,8 +82,6 @@ def main(given: Sequence[str]) -> int:
     sizes = sizes_of(options)
     console = Console()
     facts = machine.facts()
-    # Ids in the pictures that are the same in each run.
-    mpl.rcParams["svg.hashsalt"] = "rowlock"
     with temporary_folder("growth") as folder:
         by_rows = with_rows(folder, sizes, lambda line: console.print(line, highlight=False))
         by_clients = with_clients(folder, sizes, lambda line: console.print(line, highlight=False))
