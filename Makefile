@@ -68,6 +68,8 @@ lock: setup ## pin the newest compatible dependencies
 	  --generate-hashes --no-header --upgrade -o requirements.lock
 	@sed -n 's/^java = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(UV) pip compile -q --universal - \
 	  --generate-hashes --no-header --upgrade -o requirements-java.lock
+	@$(UV) pip compile -q --universal --group pyproject.toml:bench \
+	  --generate-hashes --no-header --upgrade -o requirements-bench.lock
 
 clean: ## remove .venv, caches and build output
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

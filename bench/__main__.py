@@ -6,16 +6,24 @@ With names it measures only those figures and saves nothing; a smoke run (--quic
 selects all figures whose names begin with it and a hyphen. `edges` selects the figures of abusive clients,
 `compaction` those of compactions, and `cpu` the CPU time of point calls. These are measured only when they are named.
 
+    python -m bench --latency | --floods [--quick] [--rounds N] [FIGURE ...]
+    python -m bench --hbase | --peers | --growth ...
+
+These measure something else: the first two figures of their own, which they save as latency.* and floods.*; the others
+have options of their own. docs/bench.md explains them.
+
 Exits 1 when a figure misses its target or a workload fails; after a smoke run only when a workload fails.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol, cast
 
 from rich.console import Console
 
@@ -24,10 +32,28 @@ from bench.bench import Bench, temporary_folder
 from bench.compaction_figures import COMPACTION
 from bench.figure import Figure
 from bench.figures import CPU, EDGES, FIGURES
+from bench.latency_figures import FLOODS, LATENCY
 from bench.processes import exit_on_sigterm
 from bench.report import Result
 
 _RESULTS = Path(__file__).resolve().parent / "results"
+# The modules of what is measured instead of the figures, by the first word of the command line.
+MODES = {
+    "--hbase": "bench.hbase.run",
+    "--peers": "bench.peers.run",
+    "--growth": "bench.growth.run",
+}
+
+# The figures of a complete run, by the name of the files that it writes.
+_COMPLETE: Mapping[str, Sequence[Figure]] = {"latest": FIGURES, "latency": LATENCY, "floods": FLOODS}
+_ALL = (*FIGURES, *EDGES, *COMPACTION, *CPU, *LATENCY, *FLOODS)
+
+
+class Mode(Protocol):
+    """A module of MODES."""
+
+    def main(self, given: Sequence[str]) -> int:
+        """Runs the mode with the other words of the command line; returns its exit code."""
 
 
 def arguments(given: list[str]) -> argparse.Namespace:
@@ -36,24 +62,26 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help="measure only these; see --list")
     parser.add_argument("--quick", action="store_true", help="smoke run: little data, one round of short turns")
     parser.add_argument("--rounds", type=int, default=11, help="rounds for each ratio (default %(default)s)")
+    for name, what in (("latency", "latencies without coordinated omission"), ("floods", "clients beside a flood")):
+        parser.add_argument(f"--{name}", action="append_const", dest="runs", const=name, help=f"measure {what}")
     parser.add_argument("--list", action="store_true", help="list the figures and exit")
     parsed = parser.parse_args(given)
     if parsed.rounds < 1:
         parser.error("--rounds must be at least 1")
+    if len(parsed.runs or []) > 1:
+        parser.error("--latency and --floods are two runs")
     unknown = [name for name in parsed.figures if not chosen_figures([name])]
     if unknown:
         parser.error(f"unknown figure: {', '.join(unknown)}; --list shows all figures")
     return parsed
 
 
-def chosen_figures(names: Sequence[str]) -> list[Figure]:
-    """Returns the figures with these names, or with names that begin with one and a hyphen; FIGURES without names."""
+def chosen_figures(names: Sequence[str], default: Sequence[Figure] = FIGURES) -> list[Figure]:
+    """Returns the figures with these names, or with names that begin with one and a hyphen; without names `default`."""
     if not names:
-        return list(FIGURES)
+        return list(default)
     return [
-        figure
-        for figure in (*FIGURES, *EDGES, *COMPACTION, *CPU)
-        if any(figure.name == name or figure.name.startswith(f"{name}-") for name in names)
+        figure for figure in _ALL if any(figure.name == name or figure.name.startswith(f"{name}-") for name in names)
     ]
 
 
@@ -68,13 +96,19 @@ def run(figure: Figure, bench: Bench, console: Console) -> Result:
 
 def main(given: list[str]) -> int:
     """Runs the command; returns its exit code."""
+    if given and given[0] in MODES:
+        # Imported on request, because a mode may need what others don't.
+        module = cast(Mode, importlib.import_module(MODES[given[0]]))
+        return module.main(given[1:])
     options = arguments(given)
     console = Console()
     if options.list:
-        for figure in (*FIGURES, *EDGES, *COMPACTION, *CPU):
+        for figure in _ALL:
             console.print(f"{figure.name:22} {report.target(figure):9} {figure.sentence}", highlight=False)
         return 0
-    chosen = chosen_figures(options.figures)
+    [name] = options.runs or ["latest"]
+    complete = _COMPLETE[name]
+    chosen = chosen_figures(options.figures, complete)
     results = []
     facts = machine.facts()
     for figure in chosen:
@@ -90,8 +124,8 @@ def main(given: list[str]) -> int:
     report.print_table(console, results, facts)
     if options.quick:
         return 0 if all(result.measured for result in results) else 1
-    if chosen == list(FIGURES):
-        report.write(_RESULTS, results, facts)
+    if chosen == list(complete):
+        report.write(_RESULTS, results, facts, name)
     return 0 if all(result.holds for result in results) else 1
 
 

@@ -1,6 +1,7 @@
 """The table of all figures and their targets.
 
-A new workload is a module in workloads/ and an entry here. Those of compactions are in compaction_figures.py.
+A new workload is a module in workloads/ and an entry here. Those of compactions are in
+compaction_figures.py, and those of latency and floods in latency_figures.py.
 """
 
 from __future__ import annotations
@@ -75,6 +76,12 @@ FIGURES = (
         sequential_points.gets,
     ),
     at_least(
+        "get-framed",
+        0.45,
+        "gets by one sync client, against a raw echo of the same bytes in frames over a plain socket",
+        sequential_points.gets_framed,
+    ),
+    at_least(
         "put-sequential",
         0.6,
         "puts by one sync client, against that echo plus one write and fdatasync of the same bytes",
@@ -128,6 +135,12 @@ FIGURES = (
         )
         for row_count in (5, 50)
     ],
+    at_least(
+        "scan-compacted",
+        0.7,
+        "a full scan of a compacted table to Arrow cells, against raw Arrow over the same stream",
+        scans.compacted_scan,
+    ),
     at_least(
         "slow-sync-puts",
         10.0,

@@ -14,8 +14,9 @@ from bench.goals import Goal
 from bench.measure import Measurement, Spread
 
 _INTRODUCTION = """\
-Made by `make bench`. Each ratio is of two rates measured in turns in one run. The median of the rounds is
-compared with the target; the lowest and the highest are in brackets."""
+Made by `make bench`, or by `make bench ARGS=--NAME` if this page has another name. Each ratio is of two quantities
+measured in turns in one run. The median of the rounds is compared with the target; the lowest and the highest are in
+brackets."""
 
 
 @dataclass(frozen=True, slots=True)

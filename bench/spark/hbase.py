@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from bench.spark.side_process import SideProcess
+from bench.side_process import SideProcess
 from bench.targets import cell_tables
 from bench.targets.messages import row_key
 

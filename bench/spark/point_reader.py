@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import rowlock
 
-from bench.spark.side_process import Answer, serve
+from bench.side_process import Answer, serve
 from bench.targets.messages import row_key
 
 _THINK_SECONDS = 0.005

@@ -1,113 +1,116 @@
-"""The raw baseline of direct connections: length-prefixed messages on a socket, asyncio on one side, a blocking caller.
-
-    python -m bench.targets.framed_echo    prints its address, and serves until it is killed
-
-A frame is four bytes, big-endian: the length of the rest; then the message. First the client sends requests and their
-answers in turns, up to an empty frame. From then on the server answers each frame with the answer to the request of
-that length, so one server echoes several kinds of calls.
-"""
+"""The client of the raw framed echo: a blocking socket, for one thread, or for many whose requests travel together."""
 
 from __future__ import annotations
 
-import asyncio
 import socket
-import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.processes import ServerProcess, start_module
-from bench.targets.messages import Exchange
-
-_LENGTH = struct.Struct(">I")
-_RECEIVE_BYTES = 64 * 1024
-
-
-def frame(message: bytes) -> bytes:
-    return _LENGTH.pack(len(message)) + message
-
-
-class _Echo(asyncio.Protocol):
-    """One connection."""
-
-    def __init__(self) -> None:
-        self._transport: asyncio.Transport
-        self._received = bytearray()
-        self._messages: list[bytes] = []
-        self._answers: dict[int, bytes] = {}
-        self._is_ready = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        received = self._received
-        received += data
-        while len(received) >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(received)
-            stop = _LENGTH.size + length
-            if len(received) < stop:
-                return
-            if self._is_ready:
-                self._transport.write(self._answers[length])
-            else:
-                self._learn(bytes(received[_LENGTH.size : stop]))
-            del received[:stop]
-
-    def _learn(self, message: bytes) -> None:
-        if message:
-            self._messages.append(message)
-            return
-        messages = iter(self._messages)
-        self._answers = {len(request): frame(answer) for request, answer in zip(messages, messages, strict=True)}
-        self._is_ready = True
+from bench.processes import start_module
+from bench.targets.framed_echo_server import LENGTH, exchanges
 
 
 class FramedEcho:
-    """The calling side. Used by one thread."""
+    """One connection. Used by one thread at a time."""
 
-    def __init__(self, address: str, exchanges: Sequence[Exchange]) -> None:
-        """The requests of the exchanges have different lengths."""
-        host, port = address.split(":")
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._received = bytearray(_RECEIVE_BYTES)
-        messages = [message for exchange in exchanges for message in (exchange.request, exchange.answer)]
-        self._socket.sendall(b"".join(map(frame, [*messages, b""])))
+        self._requests = {method: exchange.request for method, exchange in exchanges().items()}
 
-    def exchange(self, request: bytes) -> bytes:
-        """Sends one message and waits for its answer."""
-        self._socket.sendall(frame(request))
-        received, view = 0, memoryview(self._received)
-        while received < _LENGTH.size or received < _LENGTH.size + _LENGTH.unpack_from(view)[0]:
-            count = self._socket.recv_into(view[received:])
-            if not count:
-                raise ConnectionError("the echo has closed the connection")
-            received += count
-        return bytes(view[_LENGTH.size : received])
+    def exchange(self, method: bytes, count: int = 1) -> bytes:
+        """Sends one frame with so many requests of a method (G, P or I), and returns the body of the answer."""
+        body = method + self._requests[method] * count
+        self._socket.sendall(LENGTH.pack(len(body)) + body)
+        [length] = LENGTH.unpack(self._receive(LENGTH.size))
+        return self._receive(length)
+
+    def _receive(self, count: int) -> bytes:
+        data = self._socket.recv(count)
+        while len(data) < count:
+            more = self._socket.recv(count - len(data))
+            if not more:
+                raise ConnectionError("the echo server closed the connection")
+            data += more
+        return data
 
     def close(self) -> None:
         self._socket.close()
 
 
-@contextmanager
-def running_framed_echo(folder: Path, exchanges: Sequence[Exchange]) -> Iterator[tuple[ServerProcess, FramedEcho]]:
-    """Runs the server as a process, and connects to it."""
-    with start_module("bench.targets.framed_echo", [], folder / "framed.log") as server:
-        echo = FramedEcho(server.address, exchanges)
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A thread that waits, on a lock that is released when it is answered or must send for the others."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    is_answered: bool = False
+
+
+class SharedFramedEcho:
+    """One connection for many threads, as rowlock's client has it: requests that wait together travel together.
+
+    One of the threads sends the requests of all that wait, in one frame, and receives their answers. The next of those
+    that came meanwhile sends after it.
+    """
+
+    def __init__(self, echo: FramedEcho, method: bytes) -> None:
+        self._echo, self._method = echo, method
+        self._lock = threading.Lock()
+        # Guarded by self._lock:
+        self._waiting: list[_Waiting] = []
+        self._has_sender = False
+        self._failure: BaseException | None = None
+
+    def exchange(self) -> None:
+        """Sends one request and blocks for its answer. Raises the exception of the thread that sent it."""
+        mine = _Waiting()
+        mine.lock.acquire()
+        with self._lock:
+            self._raise_failure()
+            self._waiting.append(mine)
+            sends, self._has_sender = not self._has_sender, True
+        if not sends:
+            mine.lock.acquire()
+        if not mine.is_answered:
+            self._send_for_all()
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise ConnectionError(f"the echo failed: {self._failure}")
+
+    def _send_for_all(self) -> None:
+        with self._lock:
+            together, self._waiting = self._waiting, []
         try:
-            yield server, echo
-        finally:
-            echo.close()
+            self._echo.exchange(self._method, len(together))
+        except BaseException as failure:
+            with self._lock:
+                self._failure = failure
+                together, self._waiting = together + self._waiting, []
+        with self._lock:
+            successor = self._waiting[0] if self._waiting else None
+            self._has_sender = successor is not None
+        for each in together:
+            each.is_answered = True
+            each.lock.release()
+        if successor is not None:
+            successor.lock.release()
 
 
-async def _serve() -> None:
-    server = await asyncio.get_running_loop().create_server(_Echo, "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()
-    print(f"listening on {host}:{port}", flush=True)
-    await server.serve_forever()
+@contextmanager
+def running_framed_echo(folder: Path) -> Iterator[str]:
+    """Runs an echo server as a process until exit, and yields its address."""
+    with start_module("bench.targets.framed_echo_server", [], folder / "framed-echo.log") as server:
+        yield server.address
 
 
-if __name__ == "__main__":
-    asyncio.run(_serve())
+@contextmanager
+def framed_echo(folder: Path) -> Iterator[FramedEcho]:
+    """Runs an echo server and connects to it."""
+    with running_framed_echo(folder) as address, closing(FramedEcho(address)) as echo:
+        yield echo

@@ -1,4 +1,4 @@
-"""The serialized messages of one get and one put of a 1 KiB row, and of one increment, between client and server.
+"""The serialized messages that rowlock's client and server exchange for a get and a put of a 1 KiB row, and a counter.
 
 The raw baselines send exactly these bytes, so that only rowlock's own work makes the difference.
 """
@@ -51,12 +51,12 @@ def put_exchange(value: bytes) -> Exchange:
 
 
 def increment_exchange() -> Exchange:
-    """Returns an increment of one counter with a request id, and the answer with its new number."""
-    increment = types_pb2.Increment(family=FAMILY, qualifier=b"counter", amount=1)
+    """Returns an increment of one counter with a request id, and the answer with its new value."""
+    increment = types_pb2.Increment(family=FAMILY, qualifier=QUALIFIER, amount=1)
     mutation = region_pb2.RowMutation(row=row_key(1), changes=[types_pb2.Change(increment=increment)], sequence=1)
     mutate = region_pb2.Mutate(mutations=[mutation])
     request = region_pb2.PointRequest(id=1, region_id=_REGION_ID, timeout_ms=10_000, mutate=mutate)
-    cell = types_pb2.Cell(family=FAMILY, qualifier=b"counter", timestamp=_STAMP, value=bytes(8))
+    cell = types_pb2.Cell(family=FAMILY, qualifier=QUALIFIER, timestamp=_STAMP, value=(1).to_bytes(8, "big"))
     result = region_pb2.MutationResult(condition_met=True, timestamp=_STAMP, results=[cell])
     answer = region_pb2.PointAnswer(id=1, mutate=region_pb2.MutateAnswer(results=[result]))
     return _exchange(request, answer)

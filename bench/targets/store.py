@@ -1,7 +1,4 @@
-"""The interface of a row store for the workloads on rows, which other systems can implement for comparison.
-
-Another system, such as HBase through happybase, is one more module here with a context manager that returns a RowStore.
-"""
+"""The interface of a row store for the workloads on rows; comparisons with other systems have their own."""
 
 from __future__ import annotations
 

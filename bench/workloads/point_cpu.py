@@ -9,12 +9,14 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from bench.bench import Bench
 from bench.measure import Measurement, Operation, Spread, rate
-from bench.targets.framed_echo import running_framed_echo
-from bench.targets.messages import VALUE_BYTES, Exchange, get_exchange, increment_exchange, put_exchange, row_key
+from bench.processes import start_module
+from bench.targets.framed_echo import FramedEcho
+from bench.targets.messages import VALUE_BYTES, row_key
 from bench.targets.rowlock import running_rowlock
 from bench.targets.store import RowStore
 
@@ -28,7 +30,7 @@ def gets(bench: Bench) -> Measurement:
         rows = _rows()
         return lambda: store.get(next(rows))
 
-    return _measured(bench, "get", operation, get_exchange(bytes(VALUE_BYTES)))
+    return _measured(bench, "get", operation, b"G")
 
 
 def puts(bench: Bench) -> Measurement:
@@ -38,7 +40,7 @@ def puts(bench: Bench) -> Measurement:
         rows, value = _rows(), bytes(VALUE_BYTES)
         return lambda: store.put(next(rows), value)
 
-    return _measured(bench, "put", operation, put_exchange(bytes(VALUE_BYTES)))
+    return _measured(bench, "put", operation, b"P")
 
 
 def increments(bench: Bench) -> Measurement:
@@ -48,22 +50,26 @@ def increments(bench: Bench) -> Measurement:
         rows = _rows()
         return lambda: store.increment(next(rows))
 
-    return _measured(bench, "increment", operation, increment_exchange())
+    return _measured(bench, "increment", operation, b"I")
 
 
 def _rows() -> map[bytes]:
     return map(row_key, itertools.cycle(range(_ROWS)))
 
 
-def _measured(bench: Bench, name: str, operation: Callable[[RowStore], Operation], exchange: Exchange) -> Measurement:
-    """Measures CPU seconds of ours divided by the baseline's, in turns."""
+def _measured(bench: Bench, name: str, operation: Callable[[RowStore], Operation], method: bytes) -> Measurement:
+    """Measures CPU seconds of ours divided by the baseline's, in turns. method: the echo's."""
     folder = bench.fresh_folder(name)
     samples: dict[str, list[float]] = {}
     ratios: list[float] = []
-    with running_rowlock(folder) as rowlock, running_framed_echo(folder, [exchange]) as (echo_server, echo):
+    with (
+        running_rowlock(folder) as rowlock,
+        start_module("bench.targets.framed_echo_server", [], folder / "framed-echo.log") as echo_server,
+        closing(FramedEcho(echo_server.address)) as echo,
+    ):
         store = rowlock.store("points", "os")
         store.fill(_ROWS, bytes(VALUE_BYTES))
-        ours, baseline = operation(store), lambda: echo.exchange(exchange.request)
+        ours, baseline = operation(store), lambda: echo.exchange(method)
         for number in range(bench.rounds + 1):
             turns = (("", ours, rowlock.process.pid), ("echo ", baseline, echo_server.pid))
             both: list[float] = []

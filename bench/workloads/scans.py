@@ -7,6 +7,7 @@ import pyarrow as pa
 from bench.bench import Bench
 from bench.measure import Measurement, Turn, rate_of_one_call, ratio
 from bench.targets import cell_tables
+from bench.targets.compactions import store_files
 from bench.targets.echo import Echo, running_echo
 from bench.targets.rowlock import Rowlock, RowlockStore, running_rowlock
 from bench.workloads.bulk import mapping
@@ -35,6 +36,24 @@ def full_scan(bench: Bench) -> Measurement:
         "ratio, files merged": merging.value,
     }
     return Measurement(measured.value, details)
+
+
+def compacted_scan(bench: Bench) -> Measurement:
+    """Measures a scan of all cells of a compacted table to Arrow, against as many cells over a raw stream from memory.
+
+    The rows were loaded in random order, in two flushes, and a major compaction made one file of them.
+    """
+    row_count = bench.scaled(_ROWS, at_least=1000)
+    folder = bench.fresh_folder("scan-compacted")
+    rows = cell_tables.wide_rows(row_count)
+    with running_rowlock(folder) as server, running_echo(folder, row_count) as echo:
+        store = server.store("compacted")
+        for part in (rows.slice(0, row_count // 2), rows.slice(row_count // 2)):
+            store.table.put_arrow(part, mapping())
+            server.client.flush("compacted")
+        server.client.compact("compacted", major=True, wait=True)
+        assert store_files(server.client, "compacted") == 1, "the compaction left more than one file"
+        return ratio("cells/s", _scan(store, row_count), "cells/s raw", _raw_scan(echo, row_count), bench.rounds)
 
 
 def _loaded(server: Rowlock, name: str, rows: pa.Table) -> RowlockStore:

@@ -7,6 +7,7 @@ import itertools
 from bench.bench import Bench
 from bench.measure import Measurement, rate, ratio
 from bench.targets.echo import running_echo
+from bench.targets.framed_echo import framed_echo
 from bench.targets.messages import VALUE_BYTES, get_exchange, put_exchange, row_key
 from bench.targets.rowlock import running_rowlock
 
@@ -27,6 +28,23 @@ def gets(bench: Bench) -> Measurement:
             lambda: rate(lambda: store.get(next(rows)), bench.turn_seconds),
             "echoes/s",
             lambda: rate(lambda: stream.exchange(message), bench.turn_seconds),
+            bench.rounds,
+        )
+
+
+def gets_framed(bench: Bench) -> Measurement:
+    """Measures the same gets, against an echo of the same bytes in frames over a plain socket."""
+    folder = bench.fresh_folder("get-framed")
+    value = bytes(VALUE_BYTES)
+    with running_rowlock(folder) as rowlock, framed_echo(folder) as echo:
+        store = rowlock.store("points")
+        store.fill(_ROWS, value)
+        rows = map(row_key, itertools.cycle(range(_ROWS)))
+        return ratio(
+            "gets/s",
+            lambda: rate(lambda: store.get(next(rows)), bench.turn_seconds),
+            "framed echoes/s",
+            lambda: rate(lambda: echo.exchange(b"G"), bench.turn_seconds),
             bench.rounds,
         )
 

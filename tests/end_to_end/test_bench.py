@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 # One of each module in bench/workloads.
 _FIGURES = [
@@ -22,6 +24,10 @@ _FIGURES = [
     "typed-get-column-p99",
     "edges-unread-scans",
     "edges-increments",
+    "get-framed",
+    "scan-compacted",
+    "latency-put-busy",
+    "floods-scans",
 ]
 _SECONDS_MAX = 1200
 
@@ -33,3 +39,19 @@ def test_a_smoke_run_measures_the_requested_workload() -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "failed" not in ran.stdout
     assert set(_FIGURES) <= {line.split(":")[0] for line in ran.stdout.splitlines()}
+
+
+def test_a_small_run_of_growth_writes_curves_and_pictures(tmp_path: Path) -> None:
+    words = ["--rows", "1000", "--clients", "1,2", "--seconds", "0.1", "--output", str(tmp_path)]
+    ran = subprocess.run(
+        [sys.executable, "-m", "bench", "--growth", *words], capture_output=True, text=True, timeout=_SECONDS_MAX
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    written = json.loads((tmp_path / "growth.json").read_text())
+    for name, sizes in (("rows", [1000]), ("clients", [1, 2])):
+        curves = written[name]["curves"]
+        assert {tuple(curve["sizes"]) for curve in curves} == {tuple(sizes)}
+        assert all(value > 0 for curve in curves for value in curve["values"])
+        assert len(written[name]["others"]) == len(sizes)
+        assert (tmp_path / f"growth-{name}.md").read_text().count("\n| ") == len(curves) + 3
+    assert all((tmp_path / f"growth-{name}.svg").is_file() for name in ("rows", "clients", "latencies"))

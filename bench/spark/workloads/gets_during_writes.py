@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from bench.measure import Measurement, Spread, percentile
+from bench.side_process import SideProcess
 from bench.spark import usage
-from bench.spark.side_process import SideProcess
 from bench.spark.stage import LOADED, Stage, create_table, running_server
 from bench.spark.usage import Job
 from bench.spark.workloads.writes import job_into_files, job_into_table

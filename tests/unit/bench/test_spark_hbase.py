@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from bench.side_process import SideProcessError
 from bench.spark.hbase import HBasePeer, write_plain_rows
 from bench.spark.rows import ParquetRows
-from bench.spark.side_process import SideProcessError
 
 # Stands for happybase, and notes what is done with it.
 _HAPPYBASE = """

@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
+from bench.side_process import SideProcess, SideProcessError
 from bench.spark.point_reader import PacedCalls
-from bench.spark.side_process import SideProcess, SideProcessError
 
 _SERVES = """
-from bench.spark.side_process import serve
+from bench.side_process import serve
 
 def wrong():
     raise LookupError("no such row")

@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TypeAlias, cast
 
@@ -26,20 +26,35 @@ class SideProcessError(Exception):
 class SideProcess:
     """A side process, as a context manager whose exit ends it. Used by one thread."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        """Starts the command; `environment` replaces this process's."""
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         assert self._process.stdin is not None, "the process was started without a pipe to it"
         assert self._process.stdout is not None, "the process was started without a pipe from it"
         self._commands = self._process.stdin
         self._answers = self._process.stdout
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def call(self, command: str) -> Answer:
         """Sends a command and blocks for the answer; raises SideProcessError if it failed or the process ended."""
+        self.send(command)
+        return self.receive(command)
+
+    def send(self, command: str) -> None:
+        """Sends a command without waiting, so that several processes can work at once; each needs its receive()."""
         try:
             self._commands.write(command + "\n")
             self._commands.flush()
         except BrokenPipeError:
             raise SideProcessError(f"the process ended before the command {command!r}") from None
+
+    def receive(self, command: str) -> Answer:
+        """Blocks for the answer to a command that was sent; raises as call() does."""
         line = self._answers.readline()
         if not line:
             raise SideProcessError(f"the process ended during the command {command!r}")

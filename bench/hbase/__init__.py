@@ -1,0 +1,1 @@
+"""rowlock beside a real HBase, in turns, in one run."""
