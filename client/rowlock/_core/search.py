@@ -17,8 +17,8 @@ from rowlock._core.retry import RetryPolicy
 from rowlock.errors import InvalidArgumentError, RowlockError, ServerRecoveringError, ServerUnavailableError
 
 # The feature count of rowlock.v1 that this client knows, and the first ones that have a feature: rows in bulk batches,
-# the cells of filters in the answers to conditions, the server's status, puts in columns, and scans that a point request
-# opens.
+# the cells of filters in the answers to conditions, the server's status, puts in columns, and scans that point requests
+# open.
 PROTOCOL = 6
 ROWS_PROTOCOL = 2
 FILTERED_PROTOCOL = STATUS_PROTOCOL = 4
