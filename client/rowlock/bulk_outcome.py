@@ -60,6 +60,10 @@ class BulkOutcome:
         failure = error if isinstance(error, RowlockError) else InvalidArgumentError(f"{type(error).__name__}: {error}")
         self._failed.append((range(row, row + 1), failure))
 
+    def first_not_written(self, end: int) -> int:
+        """Returns the first row before `end` that was not written, or may not have been; `end` if there is none."""
+        return min([end, *(rows.start for rows, _ in self._failed), *(rows.start for rows, _ in self._unknown)])
+
     def result(self, table: str) -> BulkResult:
         """Returns the counts. Raises BulkError unless all rows were written.
 

@@ -308,7 +308,10 @@ def test_an_export_does_not_replace_a_device(run: Run, many: rowlock.Table[bytes
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
     exit_code, _, err = run("export", "many", str(pipe), "-m", "id STRING :key, n STRING f:n", "--overwrite")
-    assert (exit_code, err) == (2, f"rowlock: {pipe} is not a regular file; give a path of one\n")
+    assert (exit_code, err) == (
+        2,
+        f"rowlock: {pipe} is not a regular file; give a path of one, or - for standard output\n",
+    )
     assert pipe.is_fifo()
 
 
@@ -321,7 +324,7 @@ def test_a_file_that_cannot_be_imported_is_reported(run: Run, many: rowlock.Tabl
         (tmp_path, f"{tmp_path} is not a regular file"),
         (tmp_path / "nosuch", f"there is no file {tmp_path / 'nosuch'}"),
     ]:
-        assert run("import", "many", str(path), "--format", "csv", *mapping) == (2, "", f"rowlock: {problem}\n")
+        assert run("import", "orders", str(path), "--format", "csv", *mapping) == (2, "", f"rowlock: {problem}\n")
 
 
 def test_an_export_that_fails_leaves_no_file(run: Run, many: rowlock.Table[bytes], tmp_path: Path) -> None:

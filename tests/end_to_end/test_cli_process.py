@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import rowlock
 from rowlock.pytest_plugin import RowlockServer
 
 from tests.end_to_end.terminal import PATIENCE_SECONDS, Terminal
+from tests.waiting import wait_until
 
 ROWLOCK = Path(sys.executable).with_name("rowlock")
 
@@ -31,6 +33,16 @@ def wide(rowlock_client: rowlock.Client) -> rowlock.Table[bytes]:
     with table.batch() as batch:
         for number in range(3000):
             batch.put(b"r%05d" % number, {b"f:a": b"x" * 200})
+    return table
+
+
+@pytest.fixture
+def large(rowlock_client: rowlock.Client) -> rowlock.Table[bytes]:
+    """More rows than a batch of a scan holds."""
+    table = rowlock_client.create_table("large", {"f": rowlock.Family()})
+    with table.batch() as batch:
+        for number in range(200):
+            batch.put(b"r%05d" % number, {b"f:a": os.urandom(1 << 14).hex().encode()})
     return table
 
 
@@ -171,6 +183,167 @@ def test_a_standard_stream_may_be_closed(
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("r00000\t") is shown
+
+
+# Waits in the middle of an export, when a part of the rows is written.
+_WAITING_EXPORT = """
+import sys, threading
+from rowlock.cli.transfer import csv_files
+write = csv_files._with_escapes
+def write_and_wait(batch, schema):
+    csv_files._with_escapes = wait
+    return write(batch, schema)
+def wait(batch, schema):
+    print('writing', flush=True)
+    threading.Event().wait()
+csv_files._with_escapes = write_and_wait
+from rowlock.cli.start import main
+sys.argv = ['rowlock', *sys.argv[1:]]
+sys.exit(main())
+"""
+WIDE = "id STRING :key, a STRING f:a"
+
+
+@pytest.mark.parametrize(
+    ("number", "exit_code"),
+    [
+        (signal.SIGINT, 130),
+        (signal.SIGTERM, -signal.SIGTERM),
+        (signal.SIGHUP, -signal.SIGHUP),
+    ],
+)
+@pytest.mark.parametrize("before", [None, "old"])
+def test_a_stopped_export_leaves_no_file_and_replaces_none(
+    large: rowlock.Table[bytes],
+    environment: dict[str, str],
+    tmp_path: Path,
+    number: signal.Signals,
+    exit_code: int,
+    before: str | None,
+) -> None:
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    file = folder / "rows.csv"
+    if before is not None:
+        file.write_text(before)
+    words = ["export", "large", str(file), "-m", WIDE, "--overwrite"]
+    with subprocess.Popen(
+        [sys.executable, "-c", _WAITING_EXPORT, *words],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        assert len(list(folder.iterdir())) == (1 if before is None else 2)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, err) == (exit_code, "interrupted\n" if number == signal.SIGINT else "")
+    assert [path.name for path in folder.iterdir()] == ([] if before is None else ["rows.csv"])
+    assert before is None or file.read_text() == before
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.jsonl.gz", "rows.parquet"])
+def test_an_export_that_does_not_fit_the_disk_leaves_no_file(
+    wide: rowlock.Table[bytes], environment: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    code = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "from rowlock.cli.start import main\n"
+        "sys.argv = ['rowlock', *sys.argv[1:]]\n"
+        "sys.exit(main())\n"
+    )
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    words = ["export", "wide", str(folder / name), "-m", WIDE]
+    ran = subprocess.run([sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True)
+    assert ran.returncode == 2
+    assert ran.stderr == (
+        f"rowlock: can't write {folder / name}: File too large; nothing was left of it, write it elsewhere\n"
+    )
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "csv.gz", "parquet"])
+def test_a_broken_pipe_ends_an_export_silently(
+    large: rowlock.Table[bytes], environment: dict[str, str], kind: str
+) -> None:
+    with start(["export", "large", "-", "--format", kind, "-m", WIDE], environment) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
+
+
+def test_an_export_to_a_full_standard_output_is_one_line(
+    wide: rowlock.Table[bytes], environment: dict[str, str]
+) -> None:
+    words = ["export", "wide", "-", "--format", "csv", "-m", WIDE]
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run([ROWLOCK, *words], env=environment, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("rowlock: can't write to standard output: No space left on device; ")
+    assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_a_stopped_import_of_standard_input_leaves_no_copy_of_it(
+    wide: rowlock.Table[bytes],
+    environment: dict[str, str],
+    tmp_path: Path,
+    number: signal.Signals,
+    exit_code: int,
+) -> None:
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    words = [str(ROWLOCK), "import", "wide", "-", "--format", "csv", "-m", WIDE]
+    pipe = subprocess.PIPE
+    environment["TMPDIR"] = str(copies)
+    with subprocess.Popen(words, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdin is not None
+        process.stdin.write("id,a\n" + "b,c\n" * (1 << 20))
+        wait_until(lambda: any(path.stat().st_size for path in copies.iterdir()))
+        process.send_signal(number)
+        assert process.wait(PATIENCE_SECONDS) == exit_code
+    assert list(copies.iterdir()) == []
+
+
+def test_an_interrupted_import_goes_on_where_it_stopped(
+    environment: dict[str, str], rowlock_client: rowlock.Client, tmp_path: Path
+) -> None:
+    """The first batch is acknowledged, and others are in flight, when the interrupt comes."""
+    rowlock_client.create_table("t", ["f"])
+    file = tmp_path / "rows.csv"
+    with file.open("w") as content:
+        content.write("id,a\n")
+        content.writelines(f"{number:06},{'x' * 1000}\n" for number in range(12_000))
+    code = (
+        "import os, signal, sys\n"
+        "from rowlock.cli.transfer.importing import FileRows\n"
+        "written_to = FileRows.written_to\n"
+        "def interrupted(self, count):\n"
+        "    written_to(self, count)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "FileRows.written_to = interrupted\n"
+        "from rowlock.cli.start import main\n"
+        "sys.argv = ['rowlock', *sys.argv[1:]]\n"
+        "sys.exit(main())\n"
+    )
+    words = ["import", "t", str(file), "-m", WIDE]
+    ran = subprocess.run([sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (130, "")
+    found = re.fullmatch(r"interrupted; the first (\d+) rows of .* with --skip-rows (\d+), or .*\n", ran.stderr)
+    assert found is not None, ran.stderr
+    assert 0 < int(found[1]) == int(found[2]) < 12_000
+    present = [row for row, _ in rowlock_client.table("t").scan()]
+    assert present[: int(found[1])] == [b"%06d" % number for number in range(int(found[1]))]
+    rest = subprocess.run([ROWLOCK, *words, "--skip-rows", found[1]], env=environment, capture_output=True, text=True)
+    count = 12_000 - int(found[1])
+    assert rest.stdout == f"{count} rows, {count} cells\n"
+    assert rowlock_client.table("t").count() == 12_000
 
 
 def test_it_also_runs_as_a_module() -> None:

@@ -273,5 +273,11 @@ def test_files_are_imported_and_exported_by_the_kept_mapping(
         in run("import", fs, str(tmp_path / "in.csv"), "-m", MAPPING)[2]
     )
     rowlock_client.create_table("t", ["f"])
-    assert run("import", "t", str(tmp_path / "in.csv"))[2] == "rowlock: table t keeps no mapping: give --mapping\n"
-    assert run("export", "t", str(tmp_path / "no.csv"))[2] == "rowlock: table t keeps no mapping: give --mapping\n"
+    assert (
+        run("import", "t", str(tmp_path / "in.csv"))[2]
+        == "rowlock: table t keeps no mapping: give --mapping, or --cells for cells\n"
+    )
+    assert (
+        run("export", "t", str(tmp_path / "no.csv"))[2]
+        == "rowlock: table t keeps no mapping: give --mapping, or --cells for cells\n"
+    )

@@ -45,12 +45,14 @@ from .rows_and_files import ROWS_AND_FILES
 from .sessions import SESSION_MUTANTS
 from .snapshots import SNAPSHOT_MUTANTS
 from .stamps_and_answers import STAMPS_AND_ANSWERS
+from .transfers import TRANSFER_MUTANTS
 from .writing import WRITING
 from .writing_role import WRITING_ROLE
 
 MUTANTS = [
     *WRITING,
     *WRITING_ROLE,
+    *TRANSFER_MUTANTS,
     *ADMISSION,
     *LIMIT_MUTANTS,
     *LOCK_MUTANTS,

@@ -144,9 +144,10 @@ class BulkSend:
         return bool(self._in_flight)
 
     @property
-    def row_count(self) -> int:
-        """Rows of the input written so far."""
-        return self._outcome.row_count
+    def written_count(self) -> int:
+        """The number of rows from the first one on that are written, without a gap: rows after a gap may be too."""
+        unfinished = (bulk.portion.rows.start for bulk in (*self._in_flight, *self._next))
+        return min([self._outcome.first_not_written(self._next_row), *unfinished])
 
     def next(self, now: float) -> Bulk | None:
         """Returns the batch to send now. None: no batch is left, one must wait for those in flight, or a pause is due.

@@ -168,8 +168,8 @@ class TableChanges(Generic[Text]):
         batch_bytes: about the size of a batch. Each batch is atomic, the call as a whole is not.
         busy_timeout: seconds to retry while the server answers that it is busy; the logger `rowlock` reports it every
             ten seconds. The table's timeout is for a server that does not answer.
-        on_progress: called with the number of rows written so far. An exception that it raises ends the call; the
-            outcome of rows in flight is then unknown.
+        on_progress: called with the number of rows written so far, from the first one on: those before it need not
+            be written again. An exception that it raises ends the call; the outcome of rows in flight is then unknown.
 
         Returns a BulkResult. Raises BulkError if some rows were not written, or may not have been; also if the data
         raises after rows were sent. Raises MappingError if the first batch does not fit the mapping.

@@ -66,7 +66,7 @@ def put_pieces(
                 for _ in answers:
                     # Outside of _answers: an exception of the caller's function is no failure of the stream.
                     if on_progress is not None:
-                        on_progress(send.row_count)
+                        on_progress(send.written_count)
             pause, send.pause_s = send.pause_s, 0.0
             time.sleep(pause)
         return send.finish()

@@ -135,7 +135,7 @@ def _values(parameter: Parameter, command: str, line: _Line, typed: str, names: 
         yield from map(Candidate, names.compactions() if command == "compactions" else names.snapshots())
     elif kind == "MAPPING":
         yield Candidate("none")
-    elif kind == "FILE":
+    elif kind in ("FILE", "FOLDER"):
         yield from _files(typed)
     elif "|" in kind:
         yield from map(Candidate, kind.split("|"))

@@ -27,7 +27,6 @@ from rowlock.cli import (
     snapshots,
     status,
     tables,
-    transfer,
 )
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output, OutputError, drop_unwritten, writing_to
@@ -44,6 +43,7 @@ from rowlock.cli.session import (
     register,
 )
 from rowlock.cli.start import INTERRUPTED, interrupts_end_at_once
+from rowlock.cli.transfer import exporting, importing
 
 if TYPE_CHECKING:
     from rowlock import Client
@@ -96,8 +96,8 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "check-and-put": checks.check_and_put,
     "check-and-delete": checks.check_and_delete,
     "check-and-mutate": checks.check_and_mutate,
-    "import": transfer.import_rows,
-    "export": transfer.export_rows,
+    "import": importing.import_rows,
+    "export": exporting.export_rows,
     "shell": shell.shell,
     "completion": shell_completion.completion,
 }
@@ -215,8 +215,8 @@ def run(arguments: Sequence[str], session: Session) -> int:
 
 
 def _note_interrupt(output: Output, session: Session) -> None:
-    doubt = "; the change may or may not have been applied: check before you retry" if session.is_in_doubt else ""
-    output.note(f"interrupted{doubt}")
+    doubt = "the change may or may not have been applied: check before you retry" if session.is_in_doubt else ""
+    output.note("; ".join(filter(None, ("interrupted", session.interrupt_note or doubt))))
 
 
 def _report(output: Output, error: Exception, session: Session) -> None:

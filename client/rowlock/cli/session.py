@@ -58,6 +58,8 @@ class Session:
     is_connected: bool = False
     # The last command was interrupted, and its change may or may not have been applied.
     is_in_doubt: bool = False
+    # What an interrupted command knows better than that: what it has done, and how to go on.
+    interrupt_note: str = ""
     _clients: dict[tuple[str, float], Client] = field(default_factory=dict)
 
     def client(self, server: str | None, timeout: float) -> Client:
@@ -181,6 +183,7 @@ def register(
             json_lines=json_lines,
         )
         session.is_connected = session.is_in_doubt = False
+        session.interrupt_note = ""
         try:
             exit_code = function(call, **values)
             session.is_connected = False  # the command is done

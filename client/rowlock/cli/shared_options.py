@@ -102,7 +102,21 @@ TypingOption = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    str | None, typer.Option("--format", metavar="csv|parquet", help="Default: by the file's suffix.")
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="csv|jsonl|parquet|csv.gz|jsonl.gz",
+        show_default=False,
+        help="Default: by the file's suffix.",
+    ),
+]
+FileArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="FILE", show_default=False, help="A path; - is standard input or output."),
+]
+OptionalTableArgument = Annotated[str | None, typer.Argument(metavar="TABLE", show_default=False)]
+CellsOption = Annotated[
+    bool, typer.Option("--cells", help="A line per cell, with its timestamp, instead of rows by a mapping.")
 ]
 SeparatorOption = Annotated[
     str | None,

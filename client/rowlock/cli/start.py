@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 INTERRUPTED = 130
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> int:
@@ -56,6 +57,45 @@ def interrupts_end_at_once() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Within the block SIGTERM and SIGHUP raise an exception, so that the block's finally clauses remove its files.
+
+    After them the process ends by the signal, as it would have at once without the block. Does nothing about a signal
+    that the process handles or ignores.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handled = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for each in handled:
+            # A second one must not interrupt the finally clauses.
+            signal.signal(each, signal.SIG_IGN)
+        raise _EndedBySignal(number)
+
+    for number in handled:
+        signal.signal(number, end)
+    try:
+        yield
+    except _EndedBySignal as ended:
+        signal.signal(ended.number, signal.SIG_DFL)
+        signal.raise_signal(ended.number)
+        raise
+    finally:
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
+
+
+class _EndedBySignal(BaseException):
+    """The process is to end by this signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def _has_default_handler() -> bool:

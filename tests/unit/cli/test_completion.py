@@ -94,7 +94,10 @@ def found(line: str) -> list[str]:
         ("create t f --durability ", ["skip", "async", "os", "fsync"]),
         ("alter orders --drop ", ["info", "stats"]),
         ("compact orders --family s", ["stats"]),
-        ("export orders x --format ", ["csv", "parquet"]),
+        ("export orders x --format ", ["csv", "jsonl", "parquet", "csv.gz", "jsonl.gz"]),
+        ("export orders x --cel", ["--cells"]),
+        ("export orders x --snapshot ", ["ab" * 16]),
+        ("import orders x --sk", ["--skip-rows"]),
         ("tables ", []),
         ("truncate orders ", []),
         ("nonsense ", []),
@@ -113,6 +116,8 @@ def test_files_are_candidates(tmp_path_factory: pytest.TempPathFactory, monkeypa
     monkeypatch.chdir(folder)
     assert found("import orders f") == ["flights.csv", "folder/..."]
     assert found(f"import orders {folder}/") == [f"{folder}/flights.csv", f"{folder}/folder/..."]
+    assert found("import --all f") == ["flights.csv", "folder/..."]
+    assert found("export --all fo") == ["folder/..."]
     assert found("import orders .") == [".hidden"]
     assert found("import orders no/such/") == []
 

@@ -216,7 +216,7 @@ def test_rows_of_a_batch_over_two_regions_count_once_all_of_it_was_applied() -> 
     send, _ = send_of(["a", "n", "b"])
     sent_to_two_regions(send)
     send.answered(applied(2), 1.0)
-    assert send.row_count == 0
+    assert send.written_count == 0
     send.answered(applied(1), 1.0)
     assert send.finish() == rowlock.BulkResult(row_count=3, cell_count=3)
 
@@ -415,3 +415,24 @@ def test_put_arrow_reports_what_it_wrote_when_the_client_is_closed(
         db.table("t").put_arrow([rows("a"), rows("b"), rows("c"), rows("d"), rows("e")], MAPPING)
     assert caught.value.applied == [range(1)]
     assert caught.value.unknown[0][0] == range(1, 2)
+
+
+def test_the_rows_that_are_written_are_counted_up_to_the_first_gap() -> None:
+    """Callers leave these rows out when they go on, so rows behind a gap are not counted, though they are written."""
+    busy = region_pb2.BulkAnswer(error=error(Error.REGION_TOO_BUSY))
+    refused = region_pb2.BulkAnswer(error=error(Error.FAMILY_NOT_FOUND))
+    send, _ = send_of(["a", "b"], ["c"], ["d", "e"], ["f"])
+    assert send.written_count == 0
+    put_on_stream(send)
+    assert send.written_count == 0
+    send.answered(applied(), 0.0)
+    assert send.written_count == 2
+    send.answered(busy, 0.0)
+    send.answered(applied(), 0.0)
+    assert send.written_count == 2
+    put_on_stream(send)
+    send.answered(applied(), 0.0)
+    assert send.written_count == 5
+    send.answered(refused, 0.0)
+    assert send.is_done
+    assert send.written_count == 5

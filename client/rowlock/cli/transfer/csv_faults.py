@@ -14,20 +14,20 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TextIO, TypeAlias
 
 import pyarrow as pa
 
 from rowlock._codec.escapes import escaped, typed
-from rowlock.mapping import MappedColumn, TimestampColumn
+from rowlock.cli.transfer.columns import FileColumn, FileColumns, missing_value
+from rowlock.cli.transfer.sources import COMPRESSION_ERRORS, Source
 
 # How much Arrow parses at a time.
 _BLOCK_BYTES = 1 << 20
 _SHOWN_CHARACTERS = 100
 _LINE_END = re.compile(r"\r\n|\r|\n")
 # Returns the error of parsing these bytes of a file, heading and records, as these columns; None if they are valid.
-Parse: TypeAlias = Callable[[bytes, Sequence[MappedColumn | TimestampColumn]], Exception | None]
+Parse: TypeAlias = Callable[[bytes, FileColumns], Exception | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class _Record:
     fields: Sequence[str]
 
 
-class NoKeyError(ValueError):
-    """A row has a null in its key."""
+class NoValueError(ValueError):
+    """A row has a null in a column that requires values."""
 
 
 class _TooLongError(Exception):
@@ -51,8 +51,8 @@ class _TooLongError(Exception):
 
 
 def first_fault(
-    path: Path,
-    columns: Sequence[MappedColumn | TimestampColumn],
+    source: Source,
+    columns: FileColumns,
     separator: str,
     nulls: Sequence[str],
     parse_error: Parse,
@@ -62,7 +62,7 @@ def first_fault(
 
     Lines count from 1, as in editors. A record of more than `record_bytes_max` is a fault.
     """
-    with _long_fields(), path.open(encoding="latin-1", newline="") as file:
+    with _long_fields(), source.open_text("latin-1") as file:
         records = _records(file, separator, record_bytes_max)
         try:
             heading = next(records, None)
@@ -77,7 +77,8 @@ def first_fault(
                 f"the row that begins in line {error.line} is longer than {record_bytes_max >> 20} MiB; "
                 "is a closing quote missing?"
             )
-        except csv.Error:
+        except (csv.Error, *COMPRESSION_ERRORS):
+            # Of a compressed file that is damaged the error of the parser says more.
             return None
     return None
 
@@ -150,7 +151,7 @@ def _first_invalid(block: Sequence[_Record], is_invalid: Callable[[Sequence[_Rec
 def _description(
     heading: _Record,
     record: _Record,
-    columns: Sequence[MappedColumn | TimestampColumn],
+    columns: FileColumns,
     nulls: Sequence[str],
     parse_error: Parse,
 ) -> str | None:
@@ -159,8 +160,8 @@ def _description(
         last = record.line + len(_LINE_END.findall(record.raw.decode("latin-1").rstrip("\r\n")))
         extent = f", and extends to line {last}: is a closing quote missing?" if last > record.line else ""
         return f"line {record.line} has {len(record.fields)} fields, but the heading has {len(names)}{extent}"
-    for column in columns:
-        error = parse_error(heading.raw + record.raw, [column])
+    for column in columns.columns:
+        error = parse_error(heading.raw + record.raw, columns.only([column]))
         if error is not None:
             place = names.index(column.name)
             line = record.line + sum(len(_LINE_END.findall(field)) for field in record.fields[:place])
@@ -173,14 +174,14 @@ def _bytes(field: str) -> bytes:
     return field.encode("latin-1")
 
 
-def _problem(column: MappedColumn | TimestampColumn, value: bytes, nulls: Sequence[str], error: Exception) -> str:
+def _problem(column: FileColumn, value: bytes, nulls: Sequence[str], error: Exception) -> str:
     try:
         text = value.decode()
     except UnicodeDecodeError:
         return f"'{escaped(value)[:_SHOWN_CHARACTERS]}' is not UTF-8; convert the file first, for example with iconv"
     shown = typed(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
-    if isinstance(error, NoKeyError):
-        return f"{shown} is not a valid key; every row needs one"
+    if isinstance(error, NoValueError):
+        return missing_value(column, shown)
     if pa.types.is_binary(column.arrow):
         return str(error)
     kind = column.type_text

@@ -1,8 +1,9 @@
-"""CSV files with long fields are read like others."""
+"""CSV files: long rows, small blocks, faults with their places, separators."""
 
 from __future__ import annotations
 
 import datetime
+import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pyarrow.parquet as pa_parquet
 import pytest
 from rowlock import Mapping
 from rowlock.cli.arguments import ArgumentError
-from rowlock.cli.file_formats import reader, writer
+from rowlock.cli.transfer import csv_files
+
+from tests.unit.cli.transfer.reading import read_batches, read_rows, write_file
 
 MAPPING = Mapping("k STRING :key, v STRING f:v")
 LONG = 16 << 20
@@ -23,11 +26,7 @@ def test_a_field_of_sixteen_mebibytes_is_read_among_short_ones(tmp_path: Path) -
         file.write("k,v\n")
         for number in range(6):
             file.write(f"{number},short\n{number}-long,{'x' * LONG}\n")
-    lengths = {}
-    with reader(path, "csv", MAPPING, ()) as batches:
-        for batch in batches:
-            for row in batch.to_pylist():
-                lengths[row["k"]] = len(row["v"])
+    lengths = {row["k"]: len(row["v"]) for row in read_rows(path, MAPPING)}
     assert lengths == {str(n): 5 for n in range(6)} | {f"{n}-long": LONG for n in range(6)}
 
 
@@ -39,37 +38,77 @@ def test_a_duplicate_column_is_refused(tmp_path: Path, kind: str) -> None:
     else:
         text = pa.array(["1"])
         pa_parquet.write_table(pa.Table.from_arrays([text] * 3, ["k", "v", "v"]), path)
-    with pytest.raises(ArgumentError, match="has the column 'v' twice"), reader(path, kind, MAPPING, ()):
-        pass
+    with pytest.raises(ArgumentError, match="has the column 'v' twice"):
+        read_rows(path, MAPPING, kind=kind)
 
 
 def test_timestamps_of_a_csv_file_have_a_zone_or_are_in_utc(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("k,t\n1,2013-01-31 05:00:00\n2,2013-01-31T05:00:00Z\n3,\n4,2013-01-31T07:00:00+02:00\n5,NA\n")
     five = datetime.datetime(2013, 1, 31, 5, tzinfo=datetime.UTC)
-    with reader(path, "csv", Mapping("k STRING :key, t TIMESTAMP f:t"), ["NA"]) as batches:
-        (batch,) = batches
-        assert batch.column("t").to_pylist() == [five, five, None, five, None]
+    rows = read_rows(path, Mapping("k STRING :key, t TIMESTAMP f:t"), ["NA"])
+    assert [row["t"] for row in rows] == [five, five, None, five, None]
 
 
 def test_an_invalid_timestamp_is_reported_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("k,t\n1,yesterday\n")
-    with (
-        pytest.raises(ArgumentError, match=r"rows\.csv can't be read as csv .*'yesterday'"),
-        reader(path, "csv", Mapping("k STRING :key, t TIMESTAMP f:t"), ()) as batches,
-    ):
-        list(batches)
+    with pytest.raises(ArgumentError, match=r"rows\.csv can't be read as csv .*'yesterday'"):
+        read_rows(path, Mapping("k STRING :key, t TIMESTAMP f:t"))
 
 
 def test_a_row_that_is_too_long_is_reported_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(f"k,v\n1,{'x' * (100 << 20)}\n")
-    with (
-        pytest.raises(ArgumentError, match=r"line 2 is longer than 96 MiB; is a closing quote missing\?"),
-        reader(path, "csv", MAPPING, ()) as batches,
-    ):
-        list(batches)
+    with pytest.raises(ArgumentError, match=r"line 2 is longer than 96 MiB; is a closing quote missing\?"):
+        read_rows(path, MAPPING)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_longer_than_a_block_come_once_and_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Each long row lets the file be parsed again from its beginning, with larger blocks; empty lines are no rows."""
+    monkeypatch.setattr(csv_files, "_BLOCK_BYTES_MIN", 64)
+    draw = random.Random(seed)
+    expected = []
+    path = tmp_path / "rows.csv"
+    with path.open("w", newline="") as file:
+        file.write("k,v\n")
+        for number in range(2000):
+            file.write("\n" * draw.choice([0, 0, 0, 1, 3]))
+            # Longer ones come later and later.
+            length = draw.randrange(40) if draw.random() < 0.99 else draw.randrange(number + 40)
+            text = "".join(draw.choice(["a", "\n", ",", "ü"]) for _ in range(length))
+            expected.append((f"{number}", text))
+            file.write(f'{number},"{text}"\n')
+    reads = read_batches(path, MAPPING)
+    assert [tuple(row.values()) for read in reads for row in read.batch.to_pylist()] == expected
+
+
+@pytest.mark.parametrize("rows_before", range(4, 44))
+def test_a_batch_of_delivered_rows_and_others_gives_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_before: int
+) -> None:
+    """The second size of blocks is no multiple of the first, so a batch may begin with rows that were delivered."""
+    monkeypatch.setattr(csv_files, "_BLOCK_BYTES_MIN", 64)
+    monkeypatch.setattr(csv_files, "_BLOCK_BYTES_MAX", 100)
+    path = tmp_path / "rows.csv"
+    keys = [f"k{number:05}" for number in range(60)]
+    lines = ["k,v12345\n", *(f"{key},\n" for key in keys)]
+    lines.insert(rows_before + 1, f"long,{'x' * 72}\n")
+    path.write_text("".join(lines))
+    found = [row["k"] for row in read_rows(path, Mapping("k STRING :key, v12345 STRING f:v"))]
+    assert found == [*keys[:rows_before], "long", *keys[rows_before:]]
+
+
+def test_the_positions_of_a_small_file_rise_to_its_size(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("k,v\n" + "".join(f"{number},{'x' * 1000}\n" for number in range(5_000)))
+    positions = [read.position for read in read_batches(path, MAPPING)]
+    assert len(positions) >= 4
+    assert positions == sorted(set(positions))
+    assert positions[-1] == path.stat().st_size
 
 
 MAPPING_OF_TWO = Mapping("id STRING :key, delay INT f:d")
@@ -77,11 +116,13 @@ TYPED = Mapping("id STRING :key, delay INT f:d, name STRING f:n, at TIMESTAMP f:
 HEADING = b"other,id,delay,name,at,raw,p\n"
 
 
-def fault(path: Path, content: bytes, mapping: Mapping = TYPED, nulls: Sequence[str] = (), separator: str = ",") -> str:
+def fault(
+    path: Path, content: bytes, mapping: Mapping = TYPED, nulls: Sequence[str] = (), separator: str | None = None
+) -> str:
     """Returns the error for a file with that content, without the file name."""
     path.write_bytes(content)
-    with pytest.raises(ArgumentError) as caught, reader(path, "csv", mapping, nulls, separator) as batches:
-        list(batches)
+    with pytest.raises(ArgumentError) as caught:
+        read_rows(path, mapping, nulls, separator)
     return str(caught.value).removeprefix(f"{path} ").removeprefix("can't be read as csv with this mapping: ")
 
 
@@ -108,6 +149,15 @@ def test_an_invalid_value_of_a_csv_file_is_reported_with_line_and_column(
     content = HEADING + b"x,a,1,,,,\n" * good_rows + row + b"\nx,c,also wrong,,,,\n"
     found = fault(tmp_path / "rows.csv", content.replace(b"\n", line_end))
     assert found.startswith(f"line {good_rows + 2}, {message}")
+
+
+def test_a_number_that_is_too_large_for_a_float_is_reported(tmp_path: Path) -> None:
+    mapping = Mapping("k STRING :key, v FLOAT f:v")
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"k,v\na,0.1\nb,-inf\nc,\nd,3.4028235e38\n")
+    values = [row["v"] for row in read_rows(path, mapping)]
+    assert pa.array(values, pa.float32()) == pa.array([0.1, float("-inf"), None, 3.4028235e38], pa.float32())
+    assert fault(path, b"k,v\na,1\nb,-1e300\n", mapping).startswith("line 3, column 'v': '-1e300' is not a valid FLOAT")
 
 
 def test_lines_are_counted_as_editors_do(tmp_path: Path) -> None:
@@ -140,13 +190,10 @@ def test_another_separator_is_named_and_read(tmp_path: Path, separator: str, hin
         f"; its columns are id{separator}delay. Its separator seems to be {hint}"
     )
     path.write_bytes(content)
-    with reader(path, "csv", MAPPING_OF_TWO, (), separator) as batches:
-        assert [batch.to_pylist() for batch in batches] == [[{"id": "a", "delay": 1}]]
+    assert read_rows(path, MAPPING_OF_TWO, (), separator) == [{"id": "a", "delay": 1}]
     assert fault(path, content.replace(b"1", b"?"), MAPPING_OF_TWO, (), separator).startswith("line 2, column 'delay'")
-    with writer(path, "csv", MAPPING_OF_TWO, separator) as write:
-        write(pa.RecordBatch.from_pydict({"id": [f"a{separator}b", "c"], "delay": [1, None]}, MAPPING_OF_TWO.schema))
-    with reader(path, "csv", MAPPING_OF_TWO, (), separator) as batches:
-        assert [tuple(row.values()) for batch in batches for row in batch.to_pylist()] == [
-            (f"a{separator}b", 1),
-            ("c", None),
-        ]
+    schema = MAPPING_OF_TWO.schema
+    batch = pa.RecordBatch.from_pydict({"id": [f"a{separator}b", "c"], "delay": [1, None]}, schema)
+    write_file(path, [batch], schema, separator)
+    rows = read_rows(path, MAPPING_OF_TWO, (), separator)
+    assert [tuple(row.values()) for row in rows] == [(f"a{separator}b", 1), ("c", None)]

@@ -1,0 +1,210 @@
+r"""Reads and writes CSV as Arrow batches.
+
+The first line names the columns; null is an unquoted empty field, an empty value a quoted one; BINARY columns are
+written with \xNN escapes, because CSV is text.
+
+Arrow parses a file block by block, and gives one batch for each. A row must lie within two consecutive blocks, and
+about thirty blocks are in memory. So blocks are small at first. When a row does not fit, the file is parsed again from
+its beginning, with larger blocks, and the rows that were yielded already are dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+from rowlock._codec.arrow_buffers import Array
+from rowlock._codec.encodings import timestamps_of_text
+from rowlock._codec.escapes import escaped
+from rowlock.cli.arguments import ArgumentError, bytes_of
+from rowlock.cli.transfer.batches import Content, Read
+from rowlock.cli.transfer.columns import FileColumns, columns_among
+from rowlock.cli.transfer.csv_faults import NoValueError, first_fault
+from rowlock.cli.transfer.formats import SEPARATORS
+from rowlock.cli.transfer.sources import COMPRESSION_ERRORS, Source
+from rowlock.errors import MappingError
+
+_SEPARATOR_NAMES = {",": "a comma", ";": "a semicolon", "|": "a bar", "\t": "a tab"}
+# Arrow accepts no row that is longer than two blocks.
+_BLOCK_BYTES_MIN = 1 << 20
+_BLOCK_BYTES_MAX = 48 << 20
+# How Arrow's error begins for a row that does not lie within two blocks.
+_STRADDLES = "straddling object"
+# Python's csv module accepts no longer field.
+_HEADING_CHARACTERS_MAX = 128 << 10
+# OSError: Arrow's for a compressed file that is damaged.
+_PARSE_ERRORS = (pa.ArrowException, OSError, ArgumentError, MappingError, NoValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How CSV is read. nulls: texts that mean null besides an empty field. separator: of fields."""
+
+    nulls: Sequence[str]
+    separator: str
+
+
+def csv_content(source: Source, wanted: FileColumns, dialect: Dialect) -> Content:
+    """Returns the rows of a file. Raises ArgumentError if it lacks a column.
+
+    Reading raises ArgumentError with line and column for a value that can't be parsed.
+    """
+    heading, hint = _heading(source, wanted, dialect.separator)
+    columns = columns_among(source.name, wanted, heading, hint)
+    reads = _reads(source, columns, dialect)
+    # How much a compressed file has is not known before its end.
+    return Content(reads, None, "rows") if source.is_compressed else Content(reads, source.byte_count, "bytes")
+
+
+@contextlib.contextmanager
+def csv_writer(file: IO[bytes], schema: pa.Schema, separator: str) -> Iterator[Callable[[pa.RecordBatch], None]]:
+    """Yields a function that writes a batch of the schema."""
+    text_schema = pa.schema([_as_text(field) for field in schema])
+    with pa_csv.CSVWriter(file, text_schema, write_options=pa_csv.WriteOptions(delimiter=separator)) as writer:
+        yield lambda batch: writer.write_batch(_with_escapes(batch, text_schema))
+
+
+def _reads(source: Source, columns: FileColumns, dialect: Dialect) -> Iterator[Read]:
+    """Yields the batches, each with the position in bytes, or of a compressed file in rows."""
+
+    def parse_error(data: bytes, columns: FileColumns) -> Exception | None:
+        try:
+            block_bytes = max(_BLOCK_BYTES_MIN, len(data))
+            for batch in _parsed(pa.BufferReader(data), columns, dialect, block_bytes):
+                _converted(batch, columns)
+        except _PARSE_ERRORS as error:
+            return error
+        return None
+
+    rows = reached = 0
+    try:
+        for batch, position in _in_growing_blocks(source, columns, dialect):
+            rows += batch.num_rows
+            reached = max(reached, min(position, source.byte_count))
+            yield Read(_converted(batch, columns), rows if source.is_compressed else reached)
+    except _PARSE_ERRORS as error:
+        found = first_fault(source, columns, dialect.separator, dialect.nulls, parse_error, 2 * _BLOCK_BYTES_MAX)
+        raise ArgumentError(f"{source.name} can't be read as csv with this mapping: {found or error}") from error
+
+
+def _in_growing_blocks(source: Source, columns: FileColumns, dialect: Dialect) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Yields every row once, in batches that are not converted, with the bytes of the blocks up to each batch's."""
+    delivered = 0
+    block_bytes = _BLOCK_BYTES_MIN
+    while True:
+        parsed = 0
+        try:
+            with source.open_arrow() as file:
+                for number, batch in enumerate(_parsed(file, columns, dialect, block_bytes), start=1):
+                    # Rows are counted, because lines can't be: Arrow skips empty ones.
+                    fresh = batch.slice(min(batch.num_rows, max(0, delivered - parsed)))
+                    parsed += batch.num_rows
+                    if fresh.num_rows:
+                        delivered = parsed
+                        yield fresh, number * block_bytes
+            return
+        except pa.ArrowInvalid as error:
+            if not str(error).startswith(_STRADDLES) or block_bytes == _BLOCK_BYTES_MAX:
+                raise
+        block_bytes = min(_BLOCK_BYTES_MAX, 2 * block_bytes)
+
+
+def _parsed(file: pa.NativeFile, columns: FileColumns, dialect: Dialect, block_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Yields the batches of a file, one for each block; bytes and timestamps are text."""
+    text_schema = pa.schema([_as_read(field) for field in columns.schema])
+    options = pa_csv.ConvertOptions(
+        column_types=text_schema,
+        include_columns=text_schema.names,
+        null_values=["", *dialect.nulls],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    read = pa_csv.ReadOptions(block_size=block_bytes)
+    parse = pa_csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True)
+    # The stubs don't list pyarrow's own files; other threads would read a Python file, under the GIL.
+    with pa_csv.open_csv(file, read_options=read, parse_options=parse, convert_options=options) as batches:  # type: ignore[arg-type]
+        yield from batches
+
+
+def _converted(batch: pa.RecordBatch, columns: FileColumns) -> pa.RecordBatch:
+    """Returns the batch with the columns' types. Raises NoValueError for a null in a column that requires values."""
+    for column in columns.columns:
+        array = batch.column(column.name)
+        if column.name in columns.required and array.null_count:
+            raise NoValueError(f"column {column.name!r} is null in some row")
+        if pa.types.is_decimal(column.arrow):
+            # Arrow counts the digits of the text, without the zeros that the scale adds.
+            array.validate(full=True)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([None if value is None else bytes_of(value) for value in column.to_pylist()], pa.binary())
+            if pa.types.is_binary(field.type)
+            else timestamps_of_text(column)
+            if pa.types.is_timestamp(field.type)
+            else _floats(column)
+            if pa.types.is_float32(field.type)
+            else column
+            for column, field in zip(batch.columns, columns.schema, strict=True)
+        ],
+        schema=columns.schema,
+    )
+
+
+def _heading(source: Source, wanted: FileColumns, separator: str) -> tuple[list[str], str]:
+    """Returns the names in the first line, and a hint if it seems to have another separator."""
+    try:
+        with source.open_text("utf-8-sig") as file:
+            line = file.readline(_HEADING_CHARACTERS_MAX)
+        with source.open_text("utf-8-sig") as file:
+            heading = next(csv.reader(file, delimiter=separator), [])
+    except csv.Error as error:
+        raise ArgumentError(f"{source.name} has a first line that is not valid csv: {error}") from error
+    except COMPRESSION_ERRORS as error:
+        raise ArgumentError(f"{source.name} can't be read: {error}") from error
+    hint = ""
+    for other, written in SEPARATORS.items():
+        fields = next(csv.reader([line], delimiter=other), [])
+        if len(fields) > len(heading) and wanted.required <= set(fields):
+            hint = f". Its separator seems to be {_SEPARATOR_NAMES[other]}: give --separator {written}"
+    return heading, hint
+
+
+def _as_text(field: pa.Field[Any]) -> pa.Field[Any]:  # Any: a field of any type
+    return field.with_type(pa.string()) if pa.types.is_binary(field.type) else field
+
+
+def _as_read(field: pa.Field[Any]) -> pa.Field[Any]:  # Any: a field of any type
+    """Returns the type to parse as. Timestamps are text too: Arrow would reject those without a zone.
+
+    FLOAT is parsed as DOUBLE: as FLOAT, 1e300 would be infinite.
+    """
+    if pa.types.is_float32(field.type):
+        return field.with_type(pa.float64())
+    return field.with_type(pa.string()) if pa.types.is_timestamp(field.type) else _as_text(field)
+
+
+def _floats(doubles: Array) -> Array:
+    """Returns numbers as FLOAT. Raises ArgumentError for one that only a DOUBLE can hold."""
+    floats = doubles.cast(pa.float32())
+    if pc.any(pc.not_equal(pc.is_inf(floats), pc.is_inf(doubles))).as_py():
+        raise ArgumentError("a number is too large for a FLOAT")
+    return floats
+
+
+def _with_escapes(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([None if value is None else escaped(value) for value in column.to_pylist()], pa.string())
+            if pa.types.is_binary(column.type)
+            else column
+            for column in batch.columns
+        ],
+        schema=schema,
+    )
