@@ -21,6 +21,7 @@ _MAY_BE_ZERO = frozenset(
         "bulk_file_bytes_min",
         "long_work_pause_percent",
         "row_lock_wait_ms",
+        "slow_call_ms",
         "retry_after_ms",
         "disk_free_bytes_min",
         "open_store_files_max",
@@ -168,6 +169,7 @@ class Config:
     )
     connections_max: Annotated[int, "of gRPC and direct ones, each"] = 1000
     streams_per_connection_max: Annotated[int, "beyond it gRPC queues a client's calls"] = 1000
+    slow_call_ms: Annotated[int, "a call of rows that takes longer is a line in the log; 0: none is"] = 10_000
     row_lock_wait_ms: Annotated[int, "how long a call without a deadline waits for row locks"] = 10_000
     retry_after_ms: Annotated[int, "the pause that a refusal suggests to the client"] = 200
     request_ids_forgotten_after_ms: Annotated[int, "how long a client that sends nothing is remembered"] = 3600 * 1000

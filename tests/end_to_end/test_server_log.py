@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+import rowlock
 from rowlock.pytest_plugin import RowlockServer
 from rowlock_proto.v1 import region_pb2
 
@@ -62,6 +64,24 @@ def test_a_refused_start_is_a_line_of_json(tmp_path: Path) -> None:
 
 def test_nothing_is_logged_by_default_of_a_server_that_is_well(tmp_path: Path) -> None:
     assert _log(tmp_path) == []
+
+
+def test_a_slow_call_is_a_warning(tmp_path: Path) -> None:
+    with ServerCommand(
+        "--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--config", "slow_call_ms=1", "--log-format", "json"
+    ) as server:
+        with (
+            rowlock.connect(server.ready(), timeout=WAIT_S) as db,
+            db.create_table("t", ["f"]).batch(size=5000) as batch,
+        ):
+            for number in range(5000):
+                batch.put(b"%d" % number, {b"f:a": b"1", b"f:b": b"2"})
+        server.signal(signal.SIGTERM)
+        code, _, errors = server.ended()
+    assert code == 0
+    lines = [json.loads(line) for line in errors.splitlines()]
+    assert {(line["level"], line["logger"]) for line in lines} == {("warning", f"{MODULE}engine.slow_calls")}
+    assert re.match(r"slow put in columns of \d+ rows in region 1 of table 't': \d+\.\d s", lines[0]["message"])
 
 
 def test_the_health_probe_of_the_page_works(rowlock_server: RowlockServer) -> None:

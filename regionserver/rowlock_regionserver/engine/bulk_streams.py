@@ -15,12 +15,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import NoReturn, TypeAlias
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.bulk_admission import BulkAdmission
 from rowlock_regionserver.engine.interfaces import BulkCodec, BulkRegion
+from rowlock_regionserver.engine.slow_calls import SlowCalls
 from rowlock_regionserver.engine.tasks import cancel
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, StoppingError
@@ -50,6 +52,7 @@ class BulkStreams:
     def __init__(
         self,
         region: Callable[[int], BulkRegion],
+        slow_calls: SlowCalls,
         workers: Workers,
         ledger: Ledger,
         config: Config,
@@ -58,6 +61,7 @@ class BulkStreams:
     ) -> None:
         self._region = region  # Raises NotServingRegionError.
         self._stage = stage
+        self._slow_calls = slow_calls
         self._workers = workers
         self._ledger = ledger
         self._admission = BulkAdmission(ledger, min(config.row_lock_wait_ms / 1000, _ADMISSION_WAIT_SECONDS))
@@ -140,6 +144,7 @@ class BulkStreams:
         return None
 
     async def _begin(self, codec: BulkCodec, data: bytes) -> asyncio.Future[bytes]:
+        began = self._clock.monotonic()
         answered: asyncio.Future[bytes] = self._loop.create_future()
         byte_count = REQUEST_COST * len(data)
         try:
@@ -159,7 +164,7 @@ class BulkStreams:
             with contextlib.suppress(RuntimeError):  # The loop is closed, so no stream waits for the answer.
                 self._loop.call_soon_threadsafe(set_answer, answer)
 
-        applying = self._loop.run_in_executor(self._workers.streams, self._apply, codec, data, done)
+        applying = self._loop.run_in_executor(self._workers.streams, self._apply, codec, data, began, done)
         del data
         # Shielded: the batch is completed, and its memory released, even if this stream is cancelled.
         parse_error = await asyncio.shield(applying)
@@ -168,15 +173,16 @@ class BulkStreams:
         return answered
 
     def _apply(
-        self, codec: BulkCodec, data: bytes, done: Callable[[BulkOutcome | Exception], None]
+        self, codec: BulkCodec, data: bytes, began: float, answer: Callable[[BulkOutcome | Exception], None]
     ) -> InvalidRequestError | None:
-        """Applies a batch up to APPLY, in a worker; calls `done` once. Returns the error if it can't be parsed."""
+        """Applies a batch up to APPLY, in a worker; calls `answer` once. Returns the error if it can't be parsed."""
         try:
             request = codec.parse(data)
             del data
         except Exception as error:
-            done(error)
+            answer(error)
             return error.without_frames() if isinstance(error, InvalidRequestError) else None
+        done = partial(self._done, request.region_id, began, answer)
         try:
             region, session = self._region(request.region_id), request.session
             cells, request_id, durability = request.read()
@@ -189,6 +195,18 @@ class BulkStreams:
         except Exception as error:
             done(error)
         return None
+
+    def _done(
+        self,
+        region_id: int,
+        began: float,
+        answer: Callable[[BulkOutcome | Exception], None],
+        outcome: BulkOutcome | Exception,
+    ) -> None:
+        """From any thread."""
+        if self._slow_calls.is_slow(began):
+            self._slow_calls.log(began, "bulk batch", region_id)
+        answer(outcome)
 
     async def _answer_all(
         self,

@@ -13,6 +13,8 @@ from rowlock_regionserver.operations import RowMutation, WriteOptions
 class ChangeRun(ChangeAnswers[ChangeRequest]):
     """An accepted change, until it is answered."""
 
+    NAME = "change"
+
     __slots__ = ()
 
     def try_inline(self, *, is_alone: bool) -> bool:

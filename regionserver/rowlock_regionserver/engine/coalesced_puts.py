@@ -80,8 +80,10 @@ class CoalescedPuts(Generic[C]):
         if not points.reserve(count):
             return False
         try:
-            options = WriteOptions(points.clock.monotonic(), self._durability)
-            is_made = points.region(self._region_id).mutate_each(mutations, options, partial(self._done, requests))
+            began = points.clock.monotonic()
+            done = partial(self._done, began, requests)
+            options = WriteOptions(began, self._durability)
+            is_made = points.region(self._region_id).mutate_each(mutations, options, done)
         except RegionServerError:  # Nothing was changed. Alone, each put succeeds or gets its own error.
             is_made = False
         except Exception as error:
@@ -96,14 +98,18 @@ class CoalescedPuts(Generic[C]):
             points.finished(count)
         return is_made
 
-    def _done(self, requests: Sequence[C], indices: Sequence[int], outcomes: Sequence[RowOutcome]) -> None:
+    def _done(
+        self, began: float, requests: Sequence[C], indices: Sequence[int], outcomes: Sequence[RowOutcome]
+    ) -> None:
         """Called by the region when these puts are published or refused; from any thread, mostly the log's."""
-        self._points.on_loop(partial(self._answer, [requests[i] for i in indices], outcomes))
+        self._points.on_loop(partial(self._answer, began, [requests[i] for i in indices], outcomes))
 
-    def _answer(self, requests: Sequence[C], outcomes: Sequence[RowOutcome]) -> None:
+    def _answer(self, began: float, requests: Sequence[C], outcomes: Sequence[RowOutcome]) -> None:
         """4 Answer, on the loop. Raises nothing: the changes are made."""
         points, responder = self._points, self._responder
         points.finished(len(requests))
+        if points.slow_calls.is_slow(began):
+            points.slow_calls.log(began, "puts", requests[0].region_id, len(requests))
         # A repeated request id is answered with the cells of its first change, which may be many.
         answer = None if have_cells(outcomes) else self._encode(requests, outcomes)
         if answer is not None:

@@ -63,10 +63,10 @@ class Engine:
         """`open_calls`: how many calls of any kind the server is serving."""
         self.workers = workers
         self.points = Points(host.region, workers, config, clock, ledger, open_calls)
-        self.scans = Scans(workers, config, clock, ledger)
+        self.scans = Scans(workers, self.points.slow_calls, config, clock, ledger)
         self.openings = self.points.openings = ScanOpenings(host, self.scans)
         self.flushes = Flushes(host.flush, workers.tables)
-        self.bulk = BulkStreams(host.region, workers, ledger, config, clock, host.stage)
+        self.bulk = BulkStreams(host.region, self.points.slow_calls, workers, ledger, config, clock, host.stage)
 
     def statistics(self) -> EngineStatistics:
         """From any thread."""

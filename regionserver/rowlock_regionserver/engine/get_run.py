@@ -31,6 +31,8 @@ def got_inline(points: Points, request: GetRequest, responder: Responder) -> byt
 class GetRun(PointRun[GetRequest]):
     """A get that a worker executes."""
 
+    NAME = "get"
+
     __slots__ = ()
 
     def _execute(self) -> None:

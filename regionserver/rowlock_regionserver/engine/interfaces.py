@@ -145,6 +145,9 @@ class Responder(Protocol):
 class PointRegion(Protocol):
     """A region as point operations see it. Thread-safe."""
 
+    @property
+    def table_name(self) -> str: ...
+
     def get(
         self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool, reached: Callable[[int], None]
     ) -> list[Sequence[AnswerCell]] | None:

@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from concurrent.futures import Executor, Future
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from rowlock_regionserver.engine.interfaces import Request, Responder
 from rowlock_regionserver.errors import DeadlineError, RegionServerError
@@ -26,13 +26,28 @@ INLINE_PARTS_MAX = 256
 class PointRun(ABC, Generic[R]):
     """One accepted request, until it is answered."""
 
-    __slots__ = ("_deadline", "_future", "_held_bytes", "_is_answered", "_points", "_request", "_responder", "_timer")
+    NAME: ClassVar[str]  # for the log
 
-    def __init__(self, points: Points, request: R, responder: Responder, deadline: float) -> None:
+    __slots__ = (
+        "_began",
+        "_deadline",
+        "_future",
+        "_held_bytes",
+        "_is_answered",
+        "_points",
+        "_request",
+        "_responder",
+        "_timeout",
+        "_timer",
+    )
+
+    def __init__(self, points: Points, request: R, responder: Responder) -> None:
         self._points = points
         self._request = request
         self._responder = responder
-        self._deadline = deadline
+        self._began = points.clock.monotonic()
+        self._timeout = (request.timeout_ms or points.config.row_lock_wait_ms) / 1000  # seconds
+        self._deadline = self._began + self._timeout
         self._future: Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_answered = False
@@ -42,7 +57,7 @@ class PointRun(ABC, Generic[R]):
     def _execute(self) -> None:
         """Executes the request, in a worker, which may wait. Ensures that `_answer` is called."""
 
-    def hand_over(self, pool: Executor, loop: asyncio.AbstractEventLoop, timeout: float, *, is_counted: bool) -> None:
+    def hand_over(self, pool: Executor, loop: asyncio.AbstractEventLoop, *, is_counted: bool) -> None:
         """3 Hand over, on the loop. `is_counted`: the ledger counts its message until all of that is answered."""
         request = self._request
         try:
@@ -50,7 +65,7 @@ class PointRun(ABC, Generic[R]):
         except RegionServerError as refusal:
             self._answer(request.failure(refusal, ""))
             return
-        self._timer = loop.call_later(timeout, self._give_up)
+        self._timer = loop.call_later(self._timeout, self._give_up)
         self._future = pool.submit(self._run_in_worker)
 
     def _hold(self, byte_count: int) -> None:
@@ -88,13 +103,16 @@ class PointRun(ABC, Generic[R]):
 
     def _answer(self, answer: bytes) -> None:
         """4 Answer, on the loop."""
-        assert not self._is_answered, f"a request of region {self._request.region_id} was answered twice"
+        request, points = self._request, self._points
+        assert not self._is_answered, f"a request of region {request.region_id} was answered twice"
         self._is_answered = True
         if self._timer is not None:
             self._timer.cancel()
-        self._points.finished()
+        points.finished()
+        if points.slow_calls.is_slow(self._began):
+            points.slow_calls.log(self._began, self.NAME, request.region_id, request.row_count())
         if self._held_bytes:
-            self._points.requests.give(self._held_bytes)
+            points.requests.give(self._held_bytes)
         self._responder.send(answer)
 
 

@@ -40,6 +40,7 @@ from rowlock_regionserver.engine.interfaces import (
 )
 from rowlock_regionserver.engine.put_rows_run import PutRowsRun
 from rowlock_regionserver.engine.scan_openings import ScanOpenings
+from rowlock_regionserver.engine.slow_calls import SlowCalls
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import RegionTooBusyError
 from rowlock_regionserver.ledger import Ledger
@@ -81,6 +82,7 @@ class Points:
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._open_calls = open_calls
+        self.slow_calls = SlowCalls(lambda region_id: region(region_id).table_name, config, clock)
         self._completions = Completions(self._loop, lambda: self._in_flight)
         self.requests = ledger.requests
         self.answers = ledger.answers
@@ -109,8 +111,7 @@ class Points:
             responder.send(answer)
             return
         self._in_flight += 1
-        timeout = (request.timeout_ms or self.config.row_lock_wait_ms) / 1000
-        self._hand_over(GetRun(self, request, responder, self.clock.monotonic() + timeout), timeout, is_large)
+        self._hand_over(GetRun(self, request, responder), is_large)
 
     def open_scan(self, request: OpenScanRequest, responder: Responder, *, is_large: bool = False) -> None:
         """Opens a scan, and answers with its first rows, once; see scan_openings.py. `is_large`: as in `get`."""
@@ -124,8 +125,7 @@ class Points:
         if run is not None:
             self._in_flight += 1
             self._handed_over_count += 1
-            timeout = (request.timeout_ms or self.config.row_lock_wait_ms) / 1000
-            run.hand_over(self.workers.streams, self._loop, timeout, is_counted=is_large)
+            run.hand_over(self.workers.streams, self._loop, is_counted=is_large)
 
     def caller_is_gone(self) -> None:
         """Frees what responders that are gone have left behind."""
@@ -145,10 +145,9 @@ class Points:
         self._accepted_count += 1
         is_alone = is_single and not self._in_flight and self._open_calls() == 1
         self._in_flight += 1
-        timeout = (request.timeout_ms or self.config.row_lock_wait_ms) / 1000
-        run = ChangeRun(self, request, responder, self.clock.monotonic() + timeout)
+        run = ChangeRun(self, request, responder)
         if is_large or not run.try_inline(is_alone=is_alone):
-            self._hand_over(run, timeout, is_large)
+            self._hand_over(run, is_large)
 
     def put_rows(self, request: PutRowsRequest, responder: Responder, *, is_large: bool = False) -> None:
         """Makes puts in columns and answers them once. A worker makes them: they are many. `is_large`: as in `get`."""
@@ -157,12 +156,11 @@ class Points:
             return
         self._accepted_count += 1
         self._in_flight += 1
-        timeout = (request.timeout_ms or self.config.row_lock_wait_ms) / 1000
-        self._hand_over(PutRowsRun(self, request, responder, self.clock.monotonic() + timeout), timeout, is_large)
+        self._hand_over(PutRowsRun(self, request, responder), is_large)
 
-    def _hand_over(self, run: GetRun | ChangeRun | PutRowsRun, timeout: float, is_large: bool) -> None:
+    def _hand_over(self, run: GetRun | ChangeRun | PutRowsRun, is_large: bool) -> None:
         self._handed_over_count += 1
-        run.hand_over(self.workers.points, self._loop, timeout, is_counted=is_large)
+        run.hand_over(self.workers.points, self._loop, is_counted=is_large)
 
     def _refuse(self, request: Request, responder: Responder) -> None:
         self._refused_count += 1

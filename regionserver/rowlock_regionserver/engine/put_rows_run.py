@@ -10,6 +10,8 @@ from rowlock_regionserver.operations import WriteOptions
 class PutRowsRun(ChangeAnswers[PutRowsRequest]):
     """Accepted puts in columns, until they are answered."""
 
+    NAME = "put in columns"
+
     __slots__ = ()
 
     def _execute(self) -> None:

@@ -134,6 +134,8 @@ class ScanOpenings:
 class ScanRun(PointRun[OpenScanRequest]):
     """An admitted scan, until its first rows are answered."""
 
+    NAME = "opening of a scan"
+
     __slots__ = ("_admitted", "_bytes_max", "_held_id", "_rows_answer", "_scans")
 
     def __init__(
@@ -145,8 +147,7 @@ class ScanRun(PointRun[OpenScanRequest]):
         admitted: AdmittedScan,
         bytes_max: int,
     ) -> None:
-        timeout_s = (request.timeout_ms or points.config.row_lock_wait_ms) / 1000
-        super().__init__(points, request, responder, points.clock.monotonic() + timeout_s)
+        super().__init__(points, request, responder)
         self._scans = scans
         self._admitted = admitted
         self._bytes_max = bytes_max

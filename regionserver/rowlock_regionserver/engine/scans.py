@@ -32,6 +32,7 @@ from rowlock_regionserver.engine.held_scans import HeldScans
 from rowlock_regionserver.engine.interfaces import ScannedRegion
 from rowlock_regionserver.engine.listed_scan import NOTHING_KNOWN, AdmittedScan, ListedScan, ScanAbout
 from rowlock_regionserver.engine.open_scan import Encode, OpenScan
+from rowlock_regionserver.engine.slow_calls import SlowCalls
 from rowlock_regionserver.engine.tasks import cancel
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import LeaseExpiredError, RegionServerError, RegionTooBusyError, StoppingError
@@ -56,8 +57,9 @@ class ScanStatistics:
 class Scans:
     """The scans of a server. Used on the event loop, except where a method says otherwise."""
 
-    def __init__(self, workers: Workers, config: Config, clock: Clock, ledger: Ledger) -> None:
+    def __init__(self, workers: Workers, slow_calls: SlowCalls, config: Config, clock: Clock, ledger: Ledger) -> None:
         self._workers = workers
+        self._slow_calls = slow_calls
         self._config = config
         self._clock = clock
         self._account = ledger.scans
@@ -157,11 +159,10 @@ class Scans:
     async def _write_batches(
         self, scan: OpenScan, write: Callable[[bytes], Coroutine[None, None, None]], listed: ListedScan
     ) -> None:
-        pool = self._workers.streams
         count = 1
         unread = Holding(self._account)
         try:
-            while batches := await self._loop.run_in_executor(pool, scan.step, count):
+            while batches := await self._step(scan, count, listed):
                 count = min(2 * count, STEP_BATCHES_MAX)
                 unread.set(sum(map(len, batches)))
                 # Reversed, so that each batch can be popped, and freed when it is written.
@@ -173,6 +174,13 @@ class Scans:
                 unread.set(0)
         finally:
             unread.set(0)
+
+    async def _step(self, scan: OpenScan, count: int, listed: ListedScan) -> list[bytes]:
+        began = self._clock.monotonic()
+        batches = await self._loop.run_in_executor(self._workers.streams, scan.step, count)
+        if self._slow_calls.is_slow(began):
+            self._slow_calls.log(began, "step of a scan", listed.about.region_id)
+        return batches
 
     async def _write(self, writing: Coroutine[None, None, None], listed: ListedScan) -> None:
         """Waits until gRPC has accepted the batch, for as long as the lease lasts."""

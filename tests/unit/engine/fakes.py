@@ -9,6 +9,9 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 from rowlock_regionserver.cells import ANSWER_SCHEMA
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.slow_calls import SlowCalls
 from rowlock_regionserver.errors import InvalidRequestError, NotServingRegionError, RegionTooBusyError
 from rowlock_regionserver.operations import (
     AnswerCell,
@@ -29,6 +32,7 @@ from rowlock_regionserver.sources import Reading
 from tests.waiting import WAIT_S
 
 REGION_ID = 7
+NEVER_SLOW = SlowCalls(lambda _: "", Config(slow_call_ms=0), Clock())
 Done = Callable[[list[RowOutcome]], None]
 DoneEach = Callable[[list[int], list[RowOutcome]], None]
 
@@ -39,6 +43,8 @@ class FakeRegion:
     Changes of rows that begin with b"later" are published when the test calls what is in `unpublished`; those that come
     with b"full" are refused.
     """
+
+    table_name = "t"
 
     def __init__(self) -> None:
         self.neighbour: FakeRegion | None = None  # another region

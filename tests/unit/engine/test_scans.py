@@ -19,7 +19,7 @@ from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.sources import Reading
 
-from tests.unit.engine.fakes import FakeRegion
+from tests.unit.engine.fakes import NEVER_SLOW, FakeRegion
 from tests.unit.engine.loops import run, until
 
 
@@ -55,7 +55,7 @@ class Reader:
 
 def test_every_batch_arrives_in_order_with_the_read_point(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
-        scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
+        scans, reader = Scans(workers, NEVER_SLOW, Config(), ManualClock(), Ledger(Config())), Reader()
         reader.may_take.set()
         await scans.serve(region, plan(5), encoded, reader.write)
         assert reader.batches == [b"11 1"] * 5
@@ -68,7 +68,7 @@ def test_every_batch_arrives_in_order_with_the_read_point(region: FakeRegion, wo
 
 def test_no_batch_is_made_before_those_of_the_last_step_are_sent(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
-        scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
+        scans, reader = Scans(workers, NEVER_SLOW, Config(), ManualClock(), Ledger(Config())), Reader()
         serving = asyncio.create_task(scans.serve(region, plan(20), encoded, reader.write))
         await reader.arrived.wait()
         await asyncio.to_thread(workers.streams.submit(lambda: None).result)  # A step that was asked for would be done.
@@ -100,7 +100,7 @@ def test_batches_before_a_failure_are_returned_and_the_next_step_raises_it(regio
 def test_a_client_that_reads_nothing_loses_its_read_point(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         scans, reader = (
-            Scans(workers, Config(scan_lease_ms=1), ManualClock(), Ledger(Config(scan_lease_ms=1))),
+            Scans(workers, NEVER_SLOW, Config(scan_lease_ms=1), ManualClock(), Ledger(Config(scan_lease_ms=1))),
             Reader(),
         )
         with pytest.raises(LeaseExpiredError, match="scan_lease_ms = 1"):
@@ -114,7 +114,7 @@ def test_a_client_that_reads_nothing_loses_its_read_point(region: FakeRegion, wo
 
 def test_a_call_that_is_cancelled_frees_the_read_point(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
-        scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
+        scans, reader = Scans(workers, NEVER_SLOW, Config(), ManualClock(), Ledger(Config())), Reader()
         serving = asyncio.create_task(scans.serve(region, plan(5), encoded, reader.write))
         await reader.arrived.wait()
         assert region.open_scans == 1
@@ -126,7 +126,7 @@ def test_a_call_that_is_cancelled_frees_the_read_point(region: FakeRegion, worke
 
 def test_a_scan_closed_during_a_step_ends_with_that_step(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
-        scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
+        scans, reader = Scans(workers, NEVER_SLOW, Config(), ManualClock(), Ledger(Config())), Reader()
         serving = asyncio.create_task(scans.serve(region, plan(5, is_held=True), encoded, reader.write))
         await asyncio.to_thread(region.waiting.acquire)
         serving.cancel()
@@ -172,7 +172,7 @@ def test_a_step_that_fails_closes_the_scan(region: FakeRegion) -> None:
 def test_more_scans_than_the_limit_are_refused(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         scans, reader = (
-            Scans(workers, Config(scans_open_max=1), ManualClock(), Ledger(Config(scans_open_max=1))),
+            Scans(workers, NEVER_SLOW, Config(scans_open_max=1), ManualClock(), Ledger(Config(scans_open_max=1))),
             Reader(),
         )
         serving = asyncio.create_task(scans.serve(region, plan(2), encoded, reader.write))
@@ -199,7 +199,7 @@ def test_scans_that_their_region_refuses_are_not_counted_as_open(workers: Worker
     """Each kept its place among scans_open_max until the server ended."""
 
     async def test() -> None:
-        scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
+        scans, reader = Scans(workers, NEVER_SLOW, Config(), ManualClock(), Ledger(Config())), Reader()
         with pytest.raises(NotServingRegionError):
             await scans.serve(ClosedRegion(), plan(2), encoded, reader.write)
         assert scans.statistics().open_count == 0
@@ -211,7 +211,7 @@ def test_no_scan_begins_while_others_hold_too_much_for_clients_that_do_not_read(
     region: FakeRegion, workers: Workers
 ) -> None:
     async def test() -> None:
-        scans, reader = Scans(workers, SCARCE, ManualClock(), Ledger(SCARCE)), Reader()
+        scans, reader = Scans(workers, NEVER_SLOW, SCARCE, ManualClock(), Ledger(SCARCE)), Reader()
         serving = asyncio.create_task(scans.serve(region, plan(2), encoded, reader.write))
         await reader.arrived.wait()
         assert scans.statistics().bytes_held > 100
@@ -230,7 +230,7 @@ def test_no_scan_begins_while_others_hold_too_much_for_clients_that_do_not_read(
 
 def test_stopping_ends_a_scan_at_its_current_batch(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
-        scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
+        scans, reader = Scans(workers, NEVER_SLOW, Config(), ManualClock(), Ledger(Config())), Reader()
         serving = asyncio.create_task(scans.serve(region, plan(5), encoded, reader.write))
         await reader.arrived.wait()
         scans.stop()
@@ -272,7 +272,7 @@ def test_scans_that_find_no_row_yield_their_threads_to_others(region: FakeRegion
     async def test() -> None:
         clock = ManualClock()
         region.after_window = lambda _: clock.advance(50)
-        scans, endless, reader = Scans(workers, Config(), clock, Ledger(Config())), Reader(), Reader()
+        scans, endless, reader = Scans(workers, NEVER_SLOW, Config(), clock, Ledger(Config())), Reader(), Reader()
         endless.may_take.set()
         reader.may_take.set()
         # One more than there are threads.
@@ -292,7 +292,7 @@ def test_a_closed_scan_that_finds_no_row_ends_with_its_window(region: FakeRegion
     async def test() -> None:
         has_begun = threading.Event()
         region.after_window = lambda _: has_begun.set()
-        scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
+        scans, reader = Scans(workers, NEVER_SLOW, Config(), ManualClock(), Ledger(Config())), Reader()
         serving = asyncio.create_task(scans.serve(region, ScanPlan(), encoded, reader.write))
         await asyncio.to_thread(has_begun.wait)
         serving.cancel()
@@ -306,7 +306,7 @@ def test_stopping_ends_a_scan_that_finds_no_row(region: FakeRegion, workers: Wor
     async def test() -> None:
         clock = ManualClock()
         region.after_window = lambda _: clock.advance(50)
-        scans, reader = Scans(workers, Config(), clock, Ledger(Config())), Reader()
+        scans, reader = Scans(workers, NEVER_SLOW, Config(), clock, Ledger(Config())), Reader()
         reader.may_take.set()
         serving = asyncio.create_task(scans.serve(region, ScanPlan(), encoded, reader.write))
         await reader.arrived.wait()

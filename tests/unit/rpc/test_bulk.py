@@ -24,7 +24,7 @@ from rowlock_regionserver.memory_plan import REQUEST_COST
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.rpc.messages.bulk_batches import BULK_SCHEMA, BulkMessages, BulkPut
 
-from tests.unit.engine.fakes import REGION_ID, FakeRegion
+from tests.unit.engine.fakes import NEVER_SLOW, REGION_ID, FakeRegion
 from tests.unit.engine.loops import run, until
 
 
@@ -52,7 +52,7 @@ class Stream:
     ) -> None:
         config = config or Config()
         self.ledger = Ledger(config)
-        self.streams = streams or BulkStreams(region.region, workers, self.ledger, config, Clock())
+        self.streams = streams or BulkStreams(region.region, NEVER_SLOW, workers, self.ledger, config, Clock())
         self._sent: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.answers: list[BulkAnswer] = []
         self._arrived = asyncio.Event()

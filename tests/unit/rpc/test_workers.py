@@ -23,7 +23,7 @@ from rowlock_regionserver.rpc.grpc.calls import Calls
 from rowlock_regionserver.rpc.services.catalog_service import CatalogService
 from rowlock_regionserver.rpc.services.region_service import RegionService
 
-from tests.unit.engine.fakes import FakeRegion
+from tests.unit.engine.fakes import NEVER_SLOW, FakeRegion
 from tests.unit.engine.loops import run, until
 
 NO_CONTEXT: Any = None
@@ -82,7 +82,7 @@ def test_slow_table_operations_do_not_delay_closing_the_read_points_of_scans(
         raise ConnectionError("the client is gone")
 
     async def test() -> None:
-        scans = Scans(busy_workers, Config(), Clock(), Ledger(Config()))
+        scans = Scans(busy_workers, NEVER_SLOW, Config(), Clock(), Ledger(Config()))
         with pytest.raises(ConnectionError):
             await scans.serve(region, ScanPlan(row_limit=5), lambda *_: b"", write)
         await until(lambda: region.open_scans == 0)
