@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
+import pytest
 import rowlock
 from rowlock._core.put_rows import ROWS_MIN
 from rowlock.pytest_plugin import RowlockServer
@@ -52,6 +53,7 @@ def cells_of(table: rowlock.Table[bytes]) -> list[tuple[bytes, dict[bytes, bytes
     return list(table.scan())
 
 
+@pytest.mark.usefixtures("rowlock_client")  # It drops the tables.
 def test_both_ways_have_the_same_outcome_by_grpc_and_directly(rowlock_server: RowlockServer) -> None:
     seed = drawn_seed()
     generator = random.Random(seed)
@@ -71,12 +73,11 @@ def test_both_ways_have_the_same_outcome_by_grpc_and_directly(rowlock_server: Ro
             assert cells_of(tables[0]) == cells_of(tables[1]), where
 
 
-def test_typed_rows_are_stored_as_they_were(rowlock_server: RowlockServer) -> None:
-    with rowlock.connect(rowlock_server.address, timeout=WAIT_S) as db:
-        db.create_table("typed", ["f"])
-        typed = db.table("typed", mapping=rowlock.Mapping("id BIGINT :key, n INT f:n, s STRING f:s"))
-        with typed.batch() as batch:
-            for number in range(2 * ROWS_MIN):
-                batch.put(number, {"n": number, "s": f"text {number}"})
-        found = sorted((key, row["n"], row["s"]) for key, row in typed.scan())
-        assert found == [(number, number, f"text {number}") for number in range(2 * ROWS_MIN)]
+def test_typed_rows_are_stored_as_they_were(rowlock_client: rowlock.Client) -> None:
+    rowlock_client.create_table("typed", ["f"])
+    typed = rowlock_client.table("typed", mapping=rowlock.Mapping("id BIGINT :key, n INT f:n, s STRING f:s"))
+    with typed.batch() as batch:
+        for number in range(2 * ROWS_MIN):
+            batch.put(number, {"n": number, "s": f"text {number}"})
+    found = sorted((key, row["n"], row["s"]) for key, row in typed.scan())
+    assert found == [(number, number, f"text {number}") for number in range(2 * ROWS_MIN)]

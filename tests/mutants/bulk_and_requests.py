@@ -188,7 +188,7 @@ BULK_AND_REQUESTS = [
         "request ids are not saved",
         "IdempotencyTable._save",
         "                self._add(client, answer)\n",
-        "",
+        "                pass\n",
         f"{WRITES}::test_a_repeated_request_is_applied_once_and_answered_the_same",
     ),
     Mutant(
@@ -257,8 +257,8 @@ BULK_AND_REQUESTS = [
     Mutant(
         "a bulk batch that can't be parsed is counted forever",
         "BulkStreams._apply",
-        "        except Exception as error:\n            done(error)\n            return error.without",
-        "        except InvalidRequestError as error:\n            done(error)\n            return error.without",
+        "        except Exception as error:\n            answer(error)\n            return error.without",
+        "        except InvalidRequestError as error:\n            answer(error)\n            return error.without",
         "unit/rpc/test_bulk.py::test_a_batch_that_can_not_be_parsed_releases_its_bytes",
     ),
 ]

@@ -221,9 +221,8 @@ _FRONT_END = [
     Mutant(
         "puts in columns are made on the event loop",
         "Points.put_rows",
-        "        self._hand_over(PutRowsRun(self, request, responder, self.clock.monotonic() + timeout), timeout, "
-        "is_large)\n",
-        "        PutRowsRun(self, request, responder, self.clock.monotonic() + timeout)._execute()\n",
+        "        self._hand_over(PutRowsRun(self, request, responder), is_large)\n",
+        "        PutRowsRun(self, request, responder)._execute()\n",
         f"{MESSAGES}::test_the_loop_makes_no_puts_in_columns_however_few",
     ),
 ]

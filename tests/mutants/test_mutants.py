@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +18,7 @@ from .broken_build import (
     Mutant,
     Verdict,
     broken_copy,
+    changed,
     copy_of_packages,
     definitions_of,
     run_tests,
@@ -126,6 +128,13 @@ def test_tests_of_each_file_pass_on_the_unchanged_build(unchanged: Path) -> None
     verdict = run_tests(unchanged, list(of_each_file.values()))
     assert (verdict.failed, verdict.exit_code) == ("", pytest.ExitCode.OK), verdict.report
     assert verdict.imported_from == unchanged / SERVER
+
+
+def test_each_broken_build_changes_one_passage_and_is_still_python() -> None:
+    """At once, and of all together: else each is found after minutes, one by one."""
+    for mutant in MUTANTS:
+        _, source = changed(mutant)
+        ast.parse(source)
 
 
 def test_the_names_of_broken_builds_are_unique() -> None:

@@ -14,7 +14,7 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Request
-from rowlock._core.put_rows import Line, PutRow, chosen_rows, put_rows_message
+from rowlock._core.put_rows import Line, PutRow, chosen_rows
 from rowlock._core.retry import REPEATED_FOR_S, Attempts, Kind
 from rowlock._core.uptime import uptime_s
 from rowlock.errors import (
@@ -94,6 +94,8 @@ class BatchSend:
         in_columns = chosen_rows(lines) if takes_columns and not self._is_mutations_only else []
         if in_columns:
             self._requested = [line.row for line in in_columns]
+            from rowlock._core.put_rows_message import put_rows_message
+
             message = put_rows_message(in_columns, self._durability)
         else:
             self._requested = [line.row for line in lines]

@@ -1,4 +1,4 @@
-"""Puts of a batch: rows that can be sent as columns, and the request that does so.
+"""Puts of a batch: rows that can be sent as columns, and the choice of those that are.
 
 A row can be sent as columns if all that the batch does to it is one put, or a mutation of puts with one timestamp. A
 request for many rows is sent so when that is faster: `are_faster_as_columns` decides. Both ways give the same result.
@@ -10,10 +10,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-import pyarrow as pa
-from rowlock_proto.v1 import region_pb2, types_pb2
+from rowlock_proto.v1 import region_pb2
 
-from rowlock._codec.bulk_rows import BulkRows, bulk_rows, fill_arrow
 from rowlock._codec.columns import Name, Value, encoded_value, parse_cell_key
 from rowlock.changes import Change, Put
 
@@ -145,33 +143,3 @@ def chosen_rows(lines: Iterable[Line]) -> list[PutRow]:
             if byte_count > REQUEST_BYTES_MAX or len(chosen) == ROWS_MAX or value_count > VALUES_MAX:
                 break
     return chosen if are_faster_as_columns(len(chosen), len(columns_of(chosen)), value_count) else []
-
-
-def put_rows_message(rows: Sequence[PutRow], durability: types_pb2.Durability) -> region_pb2.PointRequests:
-    """Returns a message with one request that puts the rows, in their order."""
-    message = region_pb2.PointRequests()
-    put_rows = message.requests.add().put_rows
-    put_rows.durability = durability
-    put_rows.sequences.extend([row.sequence for row in rows])
-    data = _as_columns(rows)
-    for family, qualifier in data.columns:
-        put_rows.rows.columns.add(family=family, qualifier=qualifier)
-    fill_arrow(put_rows.rows, data.batch)
-    return message
-
-
-def _as_columns(rows: Sequence[PutRow]) -> BulkRows:
-    columns = columns_of(rows)
-    values: Iterable[Sequence[bytes | None]]
-    if all(row.columns is columns for row in rows):
-        values = zip(*[row.values for row in rows], strict=True)
-    else:
-        by_column = [dict(zip(row.columns, row.values, strict=True)) for row in rows]
-        values = [[of_row.get(column) for of_row in by_column] for column in columns]
-    return bulk_rows(
-        columns,
-        pa.array([row.row for row in rows], pa.binary()),
-        [pa.array(of_column, pa.binary()) for of_column in values],
-        pa.array([row.timestamp for row in rows], pa.int64()),
-        nulls_delete=False,
-    )
