@@ -33,6 +33,8 @@ def members_of(owner: type) -> Iterator[tuple[str, Described]]:
             member = value.__func__ if isinstance(value, classmethod | staticmethod) else value
             if name.startswith("_") or name in seen or not (inspect.isfunction(member) or isinstance(member, property)):
                 continue
+            if "for use inside rowlock" in (inspect.getdoc(member) or ""):
+                continue
             seen.add(name)
             yield name, member
 

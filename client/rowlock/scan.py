@@ -226,5 +226,9 @@ class _Reader:
         if self.expects_few_rows and self._servers.opens_scans_at(region):
             opening = opening_request(region.table, request)
             if opening is not None:
-                return open_scan(self._servers, region, opening, self._timeout_s)
+                try:
+                    return open_scan(self._servers, region, opening, self._timeout_s)
+                except InvalidArgumentError:
+                    # The server may be of an earlier version now. A call gets the error of an invalid request too.
+                    self._servers.protocols.pop(region.server, None)
         return ScanStream(self._servers, region, request)

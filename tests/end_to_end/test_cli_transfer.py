@@ -101,9 +101,17 @@ def test_cells_keep_their_timestamps_and_versions(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("c.csv", "row,family,qualifier,timestamp,value\nr,f,q,1,\n", "line 2, column 'value': '' is null; every cell"),
+        (
+            "c.csv",
+            "row,family,qualifier,timestamp,value\nr,f,q,1,\n",
+            "line 2, column 'value': the value is null; every",
+        ),
         ("c.csv", "row,family,qualifier,value\nr,f,q,v\n", "no column 'timestamp', which every file of cells has"),
-        ("c.jsonl", '{"row": "r", "family": "f", "qualifier": "q"}\n', "line 1, column 'value': null is null; every"),
+        (
+            "c.jsonl",
+            '{"row": "r", "family": "f", "qualifier": "q"}\n',
+            "line 1, column 'value': the value is null; every",
+        ),
     ],
 )
 def test_a_cell_without_a_value_deletes_nothing(

@@ -11,6 +11,7 @@ import pytest
 import rowlock
 from rowlock._core.scan_opening import going_on
 from rowlock._transport import scan_opening
+from rowlock.errors import InvalidArgumentError
 from rowlock.rows import Cell
 from rowlock_proto.v1 import region_pb2
 from rowlock_regionserver.config import Config
@@ -185,5 +186,22 @@ def test_leaving_early_frees_the_read_point(server: Server) -> None:
     with rowlock.connect(server.address) as db:
         for _ in range(3):
             with db.table("t").scan() as scan:
-                assert next(scan)[0] == b"00000"
+                next(scan)
     wait_until(lambda: server.statistics().engine.scans.open_count == 0)
+
+
+def test_a_server_that_opens_no_scans_any_more_is_scanned_by_a_call(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that a server of an earlier version has replaced."""
+
+    def refused(*_: object) -> None:
+        raise InvalidArgumentError("request 1 has no operation; set one of get, mutate")
+
+    with rowlock.connect(server.address) as db:
+        table = db.table("t")
+        expected = list(table.scan())
+        [address] = db._servers.protocols
+        monkeypatch.setattr("rowlock.scan.open_scan", refused)
+        assert list(table.scan()) == expected
+        assert address not in db._servers.protocols

@@ -124,8 +124,8 @@ _REGION = [
     Mutant(
         "the memory that a merge of puts in columns saves stays counted",
         "Applier.merge_segments",
-        "            self._memory.add(store.memstore.merge_run(self._stores.change))\n",
-        "            store.memstore.merge_run(self._stores.change)\n",
+        "store.memstore.merge_run(self._stores.change, self._memory.add)",
+        "store.memstore.merge_run(self._stores.change, abs)",
         f"{REGION}::test_small_segments_are_merged",
     ),
     Mutant(

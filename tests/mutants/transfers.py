@@ -73,14 +73,14 @@ TRANSFER_MUTANTS = [
     _mutant(
         "an interrupted import reports the rows that it has read",
         "FileRows.written_to",
-        "        self._written = self._skipped + count\n",
+        "        self._written = self.skipped + count\n",
         "        self._written = self._skipped + self.count\n",
         f"{_IMPORTING}::test_an_interrupt_says_how_many_rows_were_written_and_how_to_go_on[0]",
     ),
     _mutant(
         "the rows that an import has left out are not counted when it is interrupted",
         "FileRows.written_to",
-        "        self._written = self._skipped + count\n",
+        "        self._written = self.skipped + count\n",
         "        self._written = count\n",
         f"{_IMPORTING}::test_an_interrupt_says_how_many_rows_were_written_and_how_to_go_on[1]",
     ),

@@ -110,7 +110,10 @@ class BatchSend:
         rows = self._requested
         self.pause_s = 0.0
         is_in_columns = request.point.HasField("put_rows")
-        if is_in_columns and isinstance(failure, InvalidArgumentError | LimitExceededError):
+        is_refused = isinstance(failure, LimitExceededError) or (
+            isinstance(failure, InvalidArgumentError) and not request.is_in_doubt
+        )
+        if is_in_columns and is_refused:
             self._is_mutations_only = True
             return
         if failure is None and request.answer is None:

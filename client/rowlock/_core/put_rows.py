@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rowlock_proto.v1 import region_pb2
 
-from rowlock._codec.columns import Name, Value, encoded_value, parse_cell_key
+from rowlock._codec.columns import TIMESTAMP_MAX, Name, Value, encoded_value, parse_cell_key
 from rowlock.changes import Change, Put
 
 Column = tuple[bytes, bytes]
@@ -33,6 +33,8 @@ ROW_BYTES_MAX = 64 * 1024
 _CELL_BYTES = 11
 _ROW_BYTES = 8
 _BYTES = {bytes}
+# Of a row whose names are remembered: a thousand longer ones would take much memory.
+_NAMES_CACHED_MAX = 100
 
 
 class _Shape(NamedTuple):
@@ -77,7 +79,7 @@ def put_row(row: bytes, names: tuple[Name, ...], values: Iterable[Value], timest
 
     Raises InvalidArgumentError for a malformed column, TypeError for a value that is neither bytes nor str.
     """
-    shape = _shape(names)
+    shape = _shape(names) if len(names) <= _NAMES_CACHED_MAX else _shape.__wrapped__(names)
     if shape is None:
         return None
     encoded = tuple(values)
@@ -95,7 +97,7 @@ def put_row_of(row: bytes, changes: Sequence[Change]) -> PutRow | None:
     for put in puts:
         if type(put.column) not in (bytes, str) or type(put.value) is not bytes or put.timestamp != timestamp:
             return None
-    if timestamp is not None and (type(timestamp) is not int or timestamp < 0):
+    if timestamp is not None and (type(timestamp) is not int or not 0 <= timestamp <= TIMESTAMP_MAX):
         return None
     values = [put.value for put in puts if isinstance(put.value, bytes)]
     return put_row(row, tuple([put.column for put in puts]), values, timestamp)

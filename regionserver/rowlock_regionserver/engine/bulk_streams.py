@@ -204,9 +204,10 @@ class BulkStreams:
         outcome: BulkOutcome | Exception,
     ) -> None:
         """From any thread."""
-        if self._slow_calls.is_slow(began):
-            self._slow_calls.log(began, "bulk batch", region_id)
         answer(outcome)
+        if self._slow_calls.is_slow(began):
+            with contextlib.suppress(RuntimeError):  # The loop is closed.
+                self._loop.call_soon_threadsafe(self._slow_calls.log, began, "bulk batch", region_id)
 
     async def _answer_all(
         self,

@@ -108,12 +108,12 @@ class CoalescedPuts(Generic[C]):
         """4 Answer, on the loop. Raises nothing: the changes are made."""
         points, responder = self._points, self._responder
         points.finished(len(requests))
-        if points.slow_calls.is_slow(began):
-            points.slow_calls.log(began, "puts", requests[0].region_id, len(requests))
         # A repeated request id is answered with the cells of its first change, which may be many.
         answer = None if have_cells(outcomes) else self._encode(requests, outcomes)
         if answer is not None:
             responder.send(answer, len(requests))
-            return
-        for request, outcome in zip(requests, outcomes, strict=True):
-            responder.send(outcomes_answer(points, responder, request, [outcome]))
+        else:
+            for request, outcome in zip(requests, outcomes, strict=True):
+                responder.send(outcomes_answer(points, responder, request, [outcome]))
+        if points.slow_calls.is_slow(began):
+            points.slow_calls.log(began, "puts", requests[0].region_id, len(requests))

@@ -109,11 +109,11 @@ class PointRun(ABC, Generic[R]):
         if self._timer is not None:
             self._timer.cancel()
         points.finished()
-        if points.slow_calls.is_slow(self._began):
-            points.slow_calls.log(self._began, self.NAME, request.region_id, request.row_count())
         if self._held_bytes:
             points.requests.give(self._held_bytes)
         self._responder.send(answer)
+        if points.slow_calls.is_slow(self._began):
+            points.slow_calls.log(self._began, self.NAME, request.region_id, request.row_count())
 
 
 def _too_late() -> DeadlineError:

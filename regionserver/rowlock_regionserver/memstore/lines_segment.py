@@ -14,8 +14,11 @@ from rowlock_regionserver.arrow.columns import Integers, empty_cells
 from rowlock_regionserver.arrow.line_columns import LineColumns
 from rowlock_regionserver.arrow.line_merging import merged_versions
 from rowlock_regionserver.arrow.lines import Lines, cells_of, number_bounds
+from rowlock_regionserver.arrow.merge import merged as merged_runs
+from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import Cell
 from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
+from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.row_cuts import cut_rows, weights
 from rowlock_regionserver.memstore.row_reading import parts_of
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
@@ -26,6 +29,8 @@ from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, Rea
 _LINE_BYTES_BESIDE = 16
 # Memory of a column beside its buffers: its Arrow array, its reader and their views.
 _COLUMN_BYTES_BESIDE = 2000
+# Lines of segments that don't fit one become cells if they have no more bytes. As cells they take several times that.
+_MERGED_AS_CELLS_BYTES_MAX = 256 * 1024
 
 
 class LinesSegment:
@@ -70,10 +75,18 @@ class LinesSegment:
         return _line_bytes(self._lines)
 
     @staticmethod
-    def merged(segments: Sequence[LinesSegment]) -> LinesSegment | None:
-        """Returns one segment of all lines; None if they don't fit one, see merged_versions."""
+    def merged(segments: Sequence[LinesSegment]) -> LinesSegment | ArrowSegment | None:
+        """Returns one segment of all lines.
+
+        If they don't fit one (merged_versions), for example because their columns differ, it is a segment of their
+        cells while there are few; else None.
+        """
         lines = merged_versions([segment._lines for segment in segments])
-        return None if lines is None else LinesSegment(lines)
+        if lines is not None:
+            return LinesSegment(lines)
+        if sum([segment.byte_count for segment in segments]) > _MERGED_AS_CELLS_BYTES_MAX:
+            return None
+        return ArrowSegment(merged_runs([SortedRun.of_table(cells_of(segment._lines)) for segment in segments]).table())
 
     @cached_property
     def _ends(self) -> Integers:

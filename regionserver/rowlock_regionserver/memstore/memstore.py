@@ -148,29 +148,23 @@ class Memstore:
             self._segments = (active, segment, *sealed)
         return segment.bytes_held
 
-    def merge_run(self, change: Callable[[Callable[[], None]], None]) -> int:
-        """Merges segments of puts and bulk batches, if several have about the same size. Returns the growth of memory.
+    def merge_run(self, change: Callable[[Callable[[], None]], None], grown: Callable[[int], None]) -> None:
+        """Merges segments of puts and bulk batches, if several have about the same size.
 
         The caller holds the gate, shared or exclusively, and none of the locks below it: merging takes some
-        milliseconds. `change` runs an action that exchanges segments, and publishes its effect to readers.
+        milliseconds. `change` runs an action that exchanges segments, and publishes its effect to readers. `grown` is
+        called with the growth of memory, after each exchange.
         """
-        grown = 0
         for form in (ArrowSegment, LinesSegment):
             with self._lock:
                 run = self._run_of(form, self._segments[1:], NEWEST)
             if len(run) < MERGED_COUNT_MIN:
                 continue
             merged = form.merged(run)  # type: ignore[arg-type]  # all are of this form
-            exchanged: list[int] = []
-            change(partial(self._exchange, run, merged, exchanged))
-            grown += sum(exchanged)
-        return grown
+            change(partial(self._exchange, run, merged, grown))
 
-    def _exchange(self, run: Sequence[BulkSegment], merged: BulkSegment | None, exchanged: list[int]) -> None:
-        """Puts a merged segment in the place of a run, unless another thread has merged some of it meanwhile.
-
-        Appends the growth of memory to `exchanged`.
-        """
+    def _exchange(self, run: Sequence[BulkSegment], merged: BulkSegment | None, grown: Callable[[int], None]) -> None:
+        """Puts a merged segment in the place of a run, unless another thread has merged some of it meanwhile."""
         with self._lock:
             if not all(segment in self._segments for segment in run):
                 return
@@ -180,7 +174,7 @@ class Memstore:
             place = self._segments.index(run[0])
             rest = [segment for segment in self._segments[place:] if segment not in run]
             self._segments = (*self._segments[:place], merged, *rest)
-        exchanged.append(merged.bytes_held - sum([segment.bytes_held for segment in run]))
+        grown(merged.bytes_held - sum([segment.bytes_held for segment in run]))
 
     def _merged(
         self, form: type[ArrowSegment | LinesSegment], sealed: Sequence[Segment], write_number: int

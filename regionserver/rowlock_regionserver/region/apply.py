@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -19,6 +20,8 @@ from rowlock_regionserver.region.bulk.bulk_cells import stamped
 from rowlock_regionserver.region.bulk.bulk_segments import segments_of
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.stores import Stores
+
+logger = logging.getLogger(__name__)
 
 # Rows of a batch that are applied before yielding to other threads: half a millisecond.
 _ROWS_BETWEEN_YIELDS = 64
@@ -69,23 +72,33 @@ class Applier:
             [(row, family_number, of_family) for family_number, of_family in cells], write_number
         )
 
-    def apply_segments(self, segments: Sequence[tuple[int, BulkSegment]]) -> None:
-        """Adds segments of one write, by family number. The caller holds what `Memstore.insert_segment` requires."""
+    def apply_segments(self, numbered: Callable[[], Sequence[tuple[int, BulkSegment]]]) -> None:
+        """Adds the segments of one write that `numbered` returns, by family number.
 
-        def add() -> None:
-            for family_number, segment in segments:
-                self._memory.add(self._stores.of(family_number).memstore.insert_segment(segment))
-
+        The caller holds what `Memstore.insert_segment` requires.
+        """
         try:
+            segments = numbered()
+
+            def add() -> None:
+                for family_number, segment in segments:
+                    self._memory.add(self._stores.of(family_number).memstore.insert_segment(segment))
+
             self._stores.change(add)
         except BaseException as error:
             self._on_failure(error)
             raise
 
     def merge_segments(self) -> None:
-        """Merges small segments of all families. The caller holds only the gate; see Memstore.merge_run."""
+        """Merges small segments of all families. The caller holds only the gate; see Memstore.merge_run.
+
+        Raises nothing: the writes that led to it are made.
+        """
         for store in self._stores.all():
-            self._memory.add(store.memstore.merge_run(self._stores.change))
+            try:
+                store.memstore.merge_run(self._stores.change, self._memory.add)
+            except Exception:
+                logger.exception("could not merge segments of a memstore; reads are slower")
 
     def apply_early(
         self, parts: FamilyParts, write_number: int, stamp: int, *, as_segments: bool

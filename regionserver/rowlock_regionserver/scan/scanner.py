@@ -196,6 +196,7 @@ class Scan(Iterator[ScanAnswer]):
         bytes_max = bytes_first
         if plan.row_limit:
             bytes_max = min(self._window_bytes, FIRST_WINDOW_BYTES // 2, self._bytes_to_limit())
+        bytes_read = 0
         for row_range in reversed(self._ranges) if plan.reverse else self._ranges:
             reader = self._reader = WindowReader(
                 self._sources_now,
@@ -218,10 +219,15 @@ class Scan(Iterator[ScanAnswer]):
                 # One window of many small rows with a costly filter can take longer than a time slice.
                 is_slow = self._is_slice_over()
                 yield answer, window.resume_key
+                bytes_read += bytes_max
                 bytes_max = bytes_max // WINDOW_GROWTH if is_slow else bytes_max * WINDOW_GROWTH
                 bytes_max = max(bytes_first, min(self._window_bytes, bytes_max))
-                if plan.row_limit and self._batches.added[0]:
-                    bytes_max = min(bytes_max, self._bytes_to_limit())
+                found = self._batches.added[0]
+                if plan.row_limit and found:
+                    bytes_to_limit = self._bytes_to_limit()
+                    if selection != Selection():  # Rows may be left out: the next ones are as far apart as these.
+                        bytes_to_limit = max(bytes_to_limit, bytes_read * self._rows_left // found)
+                    bytes_max = min(bytes_max, bytes_to_limit)
 
     def _bytes_to_limit(self) -> int:
         """Returns about the bytes that the rows up to the limit will take, judged by the rows so far."""

@@ -239,3 +239,17 @@ def test_the_size_of_a_row_is_about_that_of_its_mutation() -> None:
     for line in many(5).take().values():
         assert isinstance(line, PutRow)
         assert abs(line.byte_count - line.mutation().ByteSize()) <= 10
+
+
+def test_a_timestamp_that_no_cell_can_have_is_refused_by_itself() -> None:
+    lines = lines_of((b"good", {"f:a": b"1"}, None))
+    with pytest.raises(InvalidArgumentError, match="timestamp"):
+        lines.mutate(b"bad", [rowlock.Put("f:a", b"1", 2**63 - 1)])
+    assert list(lines.take()) == [b"good"]
+
+
+def test_names_of_rows_with_many_columns_are_not_remembered() -> None:
+    before = put_rows._shape.cache_info().currsize
+    many = lines_of((b"wide", {f"f:{number}": b"1" for number in range(put_rows._NAMES_CACHED_MAX + 1)}, None))
+    assert put_rows._shape.cache_info().currsize == before
+    assert len(many.take()) == 1

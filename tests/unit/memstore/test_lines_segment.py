@@ -14,6 +14,7 @@ from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.arrow.merge import row_at
 from rowlock_regionserver.cells import Cell, from_then_on
 from rowlock_regionserver.found_cells import LongRowError
+from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.sources import Chunk, LinesWanted
@@ -144,7 +145,7 @@ def in_batches(rows: Iterable[tuple[bytes, int, bytes]]) -> list[LinesSegment]:
 def test_merged_segments_have_all_lines_and_versions() -> None:
     segments = in_batches([(b"k", 3, b"x"), (b"j", 4, b"y"), (b"k", 5, b"zz")])
     merged = LinesSegment.merged(segments)
-    assert merged is not None
+    assert isinstance(merged, LinesSegment)
     check(merged)
     assert (merged.row_count, merged.cell_count, merged.has_versions) == (2, 6, True)
     assert [cell[2] for cell in merged.row_cells(b"k")] == [-5, -3, -5, -3]
@@ -153,13 +154,17 @@ def test_merged_segments_have_all_lines_and_versions() -> None:
     assert row_at(merged.read_rows(b"", b"", 1).table, 0) == b"j"
 
 
-def test_segments_of_many_versions_or_of_other_columns_are_not_merged() -> None:
-    assert LinesSegment.merged(in_batches([(b"k", number, b"x") for number in range(1, 66)])) is None
-    assert LinesSegment.merged(in_batches([(b"k", number, b"x") for number in range(1, 65)])) is not None
-    large = in_batches([(b"k", number, b"x" * 40_000) for number in (1, 2)])
-    assert LinesSegment.merged(large) is None
+def test_segments_of_many_versions_or_of_other_columns_become_cells_while_there_are_few() -> None:
+    assert isinstance(LinesSegment.merged(in_batches([(b"k", number, b"x") for number in range(1, 65)])), LinesSegment)
+    many = in_batches([(b"k", number, b"x") for number in range(1, 66)])
     other = LinesSegment(formed({b"m": [(b"a", -5, -7, 0, b"")]}))
-    assert LinesSegment.merged([*in_batches([(b"k", 1, b"x")]), other]) is None
+    for segments in (many, [*in_batches([(b"k", 1, b"x")]), other]):
+        merged = LinesSegment.merged(segments)
+        assert isinstance(merged, ArrowSegment)
+        for row in (b"k", b"m"):
+            assert merged.row_cells(row) == sorted(cell for segment in segments for cell in segment.row_cells(row))
+    large = in_batches([(b"k", number, b"x" * 40_000) for number in range(1, 9)])
+    assert LinesSegment.merged(large) is None
 
 
 def test_many_columns_are_counted_beside_their_values() -> None:

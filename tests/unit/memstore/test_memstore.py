@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from rowlock_regionserver.arrow.columns import cells_table
@@ -137,8 +137,8 @@ def test_a_memstore_that_recovers_can_be_flushed_meanwhile_and_read_afterwards()
     check_memstore(memstore)
 
 
-def _lines(write_number: int, row: bytes = b"") -> LinesSegment:
-    cells: list[Cell] = [(b"q", -1, -write_number, 0, b"value"), (b"r", -1, -write_number, 0, b"v")]
+def _lines(write_number: int, row: bytes = b"", qualifiers: Sequence[bytes] = (b"q", b"r")) -> LinesSegment:
+    cells: list[Cell] = [(qualifier, -1, -write_number, 0, b"value") for qualifier in qualifiers]
     lines, _ = lines_of(cells_table([row or b"%06d" % write_number], [cells]))
     assert lines is not None
     return LinesSegment(lines)
@@ -150,7 +150,7 @@ def test_many_small_segments_of_lines_become_few_and_each_line_is_merged_a_few_t
     merged_rows = 0
     original = LinesSegment.merged
 
-    def merged(segments: list[LinesSegment]) -> LinesSegment | None:
+    def merged(segments: list[LinesSegment]) -> LinesSegment | ArrowSegment | None:
         nonlocal merged_rows
         merged_rows += sum(segment.row_count for segment in segments)
         return original(segments)
@@ -210,13 +210,32 @@ def _at_once(action: Callable[[], None]) -> None:
     action()
 
 
+def _merge(memstore: Memstore, change: Callable[[Callable[[], None]], None] = _at_once) -> int:
+    """Returns the growth of memory."""
+    growths: list[int] = []
+    memstore.merge_run(change, growths.append)
+    return sum(growths)
+
+
+def test_small_segments_of_different_columns_are_merged_too() -> None:
+    memstore = Memstore(1)
+    held = 0
+    for number in range(1, 201):
+        held += memstore.insert_segment(_lines(number, b"%03d" % (number % 50), [b"q", b"r"][: 1 + number % 2]))
+        held += _merge(memstore)
+        assert memstore.bytes_held == held
+    assert len(memstore.sources()) < 24
+    assert sorted(set(_write_numbers(memstore, b"007"))) == [7, 57, 107, 157]
+    check_memstore(memstore)
+
+
 def test_inserted_segments_are_merged_later_and_count_the_same_bytes() -> None:
     memstore = Memstore(1)
     held = 0
     for number in range(1, 201):
         held += memstore.insert_segment(_lines(number, b"%03d" % (number % 50)))
         assert memstore.bytes_held == held
-        held += memstore.merge_run(_at_once)
+        held += _merge(memstore)
         assert memstore.bytes_held == held
     assert len(memstore.sources()) < 12
     assert sorted(_write_numbers(memstore, b"007")) == [7, 7, 57, 57, 107, 107, 157, 157]
@@ -229,19 +248,18 @@ def test_what_another_thread_has_merged_or_a_flush_has_is_not_exchanged() -> Non
         memstore.insert_segment(_lines(number))
 
     def merged_by_another_first(action: Callable[[], None]) -> None:
-        memstore.merge_run(_at_once)
+        _merge(memstore)
         action()
 
     before = memstore.bytes_held
-    grown = memstore.merge_run(merged_by_another_first)
-    assert grown == 0
+    assert _merge(memstore, merged_by_another_first) == 0
     assert len(memstore.sources()) == 2
     assert memstore.bytes_held < before
     assert memstore.statistics().cell_count == 2 * MERGED_COUNT_MIN
     memstore.switch()
     for number in range(10, 9 + MERGED_COUNT_MIN):
         memstore.insert_segment(_lines(number))
-    assert memstore.merge_run(_at_once) == 0, "with the flushed one there would be enough"
+    assert _merge(memstore) == 0, "with the flushed one there would be enough"
     check_memstore(memstore)
 
 
@@ -266,7 +284,7 @@ def test_lines_that_do_not_fit_one_segment_are_not_tried_again(monkeypatch: pyte
     tried: list[int] = []
     original = LinesSegment.merged
 
-    def merged(segments: list[LinesSegment]) -> LinesSegment | None:
+    def merged(segments: list[LinesSegment]) -> LinesSegment | ArrowSegment | None:
         tried.append(len(segments))
         return original(segments) if len(tried) > 1 else None
 

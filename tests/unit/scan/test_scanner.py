@@ -379,3 +379,12 @@ for reverse in (False, True):
 sys.exit("pandas was imported" if "pandas" in sys.modules else 0)
 """
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
+
+
+def test_windows_of_a_limited_scan_grow_while_few_rows_match() -> None:
+    """Else each of them would be as large as the rows that are left, of which none may be in it."""
+    rows = [replace(write, value=b"x" if number % 1000 else b"wanted") for number, write in enumerate(numbered(20_000))]
+    source = ListSource(rows)
+    plan = ScanPlan(Selection(where=ColumnComparison(b"f", b"q", CompareOp.EQUAL, b"wanted")), row_limit=100)
+    assert len(scanned([(FAMILY, [source])], plan)) == 20
+    assert len(source.asked) < 20

@@ -92,7 +92,7 @@ def missing_value(column: FileColumn, shown: str) -> str:
     """Returns the message for a null in a column that requires values."""
     if isinstance(column, MappedColumn) and column.is_key:
         return f"{shown} is not a valid key; every row needs one"
-    return f"{shown} is null; every cell needs its {column.name}"
+    return f"the {column.name} is null; every cell needs one"
 
 
 def _owner(wanted: FileColumns) -> str:

@@ -101,6 +101,8 @@ def import_rows(
     if cells and mapping is not None:
         raise ArgumentError("--cells excludes --mapping: cells are written as they are")
     kind = format_of(file, file_format, separator)
+    if null and kind.kind != "csv":
+        raise ArgumentError(f"--null is for csv, but the format is {kind.kind}")
     import_large("rowlock.cli.transfer.files")
     from rowlock.cli.transfer import files, sources
     from rowlock.cli.transfer.columns import CELL_COLUMNS, columns_of
@@ -109,6 +111,7 @@ def import_rows(
     columns = CELL_COLUMNS if parsed is None else columns_of(parsed, is_partial=mapping is None)
     # An empty file would not find out that there is no table.
     call.client.kept_mapping(table)
+    call.session.interrupt_note = "nothing was written"
     with (
         sources.source_of(file, call.session.stdin, is_compressed=kind.is_compressed) as source,
         files.reader(source, kind, columns, null or ()) as content,
@@ -142,10 +145,14 @@ def mapping_for(call: Call, table: str, given: str | None) -> Mapping:
     return kept
 
 
-def put_rows(call: Call, table: str, rows: FileRows, mapping: Mapping | None) -> BulkResult:
-    """Writes rows, or cells if there is no mapping. An interrupt reports how far it came."""
+def put_rows(call: Call, table: str, rows: FileRows, mapping: Mapping | None, *, repeat: str = _REPEAT) -> BulkResult:
+    """Writes rows, or cells if there is no mapping. An interrupt reports how far it came.
+
+    repeat: what to advise after an error that left a part of the rows unwritten.
+    """
     from rowlock import BulkError
 
+    call.session.interrupt_note = ""
     with call.output.progress(f"importing {rows.name}", rows.total, rows.unit) as progress:
         rows.progress = progress
         try:
@@ -156,18 +163,19 @@ def put_rows(call: Call, table: str, rows: FileRows, mapping: Mapping | None) ->
             call.session.interrupt_note = rows.interrupt_note
             raise
         except BulkError as error:
-            raise _with_advice(error) from error
+            raise _with_advice(error, rows.skipped, repeat) from error
 
 
-def _with_advice(error: BulkError) -> Exception:
+def _with_advice(error: BulkError, skipped: int, repeat: str) -> Exception:
     """Returns the error of an import that wrote a part of the rows, with advice to repeat it."""
+    counted = f" (rows are counted after the first {skipped} of the file)" if skipped else ""
     cause = error.__cause__
     if isinstance(cause, ArgumentError):
         # The file is invalid; its line number says more than a row number.
         written = sum(map(len, error.applied))
-        return ArgumentError(f"{cause}. {written} rows were written: correct the file and {_REPEAT}")
+        return ArgumentError(f"{cause}. {written} rows were written: correct the file and {repeat}")
     return type(error)(
-        f"{error.message.rstrip('.')}. To write all rows, {_REPEAT}",
+        f"{error.message.rstrip('.')}{counted}. To write all rows, {repeat}",
         applied=error.applied,
         failed=error.failed,
         unknown=error.unknown,
@@ -189,7 +197,7 @@ class FileRows:
         self.without_cells = 0
         self._reads = content.reads
         self._names = None if mapping is None else {column.name for column in mapping.values}
-        self._skipped = skipped
+        self.skipped = skipped
         # The first rows of the file that are certainly written or left out.
         self._written = skipped
         # Of batches that are not written yet: the number of rows up to their ends, and the positions there.
@@ -207,7 +215,7 @@ class FileRows:
         from rowlock.cli.transfer.batches import without_first
 
         read: Read
-        for read in without_first(self._reads, self._skipped):
+        for read in without_first(self._reads, self.skipped):
             self.count += read.batch.num_rows
             self.without_cells += self._count_without_cells(read.batch)
             self._unwritten.append((self.count, read.position))
@@ -218,7 +226,7 @@ class FileRows:
 
     def written_to(self, count: int) -> None:
         """Records that the first `count` rows are written, of those that are not left out."""
-        self._written = self._skipped + count
+        self._written = self.skipped + count
         while self._unwritten and self._unwritten[0][0] <= count:
             self.progress.to(self._unwritten.pop(0)[1])
 

@@ -36,8 +36,8 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _AS_THEY_ARE: dict[str, set[type]] = {
     "string": {str},
     "boolean": {bool},
-    "float": {int, float},
-    "double": {int, float},
+    "float": {float},
+    "double": {float},
     **{name: {int} for name in _INTEGERS},
 }
 # What Arrow raises for a value that does not fit its type.
@@ -69,7 +69,10 @@ def json_writer(file: IO[bytes], schema: pa.Schema) -> Iterator[Callable[[pa.Rec
     names = schema.names
 
     def write(batch: pa.RecordBatch) -> None:
-        columns = [map(json_of, column.to_pylist()) for column in batch.columns]
+        try:
+            columns = [list(map(json_of, column.to_pylist())) for column in batch.columns]
+        except (OverflowError, ValueError) as error:  # Python has the years 1 to 9999.
+            raise ArgumentError(f"a date or time can't be written as JSON ({error}); export csv or parquet") from error
         lines = (
             json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False)
             for values in zip(*columns, strict=True)
@@ -114,8 +117,13 @@ def _blocks(source: Source, columns: FileColumns) -> Iterator[tuple[list[_Line],
 def _parser(columns: FileColumns) -> Callable[[str], object]:
     """Returns a parser of JSON. Decimals are exact, if a column has them."""
     is_exact = any(pa.types.is_decimal(column.arrow) for column in columns.columns)
-    decoder = json.JSONDecoder(parse_float=Decimal) if is_exact else json.JSONDecoder()
-    return decoder.decode
+    return json.JSONDecoder(parse_float=Decimal if is_exact else _float).decode
+
+
+def _float(text: str) -> float | Decimal:
+    """Returns a number of JSON; one that is too large for a float as it is, so that its column refuses it."""
+    number = float(text)
+    return Decimal(text) if math.isinf(number) else number
 
 
 def _object(line: bytes, parse: Callable[[str], object], place: str) -> dict[str, Any]:
@@ -165,8 +173,13 @@ def _value(column: FileColumn, value: object) -> object:
     if isinstance(value, str):
         return value if column.type == "string" else value_of(column, value)
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    if column.type in ("float", "double") and is_number:
-        return float(value) if isinstance(value, Decimal) else value
+    if column.type in ("float", "double") and isinstance(value, int | float | Decimal) and is_number:
+        number = float(value)
+        if math.isinf(number) and isinstance(value, Decimal):
+            raise ArgumentError(f"{value} is too large for a DOUBLE")
+        if isinstance(value, int) and number != value:
+            raise ArgumentError(f"a DOUBLE can't hold {value} exactly")
+        return number
     if column.type == "decimal" and is_number and not isinstance(value, float):
         return value
     if (column.type in _INTEGERS and type(value) is int) or (column.type == "boolean" and isinstance(value, bool)):

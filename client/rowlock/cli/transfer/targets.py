@@ -25,7 +25,7 @@ def check_new_file(file: Path, *, overwrite: bool) -> None:
     if file.exists() and not file.is_file() and not file.is_dir():
         # The finished file would replace the device or pipe.
         raise ArgumentError(f"{file} is not a regular file; give a path of one, or - for standard output")
-    if file.exists() and not overwrite:
+    if file.is_file() and not overwrite:
         raise ArgumentError(f"{file} exists; give --overwrite to replace it")
     if file.is_dir() or not file.parent.is_dir():
         problem = (
@@ -57,6 +57,10 @@ def new_file(file: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
 def check_new_folder(folder: Path) -> None:
     """Raises ArgumentError unless the folder can be created, or is empty."""
     if folder.is_dir() and not any(folder.iterdir()):
+        if folder.is_symlink() or folder.is_mount() or folder.samefile(Path.cwd()):
+            raise ArgumentError(
+                f"{folder} can't be replaced: it is a link, a mounted disk or the current folder; give a new one in it"
+            )
         return
     if folder.exists():
         raise ArgumentError(f"{folder} exists{' and is not empty' if folder.is_dir() else ''}; give a new folder")

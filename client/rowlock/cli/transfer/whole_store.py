@@ -37,6 +37,7 @@ from rowlock.selection import VERSIONS_ALL
 TABLES_FILE = "tables.json"
 _FORMAT, _VERSION = "rowlock tables", 1
 _PARQUET = Format("parquet")
+_REPEAT = "repeat the import with --existing; it writes the same cells again"
 # File systems take names of 255 bytes.
 _NAME_CHARACTERS_MAX = 200
 _NOT_OF_FILES = re.compile(r"[^A-Za-z0-9_.-]|^\.")
@@ -155,7 +156,8 @@ def _import_one(call: Call, table: _Table, file: Path) -> int:
         source_of(str(file), call.session.stdin, is_compressed=False) as source,
         files.reader(source, _PARQUET, CELL_COLUMNS) as content,
     ):
-        return put_rows(call, table.name, FileRows(content, source.name, None), None).cell_count
+        rows = FileRows(content, source.name, None)
+        return put_rows(call, table.name, rows, None, repeat=_REPEAT).cell_count
 
 
 def _tables_of(folder: Path) -> Sequence[_Table]:

@@ -13,6 +13,9 @@ from rowlock_regionserver.arrow.columns import integer_array
 from rowlock_regionserver.operations import Put, RequestId, RowMutation
 from rowlock_regionserver.region.bulk.row_batch import RowBatch
 
+# Of a piece: its puts are made one by one if a row of it is refused, and then take a hundred bytes each.
+_PIECE_VALUES_MAX = 50_000
+
 
 @dataclass(frozen=True, slots=True)
 class PutBatch:
@@ -34,7 +37,8 @@ class PutBatch:
         """Yields the batch in pieces of at most so many rows, and of about so many bytes; uncopied if it is one."""
         count = len(self)
         byte_count = self.rows.rows.nbytes + sum([column.nbytes for column in self.rows.columns])
-        at_once = max(1, min(rows_max, count * bytes_max // max(byte_count, 1)))
+        rows_of_values = _PIECE_VALUES_MAX // max(1, len(self.rows.columns))
+        at_once = max(1, min(rows_max, rows_of_values, count * bytes_max // max(byte_count, 1)))
         if at_once >= count:
             yield self
             return

@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 from rowlock_regionserver.cells import Durability
@@ -196,7 +197,7 @@ class ColumnPuts:
         payload = replace(checked.record, stamp=stamp).encode() if is_logged else b""
 
         def apply(write_number: int) -> None:
-            self._applier.apply_segments(prepared.numbered(write_number))
+            self._applier.apply_segments(partial(prepared.numbered, write_number))
 
         write_number = self._commit.commit(KIND_ROW_PUTS, payload, checked.durability, apply)
         requests = checked.requests

@@ -69,7 +69,7 @@ def test_a_null_value_in_a_parquet_file_of_cells_is_refused(
     schema = pa.schema([(name, pa.int64() if name == "timestamp" else pa.binary()) for name in cells[0]])
     pa_parquet.write_table(pa.Table.from_pylist(cells, schema), file)
     assert console.run("import", "copy", str(file), "--cells") == 2
-    assert console.err == f"rowlock: {file}: row 0, column 'value': it is null; every cell needs its value\n"
+    assert console.err == f"rowlock: {file}: row 0, column 'value': the value is null; every cell needs one\n"
     assert client.stored["copy"].cells == []
 
 

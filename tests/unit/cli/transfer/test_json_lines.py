@@ -78,6 +78,7 @@ def test_numbers_may_be_text_and_decimals_numbers(tmp_path: Path) -> None:
         (b'{"id": "a", "small": 128}', "column 'small': 128 is not a valid TINYINT"),
         (b'{"id": "a", "half": 1e300}', "column 'half': 1E+300 is not a valid FLOAT"),
         (b'{"id": "a", "ratio": 9007199254740993}', "column 'ratio': 9007199254740993 is not a valid DOUBLE"),
+        (b'{"id": "a", "ratio": 1e400}', "column 'ratio': 1E+400 is not a valid DOUBLE"),
         (b'{"id": "a", "ok": 1}', "column 'ok': 1 is not a valid BOOLEAN; write true or false, or null"),
         (b'{"id": "a", "price": 1.234}', "column 'price': "),
         (b'{"id": "a", "price": 1234.5}', "column 'price': "),
@@ -147,3 +148,20 @@ def test_a_compressed_file_that_is_cut_off_is_an_error(tmp_path: Path, name: str
     path.write_bytes(path.read_bytes()[:-lost])
     with pytest.raises(ArgumentError, match=f"{name} can't be read"):
         read_rows(path, MAPPING)
+
+
+def test_integers_that_a_double_holds_are_numbers_of_a_double(tmp_path: Path) -> None:
+    mapping = Mapping("id STRING :key, ratio DOUBLE f:ratio, half FLOAT f:half")
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": "a", "ratio": 100000000000000000, "half": 16777217}\n{"id": "b", "ratio": 0.5}\n')
+    assert [row["ratio"] for row in read_rows(path, mapping)] == [1e17, 0.5]
+    path.write_text('{"id": "a", "ratio": 1e400}\n')
+    with pytest.raises(ArgumentError, match="line 1, column 'ratio': 1E\\+400 is not a valid DOUBLE"):
+        read_rows(path, mapping)
+
+
+def test_a_day_beyond_pythons_years_can_not_be_written(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("day", pa.date32())])
+    batch = pa.RecordBatch.from_arrays([pa.array([10**7], pa.int32()).cast(pa.date32())], schema=schema)
+    with pytest.raises(ArgumentError, match="a date or time can't be written as JSON"):
+        write_file(tmp_path / "rows.jsonl", [batch], schema)

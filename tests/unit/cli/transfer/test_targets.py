@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import OutputError
-from rowlock.cli.transfer.targets import new_file, new_folder, standard_output
+from rowlock.cli.transfer.targets import check_new_folder, new_file, new_folder, standard_output
 from rowlock.errors import ServerUnavailableError
 
 from tests.waiting import WAIT_S
@@ -155,3 +155,16 @@ def test_standard_output_is_counted_and_its_errors_are_reported() -> None:
         with pytest.raises(OutputError, match="can't write to standard output: No space left on device"):
             output.flush()
         assert os.fstat(full.fileno()).st_rdev == os.stat(os.devnull).st_rdev
+
+
+def test_an_empty_folder_that_can_not_be_replaced_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current, link = tmp_path / "current", tmp_path / "link"
+    current.mkdir()
+    check_new_folder(current)
+    link.symlink_to(current)
+    monkeypatch.chdir(current)
+    for folder in (Path(), current, link):
+        with pytest.raises(ArgumentError, match="can't be replaced"):
+            check_new_folder(folder)
