@@ -14,7 +14,7 @@ from rowlock_regionserver.compaction.picker import pick_requested
 from rowlock_regionserver.compaction.progress import Progress
 from rowlock_regionserver.compaction.settings import CompactionSettings
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import RegionServerError
+from rowlock_regionserver.errors import NotServingRegionError, RegionServerError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Check, Condition, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
@@ -182,7 +182,12 @@ class Driver:
         store: Store = {}
         for table in self.server.tables():
             region = self.region(table.name)
-            rows = scanned(region)
+            try:
+                rows = scanned(region)
+            except NotServingRegionError as error:
+                if self.fatal:
+                    raise ServerDiedError(f"the server ended while it was read: {self.fatal[0]!r}") from self.fatal[0]
+                raise ServerDiedError(f"a region was closed while it was read: {error}") from error
             assert got(region, [*rows, b"a", b"row-", b"zzz"]) == rows, f"gets and scans of {table.name} differ"
             store[table.name] = TableState({family.name for family in table.families}, rows)
         return store
