@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -305,7 +306,9 @@ def test_a_stopped_import_of_standard_input_leaves_no_copy_of_it(
     with subprocess.Popen(words, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdin is not None
         process.stdin.write("id,a\n" + "b,c\n" * (1 << 20))
-        wait_until(lambda: any(path.stat().st_size for path in copies.iterdir()))
+        wait_until(lambda: any(path.stat().st_size >= 3 << 20 for path in copies.iterdir()))
+        # Now it waits for more. A signal just before that would be seen after the next input only.
+        threading.Event().wait(0.5)
         process.send_signal(number)
         assert process.wait(PATIENCE_SECONDS) == exit_code
     assert list(copies.iterdir()) == []
