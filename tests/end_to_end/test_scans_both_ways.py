@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import rowlock
-from rowlock._core.scan_opening import going_on
+from rowlock._core.scan_opening import continuation_request
 from rowlock._transport import scan_opening
 from rowlock.errors import InvalidArgumentError
 from rowlock.rows import Cell
@@ -161,7 +161,7 @@ def test_a_scan_whose_held_scan_has_ended_resumes_or_fails(
     wrong: list[int] = []
 
     def ended(scan: region_pb2.ScanRequest, opened: region_pb2.OpenedScan) -> region_pb2.ScanRequest:
-        request = going_on(scan, opened)
+        request = continuation_request(scan, opened)
         if not wrong:
             wrong.append(request.held_scan)
             request.held_scan = 1
@@ -171,7 +171,7 @@ def test_a_scan_whose_held_scan_has_ended_resumes_or_fails(
         whole = db.table("t").scan()
         expected = list(whole)
         assert not whole.resumed
-        monkeypatch.setattr(scan_opening, "going_on", ended)
+        monkeypatch.setattr(scan_opening, "continuation_request", ended)
         scan = db.table("t").scan(strict=strict)
         if strict:
             with pytest.raises(rowlock.LeaseExpiredError):

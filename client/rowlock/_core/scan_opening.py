@@ -1,6 +1,6 @@
 """Opening a scan by a point request, whose answer has the first rows; without I/O.
 
-A scan that is complete with them needs no call of its own. Another one goes on at once by a call, which takes over its
+A scan that is complete with them needs no call of its own. Any other continues at once with a call of Scan, at the same
 read point: the server holds the scan for some seconds only.
 """
 
@@ -29,12 +29,12 @@ def opening_request(table: str, scan: region_pb2.ScanRequest) -> Request | None:
     return Request(table, row, message, is_change=False)
 
 
-def going_on(scan: region_pb2.ScanRequest, opened: region_pb2.OpenedScan) -> region_pb2.ScanRequest:
-    """Returns the request of the call that goes on with a scan."""
+def continuation_request(scan: region_pb2.ScanRequest, opened: region_pb2.OpenedScan) -> region_pb2.ScanRequest:
+    """Returns the request of the call that continues an opened scan."""
     return region_pb2.ScanRequest(region_id=scan.region_id, held_scan=opened.held_scan)
 
 
-def no_batch(table: str, timeout_s: float) -> DeadlineError:
+def no_batch_error(table: str, timeout_s: float) -> DeadlineError:
     """Returns the error of a scan of which nothing has come for so long."""
     return DeadlineError(f"no batch of the scan of {table!r} came within {timeout_s:g} s")
 

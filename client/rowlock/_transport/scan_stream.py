@@ -8,7 +8,7 @@ import grpc
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.scan_message import ScanMessage
-from rowlock._core.scan_opening import no_batch
+from rowlock._core.scan_opening import no_batch_error
 from rowlock._transport.fork import gate
 from rowlock._transport.scan_method import SCAN
 from rowlock._transport.servers import Servers
@@ -51,7 +51,7 @@ class ScanStream:
             except grpc.RpcError as failed:
                 error = self._servers.error_for(failed, self._address)
         if limit.has_expired:
-            raise no_batch(self._table, timeout_s)
+            raise no_batch_error(self._table, timeout_s)
         raise error
 
     def cancel(self) -> None:

@@ -3,8 +3,8 @@
 Immutable segments come from `switch`, which seals the active one, and from `add_segment`, which adds a bulk batch. Both
 are called with the region's gate held exclusively, so no write is between BEGIN and APPLY. `insert_segment` adds puts
 that came as columns, and `merge_run` merges such segments later; both are called with the gate held shared. A flush
-writes the segments
-that `switch` returns, and drops exactly those when the manifest names the file; newer ones may have been added by then.
+writes the segments that `switch` returns, and drops exactly those when the manifest names the file; newer ones may have
+been added by then.
 
 Pruning looks at one segment alone. That is correct because no other segment has a tombstone from between two of its
 writes: a bulk batch with tombstones seals the active segment too.

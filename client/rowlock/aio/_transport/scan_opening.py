@@ -6,14 +6,14 @@ import time
 
 from rowlock._codec.scan_message import ScanMessage
 from rowlock._core.conversation import Request
-from rowlock._core.scan_opening import first_batches, going_on, no_batch
+from rowlock._core.scan_opening import continuation_request, first_batches, no_batch_error
 from rowlock.aio._transport.scan_stream import ScanStream
 from rowlock.aio._transport.servers import Servers
 from rowlock.schema import Region
 
 
 class OpenedScan:
-    """The batches that came with the answer, and then those of the call by which the scan goes on, if it does."""
+    """The batches that came with the answer, and then those of the call that continues the scan, if there is one."""
 
     def __init__(self, batches: list[ScanMessage], stream: ScanStream | None) -> None:
         self._batches = batches[::-1]
@@ -37,10 +37,10 @@ async def open_scan(servers: Servers, region: Region, opening: Request, timeout_
     if failure is not None:
         raise failure
     if opening.answer is None:
-        raise no_batch(region.table, timeout_s)
+        raise no_batch_error(region.table, timeout_s)
     opened = opening.answer.opened_scan
     stream = None
     if not opened.is_complete:
         # At once: the server holds the scan for some seconds only.
-        stream = ScanStream(servers, region, going_on(opening.point.open_scan, opened))
+        stream = ScanStream(servers, region, continuation_request(opening.point.open_scan, opened))
     return OpenedScan(list(first_batches(opened)), stream)

@@ -9,7 +9,7 @@ import grpc
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.scan_message import ScanMessage
-from rowlock._core.scan_opening import no_batch
+from rowlock._core.scan_opening import no_batch_error
 from rowlock._transport.scan_method import SCAN
 from rowlock.aio._transport.servers import Servers
 from rowlock.errors import ClosedError
@@ -45,7 +45,7 @@ class ScanStream:
         except grpc.aio.AioRpcError as failed:
             raise self._servers.error_for(failed, self._address) from None
         except TimeoutError:
-            raise no_batch(self._table, timeout_s) from None
+            raise no_batch_error(self._table, timeout_s) from None
         return batch if isinstance(batch, ScanMessage) else None
 
     def cancel(self) -> None:

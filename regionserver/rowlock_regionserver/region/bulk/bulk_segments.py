@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rowlock_regionserver.arrow.allocations import shares_kept_alive
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
@@ -20,17 +22,19 @@ class PreparedSegments:
         self._stamp = stamp
         has_cells = any(part.cells is not None for part in parts.values())
         # The number is in each row of a table of cells, so these are made when it is known.
-        self._lines = None if has_cells else segments_of(parts, _ANY_NUMBER, stamp)
+        self._lines = None if has_cells else _all_lines(segments_of(parts, _ANY_NUMBER, stamp))
 
     def numbered(self, write_number: int) -> list[tuple[int, BulkSegment]]:
         """Returns (family number, segment). O(families), unless there are cells."""
         if self._lines is None:
             return segments_of(self._parts, write_number, self._stamp)
-        return [
-            (number, segment.renumbered(write_number))
-            for number, segment in self._lines
-            if isinstance(segment, LinesSegment)
-        ]
+        return [(number, segment.renumbered(write_number)) for number, segment in self._lines]
+
+
+def _all_lines(segments: Sequence[tuple[int, BulkSegment]]) -> list[tuple[int, LinesSegment]]:
+    lines = [(number, segment) for number, segment in segments if isinstance(segment, LinesSegment)]
+    assert len(lines) == len(segments), "a part without cells became a segment of cells"
+    return lines
 
 
 def segments_of(parts: FamilyParts, write_number: int, stamp: int) -> list[tuple[int, BulkSegment]]:

@@ -12,8 +12,7 @@
    a thread that wants the gate exclusively does not wait for long (gate.py).
 4. If some rows were made and a later piece fails as a whole, by a deadline say, its rows and all later ones get that
    error as their outcome, as in write_path.py.
-
-5. Each piece becomes a segment of each family. The next piece merges small ones, holding only the gate.
+5. Each piece becomes a segment of each family. Then small segments are merged, with only the gate held.
 
 The steps have the names and the order of write_path.py: 1 CHECK, 2 LOCK, 3 COMPARE (only the idempotency table),
 4 STAMP, 5 BEGIN + APPEND, 6 APPLY, 7 UNLOCK; then 8 and 9.
