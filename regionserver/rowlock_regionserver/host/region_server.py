@@ -23,12 +23,13 @@ from pathlib import Path
 
 from rowlock_regionserver.catalog.catalog import NO_PROPERTIES, CatalogState, TableEntry
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
+from rowlock_regionserver.catalog.regions import RegionEntry, check_split_row, region_of_id, with_merged
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction.picker import Plan
 from rowlock_regionserver.compaction.progress import CompactionResult, Progress
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import NotServingRegionError, RegionServerError, TooManyOpenFilesError
+from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, TooManyOpenFilesError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
@@ -40,10 +41,10 @@ from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads, log_flush
 from rowlock_regionserver.host.opening import Opened, Opening, open_region
 from rowlock_regionserver.host.region_folder import free_region_path, region_folder, remove_region_folder
+from rowlock_regionserver.host.served_regions import ServedRegions
 from rowlock_regionserver.host.server_statistics import RegionServerStatistics
 from rowlock_regionserver.host.session_snapshots import make_snapshot
 from rowlock_regionserver.host.set_aside import SetAside
-from rowlock_regionserver.host.snapshot_region import SnapshotRegion
 from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
 from rowlock_regionserver.host.startup_report import startup_report
 from rowlock_regionserver.host.stopping import Unflushed, flush_at_the_end
@@ -64,7 +65,7 @@ from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 
 
-class RegionServer:
+class RegionServer(ServedRegions):
     """Serves the tables of one folder. Thread-safe. Made by `open`."""
 
     def __init__(
@@ -170,17 +171,6 @@ class RegionServer:
 
     # Tables.
 
-    def tables(self) -> list[Table]:
-        return [entry.table for entry in self._catalog.state.tables]
-
-    @property
-    def table_entries(self) -> Sequence[TableEntry]:
-        """All tables with their regions."""
-        return self._catalog.state.tables
-
-    def table(self, name: str) -> Table:
-        return self._catalog.state.entry(name).table
-
     def create_table(
         self,
         name: str,
@@ -188,10 +178,12 @@ class RegionServer:
         durability: Durability = Durability.FSYNC,
         properties: Mapping[str, str] = NO_PROPERTIES,
         caller: Caller = THE_SERVER,
+        splits: Sequence[bytes] = (),
     ) -> Table:
-        """Creates an empty table of one region. Assigns the numbers of the families."""
+        """Creates an empty table. Assigns the numbers of the families. `splits`: see CatalogState.with_new_table."""
         with self.operation(Operation.CREATE, name, caller):
-            state = self._catalog.state.with_new_table(name, families, durability, properties)
+            limits = self._shared.config
+            state = self._catalog.state.with_new_table(name, families, durability, properties, splits, limits)
             entry = state.entry(name)
             settings_of(entry.table)  # Refuses unknown properties and impossible values.
             with self._new_regions(entry, state, {}, f"table {name!r} was created"):
@@ -247,6 +239,24 @@ class RegionServer:
             state = self._catalog.state.without_table(name)
             with self._catalog.committed(state, f"table {name!r} was dropped"):
                 self._remove_regions(entry, "its table was dropped")
+
+    def split_region(
+        self, name: str, region_id: int, row: bytes | None, caller: Caller = THE_SERVER
+    ) -> tuple[RegionEntry, RegionEntry]:
+        """Splits a region at a row, which becomes the first one of the second daughter; None: at its middle."""
+        with self.operation(Operation.SPLIT, name, caller, (region_id,)):
+            region = region_of_id(name, self.table_entry(name).regions, region_id)
+            if row is not None:
+                check_split_row(name, region, row)
+            raise InvalidRequestError(f"this server can't split region {region_id} of table {name!r} yet", table=name)
+
+    def merge_regions(self, name: str, left_id: int, right_id: int, caller: Caller = THE_SERVER) -> RegionEntry:
+        """Merges two neighbours, the left one first."""
+        with self.operation(Operation.MERGE, name, caller, (left_id, right_id)):
+            with_merged(name, self.table_entry(name).regions, left_id, right_id, 0)
+            raise InvalidRequestError(
+                f"this server can't merge regions {left_id} and {right_id} of table {name!r} yet", table=name
+            )
 
     @contextlib.contextmanager
     def operation(
@@ -314,26 +324,6 @@ class RegionServer:
             with contextlib.suppress(TooManyOpenFilesError):
                 remove_region_folder(self._files, region_folder(self._folder, entry_region.region_id), read_by_scans)
 
-    # Regions.
-
-    def region(self, region_id: int) -> Region:
-        """The region of this id. Raises NotServingRegionError, or CorruptionError when it was closed for damage."""
-        region = self._regions.get(region_id)
-        if region is None:
-            damage = self._damaged.get(region_id)
-            if damage is not None:
-                raise damage
-            raise NotServingRegionError(f"region {region_id} is not served here; look the region up again")
-        return region
-
-    def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> list[Region]:
-        """The regions of a table that overlap [start, stop), in row order."""
-        return [
-            self.region(region.region_id)
-            for region in self._catalog.state.entry(name).regions
-            if (not stop or region.start < stop) and (not region.stop or start < region.stop)
-        ]
-
     # Snapshots.
 
     def make_snapshot(
@@ -343,10 +333,6 @@ class RegionServer:
         if incarnation_id and incarnation_id != self.incarnation_id:
             raise ended_error(snapshot_id, name, "the server was restarted since it was requested")
         return make_snapshot(self, name, snapshot_id, lease_ms, caller)
-
-    def region_at(self, region_id: int, snapshot_id: bytes) -> SnapshotRegion:
-        """The region as a snapshot sees it; see SnapshotRegion.of."""
-        return SnapshotRegion.of(self.snapshots, snapshot_id, region_id, self.region)
 
     def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange:
         """A range of timestamps to write with, for one table or for all; see Timestamps. It may be shorter.
@@ -391,9 +377,6 @@ class RegionServer:
     def startup_report(self) -> str:
         """Problems of the opened folder that an operator should know; empty if there are none."""
         return startup_report(self._folder, self._catalog.state, self._damaged, self.set_aside)
-
-    def damaged_regions(self) -> dict[int, RegionServerError]:
-        return dict(self._damaged)
 
     def _wake_flusher(self) -> None:
         if self._flusher is not None:
