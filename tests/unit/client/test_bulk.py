@@ -498,7 +498,7 @@ def test_a_part_in_doubt_whose_region_was_split_again_names_all_that_it_is_a_par
         assert sequences.floor() == 1
         send.answered(applied(), 5.0)
     assert put_on_stream(send) == []
-    assert sequences.floor() == 7
+    assert sequences.floor() == 6
 
 
 def test_a_part_of_a_batch_in_doubt_that_is_refused_is_unknown() -> None:
