@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import rowlock
 from rowlock.aio._transport.servers import Servers
-from rowlock_proto.v1 import region_pb2, types_pb2
+from rowlock_proto.v1 import catalog_pb2, region_pb2, types_pb2
 
 from tests.unit.client.fake_errors import Mishap, RefusedError, error
 from tests.unit.client.fake_server import FakeServer
@@ -72,7 +72,9 @@ async def test_regions_are_named_by_their_ids_or_as_values(db: rowlock.aio.Clien
     lower, upper = await db.split("t", b"c", region=4)
     await db.merge("t", regions=[lower.region_id, upper.region_id])
     split, merge = fake_server.changes[0], fake_server.changes[1]
+    assert isinstance(split, catalog_pb2.SplitRegionRequest)
     assert (split.region_id, split.split_row) == (1, b"")
+    assert isinstance(merge, catalog_pb2.MergeRegionsRequest)
     assert (list(merge.region_ids), merge.row) == ([2, 3], b"")
 
 
