@@ -42,6 +42,7 @@ from .opened_scans import OPENED_SCANS
 from .picking import PICKING
 from .reading import READING
 from .recovery import RECOVERY
+from .regions import REGION_MUTANTS
 from .retention import RETENTION_MUTANTS
 from .rows_and_files import ROWS_AND_FILES
 from .sessions import SESSION_MUTANTS
@@ -76,6 +77,7 @@ MUTANTS = [
     *MEMORY,
     *PICKING,
     *RECOVERY,
+    *REGION_MUTANTS,
     *RETENTION_MUTANTS,
     *SESSION_MUTANTS,
     *SNAPSHOT_MUTANTS,

@@ -519,6 +519,26 @@ def test_a_part_of_a_batch_in_doubt_that_is_refused_is_unknown() -> None:
     assert sequences.floor() == 4
 
 
+def test_a_part_of_a_batch_in_doubt_that_a_busy_server_refuses_stays_in_doubt() -> None:
+    """So the server can tell that it may have forgotten the answer to the whole."""
+    send, _ = send_of(["a", "n"])
+    put_on_stream(send)
+    send.lost(ServerUnavailableError("cut"), 1.0)
+    send.pause_s = 0.0
+    for region in (LEFT, RIGHT):
+        bulk = send.next(2.0)
+        assert bulk is not None
+        send.message(bulk, region, takes_rows=False)
+    for _ in range(2):
+        send.answered(region_pb2.BulkAnswer(error=error(Error.REGION_TOO_BUSY)), 3.0)
+    send.pause_s = 0.0
+    for _ in range(2):
+        bulk = send.next(4.0)
+        assert bulk is not None
+        again = send.message(bulk, LEFT if LEFT.holds(bulk.first_row) else RIGHT, takes_rows=False)
+        assert (list(again.parts_of), again.age_ms >= 1) == ([1], True)
+
+
 def test_a_batch_that_was_refused_and_whose_region_was_split_is_no_part() -> None:
     send, sequences = send_of(["a", "n"])
     put_on_stream(send)

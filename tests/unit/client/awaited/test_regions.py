@@ -301,7 +301,7 @@ async def test_a_scan_of_a_snapshot_goes_on_with_the_regions_of_the_snapshot(
     assert ranges == [[(b"a", b"m")], [(b"m", b"zz")]][:: -1 if is_reverse else 1]
     # Those regions are of this scan alone.
     await db.table("t").put("a", {"f:q": "1"})
-    assert fake_server.requests[-1].region_id == 4
+    assert [request.region_id for request in fake_server.requests] == [4]
 
 
 async def test_a_scan_of_a_snapshot_that_has_ended_says_so(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
