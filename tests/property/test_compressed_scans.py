@@ -140,7 +140,7 @@ class World:
         )
 
     def answers(self, plan: ScanPlan, window_bytes: int) -> Sequence[ScanAnswer]:
-        return list(scan(lambda: self.view, plan, b"", b"", NOW, window_bytes=window_bytes))
+        return list(scan(lambda: self.view, plan, all_rows_at(NOW), window_bytes=window_bytes))
 
 
 def rows_of(tables: Sequence[pa.Table]) -> Rows:

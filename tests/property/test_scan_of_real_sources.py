@@ -108,7 +108,7 @@ def check_case(case: int, folder: Path, open_files: OpenFiles) -> None:
         except MismatchError:
             continue
         for window_bytes in (1, 300, 1 << 20):
-            answers = scan(lambda: [*stores.values()], plan, b"", b"", model.read_point, window_bytes=window_bytes)
+            answers = scan(lambda: [*stores.values()], plan, all_rows_at(model.read_point), window_bytes=window_bytes)
             found: list[tuple[bytes, AnswerCell]] = [
                 (cell["row"], (cell["family"], cell["qualifier"], cell["timestamp"], cell["value"]))
                 for answer in answers

@@ -21,14 +21,14 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rowlock_regionserver.catalog.catalog import NO_PROPERTIES, CatalogState, TableEntry
+from rowlock_regionserver.catalog.catalog import NO_PROPERTIES, RegionEntry, TableEntry
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction.picker import Plan
 from rowlock_regionserver.compaction.progress import CompactionResult, Progress
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import NotServingRegionError, RegionServerError, TooManyOpenFilesError
+from rowlock_regionserver.errors import NotServingRegionError, RegionServerError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
@@ -38,13 +38,15 @@ from rowlock_regionserver.host.compaction_runs import counted_memory, settings_o
 from rowlock_regionserver.host.disk_failures import DiskFailures, OnFatal
 from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads, log_flush
-from rowlock_regionserver.host.opening import Opened, Opening, open_region
-from rowlock_regionserver.host.region_folder import free_region_path, region_folder, remove_region_folder
+from rowlock_regionserver.host.opening import Opened, Opening
+from rowlock_regionserver.host.region_changes import RegionChanges
+from rowlock_regionserver.host.region_folder import region_folder
 from rowlock_regionserver.host.server_statistics import RegionServerStatistics
 from rowlock_regionserver.host.session_snapshots import make_snapshot
 from rowlock_regionserver.host.set_aside import SetAside
 from rowlock_regionserver.host.snapshot_region import SnapshotRegion
 from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
+from rowlock_regionserver.host.splitting import merge_regions, split_region
 from rowlock_regionserver.host.startup_report import startup_report
 from rowlock_regionserver.host.stopping import Unflushed, flush_at_the_end
 from rowlock_regionserver.host.timestamps import TimestampRange, Timestamps
@@ -52,11 +54,10 @@ from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import THE_SERVER, Caller
 from rowlock_regionserver.operations import RequestId
-from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers, BulkResult
+from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.memory import MemoryGauge
-from rowlock_regionserver.region.new_region import inherited_answers, make_region_folder
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.sessions.session import SessionRef
@@ -83,14 +84,13 @@ class RegionServer:
         self._log: Log
         self._flusher: FlushThreads | None = None
         self.compactions: CompactionThreads
-        self._bulk_numbers: BulkNumbers
         # Guarded by self._catalog_lock, which a table operation holds from beginning to end; read without it.
         self._catalog_lock = threading.Lock()
         self._catalog: LiveCatalog
         self.clients: ClientState
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
-        self._made: set[int] = set()  # regions for which this server has made folders
+        self._changes: RegionChanges
         self.set_aside: tuple[SetAside, ...] = ()  # when it was opened
         self._timestamps = Timestamps(clock, config.stamp_leap_ms)
 
@@ -112,7 +112,7 @@ class RegionServer:
     def _begin(self, opened: Opened) -> None:
         self._regions, self._damaged = opened.regions, opened.damaged
         self.set_aside = opened.set_aside
-        self._log, self._bulk_numbers = opened.log, opened.bulk_numbers
+        self._log = opened.log
         self._catalog = LiveCatalog(self._folder, self._files, opened.log, opened.generation, opened.state)
         config, clock = self._shared.config, self._shared.clock
         self.clients = ClientState(config, clock, opened.state.session_numbers_until, self._reserve_session_numbers)
@@ -135,6 +135,18 @@ class RegionServer:
             lambda region_id: region_folder(self._folder, region_id),
             self._shared,
             self._flusher.request,
+        )
+        self._changes = RegionChanges(
+            self._folder,
+            self._shared,
+            self._catalog,
+            self._log,
+            self._regions,
+            self._damaged,
+            self.snapshots,
+            self.compactions,
+            self._timestamps,
+            opened.bulk_numbers,
         )
         self.compactions.begin()
 
@@ -194,7 +206,7 @@ class RegionServer:
             state = self._catalog.state.with_new_table(name, families, durability, properties)
             entry = state.entry(name)
             settings_of(entry.table)  # Refuses unknown properties and impossible values.
-            with self._new_regions(entry, state, {}, f"table {name!r} was created"):
+            with self._changes.created(entry, state, {}, f"table {name!r} was created"):
                 return entry.table
 
     def alter_table(
@@ -235,8 +247,8 @@ class RegionServer:
                     region = replaced[after.region_id] = self._regions.get(before.region_id)
                     if region is not None:
                         closing.enter_context(region.closing_to_writes())
-                with self._new_regions(entry, state, replaced, f"table {name!r} was truncated"):
-                    self._remove_regions(old, "its table was truncated")
+                with self._changes.created(entry, state, replaced, f"table {name!r} was truncated"):
+                    self._changes.remove(old, "its table was truncated")
             return old.table
 
     def drop_table(self, name: str, caller: Caller = THE_SERVER, *, force: bool = False) -> None:
@@ -246,7 +258,19 @@ class RegionServer:
             entry = self._catalog.state.entry(name)
             state = self._catalog.state.without_table(name)
             with self._catalog.committed(state, f"table {name!r} was dropped"):
-                self._remove_regions(entry, "its table was dropped")
+                self._changes.remove(entry, "its table was dropped")
+
+    def split_region(
+        self, name: str, region_id: int, row: bytes | None, caller: Caller = THE_SERVER
+    ) -> tuple[RegionEntry, RegionEntry]:
+        """Splits a region at a row; None: where its data is halved. Returns the new regions. See splitting.py."""
+        with self._failures.are_final():
+            return split_region(self, self._changes, name, region_id, row, caller)
+
+    def merge_regions(self, name: str, left_id: int, right_id: int, caller: Caller = THE_SERVER) -> RegionEntry:
+        """Merges two neighbours. Returns the new region. See splitting.py."""
+        with self._failures.are_final():
+            return merge_regions(self, self._changes, name, left_id, right_id, caller)
 
     @contextlib.contextmanager
     def operation(
@@ -266,53 +290,6 @@ class RegionServer:
     def _reserve_session_numbers(self, until: int) -> None:
         with self._catalog_lock, self._failures.are_final():
             self._catalog.reserve_session_numbers(until)
-
-    @contextlib.contextmanager
-    def _new_regions(
-        self, entry: TableEntry, state: CatalogState, replaced: Mapping[int, Region | None], what: str
-    ) -> Iterator[None]:
-        """Makes the regions of the entry, commits the state that names them, puts them into service, runs the block.
-
-        All steps that may fail precede the commit. `replaced`: by id, the region that the new one replaces. It takes no
-        more writes, so its saved answers are complete. `what` describes the operation, for errors.
-        """
-        made: list[Region] = []
-        with contextlib.ExitStack() as undo:
-            for region in entry.regions:
-                path = free_region_path(self._folder, self._shared, region.region_id, self._made)
-                answers = inherited_answers(replaced[region.region_id]) if region.region_id in replaced else None
-                make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
-                made.append(open_region(self._folder, entry.table, region, self._shared))
-                undo.callback(made[-1].abandon)
-            with self._catalog.committed(state, what):
-                undo.pop_all()
-                for new in made:
-                    self._serve(new, replaced.get(new.region_id))
-                yield
-
-    def _serve(self, region: Region, replaced: Region | None) -> None:
-        region.serve(self._log, self._bulk_numbers)
-        with self._timestamps.lock:
-            self._timestamps.begin(region, replaced)
-            self._regions[region.region_id] = region
-
-    def _remove_regions(self, entry: TableEntry, reason: str) -> None:
-        for entry_region in entry.regions:
-            region = self._regions.get(entry_region.region_id)
-            self._damaged.pop(entry_region.region_id, None)
-            read_by_scans: set[Path] = set()
-            if region is not None:
-                # It stays registered until it is closed: if the log fails, its waiting callers must be notified.
-                self.compactions.forget(region.region_id, (), reason)
-                region.close_for_removal()
-                self.snapshots.end_those_of((region.region_id,), reason)
-                del self._regions[entry_region.region_id]
-                self.compactions.forget(region.region_id, (), reason)
-                read_by_scans = region.discard()
-            self._log.forget(entry_region.region_id)
-            # The table is dropped already: the next start removes files that can't be removed now.
-            with contextlib.suppress(TooManyOpenFilesError):
-                remove_region_folder(self._files, region_folder(self._folder, entry_region.region_id), read_by_scans)
 
     # Regions.
 
