@@ -140,6 +140,9 @@ class Config:
     lock_wait_ms_max: Annotated[int, "the longest that a client may name"] = 600_000
     lock_requests_waiting_max: Annotated[int, "beyond it requests for locks are refused"] = 10_000
 
+    # Regions.
+    regions_per_table_max: Annotated[int, "of a new table; splits may make more"] = 1000
+
     # Bulk writes.
     commit_identities_days: Annotated[int, "how long at least a commit with an identity is known"] = 30
     commit_identities_max: Annotated[int, "texts, in each table"] = 10_000

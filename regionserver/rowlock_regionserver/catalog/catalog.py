@@ -22,8 +22,16 @@ from rowlock_regionserver.catalog.names import (
     check_family_settings,
     check_table_name,
 )
-from rowlock_regionserver.catalog.properties import check_expected, check_mapping
+from rowlock_regionserver.catalog.properties import check_expected, check_properties
+from rowlock_regionserver.catalog.regions import (
+    RegionEntry,
+    checked_splits,
+    new_regions,
+    with_merged,
+    with_split,
+)
 from rowlock_regionserver.cells import Compression, Durability, Family
+from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     CorruptionError,
     FamilyNotFoundError,
@@ -40,15 +48,7 @@ from rowlock_regionserver.wal.record import NOWHERE, Position
 
 NAME = "catalog"
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class RegionEntry:
-    """The entry of a region."""
-
-    region_id: int
-    start: bytes
-    stop: bytes
+_DEFAULT_LIMITS = Config()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,13 @@ class CatalogState:
         families: Sequence[Family],
         durability: Durability,
         properties: Mapping[str, str] = NO_PROPERTIES,
+        splits: Sequence[bytes] = (),
+        limits: Config = _DEFAULT_LIMITS,
     ) -> CatalogState:
-        """Returns the state with a new table of one region. Numbers the families."""
+        """Returns the state with a new table. Numbers the families.
+
+        `splits`: the first rows of its regions but the first, in any order; see checked_splits.
+        """
         check_table_name(name)
         check_families(families, name)
         if any(entry.table.name == name for entry in self.tables):
@@ -96,13 +101,14 @@ class CatalogState:
             for number, family in enumerate(sorted(families, key=lambda family: family.name), start=1)
         )
         table = Table(name, self.next_table_id, numbered, durability, tuple(sorted(properties.items())))
-        check_mapping(table)
-        entry = TableEntry(table, (RegionEntry(self.next_region_id, b"", b""),), len(families) + 1)
+        check_properties(table)
+        regions = new_regions(checked_splits(name, splits, limits), self.next_region_id)
+        entry = TableEntry(table, regions, len(families) + 1)
         return replace(
             self,
             tables=_by_name((*self.tables, entry)),
             next_table_id=self.next_table_id + 1,
-            next_region_id=self.next_region_id + 1,
+            next_region_id=self.next_region_id + len(regions),
         )
 
     def with_altered_table(
@@ -158,7 +164,7 @@ class CatalogState:
             entry.table.durability if durability is None else durability,
             _altered_properties(entry.table, set_properties, drop_properties),
         )
-        check_mapping(altered)
+        check_properties(altered)
         return self._with(replace(entry, table=altered, next_family_number=next_number))
 
     def without_table(self, name: str) -> CatalogState:
@@ -174,6 +180,37 @@ class CatalogState:
         )
         state = self._with(replace(entry, regions=regions))
         return replace(state, next_region_id=self.next_region_id + len(regions))
+
+    def with_reserved_regions(self, count: int) -> tuple[CatalogState, tuple[int, ...]]:
+        """Returns the state in which `count` region ids are taken, and the ids.
+
+        It is committed before the folders of these regions are made. So a folder that a crash leaves behind is never
+        that of a later region.
+        """
+        first, stop = self.next_region_id, self.next_region_id + count
+        return replace(self, next_region_id=stop), tuple(range(first, stop))
+
+    def with_split_region(self, name: str, region_id: int, row: bytes, daughters: tuple[int, int]) -> CatalogState:
+        """Returns the state with two regions in the place of one. `daughters`: their ids, which are reserved.
+
+        Raises TableNotFoundError, and the errors of `with_split`.
+        """
+        self._check_reserved(*daughters)
+        entry = self.entry(name)
+        return self._with(replace(entry, regions=with_split(name, entry.regions, region_id, row, daughters)))
+
+    def with_merged_regions(self, name: str, left_id: int, right_id: int, merged_id: int) -> CatalogState:
+        """Returns the state with one region in the place of two. `merged_id`: its id, which is reserved.
+
+        Raises TableNotFoundError, and the errors of `with_merged`.
+        """
+        self._check_reserved(merged_id)
+        entry = self.entry(name)
+        return self._with(replace(entry, regions=with_merged(name, entry.regions, left_id, right_id, merged_id)))
+
+    def _check_reserved(self, *region_ids: int) -> None:
+        for region_id in region_ids:
+            assert region_id < self.next_region_id, f"region id {region_id} is not reserved: {self.next_region_id}"
 
     def _with(self, changed: TableEntry) -> CatalogState:
         return replace(

@@ -1,23 +1,51 @@
-"""The property of a table that no part of the server uses: its mapping, which says how clients type the cells.
+"""The properties of a table that are no settings of compactions: its mapping, and from what size on its regions split.
 
-The server keeps it as text for them and does not interpret it. All other properties are settings of compactions.
+The mapping says how clients type the cells. The server keeps it as text for them and does not interpret it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-from rowlock_regionserver.config import KIB
+from rowlock_regionserver.config import GIB, KIB
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 from rowlock_regionserver.table import Table
 
 MAPPING = "mapping"
 MAPPING_BYTES_MAX = 64 * KIB
+SPLIT_REGION_BYTES = "split.region_bytes"
+SPLIT_REGION_BYTES_DEFAULT = 10 * GIB
+_SPLIT_REGION_BYTES_MAX = 1 << 60
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,19}")
 
 
-def used_properties(table: Table) -> dict[str, str]:
-    """Returns the properties that the server uses."""
-    return {name: value for name, value in table.properties if name != MAPPING}
+def compaction_properties(table: Table) -> dict[str, str]:
+    """Returns the properties that are settings of compactions."""
+    return {name: value for name, value in table.properties if name not in (MAPPING, SPLIT_REGION_BYTES)}
+
+
+def split_region_bytes(table: Table) -> int:
+    """Returns how many bytes of store files a region may have before it is split; 0: any number.
+
+    Raises InvalidRequestError for a property that is no such number.
+    """
+    text = dict(table.properties).get(SPLIT_REGION_BYTES)
+    if text is None:
+        return SPLIT_REGION_BYTES_DEFAULT
+    if not _WHOLE_NUMBER.fullmatch(text) or int(text) > _SPLIT_REGION_BYTES_MAX:
+        raise InvalidRequestError(
+            f"the property {SPLIT_REGION_BYTES!r} of table {table.name!r} must be a whole number of bytes from 0 to "
+            f"{_SPLIT_REGION_BYTES_MAX}, where 0 means that regions are never split by size; it is {text[:64]!r}",
+            table=table.name,
+        )
+    return int(text)
+
+
+def check_properties(table: Table) -> None:
+    """Raises InvalidRequestError and LimitExceededError for properties that this module knows."""
+    check_mapping(table)
+    split_region_bytes(table)
 
 
 def check_mapping(table: Table) -> None:

@@ -140,7 +140,7 @@ class Gate:
                 self._is_closed = True
 
     def close_held(self) -> None:
-        """Closes the gate, which the caller holds exclusively. Waiting threads are refused when the caller leaves it."""
+        """Closes the gate that the caller holds exclusively. Waiting threads are refused when the caller leaves it."""
         with self._lock:
             assert self._is_exclusive
             self._is_closed = True

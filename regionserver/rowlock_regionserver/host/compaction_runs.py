@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from rowlock_regionserver.catalog.properties import used_properties
+from rowlock_regionserver.catalog.properties import compaction_properties
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction import settings as compaction_settings
 from rowlock_regionserver.compaction.attempts import Failure
@@ -154,4 +154,4 @@ def counted_memory(ledger: Ledger, config: Config) -> Iterator[None]:
 
 def settings_of(table: Table) -> CompactionSettings:
     """Returns the settings that the table's properties set. Raises InvalidRequestError."""
-    return compaction_settings.parse(used_properties(table))
+    return compaction_settings.parse(compaction_properties(table))

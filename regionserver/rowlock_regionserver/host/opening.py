@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rowlock_regionserver.catalog import catalog
-from rowlock_regionserver.catalog.catalog import CatalogState, RegionEntry
+from rowlock_regionserver.catalog.catalog import CatalogState
+from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.errors import CorruptionError, RegionServerError
 from rowlock_regionserver.files import NO_DESCRIPTOR
 from rowlock_regionserver.host.leftovers import (

@@ -23,8 +23,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rowlock_regionserver.catalog.catalog import CatalogState, RegionEntry, TableEntry
+from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
+from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.errors import RegionServerError, TooManyOpenFilesError, UnknownOutcomeError
 from rowlock_regionserver.host.compacting import CompactionThreads
 from rowlock_regionserver.host.opening import open_region
@@ -127,6 +128,20 @@ class RegionChanges:
         Raises RegionTooBusyError, DeadlineError, NotServingRegionError, DiskFullError and OSError, with nothing
         changed, or UnknownOutcomeError.
         """
+        self._replace(table, old, new, state, deadline, what)
+        for region in old:
+            self._retire(region, f"{what}, and other regions have its rows")
+
+    def _replace(
+        self,
+        table: Table,
+        old: Sequence[Region],
+        new: Sequence[RegionEntry],
+        state: CatalogState,
+        deadline: float,
+        what: str,
+    ) -> None:
+        """Takes steps 2 to 5. Returns without a reference to the old store files, so that they can be removed."""
         with contextlib.ExitStack() as gates:
             # By id: the lock order of the gates.
             predecessors = [
@@ -140,8 +155,6 @@ class RegionChanges:
                 with self._committed(state, what, undo):
                     self._exchange(old, made)
                     gates.close()
-        for region in old:
-            self._retire(region, f"{what}, and other regions have its rows")
 
     def _successor(
         self, table: Table, entry: RegionEntry, predecessors: Sequence[Predecessor], undo: contextlib.ExitStack

@@ -21,8 +21,9 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rowlock_regionserver.catalog.catalog import NO_PROPERTIES, RegionEntry, TableEntry
+from rowlock_regionserver.catalog.catalog import NO_PROPERTIES, TableEntry
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
+from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction.picker import Plan
@@ -264,13 +265,11 @@ class RegionServer:
         self, name: str, region_id: int, row: bytes | None, caller: Caller = THE_SERVER
     ) -> tuple[RegionEntry, RegionEntry]:
         """Splits a region at a row; None: where its data is halved. Returns the new regions. See splitting.py."""
-        with self._failures.are_final():
-            return split_region(self, self._changes, name, region_id, row, caller)
+        return split_region(self, self._changes, name, region_id, row, caller)
 
     def merge_regions(self, name: str, left_id: int, right_id: int, caller: Caller = THE_SERVER) -> RegionEntry:
         """Merges two neighbours. Returns the new region. See splitting.py."""
-        with self._failures.are_final():
-            return merge_regions(self, self._changes, name, left_id, right_id, caller)
+        return merge_regions(self, self._changes, name, left_id, right_id, caller)
 
     @contextlib.contextmanager
     def operation(

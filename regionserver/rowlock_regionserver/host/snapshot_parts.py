@@ -54,7 +54,9 @@ def moved(parts: Sequence[SnapshotPart], old: Sequence[Region], new: Sequence[Re
     return result
 
 
-def hold_writes(gates: contextlib.ExitStack, regions_of: Callable[[], Sequence[Region]], deadline: float) -> Sequence[Region]:
+def hold_writes(
+    gates: contextlib.ExitStack, regions_of: Callable[[], Sequence[Region]], deadline: float
+) -> Sequence[Region]:
     """Takes the gates of the regions, which may be split or merged meanwhile. Returns the regions, in row order.
 
     Blocks. Raises DeadlineError, and NotServingRegionError if the table is gone.

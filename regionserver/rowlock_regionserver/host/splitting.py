@@ -9,7 +9,8 @@ import contextlib
 from collections.abc import Sequence
 from typing import Protocol
 
-from rowlock_regionserver.catalog.catalog import CatalogState, RegionEntry
+from rowlock_regionserver.catalog.catalog import CatalogState
+from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.locks.lock_matrix import Operation
@@ -42,15 +43,17 @@ def split_region(
     """
     region = host.region(region_id)
     at = middle_row(region) if row is None else row
-    changes.catalog.state.with_split_region(name, region_id, at, (0, 0))  # Refuses a wrong row before any work.
+
+    def split(state: CatalogState, ids: Sequence[int]) -> CatalogState:
+        return state.with_split_region(name, region_id, at, (ids[0], ids[1]))
+
+    split(*changes.catalog.state.with_reserved_regions(2))  # Refuses a wrong row before any work.
     host.flush_region(region)
     with host.operation(Operation.SPLIT, name, caller, [region_id]):
-        left_id, right_id = _reserved(changes, 2)
-        state = changes.catalog.state.with_split_region(name, region_id, at, (left_id, right_id))
-        new = _entries(state, name, (left_id, right_id))
+        ids = _reserved(changes, 2)
         what = f"region {region_id} of table {name!r} was split at {at[:64]!r}"
-        _replace(host, changes, name, [region_id], new, state, what)
-    return new[0], new[1]
+        left, right = _replace(host, changes, name, [region_id], ids, split(changes.catalog.state, ids), what)
+    return left, right
 
 
 def merge_regions(
@@ -61,16 +64,18 @@ def merge_regions(
     Raises InvalidRequestError if they are no neighbours, RegionTooBusyError if they have cells from before an alter of
     their limits, NotServingRegionError, LockUnavailableError and the errors of RegionChanges.replace.
     """
-    changes.catalog.state.with_merged_regions(name, left_id, right_id, 0)  # Refuses wrong regions before any work.
+
+    def merge(state: CatalogState, ids: Sequence[int]) -> CatalogState:
+        return state.with_merged_regions(name, left_id, right_id, ids[0])
+
+    merge(*changes.catalog.state.with_reserved_regions(1))  # Refuses wrong regions before any work.
     for region_id in (left_id, right_id):
         host.flush_region(host.region(region_id))
     with host.operation(Operation.MERGE, name, caller, [left_id, right_id]):
-        (merged_id,) = _reserved(changes, 1)
-        state = changes.catalog.state.with_merged_regions(name, left_id, right_id, merged_id)
-        (new,) = _entries(state, name, (merged_id,))
+        ids = _reserved(changes, 1)
         what = f"regions {left_id} and {right_id} of table {name!r} were merged"
-        _replace(host, changes, name, [left_id, right_id], [new], state, what)
-    return new
+        (merged,) = _replace(host, changes, name, [left_id, right_id], ids, merge(changes.catalog.state, ids), what)
+    return merged
 
 
 def middle_row(region: Region) -> bytes:
@@ -104,20 +109,19 @@ def _reserved(changes: RegionChanges, count: int) -> tuple[int, ...]:
         return tuple(ids)
 
 
-def _entries(state: CatalogState, name: str, region_ids: Sequence[int]) -> list[RegionEntry]:
-    return [region for region in state.entry(name).regions if region.region_id in region_ids]
-
-
 def _replace(
     host: SplittingHost,
     changes: RegionChanges,
     name: str,
     old_ids: Sequence[int],
-    new: Sequence[RegionEntry],
+    new_ids: Sequence[int],
     state: CatalogState,
     what: str,
-) -> None:
+) -> list[RegionEntry]:
+    """Replaces the regions, and returns the new ones, in row order."""
     config, clock = changes.shared.config, changes.shared.clock
     deadline = clock.monotonic() + config.row_lock_wait_ms / 1000
-    table = state.entry(name).table
-    changes.replace(table, [host.region(region_id) for region_id in old_ids], new, state, deadline, what)
+    entry = state.entry(name)
+    new = [region for region in entry.regions if region.region_id in new_ids]
+    changes.replace(entry.table, [host.region(region_id) for region_id in old_ids], new, state, deadline, what)
+    return new

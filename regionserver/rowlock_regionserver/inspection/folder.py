@@ -14,7 +14,8 @@ from typing import Generic, TypeVar
 
 from rowlock_regionserver import generations
 from rowlock_regionserver.catalog import catalog
-from rowlock_regionserver.catalog.catalog import CatalogState, RegionEntry
+from rowlock_regionserver.catalog.catalog import CatalogState
+from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.data_folder import FORMAT, LOCK, read_format, take_folder_lock
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rowlock_regionserver.catalog.catalog import RegionEntry
+from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files

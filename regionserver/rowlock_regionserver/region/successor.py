@@ -19,7 +19,7 @@ from rowlock_regionserver.errors import RegionTooBusyError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.applied_limits import AppliedLimits, limits_of
 from rowlock_regionserver.region.idempotency.answer import SavedAnswer
-from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, InheritedAnswers, with_answers
+from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, with_answers
 from rowlock_regionserver.region.manifest import Manifest, write_manifest
 from rowlock_regionserver.region.predecessor import Predecessor
 from rowlock_regionserver.region.store_file_names import store_file_path
@@ -74,8 +74,8 @@ def common_limits(predecessors: Sequence[Predecessor]) -> dict[int, AppliedLimit
     ):
         table = predecessors[0].table.name
         raise RegionTooBusyError(
-            f"the regions of table {table!r} still have cells from before its limits were altered, and can't be merged; "
-            "compact them with major=True, and merge then",
+            f"the regions of table {table!r} have cells from before its limits were altered, so they can't be merged; "
+            "compact the table with major=True, and merge then",
             table=table,
             retry_after_ms=1000,
         )
