@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from rowlock_regionserver.data_folder import FORMAT, FORMAT_VERSION
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.salvage import salvage
@@ -25,6 +26,8 @@ ROWS = [b"a", b"b", b"c", b"d"]
 def folder(tmp_path: Path) -> Path:
     """A stopped server with one file in each family, of which b and c count; the files have other numbers."""
     folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / FORMAT).write_text(f"rowlock data folder, format {FORMAT_VERSION}, id {'0' * 32}\n")
     server = opened(folder)
     server.create_table("t", FAMILIES)
     put(server, "t", *ROWS)
