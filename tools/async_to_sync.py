@@ -53,6 +53,7 @@ FACES = (
     "lock.py",
     "scan.py",
     "session.py",
+    "_region_calls.py",
     "_session_calls.py",
     "snapshot.py",
     "table.py",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
-from rowlock._codec.columns import Name, encoded_bound
+from rowlock._codec.columns import Name
 from rowlock._core.catalog import (
     alter_request,
     check_table_name,
@@ -23,7 +23,7 @@ from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.search import PROTOCOL, check_has_status
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, checked_id, lease_ms_of
 from rowlock._core.view import checked_timeout
-from rowlock._session_calls import SessionCalls
+from rowlock._region_calls import RegionCalls
 from rowlock._tables.access import TableAccess
 from rowlock._transport import methods
 from rowlock.compactions import Compaction, compaction_from
@@ -37,11 +37,9 @@ from rowlock.schema import (
     Durability,
     Family,
     FlushResult,
-    Region,
     ServerInfo,
     TableDescription,
     description_from,
-    region_from,
     server_info_from,
 )
 from rowlock.session import Session
@@ -55,7 +53,7 @@ if TYPE_CHECKING:
     from rowlock.typed_table import TypedTable
 
 
-class Client(TableAccess, SessionCalls):
+class Client(TableAccess, RegionCalls):
     """A connection to the servers of one store, returned by `rowlock.connect` and `rowlock.open`.
 
     Thread-safe. It also works in the child of a fork, which opens its own connections. Close it, or use it with `with`.
@@ -124,8 +122,8 @@ class Client(TableAccess, SessionCalls):
 
         families: {name: rowlock.Family(...)}, or names alone for default settings; with a mapping they may be left out:
         then they are the mapping's. mapping: the table keeps it, and it is returned as a TypedTable. durability: what
-        an acknowledged write survives. splits: the first rows of its regions, except of the first region; servers
-        accept none yet. properties: of docs/compaction.md, as in {"compaction.automatic": False}.
+        an acknowledged write survives. splits: the first rows of its regions, except of the first region, in any
+        order (docs/regions.md). properties: of docs/compaction.md, as in {"compaction.automatic": False}.
 
         Raises TableExistsError if the table exists; with if_not_exists it returns the existing table, unchanged, and
         raises MappingError if that keeps no mapping or one that does not agree.
@@ -283,16 +281,6 @@ class Client(TableAccess, SessionCalls):
         request = catalog_pb2.CancelCompactionsRequest(ids=compaction_ids(ids))
         answer = self._servers.call(methods.CANCEL_COMPACTIONS, request, self._timeout_s)
         return [compaction_from(each) for each in answer.compactions]
-
-    def regions(self, name: str, *, start: Name | None = None, stop: Name | None = None) -> list[Region]:
-        """Returns the regions of a table that overlap [start, stop), in row order, as the catalog has them now."""
-        check_table_name(name)
-        first, last = encoded_bound("start", start), encoded_bound("stop", stop)
-        request = catalog_pb2.LocateRegionsRequest(table=name, start=first, stop=last)
-        answer = self._servers.call(methods.LOCATE_REGIONS, request, self._timeout_s)
-        regions = [region_from(region, self._servers.catalog_address) for region in answer.regions]
-        self._servers.regions.store(name, regions)
-        return regions
 
     def snapshot(self, name: str, lease_s: float = LEASE_S_DEFAULT, *, session: Session | None = None) -> Snapshot:
         """Takes a snapshot, one moment of a whole table: it has every change acknowledged before this call.

@@ -111,6 +111,10 @@ class Region:
         """Returns whether the row lies in the region."""
         return self.start <= row and (not self.stop or row < self.stop)
 
+    def overlaps(self, start: bytes, stop: bytes) -> bool:
+        """Returns whether the region has rows of [start, stop). Empty bounds are open."""
+        return (not stop or self.start < stop) and (not self.stop or start < self.stop)
+
 
 @dataclass(frozen=True, slots=True)
 class RegionStatistics:

@@ -206,6 +206,9 @@ class RequestId(NamedTuple):
     sequence: int
     floor: int
     age_ms: int = 0  # how long ago the client first sent it; 0: just now, or unknown
+    parts_of: tuple[
+        int, ...
+    ] = ()  # of a bulk batch: the batches in doubt that it is a part of, since a region was split
 
 
 class RowMutation(NamedTuple):

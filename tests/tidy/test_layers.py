@@ -64,6 +64,7 @@ _CLIENT_LAYERS: Sequence[frozenset[str]] = (
             "counters",
             "filters",
             "mapping",
+            "region_info",
             "schema",
             "selection",
             "session_info",
@@ -77,8 +78,8 @@ _CLIENT_LAYERS: Sequence[frozenset[str]] = (
     frozenset({"_transport"}),
     frozenset(
         {
-            *("_session_calls", "_tables", "_unfinished", "aio", "batch", "bulk_write", "client", "connecting"),
-            *("lock", "scan", "session", "snapshot", "table", "typed_batch", "typed_scan", "typed_table"),
+            *("_region_calls", "_session_calls", "_tables", "_unfinished", "aio", "batch", "bulk_write", "client"),
+            *("connecting", "lock", "scan", "session", "snapshot", "table", "typed_batch", "typed_scan", "typed_table"),
         }
     ),
     frozenset({"cli", "spark", "pytest_plugin"}),

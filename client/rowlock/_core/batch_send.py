@@ -22,6 +22,7 @@ from rowlock.errors import (
     ClosedError,
     InvalidArgumentError,
     LimitExceededError,
+    NotServingRegionError,
     RowlockError,
     ServerError,
     UnknownOutcomeError,
@@ -63,6 +64,8 @@ class BatchSend:
         self._failed: list[tuple[bytes, RowlockError]] = []
         self._unknown: list[tuple[bytes, RowlockError]] = []
         self.pause_s = 0.0
+        self.has_moved = False
+        """Whether the region of the last request did not have all of its rows: it was split, say. Look it up again."""
         self.unmet_count = 0
         """Rows whose condition did not hold; they count as applied."""
 
@@ -106,9 +109,14 @@ class BatchSend:
         return Request(self.table, self._requested[0], message, is_change=True)
 
     def absorb(self, request: Request, failure: RowlockError | None, now: float) -> None:
-        """Records the outcome of the last request's rows. Sets `pause_s`, the seconds to wait before the next one."""
+        """Records the outcome of the last request's rows. Sets `pause_s`, the seconds to wait before the next one.
+
+        Also sets `has_moved`. Rows that the server has answered are done; the others are repeated with their numbers,
+        in the regions that have them then.
+        """
         rows = self._requested
         self.pause_s = 0.0
+        self.has_moved = isinstance(failure, NotServingRegionError)
         is_in_columns = request.point.HasField("put_rows")
         is_refused = isinstance(failure, LimitExceededError) or (
             isinstance(failure, InvalidArgumentError) and not request.is_in_doubt
@@ -130,7 +138,9 @@ class BatchSend:
             results = (request.answer.put_rows if is_in_columns else request.answer.mutate).results
             for row, result in zip(rows, results, strict=True):
                 if result.HasField("error"):
-                    self._repeat(row, error_from(result.error), now, was_sent=False)
+                    error = error_from(result.error)
+                    self.has_moved |= isinstance(error, NotServingRegionError)
+                    self._repeat(row, error, now, was_sent=False)
                 else:
                     del self._pending[row]
                     self._applied.append(row)

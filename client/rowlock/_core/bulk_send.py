@@ -4,7 +4,9 @@
 2. Answers come in the order of the batches.
 3. Of rows with the same key the later one wins. A batch waits while a batch with one of its rows is in flight. So no
    two batches in flight share a row, and repeating one never undoes another.
-4. A batch is repeated under its own sequence number until it is answered.
+4. A batch is repeated under its own sequence number until it is answered. If its region was split since it was sent,
+   and no answer has come, the region may have applied it before. So each part names the number of the whole
+   (`parts_of`), under which the new regions have the answer, if there is one; the part has a number of its own.
 5. The end of the stream is the failure of one batch only if that batch exceeded the server's message limit.
 6. A batch is sent as rows, if it has that form and the server knows it. If the server refuses it as invalid, it may be
    of an earlier version after all: the batch is repeated as cells, which say the same, with the same number.
@@ -14,10 +16,10 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import deque
 from collections.abc import Iterator
-from typing import cast
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
@@ -26,10 +28,11 @@ from rowlock._codec.bulk_rows import BulkRows, fill_arrow
 from rowlock._codec.columns import check_int
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.bulk_input import Piece, Sizes
+from rowlock._core.bulk_parts import Bulk, Whole
 from rowlock._core.retry import REPEATED_FOR_S, Attempts, Kind
 from rowlock._core.sequences import Sequences
 from rowlock._core.waiting import Waiting
-from rowlock.bulk_outcome import BulkOutcome, BulkResult, Portion
+from rowlock.bulk_outcome import BulkOutcome, BulkResult
 from rowlock.errors import (
     DeadlineError,
     InvalidArgumentError,
@@ -58,40 +61,6 @@ def checked_sizes(batch_bytes: int, request_bytes_max: int, *, takes_rows: bool)
         raise InvalidArgumentError(f"batch_bytes must be at least 1, not {batch_bytes}")
     most = max(1, request_bytes_max // _ESTIMATES_PER_MESSAGE)
     return Sizes(min(batch_bytes, most), None if takes_rows else min(batch_bytes, most))
-
-
-class Bulk:
-    """One batch to send. region, arrow_bytes, is_rows: where, how large and in which form it was last sent."""
-
-    __slots__ = ("age_ms", "arrow_bytes", "attempts", "batch", "is_rows", "portion", "region", "sequence")
-
-    def __init__(self, batch: Piece, sequence: int, portion: Portion | None = None) -> None:
-        self.batch = batch
-        self.sequence = sequence
-        self.portion = portion or Portion(batch.rows)
-        self.region: Region | None = None
-        self.arrow_bytes = 0
-        self.is_rows = False
-        self.age_ms = 0
-        self.attempts: Attempts | None = None
-
-    @property
-    def first_row(self) -> bytes:
-        """The first row of the batch."""
-        row: bytes = self.batch.data.keys[0].as_py()
-        return row
-
-    def shares_row_with(self, other: Bulk) -> bool:
-        """Returns whether both batches have a row in common. O(rows or cells) if their key ranges overlap."""
-        import pyarrow.compute as pc
-
-        rows, other_rows = self.batch.data.keys, other.batch.data.keys
-        bounds = cast(dict[str, bytes], pc.min_max(rows).as_py())  # a struct of two
-        other_bounds = cast(dict[str, bytes], pc.min_max(other_rows).as_py())
-        if bounds["max"] < other_bounds["min"] or other_bounds["max"] < bounds["min"]:
-            return False
-        shared: bool = pc.any(pc.is_in(rows, value_set=other_rows)).as_py()
-        return shared
 
 
 class BulkSend:
@@ -205,6 +174,7 @@ class BulkSend:
             durability=self._durability,
             age_ms=bulk.age_ms,
             stage=self.stage,
+            parts_of=[whole.sequence for whole in bulk.wholes],
         )
         data = bulk.batch.data
         takes_rows = takes_rows and not self._is_cells_only
@@ -330,10 +300,17 @@ class BulkSend:
         return sequence
 
     def _end(self, bulk: Bulk) -> None:
+        self._release(bulk.sequence)
+        for whole in bulk.wholes:
+            whole.parts_left -= 1
+            if not whole.parts_left:
+                self._release(whole.sequence)
+
+    def _release(self, sequence: int) -> None:
         with self._lock:
-            if bulk.sequence in self._taken:
-                self._taken.remove(bulk.sequence)
-                self._sequences.release(bulk.sequence)
+            if sequence in self._taken:
+                self._taken.remove(sequence)
+                self._sequences.release(sequence)
 
     def _split_off_other_regions(self, bulk: Bulk, region: Region) -> None:
         import pyarrow.compute as pc
@@ -350,10 +327,22 @@ class BulkSend:
         if inside.batch.num_rows == 0:
             raise LimitExceededError("a batch has no row in its region", table=self.table)
         outside = Piece(bulk.batch.rows, bulk.batch.data.filter(pc.invert(is_inside)))
+        if bulk.age_ms:
+            self._become_part(bulk)
         remainder = Bulk(outside, self._take(), bulk.portion)
+        remainder.age_ms, remainder.wholes = bulk.age_ms, bulk.wholes
+        if bulk.age_ms:
+            remainder.attempts = copy.copy(bulk.attempts)  # In doubt, too.
+        for whole in bulk.wholes:
+            whole.parts_left += 1
         bulk.portion.parts_left += 1
         bulk.batch = Piece(bulk.batch.rows, inside)
         self._next.insert(1, remainder)
+
+    def _become_part(self, bulk: Bulk) -> None:
+        """Makes a batch in doubt a part of itself, under a new number: the parts must not be taken for the whole."""
+        bulk.wholes = (*bulk.wholes, Whole(bulk.sequence))
+        bulk.sequence = self._take()
 
 
 def _with_row(error: RowlockError, bulk: Bulk) -> RowlockError:

@@ -69,7 +69,7 @@ class RegionCache:
         added = list(regions)
         with self._lock:
             known = self._tables.get(table, _NONE).regions
-            remaining = [old for old in known if not any(_overlap(old, new) for new in added)]
+            remaining = [old for old in known if not any(old.overlaps(new.start, new.stop) for new in added)]
             merged = sorted([*remaining, *added], key=lambda region: region.start)
             self._tables[table] = _TableRegions(tuple(region.start for region in merged), tuple(merged))
 
@@ -95,8 +95,4 @@ class RegionCache:
             assert known.starts == tuple(region.start for region in known.regions), "the starts are not the regions'"
             for left, right in zip(known.regions, known.regions[1:], strict=False):
                 assert left.start < right.start, f"{left} and {right} are out of order"
-                assert not _overlap(left, right), f"{left} and {right} overlap"
-
-
-def _overlap(left: Region, right: Region) -> bool:
-    return (not right.stop or left.start < right.stop) and (not left.stop or right.start < left.stop)
+                assert not left.overlaps(right.start, right.stop), f"{left} and {right} overlap"

@@ -43,3 +43,5 @@ def _send_once(servers: Servers, send: BatchSend) -> None:
     request = send.request_for(region, takes_columns=takes_columns)
     failure = servers.attempt_in(region, request, send.deadline)
     send.absorb(request, failure, time.monotonic())
+    if send.has_moved:
+        servers.regions.forget(region)

@@ -58,6 +58,15 @@ LIST_TABLES = Method(
 LOCATE_REGIONS = Method(
     _CATALOG + "LocateRegions", catalog.LocateRegionsRequest.SerializeToString, catalog.LocateRegionsResponse.FromString
 )
+LIST_REGIONS = Method(
+    _CATALOG + "ListRegions", catalog.ListRegionsRequest.SerializeToString, catalog.ListRegionsResponse.FromString
+)
+SPLIT_REGION = Method(
+    _CATALOG + "SplitRegion", catalog.SplitRegionRequest.SerializeToString, catalog.SplitRegionResponse.FromString
+)
+MERGE_REGIONS = Method(
+    _CATALOG + "MergeRegions", catalog.MergeRegionsRequest.SerializeToString, catalog.MergeRegionsResponse.FromString
+)
 MAKE_SNAPSHOT = Method(
     _CATALOG + "MakeSnapshot", catalog.MakeSnapshotRequest.SerializeToString, catalog.MakeSnapshotResponse.FromString
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
-from rowlock._codec.columns import Name, encoded_bound
+from rowlock._codec.columns import Name
 from rowlock._core.catalog import (
     alter_request,
     check_table_name,
@@ -24,7 +24,7 @@ from rowlock._core.search import PROTOCOL, check_has_status
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, checked_id, lease_ms_of
 from rowlock._core.view import checked_timeout
 from rowlock._transport import methods
-from rowlock.aio._session_calls import SessionCalls
+from rowlock.aio._region_calls import RegionCalls
 from rowlock.aio._tables.access import TableAccess
 from rowlock.aio._unfinished import MakingSnapshot
 from rowlock.aio.session import Session
@@ -41,11 +41,9 @@ from rowlock.schema import (
     Durability,
     Family,
     FlushResult,
-    Region,
     ServerInfo,
     TableDescription,
     description_from,
-    region_from,
     server_info_from,
 )
 from rowlock.statistics import ClientStatistics
@@ -56,7 +54,7 @@ if TYPE_CHECKING:
     from rowlock.mapping import Mapping as RowMapping
 
 
-class Client(TableAccess, SessionCalls):
+class Client(TableAccess, RegionCalls):
     """A connection to the servers of one store, returned by `rowlock.aio.connect` and `rowlock.aio.open`.
 
     For tasks of the event loop that it was opened in. Close it, or use it with `async with`. Close it before the
@@ -125,8 +123,8 @@ class Client(TableAccess, SessionCalls):
 
         families: {name: rowlock.Family(...)}, or names alone for default settings; with a mapping they may be left out:
         then they are the mapping's. mapping: the table keeps it, and it is returned as a TypedTable. durability: what
-        an acknowledged write survives. splits: the first rows of its regions, except of the first region; servers
-        accept none yet. properties: of docs/compaction.md, as in {"compaction.automatic": False}.
+        an acknowledged write survives. splits: the first rows of its regions, except of the first region, in any
+        order (docs/regions.md). properties: of docs/compaction.md, as in {"compaction.automatic": False}.
 
         Raises TableExistsError if the table exists; with if_not_exists it returns the existing table, unchanged, and
         raises MappingError if that keeps no mapping or one that does not agree.
@@ -284,16 +282,6 @@ class Client(TableAccess, SessionCalls):
         request = catalog_pb2.CancelCompactionsRequest(ids=compaction_ids(ids))
         answer = await self._servers.call(methods.CANCEL_COMPACTIONS, request, self._timeout_s)
         return [compaction_from(each) for each in answer.compactions]
-
-    async def regions(self, name: str, *, start: Name | None = None, stop: Name | None = None) -> list[Region]:
-        """Returns the regions of a table that overlap [start, stop), in row order, as the catalog has them now."""
-        check_table_name(name)
-        first, last = encoded_bound("start", start), encoded_bound("stop", stop)
-        request = catalog_pb2.LocateRegionsRequest(table=name, start=first, stop=last)
-        answer = await self._servers.call(methods.LOCATE_REGIONS, request, self._timeout_s)
-        regions = [region_from(region, self._servers.catalog_address) for region in answer.regions]
-        self._servers.regions.store(name, regions)
-        return regions
 
     def snapshot(
         self, name: str, lease_s: float = LEASE_S_DEFAULT, *, session: Session | None = None

@@ -117,7 +117,15 @@ class DescribeTableResponse(_message.Message):
     def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ..., regions: _Optional[_Iterable[_Union[RegionStatistics, _Mapping]]] = ...) -> None: ...
 
 class RegionStatistics(_message.Message):
-    __slots__ = ("region", "memstore_bytes", "store_file_count", "store_file_bytes", "store_file_cells", "read_point", "kept_answer_count", "kept_answer_bytes")
+    __slots__ = ("region", "memstore_bytes", "store_file_count", "store_file_bytes", "store_file_cells", "read_point", "kept_answer_count", "kept_answer_bytes", "open_read_count", "state", "error")
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        STATE_UNSPECIFIED: _ClassVar[RegionStatistics.State]
+        STATE_OPEN: _ClassVar[RegionStatistics.State]
+        STATE_DAMAGED: _ClassVar[RegionStatistics.State]
+    STATE_UNSPECIFIED: RegionStatistics.State
+    STATE_OPEN: RegionStatistics.State
+    STATE_DAMAGED: RegionStatistics.State
     REGION_FIELD_NUMBER: _ClassVar[int]
     MEMSTORE_BYTES_FIELD_NUMBER: _ClassVar[int]
     STORE_FILE_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -126,6 +134,9 @@ class RegionStatistics(_message.Message):
     READ_POINT_FIELD_NUMBER: _ClassVar[int]
     KEPT_ANSWER_COUNT_FIELD_NUMBER: _ClassVar[int]
     KEPT_ANSWER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OPEN_READ_COUNT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
     region: _types_pb2.RegionDescriptor
     memstore_bytes: int
     store_file_count: int
@@ -134,7 +145,10 @@ class RegionStatistics(_message.Message):
     read_point: int
     kept_answer_count: int
     kept_answer_bytes: int
-    def __init__(self, region: _Optional[_Union[_types_pb2.RegionDescriptor, _Mapping]] = ..., memstore_bytes: _Optional[int] = ..., store_file_count: _Optional[int] = ..., store_file_bytes: _Optional[int] = ..., store_file_cells: _Optional[int] = ..., read_point: _Optional[int] = ..., kept_answer_count: _Optional[int] = ..., kept_answer_bytes: _Optional[int] = ...) -> None: ...
+    open_read_count: int
+    state: RegionStatistics.State
+    error: str
+    def __init__(self, region: _Optional[_Union[_types_pb2.RegionDescriptor, _Mapping]] = ..., memstore_bytes: _Optional[int] = ..., store_file_count: _Optional[int] = ..., store_file_bytes: _Optional[int] = ..., store_file_cells: _Optional[int] = ..., read_point: _Optional[int] = ..., kept_answer_count: _Optional[int] = ..., kept_answer_bytes: _Optional[int] = ..., open_read_count: _Optional[int] = ..., state: _Optional[_Union[RegionStatistics.State, str]] = ..., error: _Optional[str] = ...) -> None: ...
 
 class ListTablesRequest(_message.Message):
     __slots__ = ()
@@ -147,6 +161,24 @@ class ListTablesResponse(_message.Message):
     def __init__(self, tables: _Optional[_Iterable[_Union[_types_pb2.TableDescriptor, _Mapping]]] = ...) -> None: ...
 
 class LocateRegionsRequest(_message.Message):
+    __slots__ = ("table", "start", "stop", "snapshot_id")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    start: bytes
+    stop: bytes
+    snapshot_id: bytes
+    def __init__(self, table: _Optional[str] = ..., start: _Optional[bytes] = ..., stop: _Optional[bytes] = ..., snapshot_id: _Optional[bytes] = ...) -> None: ...
+
+class LocateRegionsResponse(_message.Message):
+    __slots__ = ("regions",)
+    REGIONS_FIELD_NUMBER: _ClassVar[int]
+    regions: _containers.RepeatedCompositeFieldContainer[_types_pb2.RegionDescriptor]
+    def __init__(self, regions: _Optional[_Iterable[_Union[_types_pb2.RegionDescriptor, _Mapping]]] = ...) -> None: ...
+
+class ListRegionsRequest(_message.Message):
     __slots__ = ("table", "start", "stop")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
@@ -156,11 +188,51 @@ class LocateRegionsRequest(_message.Message):
     stop: bytes
     def __init__(self, table: _Optional[str] = ..., start: _Optional[bytes] = ..., stop: _Optional[bytes] = ...) -> None: ...
 
-class LocateRegionsResponse(_message.Message):
+class ListRegionsResponse(_message.Message):
+    __slots__ = ("regions",)
+    REGIONS_FIELD_NUMBER: _ClassVar[int]
+    regions: _containers.RepeatedCompositeFieldContainer[RegionStatistics]
+    def __init__(self, regions: _Optional[_Iterable[_Union[RegionStatistics, _Mapping]]] = ...) -> None: ...
+
+class SplitRegionRequest(_message.Message):
+    __slots__ = ("table", "region_id", "split_row", "is_repeated", "lock")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_ROW_FIELD_NUMBER: _ClassVar[int]
+    IS_REPEATED_FIELD_NUMBER: _ClassVar[int]
+    LOCK_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    region_id: int
+    split_row: bytes
+    is_repeated: bool
+    lock: LockOptions
+    def __init__(self, table: _Optional[str] = ..., region_id: _Optional[int] = ..., split_row: _Optional[bytes] = ..., is_repeated: bool = ..., lock: _Optional[_Union[LockOptions, _Mapping]] = ...) -> None: ...
+
+class SplitRegionResponse(_message.Message):
     __slots__ = ("regions",)
     REGIONS_FIELD_NUMBER: _ClassVar[int]
     regions: _containers.RepeatedCompositeFieldContainer[_types_pb2.RegionDescriptor]
     def __init__(self, regions: _Optional[_Iterable[_Union[_types_pb2.RegionDescriptor, _Mapping]]] = ...) -> None: ...
+
+class MergeRegionsRequest(_message.Message):
+    __slots__ = ("table", "region_ids", "row", "is_repeated", "lock")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    REGION_IDS_FIELD_NUMBER: _ClassVar[int]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    IS_REPEATED_FIELD_NUMBER: _ClassVar[int]
+    LOCK_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    region_ids: _containers.RepeatedScalarFieldContainer[int]
+    row: bytes
+    is_repeated: bool
+    lock: LockOptions
+    def __init__(self, table: _Optional[str] = ..., region_ids: _Optional[_Iterable[int]] = ..., row: _Optional[bytes] = ..., is_repeated: bool = ..., lock: _Optional[_Union[LockOptions, _Mapping]] = ...) -> None: ...
+
+class MergeRegionsResponse(_message.Message):
+    __slots__ = ("region",)
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    region: _types_pb2.RegionDescriptor
+    def __init__(self, region: _Optional[_Union[_types_pb2.RegionDescriptor, _Mapping]] = ...) -> None: ...
 
 class Snapshot(_message.Message):
     __slots__ = ("snapshot_id", "table", "table_id", "made_ms", "lease_ms", "regions")

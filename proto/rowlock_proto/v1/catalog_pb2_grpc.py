@@ -69,6 +69,21 @@ class CatalogStub(object):
                 request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.LocateRegionsRequest.SerializeToString,
                 response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.LocateRegionsResponse.FromString,
                 _registered_method=True)
+        self.ListRegions = channel.unary_unary(
+                '/rowlock.v1.Catalog/ListRegions',
+                request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.ListRegionsRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.ListRegionsResponse.FromString,
+                _registered_method=True)
+        self.SplitRegion = channel.unary_unary(
+                '/rowlock.v1.Catalog/SplitRegion',
+                request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.SplitRegionRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.SplitRegionResponse.FromString,
+                _registered_method=True)
+        self.MergeRegions = channel.unary_unary(
+                '/rowlock.v1.Catalog/MergeRegions',
+                request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.MergeRegionsRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.MergeRegionsResponse.FromString,
+                _registered_method=True)
         self.MakeSnapshot = channel.unary_unary(
                 '/rowlock.v1.Catalog/MakeSnapshot',
                 request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.MakeSnapshotRequest.SerializeToString,
@@ -157,7 +172,32 @@ class CatalogServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def LocateRegions(self, request, context):
-        """Returns the regions of a table that overlap [start, stop), in row order.
+        """Returns the regions of a table that overlap [start, stop), in row order: as they are now, or as a snapshot has them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRegions(self, request, context):
+        """Since protocol 7. Returns the regions of a table that overlap [start, stop), in row order, with their sizes at this
+        moment; also those that are closed because of damage. TABLE_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SplitRegion(self, request, context):
+        """Since protocol 7. Splits a region in two at a row; a row is never divided. Clients that name the old region get
+        NOT_SERVING_REGION, and look it up again. Open scans and snapshots go on reading the old one. INVALID_ARGUMENT if the
+        table has no such region, if the row is outside of it or its first, and if it has no middle row.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MergeRegions(self, request, context):
+        """Since protocol 7. Merges two neighbours into one region; else like SplitRegion. INVALID_ARGUMENT unless the table has
+        both and the one stops where the other starts.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -265,6 +305,21 @@ def add_CatalogServicer_to_server(servicer, server):
                     servicer.LocateRegions,
                     request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.LocateRegionsRequest.FromString,
                     response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.LocateRegionsResponse.SerializeToString,
+            ),
+            'ListRegions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRegions,
+                    request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.ListRegionsRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.ListRegionsResponse.SerializeToString,
+            ),
+            'SplitRegion': grpc.unary_unary_rpc_method_handler(
+                    servicer.SplitRegion,
+                    request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.SplitRegionRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.SplitRegionResponse.SerializeToString,
+            ),
+            'MergeRegions': grpc.unary_unary_rpc_method_handler(
+                    servicer.MergeRegions,
+                    request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.MergeRegionsRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.MergeRegionsResponse.SerializeToString,
             ),
             'MakeSnapshot': grpc.unary_unary_rpc_method_handler(
                     servicer.MakeSnapshot,
@@ -496,6 +551,87 @@ class Catalog(object):
             '/rowlock.v1.Catalog/LocateRegions',
             rowlock__proto_dot_v1_dot_catalog__pb2.LocateRegionsRequest.SerializeToString,
             rowlock__proto_dot_v1_dot_catalog__pb2.LocateRegionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRegions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Catalog/ListRegions',
+            rowlock__proto_dot_v1_dot_catalog__pb2.ListRegionsRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_catalog__pb2.ListRegionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SplitRegion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Catalog/SplitRegion',
+            rowlock__proto_dot_v1_dot_catalog__pb2.SplitRegionRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_catalog__pb2.SplitRegionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MergeRegions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Catalog/MergeRegions',
+            rowlock__proto_dot_v1_dot_catalog__pb2.MergeRegionsRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_catalog__pb2.MergeRegionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

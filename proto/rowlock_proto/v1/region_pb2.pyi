@@ -329,7 +329,7 @@ class ScanPart(_message.Message):
     def __init__(self, ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., byte_count: _Optional[int] = ...) -> None: ...
 
 class BulkBatch(_message.Message):
-    __slots__ = ("region_id", "arrow", "uncompressed_bytes", "client_id", "sequence", "sequence_floor", "durability", "age_ms", "rows", "stage")
+    __slots__ = ("region_id", "arrow", "uncompressed_bytes", "client_id", "sequence", "sequence_floor", "durability", "age_ms", "rows", "parts_of", "stage")
     REGION_ID_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
     UNCOMPRESSED_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -339,6 +339,7 @@ class BulkBatch(_message.Message):
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     AGE_MS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    PARTS_OF_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     region_id: int
     arrow: bytes
@@ -349,8 +350,9 @@ class BulkBatch(_message.Message):
     durability: _types_pb2.Durability
     age_ms: int
     rows: BulkRows
+    parts_of: _containers.RepeatedScalarFieldContainer[int]
     stage: _types_pb2.SessionRef
-    def __init__(self, region_id: _Optional[int] = ..., arrow: _Optional[bytes] = ..., uncompressed_bytes: _Optional[int] = ..., client_id: _Optional[bytes] = ..., sequence: _Optional[int] = ..., sequence_floor: _Optional[int] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., age_ms: _Optional[int] = ..., rows: _Optional[_Union[BulkRows, _Mapping]] = ..., stage: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ...) -> None: ...
+    def __init__(self, region_id: _Optional[int] = ..., arrow: _Optional[bytes] = ..., uncompressed_bytes: _Optional[int] = ..., client_id: _Optional[bytes] = ..., sequence: _Optional[int] = ..., sequence_floor: _Optional[int] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., age_ms: _Optional[int] = ..., rows: _Optional[_Union[BulkRows, _Mapping]] = ..., parts_of: _Optional[_Iterable[int]] = ..., stage: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ...) -> None: ...
 
 class BulkRows(_message.Message):
     __slots__ = ("arrow", "uncompressed_bytes", "columns", "nulls_delete")

@@ -6,6 +6,7 @@ returns all regions of the table. The ids are those that the caller took; an id 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -157,7 +158,7 @@ def check_regions(regions: Regions) -> None:
     assert regions, "a table without regions"
     assert not regions[0].start, f"no region has the first rows: {regions}"
     assert not regions[-1].stop, f"no region has the last rows: {regions}"
-    for left, right in zip(regions, regions[1:], strict=False):
+    for left, right in itertools.pairwise(regions):
         assert left.stop == right.start != b"", f"between {left} and {right} is a gap or an overlap"
         assert left.start < left.stop, f"{left} has no rows"
     assert len({region.region_id for region in regions}) == len(regions), f"an id occurs twice: {regions}"

@@ -60,10 +60,10 @@ class BulkWrite:
             self._writes.remove(self, bulk_files_too=True)
 
     def find(self, request: RequestId | None) -> Batch | None:
-        """Returns what this request has staged before."""
-        key = _key_of(request)
+        """Returns what this request has staged before, or the one that it is a part of."""
+        keys = [] if request is None else [(request.client, each) for each in (request.sequence, *request.parts_of)]
         with self._lock:
-            return next((each for each in self._batches.values() if key and each.request == key), None)
+            return next((each for each in self._batches.values() if each.request in keys), None)
 
     def add(self, request: RequestId | None, staged: Sequence[StagedBatch], staging: Staging) -> None:
         """Makes a batch part of the write, durably. Raises SessionEndedError and OSError."""

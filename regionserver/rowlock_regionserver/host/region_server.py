@@ -23,13 +23,13 @@ from pathlib import Path
 
 from rowlock_regionserver.catalog.catalog import NO_PROPERTIES, TableEntry
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
-from rowlock_regionserver.catalog.regions import RegionEntry
+from rowlock_regionserver.catalog.regions import RegionEntry, check_split_row, region_of_id, with_merged
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction.picker import Plan
 from rowlock_regionserver.compaction.progress import CompactionResult, Progress
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import NotServingRegionError, RegionServerError
+from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, TooManyOpenFilesError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
@@ -39,13 +39,12 @@ from rowlock_regionserver.host.compaction_runs import counted_memory, settings_o
 from rowlock_regionserver.host.disk_failures import DiskFailures, OnFatal
 from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads, log_flush
-from rowlock_regionserver.host.opening import Opened, Opening
-from rowlock_regionserver.host.region_changes import RegionChanges
-from rowlock_regionserver.host.region_folder import region_folder
+from rowlock_regionserver.host.opening import Opened, Opening, open_region
+from rowlock_regionserver.host.region_folder import free_region_path, region_folder, remove_region_folder
+from rowlock_regionserver.host.served_regions import ServedRegions
 from rowlock_regionserver.host.server_statistics import RegionServerStatistics
 from rowlock_regionserver.host.session_snapshots import make_snapshot
 from rowlock_regionserver.host.set_aside import SetAside
-from rowlock_regionserver.host.snapshot_region import SnapshotRegion
 from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
 from rowlock_regionserver.host.splitting import merge_regions, split_region
 from rowlock_regionserver.host.startup_report import startup_report
@@ -66,7 +65,7 @@ from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 
 
-class RegionServer:
+class RegionServer(ServedRegions):
     """Serves the tables of one folder. Thread-safe. Made by `open`."""
 
     def __init__(
@@ -183,17 +182,6 @@ class RegionServer:
 
     # Tables.
 
-    def tables(self) -> list[Table]:
-        return [entry.table for entry in self._catalog.state.tables]
-
-    @property
-    def table_entries(self) -> Sequence[TableEntry]:
-        """All tables with their regions."""
-        return self._catalog.state.tables
-
-    def table(self, name: str) -> Table:
-        return self._catalog.state.entry(name).table
-
     def create_table(
         self,
         name: str,
@@ -201,10 +189,12 @@ class RegionServer:
         durability: Durability = Durability.FSYNC,
         properties: Mapping[str, str] = NO_PROPERTIES,
         caller: Caller = THE_SERVER,
+        splits: Sequence[bytes] = (),
     ) -> Table:
-        """Creates an empty table of one region. Assigns the numbers of the families."""
+        """Creates an empty table. Assigns the numbers of the families. `splits`: see CatalogState.with_new_table."""
         with self.operation(Operation.CREATE, name, caller):
-            state = self._catalog.state.with_new_table(name, families, durability, properties)
+            limits = self._shared.config
+            state = self._catalog.state.with_new_table(name, families, durability, properties, splits, limits)
             entry = state.entry(name)
             settings_of(entry.table)  # Refuses unknown properties and impossible values.
             with self._changes.created(entry, state, {}, f"table {name!r} was created"):
@@ -271,6 +261,24 @@ class RegionServer:
         """Merges two neighbours. Returns the new region. See splitting.py."""
         return merge_regions(self, self._changes, name, left_id, right_id, caller)
 
+    def split_region(
+        self, name: str, region_id: int, row: bytes | None, caller: Caller = THE_SERVER
+    ) -> tuple[RegionEntry, RegionEntry]:
+        """Splits a region at a row, which becomes the first one of the second daughter; None: at its middle."""
+        with self.operation(Operation.SPLIT, name, caller, (region_id,)):
+            region = region_of_id(name, self.table_entry(name).regions, region_id)
+            if row is not None:
+                check_split_row(name, region, row)
+            raise InvalidRequestError(f"this server can't split region {region_id} of table {name!r} yet", table=name)
+
+    def merge_regions(self, name: str, left_id: int, right_id: int, caller: Caller = THE_SERVER) -> RegionEntry:
+        """Merges two neighbours, the left one first."""
+        with self.operation(Operation.MERGE, name, caller, (left_id, right_id)):
+            with_merged(name, self.table_entry(name).regions, left_id, right_id, 0)
+            raise InvalidRequestError(
+                f"this server can't merge regions {left_id} and {right_id} of table {name!r} yet", table=name
+            )
+
     @contextlib.contextmanager
     def operation(
         self, operation: Operation, name: str, caller: Caller, region_ids: Sequence[int] = ()
@@ -290,25 +298,52 @@ class RegionServer:
         with self._catalog_lock, self._failures.are_final():
             self._catalog.reserve_session_numbers(until)
 
-    # Regions.
+    @contextlib.contextmanager
+    def _new_regions(
+        self, entry: TableEntry, state: CatalogState, replaced: Mapping[int, Region | None], what: str
+    ) -> Iterator[None]:
+        """Makes the regions of the entry, commits the state that names them, puts them into service, runs the block.
 
-    def region(self, region_id: int) -> Region:
-        """The region of this id. Raises NotServingRegionError, or CorruptionError when it was closed for damage."""
-        region = self._regions.get(region_id)
-        if region is None:
-            damage = self._damaged.get(region_id)
-            if damage is not None:
-                raise damage
-            raise NotServingRegionError(f"region {region_id} is not served here; look the region up again")
-        return region
+        All steps that may fail precede the commit. `replaced`: by id, the region that the new one replaces. It takes no
+        more writes, so its saved answers are complete. `what` describes the operation, for errors.
+        """
+        made: list[Region] = []
+        with contextlib.ExitStack() as undo:
+            for region in entry.regions:
+                path = free_region_path(self._folder, self._shared, region.region_id, self._made)
+                answers = inherited_answers(replaced[region.region_id]) if region.region_id in replaced else None
+                make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
+                made.append(open_region(self._folder, entry.table, region, self._shared))
+                undo.callback(made[-1].abandon)
+            with self._catalog.committed(state, what):
+                undo.pop_all()
+                for new in made:
+                    self._serve(new, replaced.get(new.region_id))
+                yield
 
-    def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> list[Region]:
-        """The regions of a table that overlap [start, stop), in row order."""
-        return [
-            self.region(region.region_id)
-            for region in self._catalog.state.entry(name).regions
-            if (not stop or region.start < stop) and (not region.stop or start < region.stop)
-        ]
+    def _serve(self, region: Region, replaced: Region | None) -> None:
+        region.serve(self._log, self._bulk_numbers)
+        with self._timestamps.lock:
+            self._timestamps.begin(region, replaced)
+            self._regions[region.region_id] = region
+
+    def _remove_regions(self, entry: TableEntry, reason: str) -> None:
+        for entry_region in entry.regions:
+            region = self._regions.get(entry_region.region_id)
+            self._damaged.pop(entry_region.region_id, None)
+            read_by_scans: set[Path] = set()
+            if region is not None:
+                # It stays registered until it is closed: if the log fails, its waiting callers must be notified.
+                self.compactions.forget(region.region_id, (), reason)
+                region.close_for_removal()
+                self.snapshots.end_those_of((region.region_id,), reason)
+                del self._regions[entry_region.region_id]
+                self.compactions.forget(region.region_id, (), reason)
+                read_by_scans = region.discard()
+            self._log.forget(entry_region.region_id)
+            # The table is dropped already: the next start removes files that can't be removed now.
+            with contextlib.suppress(TooManyOpenFilesError):
+                remove_region_folder(self._files, region_folder(self._folder, entry_region.region_id), read_by_scans)
 
     # Snapshots.
 
@@ -319,10 +354,6 @@ class RegionServer:
         if incarnation_id and incarnation_id != self.incarnation_id:
             raise ended_error(snapshot_id, name, "the server was restarted since it was requested")
         return make_snapshot(self, name, snapshot_id, lease_ms, caller)
-
-    def region_at(self, region_id: int, snapshot_id: bytes) -> SnapshotRegion:
-        """The region as a snapshot sees it; see SnapshotRegion.of."""
-        return SnapshotRegion.of(self.snapshots, snapshot_id, region_id, self.region)
 
     def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange:
         """A range of timestamps to write with, for one table or for all; see Timestamps. It may be shorter.
@@ -367,9 +398,6 @@ class RegionServer:
     def startup_report(self) -> str:
         """Problems of the opened folder that an operator should know; empty if there are none."""
         return startup_report(self._folder, self._catalog.state, self._damaged, self.set_aside)
-
-    def damaged_regions(self) -> dict[int, RegionServerError]:
-        return dict(self._damaged)
 
     def _wake_flusher(self) -> None:
         if self._flusher is not None:

@@ -8,7 +8,13 @@ from dataclasses import replace
 
 import pytest
 from rowlock_regionserver.catalog.catalog import CatalogState, decode, encode
-from rowlock_regionserver.catalog.properties import MAPPING, MAPPING_BYTES_MAX, used_properties
+from rowlock_regionserver.catalog.properties import (
+    MAPPING,
+    MAPPING_BYTES_MAX,
+    SPLIT_REGION_BYTES,
+    compaction_properties,
+    split_region_bytes,
+)
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 
@@ -61,7 +67,7 @@ def test_a_mapping_is_kept_as_it_is_and_survives_the_encoding() -> None:
     text = "k STRING :key, ä BIGINT f:v"
     state = CatalogState().with_new_table("t", [Family(0, b"f")], Durability.FSYNC, {MAPPING: text})
     assert decode(encode(state)).entry("t").table.properties == ((MAPPING, text),)
-    assert used_properties(state.entry("t").table) == {}
+    assert compaction_properties(state.entry("t").table) == {}
 
 
 def test_a_mapping_is_bounded_and_not_empty() -> None:
@@ -86,3 +92,25 @@ def test_an_alter_is_refused_if_a_property_is_not_as_expected() -> None:
     assert dropped.entry("t").table.properties == ()
     again = dropped.with_altered_table("t", [], [], None, {MAPPING: "new"}, (), {MAPPING: ""})
     assert again.entry("t").table.properties == ((MAPPING, "new"),)
+
+
+@pytest.mark.parametrize(("text", "byte_count"), [("0", 0), ("1", 1), ("1073741824", 1 << 30), (str(1 << 60), 1 << 60)])
+def test_the_size_from_which_on_regions_are_split_is_a_number_of_bytes(text: str, byte_count: int) -> None:
+    properties = {SPLIT_REGION_BYTES: text, "compaction.automatic": "false"}
+    table = CatalogState().with_new_table("t", [Family(0, b"f")], Durability.FSYNC, properties).entry("t").table
+    assert split_region_bytes(table) == byte_count
+    assert compaction_properties(table) == {"compaction.automatic": "false"}
+
+
+def test_regions_are_split_at_ten_gibibytes_unless_the_table_says_otherwise() -> None:
+    table = CatalogState().with_new_table("t", [Family(0, b"f")], Durability.FSYNC).entry("t").table
+    assert split_region_bytes(table) == 10 << 30
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "10GiB", str((1 << 60) + 1), "9" * 30, "٣"])
+def test_a_size_that_is_no_number_of_bytes_is_refused(text: str) -> None:
+    state = CatalogState().with_new_table("t", [Family(0, b"f")], Durability.FSYNC)
+    with pytest.raises(InvalidRequestError, match=r"'split.region_bytes' of table 't' must be a whole number of bytes"):
+        state.with_altered_table("t", [], [], None, {SPLIT_REGION_BYTES: text})
+    with pytest.raises(InvalidRequestError, match=r"where 0 means that regions are never split by size"):
+        state.with_new_table("u", [Family(0, b"f")], Durability.FSYNC, {SPLIT_REGION_BYTES: text})

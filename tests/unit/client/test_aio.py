@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 import pyarrow as pa
 import pytest
 import rowlock
-from rowlock._core.bulk_send import Bulk, BulkSend
+from rowlock._core.bulk_parts import Bulk
+from rowlock._core.bulk_send import BulkSend
 from rowlock.aio._transport import bulk_stream
 from rowlock.aio._transport.bulk_stream import BulkCall
 from rowlock.aio._transport.servers import Servers

@@ -10,7 +10,8 @@ import pytest
 import rowlock
 from rowlock._codec.bulk_rows import BULK_SCHEMA
 from rowlock._core.bulk_input import ArrowInput, Piece, Sizes, bulk_pieces
-from rowlock._core.bulk_send import WINDOW, Bulk, BulkSend
+from rowlock._core.bulk_parts import Bulk
+from rowlock._core.bulk_send import WINDOW, BulkSend
 from rowlock._core.sequences import Sequences
 from rowlock.errors import ServerUnavailableError
 from rowlock.schema import Region

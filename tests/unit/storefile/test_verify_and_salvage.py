@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from rowlock_regionserver.catalog.catalog import RegionEntry
+from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.cells import PUT
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files

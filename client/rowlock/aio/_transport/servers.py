@@ -107,18 +107,27 @@ class Servers(Connections):
         """Returns the regions that overlap [start, stop), in row order; like region_of."""
         return self.regions.cover(table, start, stop) or await self._locate(table, start, stop, deadline)
 
+    async def regions_of_snapshot(self, table: str, snapshot_id: bytes, deadline: float) -> tuple[Region, ...]:
+        """Returns all regions of a snapshot, in row order, without retries. They are not cached: only it has them."""
+        return await self._located(catalog_pb2.LocateRegionsRequest(table=table, snapshot_id=snapshot_id), deadline)
+
     async def _locate(self, table: str, start: bytes, stop: bytes, deadline: float) -> tuple[Region, ...]:
-        address = self.catalog_address
         request = catalog_pb2.LocateRegionsRequest(table=table, start=start, stop=stop)
+        regions = await self._located(request, deadline)
+        self.regions.store(table, regions)
+        return regions
+
+    async def _located(self, request: catalog_pb2.LocateRegionsRequest, deadline: float) -> tuple[Region, ...]:
+        address = self.catalog_address
         try:
             answer = await self.call_once(address, methods.LOCATE_REGIONS, request, deadline - time.monotonic())
         except grpc.aio.AioRpcError as failed:
             raise self.error_for(failed, address) from None
-        regions = tuple(region_from(region, address) for region in answer.regions)
-        self.regions.store(table, regions)
-        if not regions:
-            raise NotServingRegionError(f"no server has the rows of table {table!r} at this moment; retry", table=table)
-        return regions
+        if not answer.regions:
+            raise NotServingRegionError(
+                f"no server has the rows of table {request.table!r} at this moment; retry", table=request.table
+            )
+        return tuple(region_from(region, address) for region in answer.regions)
 
     # Servers
 

@@ -35,6 +35,7 @@ from rowlock_regionserver.region.bulk.bulk_rows import arrange_rows
 from rowlock_regionserver.region.bulk.region_commit import RegionCommit
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch, RowBatch
 from rowlock_regionserver.region.bulk.staged import StagedBatch, halves
+from rowlock_regionserver.region.idempotency.answer import RepeatedAnswer
 from rowlock_regionserver.region.idempotency.repeated import is_definite_without_change
 from rowlock_regionserver.region.mutate.check import check_in_region
 from rowlock_regionserver.region.region_parts import RegionParts
@@ -168,7 +169,7 @@ class BulkLoad:
     def _saved_refusal(self, request: RequestId, refusal: RegionServerError, deadline: float) -> RegionServerError:
         """Saves the refusal as the answer for late copies. Returns the saved answer if there is one already."""
         with self._gate.exclusive(deadline):
-            saved = self._idempotency.find(request, None, is_bulk=True)
+            saved = self._saved(request, None)
             if saved is None:
                 self._idempotency.save(request, None, 0, refusal, is_bulk=True)
                 return refusal
@@ -255,7 +256,7 @@ class BulkLoad:
     def _applied_before(self, request: RequestId, first_row: bytes) -> _Applied | None:
         """Returns the answer to an earlier request with this id, or why it is unknown; None if there was none."""
         try:
-            saved = self._idempotency.find(request, first_row, is_bulk=True)
+            saved = self._saved(request, first_row)
         except RegionServerError as error:
             return _Applied(0, 0, is_repeated=True, refusal=error.without_frames())
         if saved is None:
@@ -263,6 +264,14 @@ class BulkLoad:
         if isinstance(saved.outcome, RegionServerError):
             return _Applied(saved.write_number, 0, is_repeated=True, refusal=saved.outcome)
         return _Applied(saved.write_number, saved.outcome.timestamp, is_repeated=True)
+
+    def _saved(self, request: RequestId, first_row: bytes | None) -> RepeatedAnswer | None:
+        """Returns the answer to an earlier request with this id, or to a batch that this one is a part of."""
+        saved = self._idempotency.find(request, first_row, is_bulk=True)
+        for sequence in request.parts_of:
+            if saved is None:
+                saved = self._idempotency.find(request._replace(sequence=sequence), None, is_bulk=True)
+        return saved
 
     def _write_file(self, arranged: ArrangedBatch, request: RequestId | None, permit: Permit) -> BulkRecord:
         """Writes the cells to a bulk file, which is durable before the batch is logged. Returns the record for it.

@@ -136,5 +136,5 @@ def _decode(payload: bytes, write_number: int, flags: int, family_names: Mapping
     row, cells, position, record_flags = decode_cells(payload, write_number)
     request, result = decode_request(payload, position, record_flags, cells, family_names)
     is_bulk = None if flags & MAY_BE_BULK else bool(flags & IS_BULK)
-    client, sequence, floor, _ = request
+    client, sequence, floor = request[:3]
     return SavedAnswer(client, sequence, floor, row, write_number, result, bool(flags & IS_CUT), is_bulk)

@@ -203,7 +203,7 @@ class IdempotencyTable:
 
     def _save(self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, flags: int) -> bool:
         """Saves the answer. Returns whether the table holds more bytes than before."""
-        name, sequence, floor, _ = request
+        name, sequence, floor = request[:3]
         answer = new_answer(sequence, row, write_number, outcome, flags)
         now = self._clock.monotonic()
         with self._lock:

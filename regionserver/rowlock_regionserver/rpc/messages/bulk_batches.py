@@ -32,6 +32,9 @@ BULK_SCHEMA = pa.schema(
     )
 )
 
+# How often a batch in doubt can be cut because its region was split once more.
+_WHOLES_MAX = 64
+
 
 class BulkMessages:
     """The messages of a bulk stream: engine.interfaces.BulkCodec."""
@@ -67,13 +70,26 @@ class BulkPut:
     def read(self) -> tuple[BulkBatch, RequestId | None, Durability | None]:
         message = self._message
         check_client_id(message.client_id)
-        request = request_id(message.client_id, message.sequence, message.sequence_floor, message.age_ms)
+        request = _request_id(message)
         wanted = durability(message.durability)
         if not message.HasField("rows"):
             return bulk_table(message.arrow, message.uncompressed_bytes, self._request_bytes_max), request, wanted
         if message.arrow or message.uncompressed_bytes:
             raise InvalidRequestError("the bulk batch has both cells and rows; set either `arrow` or `rows`")
         return row_batch(message.rows, self._request_bytes_max), request, wanted
+
+
+def _request_id(message: region_pb2.BulkBatch) -> RequestId | None:
+    request = request_id(message.client_id, message.sequence, message.sequence_floor, message.age_ms)
+    wholes = message.parts_of
+    if not wholes:
+        return request
+    if request is None or message.sequence in wholes or 0 in wholes or len(wholes) > _WHOLES_MAX:
+        raise InvalidRequestError(
+            f"BulkBatch.parts_of has {len(wholes)} sequences, and the batch has the sequence {message.sequence}: name "
+            f"1 to {_WHOLES_MAX} batches that this one is a part of, and give it a sequence of its own"
+        )
+    return request._replace(parts_of=tuple(wholes))
 
 
 def bulk_table(data: bytes, uncompressed_bytes: int, bytes_max: int) -> pa.Table:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
+from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.cells import TIMESTAMP_MAX, Compression, Family
-from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.errors import InvalidRequestError, RegionServerError
 from rowlock_regionserver.escapes import name_text
 from rowlock_regionserver.host.snapshots import Snapshot
 from rowlock_regionserver.region.region import Region
@@ -72,7 +73,12 @@ def _family_message(family: Family) -> types_pb2.Family:
 
 def region_message(region: Region, server: str, data_folder_id: str) -> types_pb2.RegionDescriptor:
     """Converts the region. `server`: this server's address for clients, empty if it advertises none."""
-    table = region.table
+    entry = RegionEntry(region.region_id, region.start, region.stop)
+    return entry_message(entry, region.table, server, data_folder_id)
+
+
+def entry_message(region: RegionEntry, table: Table, server: str, data_folder_id: str) -> types_pb2.RegionDescriptor:
+    """Converts the entry of a region of the table; else as region_message."""
     return types_pb2.RegionDescriptor(
         region_id=region.region_id,
         table=table.name,
@@ -96,6 +102,15 @@ def statistics_message(region: Region, server: str, data_folder_id: str) -> cata
         read_point=statistics.read_point,
         kept_answer_count=statistics.request_ids.saved_answers,
         kept_answer_bytes=statistics.request_ids.bytes_held,
+        open_read_count=statistics.mvcc.registered_readers,
+        state=catalog_pb2.RegionStatistics.STATE_OPEN,
+    )
+
+
+def damaged_message(region: types_pb2.RegionDescriptor, error: RegionServerError) -> catalog_pb2.RegionStatistics:
+    """Returns the statistics of a region that is closed because of damage: its sizes are not known."""
+    return catalog_pb2.RegionStatistics(
+        region=region, state=catalog_pb2.RegionStatistics.STATE_DAMAGED, error=error.message
     )
 
 

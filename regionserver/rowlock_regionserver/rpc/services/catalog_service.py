@@ -15,15 +15,12 @@ from rowlock_proto.v1 import catalog_pb2
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.workers import Workers
-from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.host.compacting import CompactionThreads
 from rowlock_regionserver.host.compaction_requests import compaction_jobs, request_compactions
-from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
+from rowlock_regionserver.host.snapshots import Snapshot
 from rowlock_regionserver.host.timestamps import TimestampRange
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
-from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.rpc.grpc.calls import Context, Method
 from rowlock_regionserver.rpc.messages.compactions import compaction_messages
 from rowlock_regionserver.rpc.messages.enums import durability
@@ -31,28 +28,24 @@ from rowlock_regionserver.rpc.messages.failures import parsed
 from rowlock_regionserver.rpc.messages.sessions import caller_of
 from rowlock_regionserver.rpc.messages.tables import (
     families,
-    region_message,
     snapshot_message,
     statistics_message,
     table_message,
 )
 from rowlock_regionserver.rpc.services.locked_calls import run_locked
+from rowlock_regionserver.rpc.services.region_operations import RegionOperations, RegionsHost
 from rowlock_regionserver.table import Table
 
-PROTOCOL = 6
+PROTOCOL = 7
 
 
-class CatalogHost(Protocol):
+class CatalogHost(RegionsHost, Protocol):
     """The region server as this service sees it. Thread-safe; methods that change tables block."""
 
     @property
     def incarnation_id(self) -> str: ...
     @property
-    def snapshots(self) -> Snapshots: ...
-    @property
     def compactions(self) -> CompactionThreads: ...
-    @property
-    def clients(self) -> ClientState: ...
     def make_snapshot(
         self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str, caller: Caller
     ) -> Snapshot: ...
@@ -65,6 +58,7 @@ class CatalogHost(Protocol):
         durability: Durability,
         properties: Mapping[str, str],
         caller: Caller,
+        splits: Sequence[bytes],
     ) -> Table: ...
     def alter_table(
         self,
@@ -81,7 +75,6 @@ class CatalogHost(Protocol):
     def truncate_table(self, name: str, caller: Caller) -> Table: ...
     def tables(self) -> Sequence[Table]: ...
     def table(self, name: str) -> Table: ...
-    def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> Sequence[Region]: ...
 
 
 class CatalogService:
@@ -106,6 +99,7 @@ class CatalogService:
         self._workers = workers
         self._server = server
         self._config = config
+        self._regions = RegionOperations(host, workers, server, data_folder_id, config)
 
     def methods(self) -> dict[str, Method]:
         """Returns the methods by their names in catalog.proto. Each runs in a worker; slow ones have their own pool."""
@@ -116,11 +110,12 @@ class CatalogService:
             "DropTable": self._drop_table,
             "TruncateTable": self._truncate_table,
             "MakeSnapshot": self._make_snapshot,
+            **self._regions.methods,
         }
         quick: dict[str, Callable[[bytes], Message]] = {
             "DescribeTable": self._describe_table,
             "ListTables": self._list_tables,
-            "LocateRegions": self._locate_regions,
+            **self._regions.quick,
             "RenewSnapshot": self._renew_snapshot,
             "EndSnapshot": self._end_snapshot,
             "Compact": self._compact,
@@ -144,10 +139,6 @@ class CatalogService:
     async def _create_table(self, data: bytes, context: Context) -> bytes:
         message = parsed(catalog_pb2.CreateTableRequest, data)
         name = message.table.name
-        if message.splits:
-            raise InvalidRequestError(
-                "a table can't be created with splits yet; leave CreateTableRequest.splits empty", table=name
-            )
 
         def create(caller: Caller) -> Message:
             table = self._host.create_table(
@@ -156,6 +147,7 @@ class CatalogService:
                 durability(message.table.durability) or Durability.FSYNC,
                 dict(message.table.properties),
                 caller,
+                tuple(message.splits),
             )
             return catalog_pb2.CreateTableResponse(table=table_message(table))
 
@@ -215,13 +207,6 @@ class CatalogService:
         parsed(catalog_pb2.ListTablesRequest, data)
         tables = sorted(self._host.tables(), key=lambda table: table.name)
         return catalog_pb2.ListTablesResponse(tables=[table_message(table) for table in tables])
-
-    def _locate_regions(self, data: bytes) -> catalog_pb2.LocateRegionsResponse:
-        message = parsed(catalog_pb2.LocateRegionsRequest, data)
-        regions = self._host.regions_of(message.table, message.start, message.stop)
-        return catalog_pb2.LocateRegionsResponse(
-            regions=[region_message(region, self._server, self._data_folder_id) for region in regions]
-        )
 
     async def _make_snapshot(self, data: bytes, context: Context) -> bytes:
         message = parsed(catalog_pb2.MakeSnapshotRequest, data)

@@ -1,0 +1,70 @@
+"""The tables and regions that a region server serves: look-ups, which change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowlock_regionserver.catalog.catalog import TableEntry
+from rowlock_regionserver.catalog.live_catalog import LiveCatalog
+from rowlock_regionserver.catalog.regions import RegionEntry
+from rowlock_regionserver.errors import NotServingRegionError, RegionServerError
+from rowlock_regionserver.host.snapshot_region import SnapshotRegion
+from rowlock_regionserver.host.snapshots import Snapshots
+from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.table import Table
+
+
+class ServedRegions:
+    """The part of RegionServer that looks tables and regions up. Thread-safe."""
+
+    # Set by RegionServer.
+    snapshots: Snapshots
+    _catalog: LiveCatalog
+    _regions: dict[int, Region]
+    _damaged: dict[int, RegionServerError]
+
+    def tables(self) -> list[Table]:
+        return [entry.table for entry in self._catalog.state.tables]
+
+    @property
+    def table_entries(self) -> Sequence[TableEntry]:
+        """All tables with their regions."""
+        return self._catalog.state.tables
+
+    def table(self, name: str) -> Table:
+        return self.table_entry(name).table
+
+    def table_entry(self, name: str) -> TableEntry:
+        """The table with its regions, also damaged ones. Raises TableNotFoundError."""
+        return self._catalog.state.entry(name)
+
+    def region(self, region_id: int) -> Region:
+        """The region of this id. Raises NotServingRegionError, or CorruptionError when it was closed for damage."""
+        region = self._regions.get(region_id)
+        if region is None:
+            damage = self._damaged.get(region_id)
+            if damage is not None:
+                raise damage
+            raise NotServingRegionError(f"region {region_id} is not served here; look the region up again")
+        return region
+
+    def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> list[Region]:
+        """The regions of a table that overlap [start, stop), in row order."""
+        return [self.region(region.region_id) for region in self.entries_of(name, start, stop)]
+
+    def entries_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> list[RegionEntry]:
+        """The entries of the regions of a table that overlap [start, stop), in row order; also of damaged ones."""
+        return [region for region in self.table_entry(name).regions if region.overlaps(start, stop)]
+
+    def damaged_regions(self) -> dict[int, RegionServerError]:
+        return dict(self._damaged)
+
+    # Snapshots.
+
+    def region_at(self, region_id: int, snapshot_id: bytes) -> SnapshotRegion:
+        """The region as a snapshot sees it; see SnapshotRegion.of."""
+        return SnapshotRegion.of(self.snapshots, snapshot_id, region_id, self.region)
+
+    def regions_of_snapshot(self, snapshot_id: bytes) -> list[RegionEntry]:
+        """The regions of a snapshot, in row order. Raises SnapshotEndedError."""
+        return self.snapshots.regions_of(snapshot_id)
