@@ -28,6 +28,7 @@ from rowlock_regionserver.operations import FormColumn, FormPart, ScanPlan
 from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
 from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.scan.compressed_rows import CompressedRows
+from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import scan
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.cache import BlockCache

@@ -16,6 +16,7 @@ from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan
 from rowlock_regionserver.scan.point import read_row
+from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import scan
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.cache import BlockCache

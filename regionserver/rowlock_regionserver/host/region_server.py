@@ -21,15 +21,15 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rowlock_regionserver.catalog.catalog import NO_PROPERTIES, TableEntry
+from rowlock_regionserver.catalog.catalog import NO_PROPERTIES
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
-from rowlock_regionserver.catalog.regions import RegionEntry, check_split_row, region_of_id, with_merged
+from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction.picker import Plan
 from rowlock_regionserver.compaction.progress import CompactionResult, Progress
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, TooManyOpenFilesError
+from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
@@ -39,8 +39,9 @@ from rowlock_regionserver.host.compaction_runs import counted_memory, settings_o
 from rowlock_regionserver.host.disk_failures import DiskFailures, OnFatal
 from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads, log_flush
-from rowlock_regionserver.host.opening import Opened, Opening, open_region
-from rowlock_regionserver.host.region_folder import free_region_path, region_folder, remove_region_folder
+from rowlock_regionserver.host.opening import Opened, Opening
+from rowlock_regionserver.host.region_changes import RegionChanges
+from rowlock_regionserver.host.region_folder import region_folder
 from rowlock_regionserver.host.served_regions import ServedRegions
 from rowlock_regionserver.host.server_statistics import RegionServerStatistics
 from rowlock_regionserver.host.session_snapshots import make_snapshot
@@ -261,24 +262,6 @@ class RegionServer(ServedRegions):
         """Merges two neighbours. Returns the new region. See splitting.py."""
         return merge_regions(self, self._changes, name, left_id, right_id, caller)
 
-    def split_region(
-        self, name: str, region_id: int, row: bytes | None, caller: Caller = THE_SERVER
-    ) -> tuple[RegionEntry, RegionEntry]:
-        """Splits a region at a row, which becomes the first one of the second daughter; None: at its middle."""
-        with self.operation(Operation.SPLIT, name, caller, (region_id,)):
-            region = region_of_id(name, self.table_entry(name).regions, region_id)
-            if row is not None:
-                check_split_row(name, region, row)
-            raise InvalidRequestError(f"this server can't split region {region_id} of table {name!r} yet", table=name)
-
-    def merge_regions(self, name: str, left_id: int, right_id: int, caller: Caller = THE_SERVER) -> RegionEntry:
-        """Merges two neighbours, the left one first."""
-        with self.operation(Operation.MERGE, name, caller, (left_id, right_id)):
-            with_merged(name, self.table_entry(name).regions, left_id, right_id, 0)
-            raise InvalidRequestError(
-                f"this server can't merge regions {left_id} and {right_id} of table {name!r} yet", table=name
-            )
-
     @contextlib.contextmanager
     def operation(
         self, operation: Operation, name: str, caller: Caller, region_ids: Sequence[int] = ()
@@ -297,53 +280,6 @@ class RegionServer(ServedRegions):
     def _reserve_session_numbers(self, until: int) -> None:
         with self._catalog_lock, self._failures.are_final():
             self._catalog.reserve_session_numbers(until)
-
-    @contextlib.contextmanager
-    def _new_regions(
-        self, entry: TableEntry, state: CatalogState, replaced: Mapping[int, Region | None], what: str
-    ) -> Iterator[None]:
-        """Makes the regions of the entry, commits the state that names them, puts them into service, runs the block.
-
-        All steps that may fail precede the commit. `replaced`: by id, the region that the new one replaces. It takes no
-        more writes, so its saved answers are complete. `what` describes the operation, for errors.
-        """
-        made: list[Region] = []
-        with contextlib.ExitStack() as undo:
-            for region in entry.regions:
-                path = free_region_path(self._folder, self._shared, region.region_id, self._made)
-                answers = inherited_answers(replaced[region.region_id]) if region.region_id in replaced else None
-                make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
-                made.append(open_region(self._folder, entry.table, region, self._shared))
-                undo.callback(made[-1].abandon)
-            with self._catalog.committed(state, what):
-                undo.pop_all()
-                for new in made:
-                    self._serve(new, replaced.get(new.region_id))
-                yield
-
-    def _serve(self, region: Region, replaced: Region | None) -> None:
-        region.serve(self._log, self._bulk_numbers)
-        with self._timestamps.lock:
-            self._timestamps.begin(region, replaced)
-            self._regions[region.region_id] = region
-
-    def _remove_regions(self, entry: TableEntry, reason: str) -> None:
-        for entry_region in entry.regions:
-            region = self._regions.get(entry_region.region_id)
-            self._damaged.pop(entry_region.region_id, None)
-            read_by_scans: set[Path] = set()
-            if region is not None:
-                # It stays registered until it is closed: if the log fails, its waiting callers must be notified.
-                self.compactions.forget(region.region_id, (), reason)
-                region.close_for_removal()
-                self.snapshots.end_those_of((region.region_id,), reason)
-                del self._regions[entry_region.region_id]
-                self.compactions.forget(region.region_id, (), reason)
-                read_by_scans = region.discard()
-            self._log.forget(entry_region.region_id)
-            # The table is dropped already: the next start removes files that can't be removed now.
-            with contextlib.suppress(TooManyOpenFilesError):
-                remove_region_folder(self._files, region_folder(self._folder, entry_region.region_id), read_by_scans)
 
     # Snapshots.
 

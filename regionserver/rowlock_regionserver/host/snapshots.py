@@ -27,7 +27,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.cells import ReadPoint
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -298,12 +297,6 @@ class Snapshots:
         """Returns the snapshot. Raises SnapshotEndedError unless it is open and a scan of the region may begin."""
         with self._changed:
             return self._find(snapshot_id, region_id).snapshot
-
-    def regions_of(self, snapshot_id: bytes) -> list[RegionEntry]:
-        """Returns the regions that the snapshot has, in row order. Raises SnapshotEndedError."""
-        with self._changed:
-            regions = [region for region, _ in self._find(snapshot_id).regions.values()]
-        return [RegionEntry(region.region_id, region.start, region.stop) for region in regions]
 
     def held(self) -> list[HeldSnapshot]:
         """Returns the open snapshots, in the order of their making."""

@@ -30,7 +30,7 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.scan import scanner
-from rowlock_regionserver.scan.ranges import clipped
+from rowlock_regionserver.scan.ranges import RowsAt, all_rows_at, clipped
 from rowlock_regionserver.scan.scanner import FIRST_WINDOW_BYTES, ROW_BYTES_ASSUMED, ScanAnswer, scan
 from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN
 from rowlock_regionserver.scan.window_split import View
@@ -218,7 +218,11 @@ def test_leading_row_conditions_narrow_what_is_read() -> None:
 def test_scan_is_clipped_to_its_region() -> None:
     view: View = [(FAMILY, [ListSource(numbered(10))])]
     plan = ScanPlan(ranges=((b"", b"0003"), (b"0006", b"")))
-    assert rows_of(list(scan(lambda: view, plan, b"0002", b"0008", READ_POINT))) == ["0002", "0006", "0007"]
+    assert rows_of(list(scan(lambda: view, plan, (RowsAt((b"0002", b"0008"), READ_POINT),)))) == [
+        "0002",
+        "0006",
+        "0007",
+    ]
 
 
 def test_error_of_the_view_ends_the_scan() -> None:
@@ -370,7 +374,6 @@ def test_scan_of_all_kinds_does_not_import_pandas() -> None:
     program = """
 import sys
 from rowlock_regionserver.operations import *
-from rowlock_regionserver.scan.ranges import all_rows_at
 from tests.unit.scan.read_cases import WIDE, cells
 for reverse in (False, True):
     for where in (None, ColumnComparison(b"f", b"c1", CompareOp.GREATER, b"0", ValueType.TEXT_INT)):
