@@ -110,8 +110,7 @@ class RegionServer:
         return server
 
     def _begin(self, opened: Opened) -> None:
-        self._regions, self._damaged = opened.regions, opened.damaged
-        self.set_aside = opened.set_aside
+        self._regions, self._damaged, self.set_aside = opened.regions, opened.damaged, opened.set_aside
         self._log, self._bulk_numbers = opened.log, opened.bulk_numbers
         self._catalog = LiveCatalog(self._folder, self._files, opened.log, opened.generation, opened.state)
         config, clock = self._shared.config, self._shared.clock
@@ -128,7 +127,6 @@ class RegionServer:
             clock,
             self._failures.end,
         )
-        self._flusher.thread.start()
         self.compactions = CompactionThreads(
             self._regions,
             self._compact_region,
@@ -136,6 +134,8 @@ class RegionServer:
             self._shared,
             self._flusher.request,
         )
+        # Not earlier: a region may be due already, and the end of its flush wakes the compactions.
+        self._flusher.thread.start()
         self.compactions.begin()
 
     def _regions_to_flush(self) -> list[Region]:
