@@ -129,7 +129,6 @@ class RegionServer(ServedRegions):
             clock,
             self._failures.end,
         )
-        self._flusher.thread.start()
         self.compactions = CompactionThreads(
             self._regions,
             self._compact_region,
@@ -149,6 +148,8 @@ class RegionServer(ServedRegions):
             self._timestamps,
             opened.bulk_numbers,
         )
+        # Not earlier: a region may be due already, and the end of its flush wakes the compactions.
+        self._flusher.thread.start()
         self.compactions.begin()
 
     def _regions_to_flush(self) -> list[Region]:
