@@ -18,7 +18,8 @@ import rowlock
 from rowlock._transport.direct import DirectConnection
 
 from tests.seeds import drawn_seed
-from tests.unit.client.fake_server import FakeServer, Mishap
+from tests.unit.client.fake_errors import Mishap
+from tests.unit.client.fake_server import FakeServer
 
 # An interruption may come while a thread runs the finalizer of some other object, which then can only print it, or
 # between the making of a socket and its owner's hold on it.

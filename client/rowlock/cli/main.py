@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from rowlock.cli import (
     checks,
     compactions,
+    regions,
     rows,
     scans,
     sessions,
@@ -80,6 +81,9 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "tables": tables.tables,
     "describe": tables.describe,
     "flush": tables.flush,
+    "regions": regions.regions,
+    "split": regions.split,
+    "merge": regions.merge,
     "compact": compactions.compact,
     "compactions": compactions.compactions,
     "sessions": sessions.sessions,
@@ -105,7 +109,7 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
 # Also those after which a doubt would do no harm: a compaction changes no answer, and a session ends once.
 _READ_ONLY = {
     *("tables", "describe", "get", "exists", "scan", "count", "export", "snapshot", "status", "shell"),
-    *("compact", "compactions", "locks", "sessions", "completion"),
+    *("regions", "compact", "compactions", "locks", "sessions", "completion"),
 }
 
 for _name, _function in COMMANDS.items():

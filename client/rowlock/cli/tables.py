@@ -38,6 +38,15 @@ def create(
             help="The table keeps it, as in 'user STRING :key, orders BIGINT count:orders'. See docs/mapping.md.",
         ),
     ] = None,
+    splits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--split-at",
+            metavar="KEY",
+            show_default=False,
+            help=r"First row of another region; \xNN is a byte; may be repeated. See docs/regions.md.",
+        ),
+    ] = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave an existing table as it is.")] = False,
     durability: Annotated[str, DURABILITY] = "fsync",
     properties: PropertyOption = None,
@@ -60,18 +69,16 @@ def create(
         wanted[name] = settings
     created = {name: rowlock.Family(**settings) for name, settings in wanted.items()}
     level = arguments.durability(durability)
-    named = arguments.properties(properties)
-    if mapping is None:
-        call.client.create_table(table, created, if_not_exists=if_not_exists, durability=level, properties=named)
-    else:
-        call.client.create_table(
-            table,
-            created or None,
-            mapping=rowlock.Mapping(mapping),
-            if_not_exists=if_not_exists,
-            durability=level,
-            properties=named,
-        )
+    options: dict[str, Any] = {} if mapping is None else {"mapping": rowlock.Mapping(mapping)}
+    call.client.create_table(
+        table,
+        created or None if options else created,
+        if_not_exists=if_not_exists,
+        durability=level,
+        splits=[arguments.bytes_of(row) for row in splits or ()],
+        properties=arguments.properties(properties),
+        **options,
+    )
     call.output.record(_record(call.client.describe(table)), "")
 
 

@@ -32,7 +32,7 @@ def test_create_makes_the_families_with_their_settings(console: Console) -> None
     assert console.client.calls[0] == (
         "create_table",
         ("t", {"info": Family(), "stats": Family(versions=3, compression="lz4")}),
-        {"if_not_exists": False, "durability": "os", "properties": {}},
+        {"if_not_exists": False, "durability": "os", "splits": [], "properties": {}},
     )
     assert console.out == ""
 

@@ -1,4 +1,4 @@
-"""A server in memory for the client's tests: one region per table; a script makes its calls fail.
+"""A server in memory for the client's tests: a table of one or more regions; a script makes its calls fail.
 
 Each mishap in `script` befalls one point request, in the order in which requests arrive; without one they are answered.
 It keeps what a real server would, as far as the tests look: rows, and the answers of numbered changes.
@@ -6,42 +6,28 @@ It keeps what a real server would, as far as the tests look: rows, and the answe
 
 from __future__ import annotations
 
-import enum
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
-from typing import NoReturn
 
 import grpc
-from google.protobuf import any_pb2
-from google.rpc import status_pb2
 from rowlock_proto.v1 import catalog_pb2, catalog_pb2_grpc, direct_pb2, region_pb2, region_pb2_grpc, types_pb2
 
 from tests.unit.client.fake_direct import FakeDirect
+from tests.unit.client.fake_errors import Mishap, RefusedError, Scripted, end_call, error
+from tests.unit.client.fake_regions import FakeRegions
 from tests.unit.client.plain_put_rows import mutations_of
 from tests.unit.client.plain_row_form import as_requested
 from tests.waiting import WAIT_S
 
 
-class Mishap(enum.Enum):
-    """A failure of a point request."""
-
-    NONE = enum.auto()
-    ANSWER_IS_LOST = enum.auto()  # applied; the stream ends before the answer
-    REQUEST_IS_LOST = enum.auto()  # the stream ends before it is applied
-    NO_ANSWER = enum.auto()  # applied, and never answered
-
-
-# An error to answer with.
-Scripted = Mishap | types_pb2.Error
-
-
-class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionServiceServicer):
+class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
     def __init__(
         self, listen: str = "127.0.0.1:0", info_script: Iterable[types_pb2.Error] = (), *, is_direct: bool = False
     ) -> None:
         """is_direct: it has a direct port too."""
+        super().__init__()
         self.lock = threading.Lock()
         # Guarded by self.lock:
         self.script: deque[Scripted] = deque()
@@ -51,11 +37,11 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self.message_sizes: list[int] = []
         self.floors: list[int] = []
         self.repeated_count = 0
-        self.locate_count = 0
         self.stream_count = 0  # of gRPC, and direct connections
         self.grpc_message_count = 0
         self.direct_message_count = 0
-        self.region_id = 1
+        # Called before each mutation, with its row.
+        self.before_row: Callable[[bytes], None] = lambda row: None
         # Scripts of scans and bulk batches.
         self.scan: Callable[[region_pb2.ScanRequest], Iterator[region_pb2.ScanBatch]] | None = None
         self.scans: list[region_pb2.ScanRequest] = []
@@ -164,17 +150,6 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke after the table was dropped")
         raise AssertionError("abort raises")
 
-    def LocateRegions(  # noqa: N802
-        self, request: catalog_pb2.LocateRegionsRequest, context: grpc.ServicerContext
-    ) -> catalog_pb2.LocateRegionsResponse:
-        with self._changed:
-            self.locate_count += 1
-            self._changed.notify_all()
-        region = types_pb2.RegionDescriptor(region_id=self.region_id, table=request.table, server=self.address)
-        if self.mapping:
-            region.descriptor.properties["mapping"] = self.mapping
-        return catalog_pb2.LocateRegionsResponse(regions=[region])
-
     def MakeSnapshot(  # noqa: N802
         self, request: catalog_pb2.MakeSnapshotRequest, context: grpc.ServicerContext
     ) -> catalog_pb2.MakeSnapshotResponse:
@@ -230,7 +205,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
             return True
         if mishap is Mishap.REQUEST_IS_LOST:
             return False
-        if request.region_id != self.region_id:
+        if request.region_id not in self.regions:
             error = types_pb2.Error(code=types_pb2.Error.NOT_SERVING_REGION, message="no such region here")
             answers.answers.add(id=request.id, error=error)
             return True
@@ -252,14 +227,21 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         is_in_columns = request.HasField("put_rows")
         mutations = mutations_of(request.put_rows) if is_in_columns else request.mutate.mutations
         for mutation in mutations:
+            self.before_row(mutation.row)
             kept = self.answers.get((client_id, mutation.sequence))
-            if kept is None:
+            if not self.has(request.region_id, mutation.row):
+                kept = region_pb2.MutationResult(error=error(types_pb2.Error.NOT_SERVING_REGION, "it was split"))
+            elif kept is None:
                 kept = self._mutate(mutation)
                 self.answers[(client_id, mutation.sequence)] = kept
             else:
                 self.repeated_count += 1
             (answer.put_rows if is_in_columns else answer.mutate).results.append(kept)
-        if is_in_columns and self.answers_puts_together:
+        if (
+            is_in_columns
+            and self.answers_puts_together
+            and not any(result.HasField("error") for result in answer.put_rows.results)
+        ):
             answer.put_rows.ClearField("results")
             answer.put_rows.timestamp = 1
         return answer
@@ -317,8 +299,10 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         try:
             for batch in scan(request):
                 yield as_requested(request, batch)
-        except ConnectionError as error:
-            context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+        except ConnectionError as lost:
+            context.abort(grpc.StatusCode.UNAVAILABLE, str(lost))
+        except RefusedError as refused:
+            end_call(context, refused.error)
 
     def BulkPut(  # noqa: N802
         self, request_iterator: Iterator[region_pb2.BulkBatch], context: grpc.ServicerContext
@@ -334,17 +318,3 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
                 yield region_pb2.BulkAnswer(cell_count=1, row_count=1, timestamp=1)
             elif mishap is not Mishap.NO_ANSWER:
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the connection was cut")
-
-
-def end_call(context: grpc.ServicerContext, message: types_pb2.Error) -> NoReturn:
-    """Ends a call with a typed error, as a server does."""
-    details = any_pb2.Any()
-    details.Pack(message)
-    status = status_pb2.Status(code=grpc.StatusCode.ABORTED.value[0], details=[details])
-    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
-    context.abort(grpc.StatusCode.ABORTED, message.message)
-    raise AssertionError("abort raises")
-
-
-def error(code: types_pb2.Error.Code, message: str = "refused", *, retry_after_ms: int = 0) -> types_pb2.Error:
-    return types_pb2.Error(code=code, message=message, retry_after_ms=retry_after_ms)

@@ -18,7 +18,8 @@ from rowlock.aio._transport.servers import Servers
 from rowlock.schema import Region
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from tests.unit.client.fake_server import FakeServer, Mishap
+from tests.unit.client.fake_errors import Mishap
+from tests.unit.client.fake_server import FakeServer
 from tests.unit.client.pauses import in_each_pause
 from tests.unit.client.test_scans import batch
 from tests.waiting import WAIT_S

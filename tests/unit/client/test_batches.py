@@ -11,11 +11,12 @@ from rowlock._core.batch_send import BatchSend, RowsRead
 from rowlock._core.conversation import Request
 from rowlock._core.put_rows import PutRow
 from rowlock._transport.servers import Servers
-from rowlock.errors import NotACounterError, RegionTooBusyError, ServerUnavailableError
+from rowlock.errors import NotACounterError, NotServingRegionError, RegionTooBusyError, ServerUnavailableError
 from rowlock.schema import Region
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.fake_errors import Mishap, error
+from tests.unit.client.fake_server import FakeServer
 from tests.unit.client.pauses import in_each_pause
 
 WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
@@ -169,3 +170,21 @@ def test_a_batch_in_doubt_is_reported_row_by_row_when_the_client_is_closed_befor
     assert [row for row, _ in caught.value.unknown] == [b"a", b"b"]
     assert {type(unknown.__cause__) for _, unknown in caught.value.unknown} == {rowlock.ClosedError}
     assert set(fake_server.rows) == {b"a", b"b"}
+
+
+def test_rows_that_their_region_no_longer_has_are_repeated_where_they_are_now() -> None:
+    send = send_of(b"a", b"b", b"n")
+    request = answer(send.request_for(WHOLE), None, error(Error.NOT_SERVING_REGION), error(Error.NOT_SERVING_REGION))
+    send.absorb(request, None, 1.0)
+    assert send.has_moved
+    lower, upper = Region(2, "t", b"", b"m", "s"), Region(3, "t", b"m", b"", "s")
+    again = send.request_for(lower)
+    assert [(each.row, each.sequence, each.age_ms) for each in again.point.mutate.mutations] == [(b"b", 8, 0)]
+    send.absorb(answer(again, None), None, 2.0)
+    assert not send.has_moved
+    last = send.request_for(upper)
+    assert [(each.row, each.sequence) for each in last.point.mutate.mutations] == [(b"n", 9)]
+    send.absorb(last, NotServingRegionError("gone"), 3.0)
+    assert send.has_moved
+    send.absorb(answer(send.request_for(upper), None), None, 4.0)
+    assert send.finish() == 3

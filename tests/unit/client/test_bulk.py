@@ -17,7 +17,8 @@ from rowlock.errors import ServerUnavailableError
 from rowlock.schema import Region
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.fake_errors import Mishap, error
+from tests.unit.client.fake_server import FakeServer
 from tests.unit.client.pauses import in_each_pause
 
 WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
@@ -437,3 +438,110 @@ def test_the_rows_that_are_written_are_counted_up_to_the_first_gap() -> None:
     send.answered(refused, 0.0)
     assert send.is_done
     assert send.written_count == 5
+
+
+A_TO_F, G_TO_L = Region(4, "t", b"", b"g", "s"), Region(5, "t", b"g", b"m", "s")
+
+
+def test_a_batch_in_doubt_whose_region_was_split_becomes_parts_of_itself() -> None:
+    """Its number stays in use until both parts are answered: under it the daughters have the parent's answer."""
+    send, sequences = send_of(["a", "n"], ["b"])
+    assert [message.sequence for message in put_on_stream(send)] == [1, 2]
+    send.lost(ServerUnavailableError("cut"), 1.0)
+    send.pause_s = 0.0
+    first = send.next(2.0)
+    assert first is not None
+    lower = send.message(first, LEFT, takes_rows=False)
+    second = send.next(2.0)
+    assert second is not None
+    upper = send.message(second, RIGHT, takes_rows=False)
+    assert [(keys_of(each), list(each.parts_of)) for each in (lower, upper)] == [([b"a"], [1]), ([b"n"], [1])]
+    assert len({1, 2, lower.sequence, upper.sequence}) == 4
+    assert lower.age_ms == upper.age_ms >= 1
+    assert [each.sequence_floor for each in (lower, upper)] == [1, 1]
+    whole = send.next(2.0)
+    assert whole is not None
+    other = send.message(whole, LEFT, takes_rows=False)
+    assert (other.sequence, list(other.parts_of), keys_of(other)) == (2, [], [b"b"])
+    send.answered(applied(), 3.0)
+    assert sequences.floor() == 1
+    send.answered(applied(), 3.0)
+    assert sequences.floor() == 2
+    send.answered(applied(), 3.0)
+    assert put_on_stream(send) == []
+    assert send.finish() == rowlock.BulkResult(row_count=3, cell_count=3)
+    assert sequences.floor() == 5
+
+
+def test_a_part_in_doubt_whose_region_was_split_again_names_all_that_it_is_a_part_of() -> None:
+    send, sequences = send_of(["a", "h", "n"])
+    put_on_stream(send)
+    send.lost(ServerUnavailableError("cut"), 1.0)
+    send.pause_s = 0.0
+    bulk = send.next(2.0)
+    assert bulk is not None
+    lower = send.message(bulk, LEFT, takes_rows=False)
+    send.lost(ServerUnavailableError("cut"), 3.0)
+    send.pause_s = 0.0
+    sent = []
+    for region in (A_TO_F, G_TO_L, RIGHT):
+        bulk = send.next(4.0)
+        assert bulk is not None
+        sent.append(send.message(bulk, region, takes_rows=False))
+    assert [(keys_of(each), list(each.parts_of)) for each in sent] == [
+        ([b"a"], [1, lower.sequence]),
+        ([b"h"], [1, lower.sequence]),
+        ([b"n"], [1]),
+    ]
+    assert min(each.age_ms for each in sent) >= 1
+    for _ in sent:
+        assert sequences.floor() == 1
+        send.answered(applied(), 5.0)
+    assert put_on_stream(send) == []
+    assert sequences.floor() == 6
+
+
+def test_a_part_of_a_batch_in_doubt_that_is_refused_is_unknown() -> None:
+    send, sequences = send_of(["a", "n"])
+    put_on_stream(send)
+    send.lost(ServerUnavailableError("cut"), 1.0)
+    send.pause_s = 0.0
+    for region in (LEFT, RIGHT):
+        bulk = send.next(2.0)
+        assert bulk is not None
+        send.message(bulk, region, takes_rows=False)
+    send.answered(applied(), 3.0)
+    send.answered(region_pb2.BulkAnswer(error=error(Error.TABLE_NOT_FOUND)), 3.0)
+    assert put_on_stream(send) == []
+    with pytest.raises(rowlock.BulkError) as caught:
+        send.finish()
+    assert [rows for rows, _ in caught.value.unknown] == [range(2)]
+    assert sequences.floor() == 4
+
+
+def test_a_batch_that_was_refused_and_whose_region_was_split_is_no_part() -> None:
+    send, sequences = send_of(["a", "n"])
+    put_on_stream(send)
+    send.answered(region_pb2.BulkAnswer(error=error(Error.NOT_SERVING_REGION)), 1.0)
+    send.pause_s = 0.0
+    sent = []
+    for region in (LEFT, RIGHT):
+        bulk = send.next(2.0)
+        assert bulk is not None
+        sent.append(send.message(bulk, region, takes_rows=False))
+    assert [(each.sequence, list(each.parts_of), each.age_ms) for each in sent] == [(1, [], 0), (2, [], 0)]
+    send.stop()
+    assert sequences.floor() == 3
+
+
+def test_a_send_that_is_stopped_holds_no_number_of_a_batch_that_became_parts() -> None:
+    send, sequences = send_of(["a", "n"])
+    put_on_stream(send)
+    send.lost(ServerUnavailableError("cut"), 1.0)
+    send.pause_s = 0.0
+    bulk = send.next(2.0)
+    assert bulk is not None
+    send.message(bulk, LEFT, takes_rows=False)
+    assert sequences.floor() == 1
+    send.stop()
+    assert sequences.floor() == 4

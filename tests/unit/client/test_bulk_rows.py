@@ -18,7 +18,8 @@ from rowlock._core.sequences import Sequences
 from rowlock.schema import Region
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from tests.unit.client.fake_server import FakeServer, error
+from tests.unit.client.fake_errors import error
+from tests.unit.client.fake_server import FakeServer
 from tests.unit.client.plain_bulk_rows import PlainCell, plain_cells, plain_cells_of
 from tests.unit.client.test_bulk import LEFT, MAPPING, RIGHT, WHOLE, applied, keys_of, rows
 

@@ -17,7 +17,8 @@ from rowlock_proto.v1 import types_pb2
 from tests.threads import is_at
 from tests.unit.client.answer_threads import answer_threads
 from tests.unit.client.blocking.test_calls import connected
-from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.fake_errors import Mishap, error
+from tests.unit.client.fake_server import FakeServer
 from tests.unit.client.pauses import in_each_pause
 from tests.waiting import WAIT_S, wait_until
 

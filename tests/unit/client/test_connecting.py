@@ -19,7 +19,8 @@ from rowlock.errors import (
 )
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
-from tests.unit.client.fake_server import FakeServer, error
+from tests.unit.client.fake_errors import error
+from tests.unit.client.fake_server import FakeServer
 from tests.waiting import WAIT_S
 
 REFUSED = ServerUnavailableError("no server answers at a:1: connection refused")

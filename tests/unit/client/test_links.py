@@ -10,7 +10,8 @@ import rowlock
 import rowlock.aio
 from rowlock._transport.servers import Servers
 
-from tests.unit.client.fake_server import FakeServer, Mishap
+from tests.unit.client.fake_errors import Mishap
+from tests.unit.client.fake_server import FakeServer
 from tests.waiting import WAIT_S
 
 

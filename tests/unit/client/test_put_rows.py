@@ -18,7 +18,7 @@ from rowlock.schema import Region
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from tests.seeds import drawn_seed
-from tests.unit.client.fake_server import error
+from tests.unit.client.fake_errors import error
 from tests.unit.client.plain_put_rows import mutations_of
 
 WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")

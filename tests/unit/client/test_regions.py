@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
 from rowlock._core.regions import RegionCache
 from rowlock.schema import Region
 
@@ -59,3 +61,30 @@ def test_a_range_is_covered_only_without_gaps() -> None:
     cache.forget(regions[1])
     assert cache.cover("t", b"a", b"z") is None
     assert cache.cover("t", b"n", b"") == regions[2:]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["split", "merge", "look up", "forget"]), st.binary(min_size=1, max_size=1))))
+def test_the_cache_never_has_regions_that_overlap_and_one_look_up_mends_it(steps: list[tuple[str, bytes]]) -> None:
+    """Regions are split and merged behind the cache; a client forgets the region that a server refuses."""
+    cache = RegionCache()
+    actual = [region(1, b"", b"")]
+    next_id = 2
+    for what, row in steps:
+        place = next(place for place, each in enumerate(actual) if each.holds(row))
+        if what == "split" and actual[place].start != row:
+            old = actual[place]
+            actual[place : place + 1] = [region(next_id, old.start, row), region(next_id + 1, row, old.stop)]
+            next_id += 2
+        elif what == "merge" and place:
+            left, right = actual[place - 1 : place + 1]
+            actual[place - 1 : place + 1] = [region(next_id, left.start, right.stop)]
+            next_id += 1
+        elif what == "look up":
+            cache.store("t", [actual[place]])
+            assert cache.find("t", row) == actual[place]
+        elif what == "forget":
+            found = cache.find("t", row)
+            if found is not None and found not in actual:
+                cache.forget(found)
+                assert cache.find("t", row) is None
+        check(cache)

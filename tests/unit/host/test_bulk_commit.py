@@ -219,6 +219,19 @@ def test_a_repeated_batch_is_staged_once_also_after_a_restart(store: Store) -> N
     assert store.content() == {b"a": b"2"}
 
 
+def test_a_part_of_a_batch_that_was_staged_is_not_staged_again(store: Store) -> None:
+    ref = store.session()
+    store.stage(ref, (b"a", b"1"), sequence=1)
+    (region,) = store.server.regions_of("t", b"a", b"b")
+    data = bulk_batch((b"a", b"f", b"q", None, b"2"))
+    part = RequestId(bytes(16), 2, 1, 5, (1,))
+    assert store.server.bulk_writes.stage(ref, region, data, part).repeated_request
+    other = RequestId(bytes(16), 4, 1, 5, (3,))
+    assert not store.server.bulk_writes.stage(ref, region, data, other).repeated_request
+    assert store.server.bulk_writes.stage(ref, region, data, other).repeated_request
+    assert store.commit(ref).row_count == 2
+
+
 def test_a_repeated_commit_is_answered_and_not_made_twice(store: Store) -> None:
     ref = store.session()
     store.stage(ref, (b"a", b"1"))

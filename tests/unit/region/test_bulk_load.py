@@ -18,6 +18,7 @@ from rowlock_regionserver.errors import (
     LimitExceededError,
     NotServingRegionError,
     StoppingError,
+    UnknownOutcomeError,
 )
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
@@ -310,6 +311,45 @@ def _put_all(model: dict[tuple[bytes, bytes, bytes], dict[int, bytes]], cells: l
 def _made(folder: Path) -> Path:
     folder.mkdir()
     return folder
+
+
+@pytest.mark.parametrize("ended", ["", "flushed", "crashed"])
+@pytest.mark.parametrize("count", [6, 500])
+def test_a_part_of_a_batch_that_was_applied_is_not_applied_again(engine: Engine, count: int, ended: str) -> None:
+    """Another client overwrites a row in between: the part must not undo it."""
+    whole = RequestId(CLIENT, 1, 1)
+    assert isinstance(engine.bulk(bulk_batch(*many(count)), request=whole), BulkResult)
+    engine.change(b"000004", Put(b"f", b"q", b"later"))
+    if ended == "flushed":
+        engine.server.flush("t")
+    if ended:
+        engine.crash()
+    read_point = engine.region.statistics().read_point
+    for sequence, parts_of in ((2, (1,)), (3, (9, 1))):
+        part = RequestId(CLIENT, sequence, 1, 5, parts_of)
+        outcome = engine.bulk(bulk_batch(*many(count)[3:]), request=part)
+        assert isinstance(outcome, BulkResult)
+        assert outcome.repeated_request
+    assert engine.region.statistics().read_point == read_point
+    assert engine.values(b"000004") == {b"f:q": b"later"}
+
+
+def test_a_part_of_a_batch_that_was_not_applied_is_applied_once_and_so_are_the_others(engine: Engine) -> None:
+    """Also if the region of the other part has been merged into this one: the whole is not there, but a part is."""
+    first, second = RequestId(CLIENT, 2, 1, 5, (1,)), RequestId(CLIENT, 3, 1, 5, (1,))
+    for request, cells in ((first, many(6)[:3]), (second, many(6)[3:])):
+        for is_repeated in (False, True):
+            outcome = engine.bulk(bulk_batch(*cells), request=request)
+            assert isinstance(outcome, BulkResult)
+            assert outcome.repeated_request == is_repeated
+    assert len(engine.scan()) == 6
+
+
+def test_a_part_of_a_batch_whose_answer_was_forgotten_is_refused(engine: Engine) -> None:
+    engine.bulk(bulk_batch(*many(3)), request=RequestId(CLIENT, 5, 5))
+    outcome = engine.bulk(bulk_batch(*many(3)), request=RequestId(CLIENT, 6, 5, 5, (4,)))
+    assert isinstance(outcome, UnknownOutcomeError)
+    assert "request 4 is below its client's floor 5" in outcome.message
 
 
 def test_a_repeated_bulk_request_is_applied_once(engine: Engine) -> None:

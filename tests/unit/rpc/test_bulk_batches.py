@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
+from rowlock_proto.v1 import region_pb2
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
-from rowlock_regionserver.rpc.messages.bulk_batches import BULK_SCHEMA, bulk_table
+from rowlock_regionserver.rpc.messages.bulk_batches import BULK_SCHEMA, BulkPut, bulk_table
 
 from tests.seeds import drawn_seed
 from tests.unit.rpc.arrow_streams import damaged, encoded
@@ -179,3 +181,31 @@ def test_random_damage_is_refused_or_gives_a_sound_table() -> None:
             assert table.schema.equals(BULK_SCHEMA)
             table.to_pylist()  # Looks at each byte.
     assert refused > 1000, seed
+
+
+def parts_of(sequence: int, *wholes: int) -> tuple[int, ...] | None:
+    sent = batch()
+    message = region_pb2.BulkBatch(
+        arrow=encoded(sent),
+        uncompressed_bytes=sent.nbytes,
+        client_id=bytes(16),
+        sequence=sequence,
+        sequence_floor=1,
+        age_ms=7,
+        parts_of=wholes,
+    )
+    _, request, _ = BulkPut(message, BYTES_MAX).read()
+    return None if request is None else request.parts_of
+
+
+def test_a_batch_names_those_that_it_is_a_part_of() -> None:
+    assert parts_of(0) is None
+    assert parts_of(5) == ()
+    assert parts_of(5, 3, 4) == (3, 4)
+    assert len(parts_of(100, *range(1, 65)) or ()) == 64
+
+
+@pytest.mark.parametrize(("sequence", "wholes"), [(0, [1]), (5, [5]), (5, [0]), (5, [3, 0]), (100, range(1, 66))])
+def test_impossible_parts_are_refused(sequence: int, wholes: Sequence[int]) -> None:
+    with pytest.raises(InvalidRequestError, match=r"BulkBatch.parts_of has \d+ sequences"):
+        parts_of(sequence, *wholes)

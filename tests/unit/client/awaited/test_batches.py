@@ -6,7 +6,8 @@ import pytest
 import rowlock
 from rowlock_proto.v1 import types_pb2
 
-from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.fake_errors import Mishap, error
+from tests.unit.client.fake_server import FakeServer
 from tests.waiting import WAIT_S
 
 BOTH_WAYS = True

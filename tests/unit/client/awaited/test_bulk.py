@@ -13,7 +13,8 @@ from rowlock._core.bulk_send import WINDOW
 from rowlock.errors import ServerUnavailableError
 from rowlock_proto.v1 import types_pb2
 
-from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.fake_errors import Mishap, error
+from tests.unit.client.fake_server import FakeServer
 from tests.unit.client.test_bulk import MAPPING, keys_of, read, rows
 
 Error = types_pb2.Error

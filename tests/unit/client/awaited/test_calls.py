@@ -10,7 +10,8 @@ from rowlock.aio._transport.servers import Servers
 from rowlock.changes import Change
 from rowlock_proto.v1 import types_pb2
 
-from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.fake_errors import Mishap, error
+from tests.unit.client.fake_server import FakeServer
 
 BOTH_WAYS = True
 Error = types_pb2.Error

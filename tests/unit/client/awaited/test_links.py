@@ -8,7 +8,8 @@ from rowlock._core import direct_choice
 from rowlock_proto.v1 import direct_pb2, types_pb2
 
 from tests.unit.client.fake_direct import FakeDirect
-from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.fake_errors import Mishap, error
+from tests.unit.client.fake_server import FakeServer
 
 
 @pytest.fixture

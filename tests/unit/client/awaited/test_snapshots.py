@@ -7,7 +7,8 @@ import rowlock
 from rowlock.aio._transport.servers import Servers
 from rowlock_proto.v1 import types_pb2
 
-from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.fake_errors import Mishap, error
+from tests.unit.client.fake_server import FakeServer
 
 
 async def test_a_lost_answer_makes_no_second_snapshot(db: rowlock.aio.Client, fake_server: FakeServer) -> None:

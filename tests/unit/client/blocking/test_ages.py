@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 import rowlock
 
-from tests.unit.client.fake_server import FakeServer, Mishap
+from tests.unit.client.fake_errors import Mishap
+from tests.unit.client.fake_server import FakeServer
 from tests.unit.client.pauses import in_each_pause
 
 MAPPING = "k STRING :key, v STRING f:v"

@@ -11,7 +11,8 @@ from rowlock import column
 from rowlock.errors import InvalidArgumentError, PartlyDeletedError
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.fake_errors import Mishap, error
+from tests.unit.client.fake_server import FakeServer
 from tests.unit.client.test_scans import batch, requested_ranges
 
 MAPPING = "user STRING :key, orders BIGINT count:orders, score DOUBLE model:score"
