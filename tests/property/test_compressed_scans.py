@@ -115,7 +115,12 @@ class World:
                 return [LinesSegment(lines)]
         info = write_store_file(path, [table], family, Files(), number=1)
         cache = BlockCache(self.chance.choice([0, 1 << 20]))
-        runs = StoreFile.open(path, info, cache, open_files).runs
+        infos = [info]
+        if self.chance.random() < 0.2:
+            # As after a split and a merge of two regions.
+            row = self.chance.choice(list(cells))
+            infos = [replace(info, clip_stop=row), replace(info, clip_start=row)]
+        runs = [run for each in infos for run in StoreFile.open(path, each, cache, open_files).runs]
         for row in self.chance.sample(list(cells), min(3, len(cells))):
             for run in runs:
                 run.row_cells(row)  # puts blocks into the cache

@@ -31,6 +31,7 @@ from rowlock_regionserver.scan.split_points import Part, RowWeights, parts, scal
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.sources import Reading
 from rowlock_regionserver.storefile.cell_run import CellRun
+from rowlock_regionserver.storefile.clipped_run import ClippedRun
 from rowlock_regionserver.storefile.reader import Run
 from rowlock_regionserver.table import Table
 
@@ -279,9 +280,10 @@ def _check_same_families(numbers: Mapping[bytes, int], past_table: Table) -> Non
 
 def _row_weights(family: Family, source: Segment | Run) -> RowWeights:
     weights = source.row_weights()
-    if isinstance(source, CellRun) and family.compression is not Compression.NONE and source.info.block_count > 1:
+    is_compressed = family.compression is not Compression.NONE
+    if is_compressed and isinstance(source, CellRun | ClippedRun) and source.cell_block_count > 1:
         # A block has between half of block_bytes and all of it, before compression.
-        return scaled(weights, source.info.block_count * family.block_bytes * 3 // 4)
+        return scaled(weights, source.cell_block_count * family.block_bytes * 3 // 4)
     return weights
 
 
