@@ -37,7 +37,7 @@ CLIPPED = [
         "        within = self._clip.within(start, stop)\n",
         "        within = self._clip.within(start, stop)\n"
         "        within = Clip(self._clip.start, stop) if reverse and within is not None else within\n",
-        f"{FOLDERS}::test_a_server_serves_the_rows_that_count_and_a_compaction_removes_the_others",
+        ANSWERS,
     ),
     Mutant(
         "the clip's bound is inside",

@@ -166,7 +166,8 @@ def read_in_parts(
     run: Run, bounds: tuple[bytes, bytes], bytes_max: int, row_bytes_max: int, reading: Reading, *, reverse: bool
 ) -> list[RowCell]:
     """Reads a range chunk by chunk, and wide rows in parts; returns the cells in ascending order."""
-    (start, stop), found = bounds, []
+    start, stop = bounds
+    found: list[RowCell] = []
     while True:
         chunk = run.read_rows(start, stop, bytes_max, row_bytes_max, reverse=reverse, reading=reading)
         check_flags(chunk)

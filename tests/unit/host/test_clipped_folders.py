@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_server_serves_the_rows_that_count_and_a_compaction_removes_the_others(folder: Path) -> None:
+def test_a_server_serves_the_rows_that_count(folder: Path) -> None:
     server = opened(folder)
     expected = {row: [b"f", b"g"] for row in (b"b", b"c")}
     assert rows_of(server, "t") == expected
