@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from .broken_build import Mutant
 
-ANSWERS = "property/test_clipped_files.py::test_it_answers_as_a_file_with_the_rows_in_the_clip"
 COMPACTING = "unit/region/test_compacting_clipped.py"
 FOLDERS = "unit/host/test_clipped_folders.py"
 CLIPPING = "unit/storefile/test_clipping.py"
+ANSWERS = f"{CLIPPING}::test_no_read_answers_with_rows_outside_of_the_clip"
 
 CLIPPED = [
     Mutant(
@@ -51,7 +51,7 @@ CLIPPED = [
         "Clip.of_groups",
         'b"" if self._has(groups.bounds(place)) else cut',
         'b""',
-        "property/test_clipped_files.py::test_row_groups_with_equal_digests_have_the_same_rows_in_any_clips",
+        f"{CLIPPING}::test_a_row_group_that_the_clip_cuts_is_equal_only_to_one_with_the_same_cut",
     ),
     Mutant(
         "a clip of a clip forgets the first one",

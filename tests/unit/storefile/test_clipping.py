@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.sources import Reading, WouldWaitError
+from rowlock_regionserver.row_groups import NO_ROW_GROUPS, RowGroups
+from rowlock_regionserver.sources import Reading, RowPlace, WouldWaitError
 from rowlock_regionserver.storefile.cache import BlockCache
-from rowlock_regionserver.storefile.clip import row_before
+from rowlock_regionserver.storefile.clip import Clip, row_before
 from rowlock_regionserver.storefile.clipped_run import ClippedRun
 from rowlock_regionserver.storefile.clipping import clipped_info
 from rowlock_regionserver.storefile.info import StoreFileInfo
@@ -85,6 +86,37 @@ def test_first_and_last_row_are_those_of_the_index_or_of_the_clip(case: Case) ->
     assert (file.first_row, file.last_row) == (b"r00000", b"r00009")
     file = case.open_file(clip(info, b"", b"r00001"))  # inside the first block
     assert b"r00000" <= file.last_row == row_before(b"r00001") < b"r00001"
+
+
+@pytest.mark.parametrize("forms_lines", [False, True])
+def test_no_read_answers_with_rows_outside_of_the_clip(case: Case, forms_lines: bool) -> None:
+    cells = simple_cells(10)
+    [run] = case.open_file(clip(case.write(cells, forms_lines=forms_lines), b"r00003", b"r00006")).runs
+    inside = cells[3:6]
+    for row, cell in cells:
+        expected = [cell] if (row, cell) in inside else []
+        assert list(run.row_cells(row)) == expected
+        assert list(run.columns_cells(row, [cell[0]])) == expected
+        assert [found for part in run.row_parts(row, 100) for _, found in cells_of(part.table)] == expected
+        assert (run.row_place(row) is RowPlace.NOWHERE) is (not expected)
+        assert run.rows.may_hold(row) is bool(expected)
+    for reverse in (False, True):
+        for start, stop in ((b"", b""), (b"r00001", b"r00009"), (b"r00003", b"r00006")):
+            assert cells_of(run.read_rows(start, stop, 1 << 20, reverse=reverse).table) == inside
+        assert not run.read_rows(b"r00006", b"", 1 << 20, reverse=reverse).table.num_rows
+        assert not run.read_rows(b"", b"r00003", 1 << 20, reverse=reverse).table.num_rows
+    assert (run.empty_until(b"", b""), run.empty_until(b"", b"", reverse=True)) == (b"r00003", b"r00006")
+
+
+def test_a_row_group_that_the_clip_cuts_is_equal_only_to_one_with_the_same_cut() -> None:
+    groups = RowGroups([b"a", b"c", b"e"], [b"1", b"2", b"3"], [frozenset()] * 3, b"f")
+    cut = Clip(b"b", b"e").of_groups(groups)
+    assert (cut.first_rows, len(cut.digests), cut.digests[1]) == ([b"a", b"c"], 2, b"2")
+    assert cut.digests[0] not in groups.digests
+    assert cut.digests == Clip(b"b", b"e").of_groups(groups).digests
+    assert cut.digests[0] not in Clip(b"bb", b"e").of_groups(groups).digests
+    assert Clip(b"", b"").of_groups(groups) == groups
+    assert Clip(b"g", b"").of_groups(groups) == NO_ROW_GROUPS
 
 
 def test_a_clip_without_rows_is_an_empty_file(case: Case) -> None:
