@@ -31,6 +31,7 @@ from rowlock_regionserver.compaction.progress import CompactionResult, Progress
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.automatic_splits import AutomaticSplits
 from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.host.commit_parts import CommitParts
@@ -92,6 +93,7 @@ class RegionServer(ServedRegions):
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
         self._changes: RegionChanges
+        self._splits: AutomaticSplits
         self.set_aside: tuple[SetAside, ...] = ()  # when it was opened
         self._timestamps = Timestamps(clock, config.stamp_leap_ms)
 
@@ -148,9 +150,17 @@ class RegionServer(ServedRegions):
             self._timestamps,
             opened.bulk_numbers,
         )
-        # Not earlier: a region may be due already, and the end of its flush wakes the compactions.
+        self._splits = AutomaticSplits(
+            self._regions,
+            lambda region: self.split_region(region.table_name, region.region_id, None),
+            config.compaction_pause_ms / 1000,
+            clock,
+            self._failures.end,
+        )
+        # Not earlier: a region may be due already, and the end of its flush wakes the others.
         self._flusher.thread.start()
         self.compactions.begin()
+        self._splits.thread.start()
 
     def _regions_to_flush(self) -> list[Region]:
         """Returns the regions for the flush threads, every second or so; removes store files without readers."""
@@ -170,6 +180,7 @@ class RegionServer(ServedRegions):
         self.stop_waiting_for_space()
         self.clients.sessions.stop()
         self.snapshots.stop()
+        self._splits.stop()
         self.compactions.stop()
         if self._flusher is not None:
             self._flusher.stop()
@@ -320,12 +331,15 @@ class RegionServer(ServedRegions):
         log_flush(region, result, self._shared.clock.monotonic() - began)
         self._shared.open_files.close_released()  # If its table was dropped in the meantime.
         self.compactions.wake(region.region_id)
+        self._splits.wake(region.region_id)
         return result
 
     def _compact_region(self, region_id: int, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:
         """Compacts a store; a commit of unknown outcome is final. Blocks; see Region.compact."""
         with counted_memory(self.ledger, self._shared.config), self._failures.are_final():
-            return self.region(region_id).compact(family_number, plan, progress)
+            result = self.region(region_id).compact(family_number, plan, progress)
+        self._splits.wake(region_id)
+        return result
 
     def statistics(self) -> RegionServerStatistics:
         return RegionServerStatistics.of(

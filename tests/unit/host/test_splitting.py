@@ -22,12 +22,13 @@ from rowlock_regionserver.errors import (
     UnknownOutcomeError,
 )
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.automatic_splits import is_too_large
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, RequestId, ScanPlan, Selection
 
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
 from tests.unit.region.conftest import abandon
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 
 from .table_of_regions import TableOfRegions, cells_of, numbered_rows
 
@@ -163,6 +164,32 @@ def test_a_stamp_is_later_than_before_although_the_clock_was_set_back(tmp_path: 
     table.put(b"r1", b"new")
     assert table.get(b"r1") == [b"new"]
     server.stop()
+
+
+def test_a_region_is_split_by_itself_when_its_files_are_larger_than_its_table_says(tmp_path: Path) -> None:
+    table = Serving(tmp_path, Config(compaction_threads=1))
+    table.server.alter_table("t", set_properties={"split.region_bytes": "600000"})
+    generator = random.Random(5)
+    rows = {row: generator.randbytes(20_000) for row in numbered_rows(100)}
+    for row, value in rows.items():
+        table.put(row, value)
+    table.server.flush("t")
+    wait_until(lambda: len(table.bounds) == 4)  # The halves are still too large when they are compacted.
+    assert dict(table.scan()) == rows
+    table.restart()
+    assert len(table.bounds) == 4
+    assert dict(table.scan()) == rows
+    table.server.stop()
+
+
+def test_a_table_of_which_the_limit_is_0_is_not_split(table: Serving) -> None:
+    table.server.alter_table("t", set_properties={"split.region_bytes": "0"})
+    fill(table)
+    table.server.flush("t")
+    (region,) = table.regions
+    assert not is_too_large(region)
+    table.server.alter_table("t", set_properties={"split.region_bytes": "1"})
+    assert is_too_large(region)
 
 
 # ---- what survives
