@@ -170,8 +170,6 @@ class _Reader:
         self._servers = servers
         self._timeout_s = timeout_s
         self._batches: OpenedScan | ScanStream | None = None
-        # The regions of the scan's snapshot, once they were asked for.
-        self._of_snapshot: tuple[Region, ...] | None = None
         self.progress = ScanProgress(plan, timeout_s)
         self.is_closed = False
         # Then the scan of each region is opened by a point request, whose answer has the first rows.
@@ -195,7 +193,9 @@ class _Reader:
         while not progress.is_done and not self.is_closed:
             region = None
             try:
-                region, request = progress.request_for(self._regions(time.monotonic() + self._timeout_s))
+                deadline = time.monotonic() + self._timeout_s
+                regions = self._servers.regions_of(progress.plan.table, *progress.bounds, deadline)
+                region, request = progress.request_for(regions)
                 yield from self._read_region(region, request)
                 continue
             except ClosedError:
@@ -206,18 +206,7 @@ class _Reader:
                 return
             if region is not None and isinstance(failure, NotServingRegionError):
                 self._servers.regions.forget(region)
-                self._of_snapshot = None
             time.sleep(progress.failed(failure, time.monotonic()))
-
-    def _regions(self, deadline: float) -> tuple[Region, ...]:
-        """Returns the regions that have the rows to come, in row order; maybe more."""
-        plan = self.progress.plan
-        if not self.progress.uses_regions_of_snapshot:
-            return self._servers.regions_of(plan.table, *self.progress.bounds, deadline)
-        if self._of_snapshot is None:
-            snapshot_id = plan.template.snapshot_id
-            self._of_snapshot = self._servers.regions_of_snapshot(plan.table, snapshot_id, deadline)
-        return self._of_snapshot
 
     def _read_region(self, region: Region, request: region_pb2.ScanRequest) -> Iterator[pa.Table]:
         batches = self._batches = self._open(region, request)

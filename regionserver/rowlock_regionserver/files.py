@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from rowlock_regionserver.errors import TooManyOpenFilesError
+from rowlock_regionserver.errors import DataFolderError, TooManyOpenFilesError
 
 T = TypeVar("T")
 
@@ -27,6 +27,8 @@ _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 # The system's errors for a full disk or quota, and for a lack of descriptors.
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+# For a hard link that the file system does not make, or not there.
+_NO_HARD_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
 # After a change of a folder the sync is mandatory, so `fsync_folder` waits for a descriptor.
 _FOLDER_WAIT_SECONDS = 10.0
 _FOLDER_PAUSE_SECONDS = 0.01
@@ -161,6 +163,23 @@ class Files:
     def rename(self, source: Path, target: Path) -> None:
         """Replaces the target atomically."""
         os.replace(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        """Gives a file a second name, in any folder of its file system; durable when the target's folder is synced.
+
+        The file stays until its last name is removed. Raises FileExistsError when there is a file at the target, and
+        DataFolderError when the file system makes no such link.
+        """
+        try:
+            os.link(source, target, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINK:
+                raise
+            raise DataFolderError(
+                f"{target} can't be made as a hard link to {source} ({error.strerror}); nothing was changed: splits "
+                "and merges of regions need a data folder on one file system with hard links, such as ext4 or XFS, so "
+                "copy the folder of the stopped server to one"
+            ) from error
 
     def remove(self, path: Path) -> None:
         os.unlink(path)

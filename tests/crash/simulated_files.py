@@ -9,7 +9,8 @@
 Live content is in the real folder, so that LMDB, which bypasses this class, can work there. For each file the
 simulation stores the content that its last fsync or fdatasync made durable, and for each folder the names that its last
 fsync_folder made durable, with the changes of names since then. A file that was synced but whose name was not is lost,
-as POSIX allows. Changes of names become durable in order, as on any journalling file system.
+as POSIX allows; one with several names has the same content under those that are left. Changes of names of a folder
+become durable in order, as on any journalling file system.
 
 Files are identified by inode; a hidden hard link to each prevents reuse of its inode. A file that was created without
 this class is first noticed when it is opened, renamed or its folder is synced through it, and counts as empty until it
@@ -157,10 +158,13 @@ class SimulatedFiles(Files):
     def power_failure(self, target: Path, loss: Loss, seed: int = 0) -> Path:
         """Creates `target` with the contents after a power failure. The disk itself does not change."""
         with self._lock:
-            self._copy(self.root, self.root.stat().st_ino, target, loss, random.Random(seed))
+            self._copy(self.root, self.root.stat().st_ino, target, loss, random.Random(seed), {})
         return target
 
-    def _copy(self, live: Path, inode: int, target: Path, loss: Loss, chance: random.Random) -> None:
+    def _copy(
+        self, live: Path, inode: int, target: Path, loss: Loss, chance: random.Random, copies: dict[int, Path]
+    ) -> None:
+        """Copies a folder. `copies`: the files that were copied before, by inode, perhaps under another name."""
         target.mkdir(mode=0o700)
         folder = self._folders.setdefault(inode, _Folder())
         self._see_folder(live)
@@ -170,8 +174,11 @@ class SimulatedFiles(Files):
             names = folder.after(chance.randint(0, len(folder.changes)) if loss is Loss.SOME else 0)
         for name, child in sorted(names.items()):
             if child in self._folders:
-                self._copy(self._path_of(live, child), child, target / name, loss, chance)
+                self._copy(self._path_of(live, child), child, target / name, loss, chance, copies)
+            elif child in copies:
+                os.link(copies[child], target / name)
             else:
+                copies[child] = target / name
                 content = self._content(child, loss, chance)
                 (target / name).write_bytes(content)
                 (target / name).chmod(0o600)
@@ -361,6 +368,15 @@ class SimulatedFiles(Files):
                 self._changed_name((source, None))
 
         self._change("rename", target, act)
+
+    def link(self, source: Path, target: Path) -> None:
+        def act() -> None:
+            inode = self._see(source)
+            self._take_in(target.parent)
+            super(SimulatedFiles, self).link(source, target)
+            self._changed_name((target, inode))
+
+        self._change("link", target, act)
 
     def remove(self, path: Path) -> None:
         def act() -> None:

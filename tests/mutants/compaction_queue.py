@@ -5,6 +5,7 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 QUEUE = "unit/compaction/test_queue.py"
+SERVER = "unit/host/test_region_server.py"
 THREADS = "unit/host/test_compacting.py"
 
 COMPACTION_QUEUE_MUTANTS = [
@@ -98,5 +99,27 @@ COMPACTION_QUEUE_MUTANTS = [
         "            next_id += -(next_id - 1) % _IDS_PER_START\n",
         "            next_id = 1\n",
         f"{THREADS}::test_a_request_is_carried_out_and_kept_over_a_restart",
+    ),
+    Mutant(
+        "regions are flushed before there are compaction threads to wake",
+        "RegionServer._begin",
+        "        self.compactions = CompactionThreads(\n"
+        "            self._regions,\n"
+        "            self._compact_region,\n"
+        "            lambda region_id: region_folder(self._folder, region_id),\n"
+        "            self._shared,\n"
+        "            self._flusher.request,\n"
+        "        )\n"
+        "        # Not earlier: a region may be due already, and the end of its flush wakes the compactions.\n"
+        "        self._flusher.thread.start()\n",
+        "        self._flusher.thread.start()\n"
+        "        self.compactions = CompactionThreads(\n"
+        "            self._regions,\n"
+        "            self._compact_region,\n"
+        "            lambda region_id: region_folder(self._folder, region_id),\n"
+        "            self._shared,\n"
+        "            self._flusher.request,\n"
+        "        )\n",
+        f"{SERVER}::test_a_flush_may_end_before_the_server_has_started_its_other_threads",
     ),
 ]

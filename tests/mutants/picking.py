@@ -77,8 +77,8 @@ PICKING = [
     Mutant(
         "a file with tombstones is moved unread",
         "FileFacts.must_rewrite",
-        "        return self.has_deleted_cells or self.expired_count > 0\n",
-        "        return self.expired_count > 0\n",
+        "        return self.has_deleted_cells or self.expired_count > 0 or self.is_clipped\n",
+        "        return self.expired_count > 0 or self.is_clipped\n",
         f"{PICKER}::test_a_file_with_something_to_drop_is_rewritten_even_if_it_is_alone",
     ),
     Mutant(
@@ -87,6 +87,20 @@ PICKING = [
         "    if len(moved) == len(inputs) and all(file.is_base for file in inputs):\n",
         "    if False:\n",
         f"{PICKER}::test_a_single_base_with_nothing_to_drop_is_never_rewritten",
+    ),
+    Mutant(
+        "clipped files keep the disk of the rows of other regions",
+        "pick",
+        " or _unclipping(files, settings)",
+        "",
+        f"{RANDOM}::test_an_idle_store_has_no_clipped_file",
+    ),
+    Mutant(
+        "a clipped base is moved with the rows of other regions",
+        "FileFacts.must_rewrite",
+        " or self.is_clipped",
+        "",
+        f"{PICKER}::test_a_clipped_base_is_rewritten_and_other_bases_are_moved",
     ),
     Mutant(
         "the largest deltas are compacted because there are many",

@@ -7,7 +7,6 @@ from .broken_build import CLIENT, Mutant
 _CATALOG = "unit/catalog/test_regions.py"
 _BULK = "unit/client/test_bulk.py"
 _FACE = "unit/client/blocking/test_regions.py"
-_OF_SNAPSHOT = f"{_FACE}::test_a_scan_of_a_snapshot_goes_on_with_the_regions_of_the_snapshot"
 
 REGION_MUTANTS = [
     Mutant(
@@ -84,24 +83,6 @@ REGION_MUTANTS = [
         "self.has_moved |= isinstance(error, NotServingRegionError)",
         "pass",
         "unit/client/test_batches.py::test_rows_that_their_region_no_longer_has_are_repeated_where_they_are_now",
-        CLIENT,
-    ),
-    Mutant(
-        "a scan of a snapshot ends when the table has other regions",
-        "ScanProgress._may_have_other_regions",
-        "isinstance(error, NotServingRegionError | SnapshotEndedError)",
-        "isinstance(error, NotServingRegionError)",
-        f"{_OF_SNAPSHOT}[False-18]",
-        CLIENT,
-    ),
-    Mutant(
-        "the regions of a snapshot are cached as the table's",
-        "Servers.regions_of_snapshot",
-        "return self._located(catalog_pb2.LocateRegionsRequest(table=table, snapshot_id=snapshot_id), deadline)",
-        "found = self._located(catalog_pb2.LocateRegionsRequest(table=table, snapshot_id=snapshot_id), deadline)\n"
-        "        self.regions.store(table, found)\n"
-        "        return found",
-        f"{_OF_SNAPSHOT}[False-6]",
         CLIENT,
     ),
     Mutant(

@@ -26,6 +26,7 @@ from .broken_build import (
 from .bulk_and_requests import BULK_AND_REQUESTS
 from .bulk_rows import BULK_ROWS
 from .bulk_writes import BULK_WRITE_MUTANTS
+from .clipped import CLIPPED
 from .column_puts import COLUMN_PUTS
 from .compacting import COMPACTING_MUTANTS
 from .compaction_queue import COMPACTION_QUEUE_MUTANTS
@@ -63,6 +64,7 @@ MUTANTS = [
     *BULK_AND_REQUESTS,
     *BULK_ROWS,
     *BULK_WRITE_MUTANTS,
+    *CLIPPED,
     *COLUMN_PUTS,
     *OPENED_SCANS,
     *READING,

@@ -34,6 +34,7 @@ from rowlock_regionserver.operations import (
     ScanPlan,
     Selection,
 )
+from rowlock_regionserver.scan.ranges import all_rows_at
 
 from tests.property.visibility_model import literal_visible_cells
 from tests.seeds import drawn_seed
@@ -142,14 +143,14 @@ class _Twin:
 
     def scanned(self, at: ReadPoint | None) -> Answer:
         plan = ScanPlan(replace(VERSIONS, columns=(ColumnSelector(b"f"),)))
-        with self.lone.region.scan(plan, at) as (_, answers):
+        with self.lone.region.scan(plan, () if at is None else all_rows_at(at)) as (_, answers):
             cells = [tuple(cell.values()) for answer in answers for cell in answer.table.to_pylist()]
         return [(row, qualifier, timestamp, value) for row, _, qualifier, timestamp, value in cells]
 
     def newest_by_rows(self, at: ReadPoint | None) -> dict[tuple[bytes, bytes], bytes]:
         """The newest values, by the row form of a scan."""
         form = tuple(FormColumn(b"f", qualifier) for qualifier in QUALIFIERS)
-        with self.lone.region.scan(ScanPlan(row_form=form), at) as (_, answers):
+        with self.lone.region.scan(ScanPlan(row_form=form), () if at is None else all_rows_at(at)) as (_, answers):
             rows = [list(row.values()) for answer in answers for row in answer.table.to_pylist()]
         return {
             (row[0], qualifier): value

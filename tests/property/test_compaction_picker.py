@@ -34,6 +34,21 @@ def test_any_files_give_a_legal_plan_or_none_and_plans_come_to_an_end() -> None:
     assert len(kinds) >= 5, "the test would prove little"
 
 
+def test_an_idle_store_has_no_clipped_file() -> None:
+    clipped = 0
+    for case in range(CASES):
+        generator = generator_of(f"clipped {case}")
+        settings = replace(_settings(generator), automatic=True)
+        files = _files(generator, generator.choice([1, 3, 8, 40]))
+        files.sort(key=lambda file: file.is_base)  # as in a server's store
+        bases = sum(file.is_base for file in files)
+        if bases < settings.files_max:
+            clipped += sum(file.is_clipped for file in files)
+            left = _idle(files, settings, pick, generator)[0]
+            assert not any(file.is_clipped for file in left), f"case {case}"
+    assert clipped, "the test would prove little"
+
+
 def test_a_request_that_is_continued_comes_to_an_end() -> None:
     continued = 0
     for case in range(CASES):
@@ -125,7 +140,7 @@ def _check_legal(plan: Plan, files: Sequence[FileFacts], settings: CompactionSet
     if plan.kind is Kind.MINOR:
         assert not plan.moved, where
         assert len(plan.groups) <= 1, where
-        assert all(len(group) > 1 for group in plan.groups), where
+        assert all(len(group) > 1 or facts[group[0]].is_clipped for group in plan.groups), where
         assert all(not facts[number].is_base for group in plan.groups for number in group), where
         return
     assert plan.inputs[-1] == numbers[-1], f"not complete at the old end: {where}"
@@ -233,4 +248,5 @@ def _delta(generator: random.Random, number: int, *, is_realistic: bool = False)
         row_count=generator.randint(0, cells),
         family_tombstone_count=generator.randint(0, tombstones),
         has_surplus_versions=generator.random() < 0.1,
+        is_clipped=not is_realistic and generator.random() < 0.2,
     )

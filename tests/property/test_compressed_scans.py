@@ -28,6 +28,7 @@ from rowlock_regionserver.operations import FormColumn, FormPart, ScanPlan
 from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
 from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.scan.compressed_rows import CompressedRows
+from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import scan
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.cache import BlockCache
@@ -115,7 +116,12 @@ class World:
                 return [LinesSegment(lines)]
         info = write_store_file(path, [table], family, Files(), number=1)
         cache = BlockCache(self.chance.choice([0, 1 << 20]))
-        runs = StoreFile.open(path, info, cache, open_files).runs
+        infos = [info]
+        if self.chance.random() < 0.2:
+            # As after a split and a merge of two regions.
+            row = self.chance.choice(list(cells))
+            infos = [replace(info, clip_stop=row), replace(info, clip_start=row)]
+        runs = [run for each in infos for run in StoreFile.open(path, each, cache, open_files).runs]
         for row in self.chance.sample(list(cells), min(3, len(cells))):
             for run in runs:
                 run.row_cells(row)  # puts blocks into the cache
@@ -140,7 +146,7 @@ class World:
         )
 
     def answers(self, plan: ScanPlan, window_bytes: int) -> Sequence[ScanAnswer]:
-        return list(scan(lambda: self.view, plan, b"", b"", NOW, window_bytes=window_bytes))
+        return list(scan(lambda: self.view, plan, all_rows_at(NOW), window_bytes=window_bytes))
 
 
 def rows_of(tables: Sequence[pa.Table]) -> Rows:

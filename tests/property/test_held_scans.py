@@ -24,6 +24,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Change, Delete, DeleteKind, Put, ScanPlan, Selection
 from rowlock_regionserver.region.compacting import StoreFacts
+from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import Scan
 
 from tests.property.list_source import Write
@@ -191,7 +192,7 @@ class _History:
         moment = _Moment(read_point, cells)
         for reverse in (False, True):
             plan = ScanPlan(SELECTION, reverse=reverse, batch_rows=1)
-            _, scan = moment.scans.enter_context(self.lone.region.scan(plan, read_point))
+            _, scan = moment.scans.enter_context(self.lone.region.scan(plan, all_rows_at(read_point)))
             moment.long.append((scan, [], reverse))
         self.moments.append(moment)
         self.counts["moments"] += 1
@@ -209,7 +210,7 @@ class _History:
         moment, reverse = self.generator.choice(self.moments), self.generator.random() < 0.5
         start, stop = sorted([self.generator.choice(ROWS), self.generator.choice([*ROWS, b"\xff"])])
         plan = ScanPlan(SELECTION, ((start, stop),), reverse=reverse, batch_rows=self.generator.choice([1, 1000]))
-        with self.lone.region.scan(plan, moment.read_point) as (_, scan):
+        with self.lone.region.scan(plan, all_rows_at(moment.read_point)) as (_, scan):
             found = _cells_of(scan)
         expected = [cell for cell in moment.cells if start <= cell[0] < stop] if start < stop else []
         assert _forwards(found, reverse=reverse) == expected, self._where(moment)

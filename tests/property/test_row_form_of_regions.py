@@ -44,6 +44,7 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
 from rowlock_regionserver.scan.batches import ScanAnswer
+from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.storefile import row_digests
 
 from tests.property.test_bulk_rows import random_batch
@@ -75,7 +76,7 @@ def random_families(generator: random.Random) -> list[Family]:
 
 
 def cells_at(region: LoneRegion, plan: ScanPlan, read_point: ReadPoint) -> list[Cell]:
-    with region.region.scan(plan, read_point) as (_, answers):
+    with region.region.scan(plan, all_rows_at(read_point)) as (_, answers):
         return [tuple(cell.values()) for answer in answers for cell in answer.table.to_pylist()]
 
 
@@ -85,7 +86,7 @@ def rows_at(
     """Returns the rows, or the row at which a value does not fit its type."""
     rows: list[FormRow] = []
     try:
-        with region.region.scan(plan, read_point) as (_, answers):
+        with region.region.scan(plan, all_rows_at(read_point)) as (_, answers):
             for answer in answers:
                 table = received(answer, plan) if plan.compressed else answer.table
                 table.validate(full=True)

@@ -18,6 +18,7 @@ from rowlock_regionserver.operations import AnswerCell, FormColumn, FormPart, Sc
 from rowlock_regionserver.scan.batches import CELL_BYTES
 from rowlock_regionserver.scan.line_answer import LineForm
 from rowlock_regionserver.scan.point import read_row
+from rowlock_regionserver.scan.ranges import RowsAt
 from rowlock_regionserver.scan.row_answers import point_answer
 from rowlock_regionserver.scan.row_form import RowLayout
 from rowlock_regionserver.scan.scanner import ScanAnswer, scan
@@ -50,7 +51,7 @@ def scanned(
     """Returns the scan's batches, and the row at which it found a mismatch."""
     answers = []
     try:
-        for answer in scan(sources_now, plan, start, stop, model.read_point, window_bytes=window_bytes):
+        for answer in scan(sources_now, plan, (RowsAt((start, stop), model.read_point),), window_bytes=window_bytes):
             answers.append(answer)
     except FilterTypeError as error:
         return answers, error.row

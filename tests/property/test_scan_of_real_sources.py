@@ -16,6 +16,7 @@ from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan
 from rowlock_regionserver.scan.point import read_row
+from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import scan
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.cache import BlockCache
@@ -24,7 +25,7 @@ from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
 
 from tests.property.list_source import Write
-from tests.property.scan_cases import random_model, random_plan
+from tests.property.scan_cases import ROWS, random_model, random_plan
 from tests.property.scan_model import MismatchError, Model
 from tests.seeds import generator_of
 
@@ -45,7 +46,7 @@ def sources_of(
             if not part:
                 continue
             if number == 0:
-                sources += store_file(part, family, folder, open_files).runs
+                sources += store_file_runs(part, family, folder, generator, open_files)
             else:
                 of_part: list[list[Source]] = [
                     [row_segment(part, family)],
@@ -57,11 +58,18 @@ def sources_of(
     return stores
 
 
-def store_file(writes: list[Write], family: Family, folder: Path, open_files: OpenFiles) -> StoreFile:
+def store_file_runs(
+    writes: list[Write], family: Family, folder: Path, generator: random.Random, open_files: OpenFiles
+) -> list[Source]:
+    """Returns the runs of a file, or of two clipped at one row, as after a split and a merge."""
     path = folder / f"{family.number}.store"
     table = arrow_table(writes)
     info = write_store_file(path, [table], replace(family, block_bytes=200), Files(), number=1)
-    return StoreFile.open(path, info, BlockCache(1 << 20), open_files)
+    infos = [info]
+    if generator.random() < 0.5:
+        row = generator.choice(ROWS)
+        infos = [replace(info, clip_stop=row), replace(info, clip_start=row)]
+    return [run for each in infos for run in StoreFile.open(path, each, BlockCache(1 << 20), open_files).runs]
 
 
 def arrow_segment(writes: list[Write]) -> ArrowSegment:
@@ -108,7 +116,7 @@ def check_case(case: int, folder: Path, open_files: OpenFiles) -> None:
         except MismatchError:
             continue
         for window_bytes in (1, 300, 1 << 20):
-            answers = scan(lambda: [*stores.values()], plan, b"", b"", model.read_point, window_bytes=window_bytes)
+            answers = scan(lambda: [*stores.values()], plan, all_rows_at(model.read_point), window_bytes=window_bytes)
             found: list[tuple[bytes, AnswerCell]] = [
                 (cell["row"], (cell["family"], cell["qualifier"], cell["timestamp"], cell["value"]))
                 for answer in answers

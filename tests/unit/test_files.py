@@ -1,13 +1,15 @@
-"""No call of the file-system module follows a symbolic link."""
+"""No call of the file-system module follows a symbolic link; hard links."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rowlock_regionserver import generations
+from rowlock_regionserver.errors import DataFolderError
 from rowlock_regionserver.files import Files
 
 from tests.unit.storefile.store_file_case import Case, cells_of, simple_cells
@@ -70,3 +72,36 @@ def test_store_files_and_generations_are_written_past_links(
     assert generations.read_newest(Files(), folder, "manifest") == (1, b"body")
     assert not any(path.is_symlink() for path in folder.iterdir())
     assert victim.read_text() == "years of letters"
+
+
+def test_a_hard_link_is_a_second_name_of_a_file(tmp_path: Path, victim: Path) -> None:
+    target = tmp_path / "link"
+    Files().link(victim, target)
+    assert target.samefile(victim)
+    with pytest.raises(FileExistsError):
+        Files().link(victim, target)
+    Files().remove(victim)
+    assert target.read_text() == "years of letters"
+    with pytest.raises(FileNotFoundError):
+        Files().link(victim, tmp_path / "other")
+
+
+def test_a_hard_link_to_a_symbolic_link_is_none_to_its_target(tmp_path: Path, victim: Path) -> None:
+    (tmp_path / "symbolic").symlink_to(victim)
+    Files().link(tmp_path / "symbolic", tmp_path / "hard")
+    assert victim.stat().st_nlink == 1
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EXDEV, errno.EOPNOTSUPP])
+def test_a_file_system_without_hard_links_is_named_with_what_to_do(
+    tmp_path: Path, victim: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(source: Path, target: Path, *, follow_symlinks: bool) -> None:
+        raise OSError(number, os.strerror(number), str(target))
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(DataFolderError, match=r"nothing was changed: splits .* need a data folder .* with hard links"):
+        Files().link(victim, tmp_path / "link")
+    number = errno.ENOSPC
+    with pytest.raises(OSError, match="No space left"):
+        Files().link(victim, tmp_path / "link")

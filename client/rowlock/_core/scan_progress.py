@@ -5,9 +5,6 @@ the next batch is held back until it is complete. (In row form every row is.) So
 resume after the last complete row, or at the server's resume key (row_reached) if that is further, at a new read point;
 no row is ever combined from two read points. A strict scan fails instead, if a region has begun to answer. A scan of a
 snapshot resumes at the same read point.
-
-A snapshot has the regions that its table had when it was made. If the table was split or merged since, the server does
-not have the region of a request, or the snapshot does not. Then the scan goes on with the regions of the snapshot.
 """
 
 from __future__ import annotations
@@ -23,14 +20,12 @@ from rowlock._core.retry import Attempts, Kind
 from rowlock._core.scan_plan import RowRange, ScanPlan
 from rowlock._core.waiting import Waiting
 from rowlock.errors import (
-    AnotherFolderError,
     LeaseExpiredError,
     NotServingRegionError,
     RegionTooBusyError,
     RowlockError,
     ServerError,
     ServerUnavailableError,
-    SnapshotEndedError,
 )
 from rowlock.schema import Region
 
@@ -45,8 +40,6 @@ class ScanProgress:
         self.plan = plan
         self.timeout_s = timeout_s
         self.has_resumed = False
-        self.uses_regions_of_snapshot = False
-        """Whether the scan's regions are those of its snapshot, and not those that its table has now."""
         self._remaining = plan.ranges
         self._rows_remaining = plan.limit
         self._row_form = None if plan.row_form is None else RowFormReader.of(plan.row_form, plan.template)
@@ -68,12 +61,11 @@ class ScanProgress:
         return self._remaining[0][0], self._remaining[-1][1]
 
     def request_for(self, regions: tuple[Region, ...]) -> tuple[Region, region_pb2.ScanRequest]:
-        """Returns the next region to scan and the request for it. regions: those of `bounds` or more, in row order.
+        """Returns the next region to scan and the request for it. regions: those that overlap `bounds`, in row order.
 
         Raises NotServingRegionError if none of them has the next rows.
         """
-        overlapping = [region for region in regions if region.overlaps(*self.bounds)] or regions
-        region = overlapping[-1 if self.plan.is_reverse else 0]
+        region = regions[-1 if self.plan.is_reverse else 0]
         self._check_is_next(region)
         self._server = region.server
         request = region_pb2.ScanRequest()
@@ -128,9 +120,6 @@ class ScanProgress:
     def failed(self, error: RowlockError, now: float) -> float:
         """Returns the pause in seconds before the next request. Raises the scan's final error if it can't resume."""
         self._held = None
-        if self._may_have_other_regions(error):
-            self.uses_regions_of_snapshot = True
-            return 0.0
         can_resume = isinstance(
             error, ServerUnavailableError | LeaseExpiredError | NotServingRegionError | RegionTooBusyError
         )
@@ -151,15 +140,6 @@ class ScanProgress:
         pause_s = self._attempts.failed(error, now, was_sent=False)
         self._waiting.failed(error, self._server, now, self._attempts.ends_at)
         return pause_s
-
-    def _may_have_other_regions(self, error: RowlockError) -> bool:
-        """Returns whether the error may mean that the table's regions have become others than the snapshot's."""
-        return (
-            bool(self.plan.template.snapshot_id)
-            and not self.uses_regions_of_snapshot
-            and isinstance(error, NotServingRegionError | SnapshotEndedError)
-            and not isinstance(error, AnotherFolderError)
-        )
 
     def _check_is_next(self, region: Region) -> None:
         """Raises NotServingRegionError if the region does not have the next row; scanning it would skip rows."""

@@ -161,16 +161,14 @@ class ListTablesResponse(_message.Message):
     def __init__(self, tables: _Optional[_Iterable[_Union[_types_pb2.TableDescriptor, _Mapping]]] = ...) -> None: ...
 
 class LocateRegionsRequest(_message.Message):
-    __slots__ = ("table", "start", "stop", "snapshot_id")
+    __slots__ = ("table", "start", "stop")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
-    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
     table: str
     start: bytes
     stop: bytes
-    snapshot_id: bytes
-    def __init__(self, table: _Optional[str] = ..., start: _Optional[bytes] = ..., stop: _Optional[bytes] = ..., snapshot_id: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, table: _Optional[str] = ..., start: _Optional[bytes] = ..., stop: _Optional[bytes] = ...) -> None: ...
 
 class LocateRegionsResponse(_message.Message):
     __slots__ = ("regions",)

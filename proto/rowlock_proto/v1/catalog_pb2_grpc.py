@@ -172,7 +172,7 @@ class CatalogServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def LocateRegions(self, request, context):
-        """Returns the regions of a table that overlap [start, stop), in row order: as they are now, or as a snapshot has them.
+        """Returns the regions of a table that overlap [start, stop), in row order.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -188,7 +188,7 @@ class CatalogServicer(object):
 
     def SplitRegion(self, request, context):
         """Since protocol 7. Splits a region in two at a row; a row is never divided. Clients that name the old region get
-        NOT_SERVING_REGION, and look it up again. Open scans and snapshots go on reading the old one. INVALID_ARGUMENT if the
+        NOT_SERVING_REGION, and look it up again. Open scans go on; snapshots are those of the new regions from then on. INVALID_ARGUMENT if the
         table has no such region, if the row is outside of it or its first, and if it has no middle row.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

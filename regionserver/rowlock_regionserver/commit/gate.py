@@ -139,6 +139,12 @@ class Gate:
             with self.exclusive(), self._lock:
                 self._is_closed = True
 
+    def close_held(self) -> None:
+        """Closes the gate that the caller holds exclusively. Waiting threads are refused when the caller leaves it."""
+        with self._lock:
+            assert self._is_exclusive
+            self._is_closed = True
+
     @contextlib.contextmanager
     def closing(self) -> Iterator[None]:
         """Closes the gate, and opens it again if the block raises."""

@@ -203,6 +203,15 @@ class Mvcc:
             assert read_point in self._readers, f"{read_point} is not registered, so its cells may have been dropped"
             self._readers[read_point] += 1
 
+    def adopt_read_point(self, read_point: ReadPoint) -> None:
+        """Registers a read point of another region whose rows and write numbers this one has taken over.
+
+        No cell was dropped since. `close_read_point` must follow.
+        """
+        with self._lock:
+            assert read_point.write_number <= self._read_point, (read_point, self._read_point)
+            self._readers[read_point] = self._readers.get(read_point, 0) + 1
+
     def close_read_point(self, read_point: ReadPoint) -> None:
         """Ends one registration by `open_read_point` or `reopen_read_point`."""
         with self._lock:

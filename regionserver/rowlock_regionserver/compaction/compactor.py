@@ -1,5 +1,7 @@
 """Rewrites some store files of one family as one, without the cells that no reader can see any more.
 
+Of clipped inputs the runs have only the rows that count, so the output is never clipped.
+
 The inputs are merged window by window by the loop that flushes use (scan/retained_tables.py), so the memory is that of
 some windows, however large the files are. Nothing is changed until the output is durable under its own name: then the
 region exchanges the files in one edit (region/live_files.py).
@@ -82,8 +84,8 @@ class _Merge:
         self._bytes_per_second = bytes_per_second
         self._progress = progress
         self._pacing = pacing
-        self._cell_count = sum(file.info.cell_count for file in inputs)
-        self._byte_count = sum(file.info.file_bytes for file in inputs)
+        self._cell_count = sum(file.estimated(file.info.cell_count) for file in inputs)
+        self._byte_count = sum(file.byte_count for file in inputs)
         self._cells_read = 0
         self._bytes_read_before = progress.bytes_read
         self._begun = pacing.clock.monotonic()

@@ -5,8 +5,9 @@ Invariants of each plan, for any files:
 1. Its inputs are neighbours in the store's order, and at most `files_max` of them.
 2. A major plan has the oldest file. So for its rows no older cell is left out, and it may drop tombstones.
 3. A minor plan has deltas alone, or drops all its inputs unread.
-4. It makes progress: afterwards there are fewer files, or fewer deltas, or fewer bases with something to drop. So plans
-   come to an end, and an idle store stays idle until it is written to, a reader ends, or time passes.
+4. It makes progress: afterwards there are fewer files, or fewer deltas, or fewer bases with something to drop, or fewer
+   clipped files. So plans come to an end, and an idle store stays idle until it is written to, its region is split, a
+   reader ends, or time passes.
 
 `pick` makes the first of these plans that is due (docs/compaction.md has a picture):
 
@@ -14,6 +15,8 @@ Invariants of each plan, for any files:
 2. Major: all files are compacted because of the deltas' bytes or number, of what can be dropped, or of age.
 3. Minor: neighbouring deltas of similar size become one. If there are too many deltas of different sizes, the run that
    is the cheapest becomes one.
+4. Clipped files are rewritten: deltas by a minor compaction, bases by a major one. A split has left rows in them that
+   belong to other regions (storefile/clipped_run.py), and take disk.
 
 A major compaction costs the whole base, so the deltas must be a share of it: their number alone leads to a minor one.
 """
@@ -66,6 +69,9 @@ class FileFacts:
     row_count: int = 0  # 0: unknown
     family_tombstone_count: int = 0  # those of the tombstones that delete a whole row
     has_surplus_versions: bool = False  # beyond the family's limit
+    is_clipped: bool = (
+        False  # some of its rows belong to other regions; bytes and counts are then estimates of the rest
+    )
 
     @property
     def has_deleted_cells(self) -> bool:
@@ -74,8 +80,8 @@ class FileFacts:
 
     @property
     def must_rewrite(self) -> bool:
-        """Whether a major compaction drops cells of this file, even if it is compacted alone."""
-        return self.has_deleted_cells or self.expired_count > 0
+        """Whether a major compaction leaves out cells of this file, even if it is compacted alone."""
+        return self.has_deleted_cells or self.expired_count > 0 or self.is_clipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +104,7 @@ def pick(files: Sequence[FileFacts], settings: CompactionSettings) -> Plan | Non
     plan = _dropping(files, settings)
     if plan is None and (why := _why_major(files, settings)):
         plan = _major(files, settings, why)
-    plan = plan or _minor(files, settings)
+    plan = plan or _minor(files, settings) or _unclipping(files, settings)
     return plan and replace(plan, is_continued=False)
 
 
@@ -206,6 +212,18 @@ def _minor(files: Sequence[FileFacts], settings: CompactionSettings) -> Plan | N
         return None
     numbers = _numbers(run[found.start : found.stop])
     return Plan(Kind.MINOR, numbers, f"{len(numbers)} deltas {why}", groups=(numbers,))
+
+
+def _unclipping(files: Sequence[FileFacts], settings: CompactionSettings) -> Plan | None:
+    """Returns a plan that rewrites clipped files; if only deltas are clipped, no others."""
+    clipped = [file for file in files if file.is_clipped]
+    if not clipped:
+        return None
+    why = f"{len(clipped)} {'files have' if len(clipped) > 1 else 'file has'} rows of other regions, after a split"
+    if any(file.is_base for file in clipped):
+        return _major(files, settings, why)
+    numbers = _numbers(_longest_run(files, [file.is_clipped for file in files])[: settings.files_max])
+    return Plan(Kind.MINOR, numbers, why, groups=(numbers,))
 
 
 def _minor_of_all(

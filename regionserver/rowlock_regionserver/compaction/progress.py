@@ -12,7 +12,10 @@ class CompactionCancelledError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """What a compaction read and wrote. Files that it kept or dropped unread are not counted as bytes or cells."""
+    """What a compaction read and wrote. Files that it kept or dropped unread are not counted as bytes or cells.
+
+    Of a clipped file `bytes_in` estimates the rows that count, and `cells_in` has all cells: the others stay behind.
+    """
 
     file_count_in: int
     file_count_out: int

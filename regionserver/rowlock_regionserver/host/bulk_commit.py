@@ -28,15 +28,18 @@ from rowlock_regionserver.errors import ConflictError, InvalidRequestError, Regi
 from rowlock_regionserver.host.bulk_writes import BulkWrite, BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.host.commit_parts import CommitParts
+from rowlock_regionserver.host.snapshot_parts import SnapshotPart
 from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.region.bulk.arranged import FAMILY_CELLS_SCHEMA, FamilyPart, FamilyParts
 from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, bulk_file_path, read_bulk_file
+from rowlock_regionserver.region.bulk.cut_batch import bounds_of, cut, rows_of
 from rowlock_regionserver.region.bulk.region_commit import RegionCommit
 from rowlock_regionserver.region.bulk.staged import StagedBatch
 from rowlock_regionserver.region.changed_rows import Ranges, changed_rows, distinct_rows
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.scan.ranges import joined
 from rowlock_regionserver.sessions.session import SessionRef
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.mutation import BulkRecord
@@ -142,6 +145,8 @@ class _Committing:
         self._staged = write.staged()
         # Files that this commit has written itself: removed if there is no commit.
         self._own: list[int] = []
+        # Staged files that it has replaced by its own: removed if there is one.
+        self._replaced: list[int] = []
 
     def commit(self) -> CommitResult:
         request, writes = self._request, self._host.bulk_writes
@@ -151,32 +156,32 @@ class _Committing:
             writes.remove(self._write, bulk_files_too=True)
             return CommitResult(0, 0, 0, is_repeated=True)
         self._check()
+        try:
+            return self._commit()
+        except BaseException:
+            self._remove(self._own)
+            raise
+
+    def _commit(self) -> CommitResult:
+        request, writes = self._request, self._host.bulk_writes
+        self._staged = [each for staged in self._staged for each in self._in_regions(staged)]
         parts = [self._read(each) for each in self._staged]
         self._shared.memory.check(sum([part.byte_count for each in parts for part in each.values()]))
-        since = {} if not request.snapshot_id else dict(self._snapshot())
+        since = self._snapshot_parts() if request.snapshot_id else ()
         replaced = {region_id: self._rows_before(region) for region_id, region in self._regions.items()}
-        try:
-            with contextlib.ExitStack() as gates:
-                deadline = self._shared.clock.monotonic() + self._shared.config.row_lock_wait_ms / 1000
-                for region_id in sorted(self._regions):
-                    gates.enter_context(self._regions[region_id].without_writes(deadline))
-                result = self._commit_in_gates(parts, since, replaced)
-        except BaseException:
-            self._remove_own()
-            raise
+        with contextlib.ExitStack() as gates:
+            deadline = self._shared.clock.monotonic() + self._shared.config.row_lock_wait_ms / 1000
+            for region_id in sorted(self._regions):
+                gates.enter_context(self._regions[region_id].without_writes(deadline))
+            result = self._commit_in_gates(parts, since, replaced)
         writes.committed(self._write)
         writes.remove(self._write, bulk_files_too=False)
+        self._remove(self._replaced)
         return result
 
     def _check(self) -> None:
-        """Raises InvalidRequestError, NotServingRegionError and CorruptionError."""
+        """Raises InvalidRequestError."""
         for each in self._staged:
-            if each.region_id not in self._regions:
-                raise InvalidRequestError(
-                    f"rows were staged for region {each.region_id}, which table {self._table.name!r} no longer has; "
-                    "write them again",
-                    table=self._table.name,
-                )
             unknown = set(each.family_numbers) - set(self._table.name_by_number)
             if unknown:
                 raise InvalidRequestError(
@@ -192,18 +197,35 @@ class _Committing:
                     table=self._table.name,
                 )
 
+    def _in_regions(self, staged: StagedBatch) -> Iterator[StagedBatch]:
+        """Yields the batch, or if its region was split or merged since it was staged, its parts in today's regions."""
+        if staged.region_id in self._regions:
+            yield staged
+            return
+        whole = self._read(staged)
+        for region_id, region in self._regions.items():
+            parts = cut(whole, region.start, region.stop)
+            if parts:
+                rows = rows_of(parts)
+                first, last = bounds_of(rows)
+                cell_count = sum([part.cell_count for part in parts.values()])
+                record = region.bulk_load.write_file(parts, BulkRecord(0, cell_count, len(rows), first, None))
+                self._own.append(record.file_number)
+                yield StagedBatch(region_id, record, last, tuple(sorted(parts)))
+        self._replaced.append(staged.record.file_number)
+
     def _read(self, staged: StagedBatch) -> FamilyParts:
         record = staged.record
         written = WrittenBulkFile(record.file_number, record.file_bytes, record.file_checksum)
         return read_bulk_file(self._shared.files, self._shared.bulk_folder, written)
 
-    def _snapshot(self) -> Iterator[tuple[int, int]]:
+    def _snapshot_parts(self) -> Sequence[SnapshotPart]:
         snapshot = self._host.snapshots.check(self._request.snapshot_id)
         if snapshot.table_id != self._table.table_id:
             raise InvalidRequestError(
                 f"the snapshot is of table {snapshot.table!r}, not of {self._table.name!r}", table=self._table.name
             )
-        return iter(snapshot.read_points)
+        return self._host.snapshots.parts(self._request.snapshot_id)
 
     def _rows_before(self, region: Region) -> tuple[int, Column] | None:
         """Returns a write number, and the rows up to it that the commit replaces."""
@@ -219,7 +241,7 @@ class _Committing:
     def _commit_in_gates(
         self,
         parts: Sequence[FamilyParts],
-        since: Mapping[int, int],
+        since: Sequence[SnapshotPart],
         replaced: Mapping[int, tuple[int, Column] | None],
     ) -> CommitResult:
         number = self._host.clients.numbers.next()
@@ -265,15 +287,15 @@ class _Committing:
                 raise
         return CommitResult(entry.row_count, entry.cell_count, stamp)
 
-    def _check_unchanged(self, since: Mapping[int, int]) -> None:
+    def _check_unchanged(self, since: Sequence[SnapshotPart]) -> None:
         """Raises ConflictError if a row that is written, or hidden, has changed since the snapshot."""
         changed: list[bytes] = []
-        for region_id, write_number in since.items():
-            region = self._regions[region_id]
-            bounds = [(each.record.first_row, each.last_row + b"\0") for each in self._staged]
-            ranges = self._request.ranges if self._request.replaces else bounds
-            written = None if self._request.replaces else self._rows_written(region_id)
-            for rows in changed_rows(region.stores.view, write_number, ranges):
+        bounds = [(each.record.first_row, each.last_row + b"\0") for each in self._staged]
+        ranges = self._request.ranges if self._request.replaces else bounds
+        for part in since:
+            written = None if self._request.replaces else self._rows_written(part.region.region_id)
+            in_part = joined(ranges, part.rows)
+            for rows in changed_rows(part.region.stores.view, part.read_point.write_number, in_part):
                 found = rows if written is None else rows.filter(pc.is_in(rows, value_set=written))
                 changed += [bytes_at(found, place) for place in range(min(len(found), _ROWS_NAMED_MAX))]
         if changed:
@@ -286,15 +308,7 @@ class _Committing:
             )
 
     def _rows_written(self, region_id: int) -> Column:
-        found: list[Column] = []
-        for staged in self._staged:
-            if staged.region_id == region_id:
-                for part in self._read(staged).values():
-                    if part.lines is not None:
-                        found.append(part.lines.rows)
-                    if part.cells is not None:
-                        found += part.cells.column("row").chunks
-        return distinct_rows(iter(found))
+        return distinct_rows(rows_of(self._read(staged)) for staged in self._staged if staged.region_id == region_id)
 
     def _hide(self, commit: RegionCommit, region: Region, before: tuple[int, Column], number: int, stamp: int) -> None:
         """Hides all cells of these rows, and of those that came since, by tombstones with an earlier write number."""
@@ -311,9 +325,9 @@ class _Committing:
         self._own.append(written.file_number)
         commit.add(written, parts)
 
-    def _remove_own(self) -> None:
+    def _remove(self, file_numbers: Sequence[int]) -> None:
         with contextlib.suppress(OSError, RegionServerError):
-            for file_number in self._own:
+            for file_number in file_numbers:
                 self._shared.files.remove_if_there(bulk_file_path(self._shared.bulk_folder, file_number))
 
 

@@ -21,16 +21,17 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rowlock_regionserver.catalog.catalog import NO_PROPERTIES, CatalogState, TableEntry
+from rowlock_regionserver.catalog.catalog import NO_PROPERTIES
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
-from rowlock_regionserver.catalog.regions import RegionEntry, check_split_row, region_of_id, with_merged
+from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction.picker import Plan
 from rowlock_regionserver.compaction.progress import CompactionResult, Progress
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, TooManyOpenFilesError
+from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.automatic_splits import AutomaticSplits
 from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.host.commit_parts import CommitParts
@@ -39,13 +40,15 @@ from rowlock_regionserver.host.compaction_runs import counted_memory, settings_o
 from rowlock_regionserver.host.disk_failures import DiskFailures, OnFatal
 from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads, log_flush
-from rowlock_regionserver.host.opening import Opened, Opening, open_region
-from rowlock_regionserver.host.region_folder import free_region_path, region_folder, remove_region_folder
+from rowlock_regionserver.host.opening import Opened, Opening
+from rowlock_regionserver.host.region_changes import RegionChanges
+from rowlock_regionserver.host.region_folder import region_folder
 from rowlock_regionserver.host.served_regions import ServedRegions
 from rowlock_regionserver.host.server_statistics import RegionServerStatistics
 from rowlock_regionserver.host.session_snapshots import make_snapshot
 from rowlock_regionserver.host.set_aside import SetAside
 from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
+from rowlock_regionserver.host.splitting import merge_regions, split_region
 from rowlock_regionserver.host.startup_report import startup_report
 from rowlock_regionserver.host.stopping import Unflushed, flush_at_the_end
 from rowlock_regionserver.host.timestamps import TimestampRange, Timestamps
@@ -53,11 +56,10 @@ from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import THE_SERVER, Caller
 from rowlock_regionserver.operations import RequestId
-from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers, BulkResult
+from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.memory import MemoryGauge
-from rowlock_regionserver.region.new_region import inherited_answers, make_region_folder
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.sessions.session import SessionRef
@@ -84,14 +86,14 @@ class RegionServer(ServedRegions):
         self._log: Log
         self._flusher: FlushThreads | None = None
         self.compactions: CompactionThreads
-        self._bulk_numbers: BulkNumbers
         # Guarded by self._catalog_lock, which a table operation holds from beginning to end; read without it.
         self._catalog_lock = threading.Lock()
         self._catalog: LiveCatalog
         self.clients: ClientState
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
-        self._made: set[int] = set()  # regions for which this server has made folders
+        self._changes: RegionChanges
+        self._splits: AutomaticSplits
         self.set_aside: tuple[SetAside, ...] = ()  # when it was opened
         self._timestamps = Timestamps(clock, config.stamp_leap_ms)
 
@@ -113,7 +115,7 @@ class RegionServer(ServedRegions):
     def _begin(self, opened: Opened) -> None:
         self._regions, self._damaged = opened.regions, opened.damaged
         self.set_aside = opened.set_aside
-        self._log, self._bulk_numbers = opened.log, opened.bulk_numbers
+        self._log = opened.log
         self._catalog = LiveCatalog(self._folder, self._files, opened.log, opened.generation, opened.state)
         config, clock = self._shared.config, self._shared.clock
         self.clients = ClientState(config, clock, opened.state.session_numbers_until, self._reserve_session_numbers)
@@ -129,7 +131,6 @@ class RegionServer(ServedRegions):
             clock,
             self._failures.end,
         )
-        self._flusher.thread.start()
         self.compactions = CompactionThreads(
             self._regions,
             self._compact_region,
@@ -137,7 +138,29 @@ class RegionServer(ServedRegions):
             self._shared,
             self._flusher.request,
         )
+        self._changes = RegionChanges(
+            self._folder,
+            self._shared,
+            self._catalog,
+            self._log,
+            self._regions,
+            self._damaged,
+            self.snapshots,
+            self.compactions,
+            self._timestamps,
+            opened.bulk_numbers,
+        )
+        self._splits = AutomaticSplits(
+            self._regions,
+            lambda region: self.split_region(region.table_name, region.region_id, None),
+            config.compaction_pause_ms / 1000,
+            clock,
+            self._failures.end,
+        )
+        # Not earlier: a region may be due already, and the end of its flush wakes the others.
+        self._flusher.thread.start()
         self.compactions.begin()
+        self._splits.thread.start()
 
     def _regions_to_flush(self) -> list[Region]:
         """Returns the regions for the flush threads, every second or so; removes store files without readers."""
@@ -157,6 +180,7 @@ class RegionServer(ServedRegions):
         self.stop_waiting_for_space()
         self.clients.sessions.stop()
         self.snapshots.stop()
+        self._splits.stop()
         self.compactions.stop()
         if self._flusher is not None:
             self._flusher.stop()
@@ -186,7 +210,7 @@ class RegionServer(ServedRegions):
             state = self._catalog.state.with_new_table(name, families, durability, properties, splits, limits)
             entry = state.entry(name)
             settings_of(entry.table)  # Refuses unknown properties and impossible values.
-            with self._new_regions(entry, state, {}, f"table {name!r} was created"):
+            with self._changes.created(entry, state, {}, f"table {name!r} was created"):
                 return entry.table
 
     def alter_table(
@@ -227,8 +251,8 @@ class RegionServer(ServedRegions):
                     region = replaced[after.region_id] = self._regions.get(before.region_id)
                     if region is not None:
                         closing.enter_context(region.closing_to_writes())
-                with self._new_regions(entry, state, replaced, f"table {name!r} was truncated"):
-                    self._remove_regions(old, "its table was truncated")
+                with self._changes.created(entry, state, replaced, f"table {name!r} was truncated"):
+                    self._changes.remove(old, "its table was truncated")
             return old.table
 
     def drop_table(self, name: str, caller: Caller = THE_SERVER, *, force: bool = False) -> None:
@@ -238,25 +262,17 @@ class RegionServer(ServedRegions):
             entry = self._catalog.state.entry(name)
             state = self._catalog.state.without_table(name)
             with self._catalog.committed(state, f"table {name!r} was dropped"):
-                self._remove_regions(entry, "its table was dropped")
+                self._changes.remove(entry, "its table was dropped")
 
     def split_region(
         self, name: str, region_id: int, row: bytes | None, caller: Caller = THE_SERVER
     ) -> tuple[RegionEntry, RegionEntry]:
-        """Splits a region at a row, which becomes the first one of the second daughter; None: at its middle."""
-        with self.operation(Operation.SPLIT, name, caller, (region_id,)):
-            region = region_of_id(name, self.table_entry(name).regions, region_id)
-            if row is not None:
-                check_split_row(name, region, row)
-            raise InvalidRequestError(f"this server can't split region {region_id} of table {name!r} yet", table=name)
+        """Splits a region at a row; None: where its data is halved. Returns the new regions. See splitting.py."""
+        return split_region(self, self._changes, name, region_id, row, caller)
 
     def merge_regions(self, name: str, left_id: int, right_id: int, caller: Caller = THE_SERVER) -> RegionEntry:
-        """Merges two neighbours, the left one first."""
-        with self.operation(Operation.MERGE, name, caller, (left_id, right_id)):
-            with_merged(name, self.table_entry(name).regions, left_id, right_id, 0)
-            raise InvalidRequestError(
-                f"this server can't merge regions {left_id} and {right_id} of table {name!r} yet", table=name
-            )
+        """Merges two neighbours. Returns the new region. See splitting.py."""
+        return merge_regions(self, self._changes, name, left_id, right_id, caller)
 
     @contextlib.contextmanager
     def operation(
@@ -276,53 +292,6 @@ class RegionServer(ServedRegions):
     def _reserve_session_numbers(self, until: int) -> None:
         with self._catalog_lock, self._failures.are_final():
             self._catalog.reserve_session_numbers(until)
-
-    @contextlib.contextmanager
-    def _new_regions(
-        self, entry: TableEntry, state: CatalogState, replaced: Mapping[int, Region | None], what: str
-    ) -> Iterator[None]:
-        """Makes the regions of the entry, commits the state that names them, puts them into service, runs the block.
-
-        All steps that may fail precede the commit. `replaced`: by id, the region that the new one replaces. It takes no
-        more writes, so its saved answers are complete. `what` describes the operation, for errors.
-        """
-        made: list[Region] = []
-        with contextlib.ExitStack() as undo:
-            for region in entry.regions:
-                path = free_region_path(self._folder, self._shared, region.region_id, self._made)
-                answers = inherited_answers(replaced[region.region_id]) if region.region_id in replaced else None
-                make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
-                made.append(open_region(self._folder, entry.table, region, self._shared))
-                undo.callback(made[-1].abandon)
-            with self._catalog.committed(state, what):
-                undo.pop_all()
-                for new in made:
-                    self._serve(new, replaced.get(new.region_id))
-                yield
-
-    def _serve(self, region: Region, replaced: Region | None) -> None:
-        region.serve(self._log, self._bulk_numbers)
-        with self._timestamps.lock:
-            self._timestamps.begin(region, replaced)
-            self._regions[region.region_id] = region
-
-    def _remove_regions(self, entry: TableEntry, reason: str) -> None:
-        for entry_region in entry.regions:
-            region = self._regions.get(entry_region.region_id)
-            self._damaged.pop(entry_region.region_id, None)
-            read_by_scans: set[Path] = set()
-            if region is not None:
-                # It stays registered until it is closed: if the log fails, its waiting callers must be notified.
-                self.compactions.forget(region.region_id, (), reason)
-                region.close_for_removal()
-                self.snapshots.end_those_of((region.region_id,), reason)
-                del self._regions[entry_region.region_id]
-                self.compactions.forget(region.region_id, (), reason)
-                read_by_scans = region.discard()
-            self._log.forget(entry_region.region_id)
-            # The table is dropped already: the next start removes files that can't be removed now.
-            with contextlib.suppress(TooManyOpenFilesError):
-                remove_region_folder(self._files, region_folder(self._folder, entry_region.region_id), read_by_scans)
 
     # Snapshots.
 
@@ -362,12 +331,15 @@ class RegionServer(ServedRegions):
         log_flush(region, result, self._shared.clock.monotonic() - began)
         self._shared.open_files.close_released()  # If its table was dropped in the meantime.
         self.compactions.wake(region.region_id)
+        self._splits.wake(region.region_id)
         return result
 
     def _compact_region(self, region_id: int, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:
         """Compacts a store; a commit of unknown outcome is final. Blocks; see Region.compact."""
         with counted_memory(self.ledger, self._shared.config), self._failures.are_final():
-            return self.region(region_id).compact(family_number, plan, progress)
+            result = self.region(region_id).compact(family_number, plan, progress)
+        self._splits.wake(region_id)
+        return result
 
     def statistics(self) -> RegionServerStatistics:
         return RegionServerStatistics.of(

@@ -64,7 +64,3 @@ class ServedRegions:
     def region_at(self, region_id: int, snapshot_id: bytes) -> SnapshotRegion:
         """The region as a snapshot sees it; see SnapshotRegion.of."""
         return SnapshotRegion.of(self.snapshots, snapshot_id, region_id, self.region)
-
-    def regions_of_snapshot(self, snapshot_id: bytes) -> list[RegionEntry]:
-        """The regions of a snapshot, in row order. Raises SnapshotEndedError."""
-        return self.snapshots.regions_of(snapshot_id)

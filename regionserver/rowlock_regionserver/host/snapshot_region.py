@@ -42,12 +42,12 @@ class SnapshotRegion:
         is_slice_over: Callable[[], bool] = lambda: False,
         reading: Callable[[], Reading] = lambda: Reading.BULK,
     ) -> Iterator[tuple[int, Scan]]:
-        """Scans at the snapshot's read point; see ReadPath.scan. Blocks. The snapshot does not expire during the scan.
+        """Scans at the snapshot's read points; see ReadPath.scan. Blocks. The snapshot does not expire during the scan.
 
         Raises SnapshotEndedError at its start if the snapshot has ended.
         """
         with (
-            self.snapshots.reading(self.snapshot_id, self.region_id) as (region, read_point, table),
-            region.scan(plan, read_point, table, is_slice_over=is_slice_over, reading=reading) as opened,
+            self.snapshots.reading(self.snapshot_id, self.region_id) as (region, rows_at, table),
+            region.scan(plan, rows_at, table, is_slice_over=is_slice_over, reading=reading) as opened,
         ):
             yield opened

@@ -6,7 +6,8 @@ Invariants
    followed the acknowledgement of another is never seen without it.
 2. Its read points stay registered from then on, so pruning and flush keep the cells that it sees (commit/mvcc.py).
 3. A snapshot is registered while the gates are still held. The removal of a region closes its gate first and then ends
-   its snapshots, so no snapshot outlives its region.
+   its snapshots, so no snapshot outlives its region. A split or a merge moves them to the new regions meanwhile
+   (snapshot_parts.py).
 4. A scan registers the read point again, while the snapshot still holds it. So active scans continue after the end of
    the snapshot, and no scan begins after it.
 5. A snapshot that has ended is never served, and its id is never reused: ended ids are remembered. An id from before a
@@ -23,10 +24,9 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.cells import ReadPoint
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -38,7 +38,9 @@ from rowlock_regionserver.errors import (
     StoppingError,
 )
 from rowlock_regionserver.host.ended_snapshots import EndedSnapshots, ended_error
+from rowlock_regionserver.host.snapshot_parts import SnapshotPart, hold_writes, moved
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.scan.ranges import RowsAt
 from rowlock_regionserver.table import Table
 
 SNAPSHOT_ID_BYTES = 16
@@ -72,7 +74,7 @@ class OpenSnapshot:
     """An open snapshot at a moment, with its regions and their read points."""
 
     snapshot: Snapshot
-    regions: tuple[tuple[Region, ReadPoint], ...]
+    parts: tuple[SnapshotPart, ...]
     expires_in_ms: int  # unless a scan reads
     scan_count: int
 
@@ -83,7 +85,7 @@ class _Open:
 
     snapshot: Snapshot
     table: Table  # as it was then
-    regions: dict[int, tuple[Region, ReadPoint]]
+    parts: list[SnapshotPart]  # in row order
     ends_at: float
     owner: str = ""
     used_ms: int = 0  # when its lease began
@@ -136,17 +138,14 @@ class Snapshots:
         check_snapshot_id(snapshot_id)
         lease_ms = self._checked_lease(lease_ms)
         deadline = self._clock.monotonic() + self._config.row_lock_wait_ms / 1000
-        regions = regions_of()
-        table = regions[0].table
+        table = regions_of()[0].table
         with self._changed:
             known = self._claim(snapshot_id, table.name, deadline)
         if known is not None:
             return known
         try:
             with contextlib.ExitStack() as gates:
-                # By id: the lock order of the gates.
-                for region in sorted(regions, key=lambda region: region.region_id):
-                    gates.enter_context(region.without_writes(deadline))
+                regions = hold_writes(gates, regions_of, deadline)
                 with self._changed:
                     return self._register(snapshot_id, regions, lease_ms, owner, on_end)
         finally:
@@ -206,19 +205,18 @@ class Snapshots:
             raise StoppingError("the server is stopping, and its snapshots have ended")
         self._check_not_ended(snapshot_id)  # It may have been ended in the meantime.
         table = regions[0].table
-        read_points = [region.open_read_point() for region in regions]
+        parts = [SnapshotPart.of(region) for region in regions]
         # Not before any of them was registered: until then, cells that have just expired may be dropped.
-        made_ms = max(at.now_ms for at in read_points)
+        made_ms = max(part.read_point.now_ms for part in parts)
         snapshot = Snapshot(
             snapshot_id,
             table.name,
             table.table_id,
             made_ms,
             lease_ms,
-            tuple((region.region_id, at.write_number) for region, at in zip(regions, read_points, strict=True)),
+            tuple([(part.region.region_id, part.read_point.write_number) for part in parts]),
         )
-        by_region = {region.region_id: (region, at) for region, at in zip(regions, read_points, strict=True)}
-        opened = self._open[snapshot_id] = _Open(snapshot, table, by_region, 0.0, owner, on_end=on_end)
+        opened = self._open[snapshot_id] = _Open(snapshot, table, parts, 0.0, owner, on_end=on_end)
         self._made_count += 1
         self._renew(opened)
         if self._thread is None:
@@ -243,12 +241,23 @@ class Snapshots:
             else:
                 self._ended.add(snapshot_id, "", reason)
 
-    def end_those_of(self, region_ids: Collection[int], reason: str) -> None:
-        """Ends all snapshots with one of these regions, which are closed."""
+    def end_those_of(self, table_id: int, reason: str) -> None:
+        """Ends all snapshots of a table, one of whose regions is closed."""
         with self._changed:
             for opened in list(self._open.values()):
-                if not opened.regions.keys().isdisjoint(region_ids):
+                if opened.snapshot.table_id == table_id:
                     self._release(opened, reason)
+
+    def move(self, old: Sequence[Region], new: Sequence[Region]) -> None:
+        """Moves all snapshots to the regions that have taken over the rows of others. The old ones are closed."""
+        with self._changed:
+            for opened in self._open.values():
+                opened.parts = moved(opened.parts, old, new)
+
+    def parts(self, snapshot_id: bytes) -> tuple[SnapshotPart, ...]:
+        """Returns where its rows are now, in row order. Raises SnapshotEndedError."""
+        with self._changed:
+            return tuple(self._find(snapshot_id).parts)
 
     def stop(self) -> None:
         """Ends all snapshots, and refuses new ones. Idempotent."""
@@ -262,20 +271,24 @@ class Snapshots:
             thread.join()
 
     @contextlib.contextmanager
-    def reading(self, snapshot_id: bytes, region_id: int) -> Iterator[tuple[Region, ReadPoint, Table]]:
-        """Yields the region, its read point, registered while the context is entered, and the table at the snapshot.
+    def reading(self, snapshot_id: bytes, region_id: int) -> Iterator[tuple[Region, Sequence[RowsAt], Table]]:
+        """Yields the region, its rows at their read points, and the table at the snapshot.
 
-        Raises SnapshotEndedError.
+        The read points are registered while the context is entered. Raises SnapshotEndedError.
         """
         with self._changed:
             opened = self._find(snapshot_id, region_id)
-            region, read_point = opened.regions[region_id]
-            region.reopen_read_point(read_point)
+            parts = [part for part in opened.parts if part.region.region_id == region_id]
+            for part in parts:
+                part.region.reopen_read_point(part.read_point)
             opened.scan_count += 1
         try:
-            yield region, ReadPoint(read_point.write_number, opened.snapshot.made_ms), opened.table
+            made_ms = opened.snapshot.made_ms
+            rows_at = [RowsAt(part.rows, ReadPoint(part.read_point.write_number, made_ms)) for part in parts]
+            yield parts[0].region, rows_at, opened.table
         finally:
-            region.close_read_point(read_point)
+            for part in parts:
+                part.release()
             with self._changed:
                 opened.scan_count -= 1
                 self._renew(opened)
@@ -284,12 +297,6 @@ class Snapshots:
         """Returns the snapshot. Raises SnapshotEndedError unless it is open and a scan of the region may begin."""
         with self._changed:
             return self._find(snapshot_id, region_id).snapshot
-
-    def regions_of(self, snapshot_id: bytes) -> list[RegionEntry]:
-        """Returns the regions that the snapshot has, in row order. Raises SnapshotEndedError."""
-        with self._changed:
-            regions = [region for region, _ in self._find(snapshot_id).regions.values()]
-        return [RegionEntry(region.region_id, region.start, region.stop) for region in regions]
 
     def held(self) -> list[HeldSnapshot]:
         """Returns the open snapshots, in the order of their making."""
@@ -306,7 +313,7 @@ class Snapshots:
             return [
                 OpenSnapshot(
                     opened.snapshot,
-                    tuple(opened.regions.values()),
+                    tuple(opened.parts),
                     max(0, round((opened.ends_at - now) * 1000)),
                     opened.scan_count,
                 )
@@ -344,7 +351,7 @@ class Snapshots:
         opened = self._open.get(snapshot_id)
         if opened is None:
             raise ended_error(snapshot_id, "", "this server has no snapshot of that id, or was restarted since")
-        if region_id is not None and region_id not in opened.regions:
+        if region_id is not None and all(part.region.region_id != region_id for part in opened.parts):
             raise ended_error(snapshot_id, opened.snapshot.table, f"region {region_id} is not among its regions")
         return opened
 
@@ -377,8 +384,8 @@ class Snapshots:
         self._ended.add(snapshot.snapshot_id, snapshot.table, reason)
         if opened.on_end is not None:
             opened.on_end()
-        for region, read_point in opened.regions.values():
-            region.close_read_point(read_point)
+        for part in opened.parts:
+            part.release()
 
 
 def check_snapshot_id(snapshot_id: bytes) -> None:

@@ -68,7 +68,7 @@ def _table_status(entry: TableEntry, region_of: Callable[[int], Region]) -> Tabl
 
 def writes_since(opened: OpenSnapshot) -> int:
     """Returns how many writes its regions have published since it was made. It keeps what they replaced."""
-    return sum(region.statistics().read_point - at.write_number for region, at in opened.regions)
+    return sum(part.region.statistics().read_point - part.read_point.write_number for part in opened.parts)
 
 
 def folder_bytes(folder: Path) -> int:

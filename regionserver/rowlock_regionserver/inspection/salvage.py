@@ -28,6 +28,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.folder import held, read_folder
 from rowlock_regionserver.inspection.salvaged_cells import SalvagedRegion, read_cells
 from rowlock_regionserver.operations import ScanPlan, Selection
+from rowlock_regionserver.scan.ranges import RowsAt
 from rowlock_regionserver.scan.scanner import scan
 
 INTACT, DAMAGED, NOT_WRITTEN = 0, 1, 2
@@ -135,7 +136,7 @@ def _write(name: str, path: Path, regions: Sequence[SalvagedRegion], files: File
     ):
         for region in sorted(regions, key=lambda region: region.stored.entry.start):
             entry = region.stored.entry
-            for answer in scan(region.view, _ALL_VERSIONS, entry.start, entry.stop, _EVERYTHING):
+            for answer in scan(region.view, _ALL_VERSIONS, (RowsAt((entry.start, entry.stop), _EVERYTHING),)):
                 writer.write_table(answer.table)
                 row_count += answer.row_count
                 cell_count += answer.table.num_rows

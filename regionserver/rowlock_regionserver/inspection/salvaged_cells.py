@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.merge import first_at_or_after
 from rowlock_regionserver.cells import Family, from_then_on
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import CorruptionError
@@ -85,7 +86,7 @@ class SalvagedRegion:
                 self._sources[family_number] += StoreFile.open(path, info, cache, open_files).runs
             else:
                 self._sources[family_number] += _intact_part(
-                    path, files, damage if info is None else [], self._segment_bytes_max
+                    path, info, files, damage if info is None else [], self._segment_bytes_max
                 )
 
     def add_record(
@@ -173,15 +174,17 @@ def _store_files(stored: StoredRegion, files: Files) -> Iterator[tuple[int, Path
                 yield name.family_number, name.path, None
 
 
-def _intact_part(path: Path, files: Files, damage: list[CorruptionError], segment_bytes_max: int) -> list[Source]:
-    """Returns segments with the intact part of a store file."""
+def _intact_part(
+    path: Path, info: StoreFileInfo | None, files: Files, damage: list[CorruptionError], segment_bytes_max: int
+) -> list[Source]:
+    """Returns segments with the intact part of a store file, of a clipped one without the rows that do not count."""
     segments: list[Source] = []
     tables: list[pa.Table] = []
     try:
         for found in salvage(path, files):
             if isinstance(found, CorruptionError):
                 damage.append(found)
-            elif found.num_rows:
+            elif (found := _clipped(found, info)).num_rows:
                 is_full = sum(table.nbytes for table in tables) + found.nbytes > segment_bytes_max
                 if is_full or (tables and not _are_in_order(tables[-1], found)):
                     segments += _segment_of(tables)
@@ -190,6 +193,15 @@ def _intact_part(path: Path, files: Files, damage: list[CorruptionError], segmen
     except OSError as error:
         damage.append(CorruptionError(path, 0, "a readable file", str(error)))
     return [*segments, *_segment_of(tables)]
+
+
+def _clipped(table: pa.Table, info: StoreFileInfo | None) -> pa.Table:
+    """Returns the sorted cells that count. Without a manifest, a region's range of rows is all that is known."""
+    if info is None or not info.is_clipped:
+        return table
+    start = first_at_or_after(table, info.clip_start)
+    stop = first_at_or_after(table, info.clip_stop) if info.clip_stop else table.num_rows
+    return table.slice(start, max(0, stop - start))
 
 
 def _are_in_order(before: pa.Table, after: pa.Table) -> bool:

@@ -107,7 +107,7 @@ class RegionCompactor:
         inputs, older = _inputs_and_older(store, plan.inputs)
         unread = {*plan.moved, *plan.dropped}
         rewritten = [file for file in inputs if file.info.number not in unread]
-        progress.bytes_total = sum(file.info.file_bytes for file in rewritten)
+        progress.bytes_total = sum(file.byte_count for file in rewritten)
         self._check_space(progress.bytes_total)
         settled = self._settled_through(family_number, [f for f in inputs if f.info.number not in plan.moved])
         written: list[StoreFile] = []
@@ -254,18 +254,19 @@ def _facts_of(
     expired = min(span, max(0, through - info.timestamp_min + 1))
     return FileFacts(
         number=info.number,
-        byte_count=info.file_bytes,
-        cell_count=info.cell_count,
-        tombstone_count=info.tombstone_count,
-        expired_count=info.cell_count * expired // span if info.cell_count else 0,
+        byte_count=file.byte_count,
+        cell_count=file.estimated(info.cell_count),
+        tombstone_count=file.estimated(info.tombstone_count),
+        expired_count=file.estimated(info.cell_count * expired // span) if info.cell_count else 0,
         is_all_expired=is_expired,
         is_base=info.is_base,
         is_protected=oldest_read_point < info.write_number_max,
         age_ms=max(0, now_ms - info.made_ms) if info.made_ms else 0,
         first_row=file.first_row,
         last_row=file.last_row,
-        row_count=info.row_count,
-        family_tombstone_count=info.delete_family_count,
+        row_count=file.estimated(info.row_count),
+        family_tombstone_count=file.estimated(info.delete_family_count),
         has_surplus_versions=(info.has_versions and family.versions == 1)
         or any(limits.write_number > info.write_number_min for limits in family.past),
+        is_clipped=info.is_clipped,
     )

@@ -108,20 +108,38 @@ class Flusher:
         TooManyOpenFilesError; then the segments stay, and nothing is lost. Raises NotServingRegionError after `close`.
         """
         with self._lock:
-            if self._is_closed:
-                raise NotServingRegionError(f"the region in {self._folder} is closed, so it can't be flushed")
-            retried = FlushResult(0, 0)
-            if self._sealed_up_to is not None:
-                retried = self._flush(self._unflushed(self._sealed_up_to))
-            write_number = self._switch()
+            retried = self._flush_sealed()
+            with self._gate.exclusive():
+                write_number = self._seal()
             if write_number == self._clean_up_to:
                 return retried
-            self._sealed_up_to = write_number
             # Passed on without a reference here: else the segments would be freed at once, after `_free_slowly`.
-            flushed = self._flush(self._unflushed(write_number))
-            return retried + flushed
+            return retried + self._flush(self._unflushed(write_number))
 
-    def _flush(self, sealed: _Sealed) -> FlushResult:
+    @contextlib.contextmanager
+    def flushed(self, deadline: float) -> Iterator[int]:
+        """Returns a context in which every write is in live store files, and no write and no flush begins.
+
+        Yields the newest write number. Holds the gate exclusively, and does not pause meanwhile, so flush before it.
+        Raises the errors of `flush`, and DeadlineError.
+        """
+        with self._lock:
+            self._flush_sealed()
+            with self._gate.exclusive(deadline):
+                write_number = self._seal()
+                if write_number != self._clean_up_to:
+                    self._flush(self._unflushed(write_number), is_paced=False)
+                yield write_number
+
+    def _flush_sealed(self) -> FlushResult:
+        """Flushes what an earlier flush sealed and could not write."""
+        if self._is_closed:
+            raise NotServingRegionError(f"the region in {self._folder} is closed, so it can't be flushed")
+        if self._sealed_up_to is None:
+            return FlushResult(0, 0)
+        return self._flush(self._unflushed(self._sealed_up_to))
+
+    def _flush(self, sealed: _Sealed, *, is_paced: bool = True) -> FlushResult:
         """Takes steps 2 to 5."""
         self._mvcc.wait_until_published(sealed.write_number, self._log.waits_for_space)
         spans = self._mvcc.protected_read_points()
@@ -134,7 +152,7 @@ class Flusher:
             if family.past and not self._stores.of(family.number).files
         }
         try:
-            written = self._write_all(sealed, spans, oldest_now_ms)
+            written = self._write_all(sealed, spans, oldest_now_ms, is_paced=is_paced)
         except BaseException:
             self._live_files.discard(manifest, ())
             raise
@@ -150,9 +168,10 @@ class Flusher:
         self._clean_up_to = sealed.write_number
         self._flushed(sealed.write_number)
         freed_bytes = sum(segment.bytes_held for _, segments in sealed.segments for segment in segments)
-        pieces = _pieces_of(sealed)
-        del sealed
-        _free_slowly(pieces)
+        if is_paced:
+            pieces = _pieces_of(sealed)
+            del sealed
+            _free_slowly(pieces)
         self._memory.flushed(freed_bytes)
         return FlushResult(len(written), sum(file.info.cell_count for _, file in written))
 
@@ -179,16 +198,17 @@ class Flusher:
         if self._clean_up_to == first_unused - 1:
             self._clean_up_to = last_unused
 
-    def _switch(self) -> int:
-        """1. Seals all active segments together. Returns the newest write number in them."""
+    def _seal(self) -> int:
+        """1. Seals all active segments, with the gate held exclusively. Returns the newest write number in them."""
 
         def seal() -> None:
             for store in self._stores.all():
                 store.memstore.switch()
 
-        with self._gate.exclusive():
-            write_number = self._mvcc.last
-            self._stores.change(seal)
+        write_number = self._mvcc.last
+        self._stores.change(seal)
+        if write_number != self._clean_up_to:
+            self._sealed_up_to = write_number
         return write_number
 
     def _with_answers(self, write_number: int) -> Manifest:
@@ -214,7 +234,7 @@ class Flusher:
         )
 
     def _write_all(
-        self, sealed: _Sealed, spans: ProtectedReadPoints, oldest_now_ms: int
+        self, sealed: _Sealed, spans: ProtectedReadPoints, oldest_now_ms: int, *, is_paced: bool
     ) -> list[tuple[Family, StoreFile]]:
         """3. Writes and opens a store file for each family that has cells. If one fails, removes them all."""
         written: list[tuple[Family, StoreFile]] = []
@@ -231,7 +251,7 @@ class Flusher:
                     write_number_min=min([segment.write_number_min for segment in segments], default=NEWEST),
                     newer_from=sealed.write_number + 1,
                 )
-                info = self._write(family, segments, number, paths[-1], retention)
+                info = self._write(family, segments, number, paths[-1], retention, is_paced=is_paced)
                 if info is not None:
                     info = replace(info, made_ms=self._clock.now_ms())
                     # Before the commit: a file that can't be opened changes nothing.
@@ -243,20 +263,31 @@ class Flusher:
         return written
 
     def _write(
-        self, family: Family, segments: Sequence[Source], number: int, path: Path, retention: Retention
+        self,
+        family: Family,
+        segments: Sequence[Source],
+        number: int,
+        path: Path,
+        retention: Retention,
+        *,
+        is_paced: bool,
     ) -> StoreFileInfo | None:
         """3. Writes one store file of the family's segments. Returns None if no cell remains."""
-        with contextlib.closing(self._retained(segments, retention, family.versions)) as pieces:
+        retained = self._retained(segments, retention, family.versions, is_paced=is_paced)
+        with contextlib.closing(retained) as pieces:
             first = next(pieces, None)
             if first is None:
                 return None
             return write_store_file(path, itertools.chain([first], pieces), family, self._files, number=number)
 
     def _retained(
-        self, segments: Sequence[Source], retention: Retention, versions: int
+        self, segments: Sequence[Source], retention: Retention, versions: int, *, is_paced: bool
     ) -> Generator[pa.Table | Lines, None, None]:
         """Yields what remains, paced until the last piece is written, but not during the sync."""
         window_bytes, merge_bytes = self._config.flush_window_bytes, self._config.flush_merge_window_bytes
+        if not is_paced:
+            yield from retained_tables(segments, retention, versions, window_bytes, merge_bytes)
+            return
         with self._pacing.permit(frees_memory=True) as permit:
             yield from retained_tables(
                 segments, retention, versions, window_bytes, merge_bytes, between=permit.yield_now

@@ -23,7 +23,10 @@ from rowlock_regionserver.wal.record import NOWHERE, Position
 
 NAME = "manifest"
 # Version 1 also had the first and last row of each store file, and servers of that version refuse manifests without.
-FORMAT_VERSION = 2
+# Version 3 may have store files that are clipped or have another number in their headers. Earlier servers would ignore
+# these fields, and serve rows of other regions. So it is written only with such files, and they refuse it then.
+FORMAT_VERSION = 3
+_VERSION_OF_WHOLE_FILES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,14 @@ class Manifest:
     stamps_are_own: bool = True
     # By family number. Manifests of earlier versions have none: the region has applied those of the catalog.
     limits: dict[int, AppliedLimits] = field(default_factory=dict)
+
+    @property
+    def format_version(self) -> int:
+        """The least version that has what is in it."""
+        infos = [info for of_family in self.store_files.values() for info in of_family]
+        return (
+            FORMAT_VERSION if any(info.is_clipped or info.written_number for info in infos) else _VERSION_OF_WHOLE_FILES
+        )
 
     def encode(self) -> bytes:
         return json.dumps(
@@ -108,7 +119,7 @@ class LiveManifest:
 
 def write_manifest(files: Files, folder: Path, number: int, manifest: Manifest) -> None:
     """Makes the manifest live under this generation number; durable when it returns."""
-    generations.write(files, folder, NAME, number, manifest.encode(), version=FORMAT_VERSION)
+    generations.write(files, folder, NAME, number, manifest.encode(), version=manifest.format_version)
 
 
 def read_manifest(files: Files, folder: Path) -> LiveManifest:

@@ -22,7 +22,7 @@ from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, View, view_in_memory
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.point import read_row
-from rowlock_regionserver.scan.ranges import EVERYTHING, joined
+from rowlock_regionserver.scan.ranges import EVERYTHING, RowsAt, joined
 from rowlock_regionserver.scan.row_answers import point_answer
 from rowlock_regionserver.scan.row_form import check_row_form
 from rowlock_regionserver.scan.scanner import ROW_BYTES_ASSUMED, Scan, scan
@@ -31,6 +31,7 @@ from rowlock_regionserver.scan.split_points import Part, RowWeights, parts, scal
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.sources import Reading
 from rowlock_regionserver.storefile.cell_run import CellRun
+from rowlock_regionserver.storefile.clipped_run import ClippedRun
 from rowlock_regionserver.storefile.reader import Run
 from rowlock_regionserver.table import Table
 
@@ -171,7 +172,7 @@ class ReadPath:
     def scan(
         self,
         plan: ScanPlan,
-        read_point: ReadPoint | None = None,
+        rows_at: Sequence[RowsAt] = (),
         past_table: Table | None = None,
         *,
         is_slice_over: Callable[[], bool] = lambda: False,
@@ -179,17 +180,17 @@ class ReadPath:
     ) -> Iterator[tuple[int, Scan]]:
         """Returns a context with the read point and the answers of a scan. Leaving it closes the read point. Blocking.
 
-        Reads at `read_point`, which the caller keeps registered, or else at the current one. The plan's family names
-        refer to `past_table`, the table as it was at that read point. `is_slice_over` is called after each window; when
-        it returns True, the scan yields an answer at once. `reading` says how blocks are read; see scanner.scan. While
-        it says AT_ONCE, neither entering the context nor leaving it blocks.
+        Reads `rows_at` read points that the caller keeps registered, or else all rows at the current one. The plan's
+        family names refer to `past_table`, the table as it was at those read points. `is_slice_over` is called after
+        each window; when it returns True, the scan yields an answer at once. `reading` says how blocks are read; see
+        scanner.scan. While it says AT_ONCE, neither entering the context nor leaving it blocks.
         Each window takes the current view, so a long scan moves from a flushed segment to its file. The families that
         the plan names must exist to the end: if one is dropped, the scan ends with FamilyNotFoundError.
         """
         try:
             with (
                 self._stores.pinned(),
-                self._mvcc.reading() if read_point is None else contextlib.nullcontext(read_point) as at,
+                contextlib.nullcontext(rows_at[-1].read_point) if rows_at else self._mvcc.reading() as at,
             ):
                 table = self._checked_table(plan)
                 numbers = {name: table.number_by_name[name] for name in _families_named(plan)}
@@ -197,9 +198,7 @@ class ReadPath:
                 answers = scan(
                     lambda: self._sources_of(numbers),
                     plan,
-                    self._start,
-                    self._stop,
-                    at,
+                    rows_at or (RowsAt((self._start, self._stop), at),),
                     window_bytes=self._config.scan_window_bytes,
                     merge_bytes_max=self._config.merge_window_bytes_max,
                     line_bytes_max=self._config.request_bytes_max,
@@ -279,9 +278,10 @@ def _check_same_families(numbers: Mapping[bytes, int], past_table: Table) -> Non
 
 def _row_weights(family: Family, source: Segment | Run) -> RowWeights:
     weights = source.row_weights()
-    if isinstance(source, CellRun) and family.compression is not Compression.NONE and source.info.block_count > 1:
+    is_compressed = family.compression is not Compression.NONE
+    if is_compressed and isinstance(source, CellRun | ClippedRun) and source.cell_block_count > 1:
         # A block has between half of block_bytes and all of it, before compression.
-        return scaled(weights, source.info.block_count * family.block_bytes * 3 // 4)
+        return scaled(weights, source.cell_block_count * family.block_bytes * 3 // 4)
     return weights
 
 

@@ -24,25 +24,25 @@ from rowlock_regionserver.errors import (
     DiskFullError,
     NotServingRegionError,
     RegionServerError,
-    TooManyOpenFilesError,
     UnknownOutcomeError,
 )
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
-from rowlock_regionserver.region.applied_limits import limits_of
+from rowlock_regionserver.region.altering import Altering
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
 from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.compacting import RegionCompactor, StoreFacts
 from rowlock_regionserver.region.flush import Flusher, FlushResult
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, InheritedAnswers
-from rowlock_regionserver.region.live_files import Edit
 from rowlock_regionserver.region.mutate.write_path import Done, DoneEach
+from rowlock_regionserver.region.predecessor import Predecessor
 from rowlock_regionserver.region.read_path import ReadPath
 from rowlock_regionserver.region.region_parts import FoundFolder, RegionParts
 from rowlock_regionserver.region.region_replay import Replay
 from rowlock_regionserver.region.region_statistics import RegionStatistics, region_statistics
 from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.region.writers import Writers, writers_of
+from rowlock_regionserver.scan.ranges import RowsAt
 from rowlock_regionserver.scan.scanner import Scan
 from rowlock_regionserver.scan.split_points import Part
 from rowlock_regionserver.sources import Reading
@@ -67,6 +67,7 @@ class Region:
         self._read_path = ReadPath(parts)
         self._flusher = Flusher(parts, self._flushed)
         self._compactor = RegionCompactor(parts)
+        self._altering = Altering(parts, self._flusher, self._compactor)
         self._pacing = parts.shared.pacing
         self.replay = Replay(parts)  # until the region serves
         # Made by `serve`.
@@ -99,7 +100,7 @@ class Region:
         del self.replay  # It refers to all memstores, and would hold those of families that are dropped later.
         replayed = mvcc.last
         mvcc.restore(max(replayed, numbers_until, self.table.newest_alter))
-        self._apply_wanted_limits()
+        self._altering.apply_wanted_limits()
         stamps = stamps_after_restart(
             shared.clock,
             shared.config.stamp_leap_ms,
@@ -112,22 +113,6 @@ class Region:
         self._writers = writers_of(parts, bulk_numbers, numbering, log)
         parts.log.begin(log, live_files.generation, live_files.manifest.flushed_write_number)
         self._state = State.SERVING
-
-    def _apply_wanted_limits(self) -> None:
-        """Applies the catalog's limits, if the region ended before it could; no write was under them yet."""
-        parts = self._parts
-        before = limits_of(self.table)
-        parts.stores.alter(parts.wanted, parts.mvcc.last + 1, parts.shared.clock.now_ms())
-        if limits_of(self.table) != before:
-            parts.mvcc.restore(parts.mvcc.last + 1)
-        if limits_of(self.table) != parts.live_files.manifest.limits:
-            self._commit(Edit())
-
-    def _commit(self, edit: Edit) -> None:
-        """Commits the applied limits and the live families."""
-        # On a full disk the manifest names the files until the next flush.
-        with contextlib.suppress(DiskFullError, TooManyOpenFilesError):
-            self._parts.live_files.apply_edit(edit)
 
     def abandon(self) -> None:
         """Changes OPENING to CLOSED without serving. Frees its memory; its bulk files stay, for salvage."""
@@ -243,15 +228,15 @@ class Region:
     def scan(
         self,
         plan: ScanPlan,
-        read_point: ReadPoint | None = None,
+        rows_at: Sequence[RowsAt] = (),
         past_table: Table | None = None,
         *,
         is_slice_over: Callable[[], bool] = lambda: False,
         reading: Callable[[], Reading] = lambda: Reading.BULK,
     ) -> contextlib.AbstractContextManager[tuple[int, Scan]]:
-        """Scans at one read point; see ReadPath.scan. Blocking."""
+        """Scans at one read point, or at several; see ReadPath.scan. Blocking."""
         self._check_serving()
-        return self._read_path.scan(plan, read_point, past_table, is_slice_over=is_slice_over, reading=reading)
+        return self._read_path.scan(plan, rows_at, past_table, is_slice_over=is_slice_over, reading=reading)
 
     def parts(self, plan: ScanPlan, part_bytes: int) -> list[Part]:
         """Returns the parts into which a scan may be split; see ReadPath.parts."""
@@ -276,6 +261,10 @@ class Region:
         """Registers an already registered read point a second time; `close_read_point` must follow."""
         self._parts.mvcc.reopen_read_point(read_point)
 
+    def adopt_read_point(self, read_point: ReadPoint) -> None:
+        """Registers a read point of a predecessor of this region; `close_read_point` must follow."""
+        self._parts.mvcc.adopt_read_point(read_point)
+
     def close_read_point(self, read_point: ReadPoint) -> None:
         """Ends one registration."""
         self._parts.mvcc.close_read_point(read_point)
@@ -296,25 +285,27 @@ class Region:
         return self._compactor.compact(family_number, plan, progress)
 
     def alter(self, table: Table) -> None:
-        """Switches to the altered table, which the catalog has committed, and drops the cells of dropped families."""
-        parts = self._parts
-        with self._flusher.no_flush():
-            with parts.gate.exclusive():
-                before = limits_of(self.table)
-                write_number = parts.mvcc.last + 1
-                dropped = parts.stores.alter(table, write_number, parts.shared.clock.now_ms())
-                after = limits_of(self.table)
-                if any(after.get(number) != limits for number, limits in before.items() if number in after):
-                    # No write comes between: a start could not know under which limits it was made.
-                    self._commit(Edit())
-                    assert parts.mvcc.begin() == write_number, "a write began with the gate held"
-                    parts.mvcc.complete(write_number)
-            for store in dropped:
-                self._compactor.cancel(store.family.number, "the column family was dropped")
-            parts.shared.memory.add(-sum(store.memstore.bytes_held for store in dropped))
-            self._commit(Edit(dropped=dropped))
-        del dropped
-        parts.shared.open_files.close_released()
+        """Switches to the altered table; see Altering.alter."""
+        self._altering.alter(table)
+
+    @contextlib.contextmanager
+    def flushed(self, deadline: float) -> Iterator[Predecessor]:
+        """Returns a context in which every write is in live store files, and no write begins: for its successors.
+
+        Writes wait; the block ends them by `end_replaced`, or changes nothing. Blocks; flush before, so that it is
+        short. Raises NotServingRegionError, DeadlineError, and the errors of `flush`.
+        """
+        self._check_serving()
+        with self._flusher.flushed(deadline) as write_number:
+            yield Predecessor.of(self._parts, write_number, self.saved_answers())
+
+    def end_replaced(self) -> None:
+        """Refuses all calls from now on, those that wait too: other regions have its rows. Inside `flushed` only.
+
+        Scans that have begun continue.
+        """
+        self._state = State.CLOSED
+        self._parts.gate.close_held()
 
     def closing_to_writes(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context that refuses all writes from now on; if its block raises, writes are accepted again."""

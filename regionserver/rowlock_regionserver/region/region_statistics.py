@@ -18,6 +18,7 @@ class RegionStatistics:
     store_file_count: int
     store_file_bytes: int
     store_file_cells: int
+    has_clipped_files: bool  # some have rows of other regions
     read_point: int
     mvcc: MvccStatistics
     row_locks: RowLockStatistics
@@ -32,6 +33,7 @@ def region_statistics(parts: RegionParts) -> RegionStatistics:
         store_file_count=len(infos),
         store_file_bytes=sum(info.file_bytes for info in infos),
         store_file_cells=sum(info.cell_count for info in infos),
+        has_clipped_files=any(info.is_clipped for info in infos),
         read_point=parts.mvcc.read_point,
         mvcc=parts.mvcc.statistics(),
         row_locks=parts.row_locks.statistics(),

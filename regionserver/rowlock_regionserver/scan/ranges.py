@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
+from rowlock_regionserver.cells import ReadPoint
 from rowlock_regionserver.operations import AllOf, CompareOp, RowComparison, RowFilter, RowPrefix
 
 # (start, stop)
 RowRange = tuple[bytes, bytes]
 
+
+class RowsAt(NamedTuple):
+    """The rows of a range at one read point."""
+
+    rows: RowRange
+    read_point: ReadPoint
+
+
 EVERYTHING: RowRange = (b"", b"")
+
+
+def all_rows_at(read_point: ReadPoint) -> tuple[RowsAt, ...]:
+    """Returns all rows at one read point."""
+    return (RowsAt(EVERYTHING, read_point),)
 
 
 def prefix_stop(prefix: bytes) -> bytes:

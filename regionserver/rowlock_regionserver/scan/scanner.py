@@ -22,7 +22,7 @@ from rowlock_regionserver.scan.batches import Batches, ScanAnswer
 from rowlock_regionserver.scan.compressed_rows import plain_table
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.line_answer import LineForm
-from rowlock_regionserver.scan.ranges import EVERYTHING, RowRange, clipped, joined, rows_that_may_match
+from rowlock_regionserver.scan.ranges import EVERYTHING, RowsAt, clipped, joined, rows_that_may_match
 from rowlock_regionserver.scan.row_answers import row_answers, row_line
 from rowlock_regionserver.scan.row_form import RowLayout
 from rowlock_regionserver.scan.selection import requested_qualifiers
@@ -50,9 +50,7 @@ COMPRESSED_ROWS_MIN, COMPRESSED_BYTES_MIN = 16_384, MIB
 def scan(
     sources_now: Callable[[], View],
     plan: ScanPlan,
-    start: bytes,
-    stop: bytes,
-    read_point: ReadPoint,
+    rows_at: Sequence[RowsAt],
     *,
     window_bytes: int = 8 * MIB,
     merge_bytes_max: int = 64 * MIB,
@@ -61,12 +59,12 @@ def scan(
     reading: Callable[[], Reading] = lambda: Reading.BULK,
     row_bytes: int = ROW_BYTES_ASSUMED,
 ) -> Scan:
-    """Returns the batches of a scan of [start, stop) at a read point; the plan has passed check_plan.
+    """Returns the batches of a scan of these rows, ascending, at their read points; the plan has passed check_plan.
 
     Rows ascend, or descend in a reverse scan. A row's cells are always by family, qualifier, then newest first. Rows
     without an answered cell don't count towards the row limit. Blocks on the sources' disks between batches. Memory is
     about one window (`window_bytes`), one batch, and the chunks read ahead from all sources (`merge_bytes_max`),
-    whatever the size of rows and values and the number of sources. The caller keeps the read point registered until
+    whatever the size of rows and values and the number of sources. The caller keeps the read points registered until
     the end.
 
     sources_now() is called before each window and returns a view that contains all that the read point sees; if it
@@ -80,11 +78,15 @@ def scan(
     limit reached before that row ends the scan without the error. Raises LimitExceededError when the scan reaches a row
     of more than `line_bytes_max` in row form.
     """
+    matching = rows_that_may_match(plan.selection.where)
     return Scan(
         sources_now,
         plan,
-        joined(plan.ranges or (EVERYTHING,), clipped((start, stop), rows_that_may_match(plan.selection.where))),
-        read_point,
+        [
+            RowsAt(row_range, read_point)
+            for rows, read_point in rows_at
+            for row_range in joined(plan.ranges or (EVERYTHING,), clipped(rows, matching))
+        ],
         window_bytes,
         merge_bytes_max,
         line_bytes_max,
@@ -101,8 +103,7 @@ class Scan(Iterator[ScanAnswer]):
         self,
         sources_now: Callable[[], View],
         plan: ScanPlan,
-        ranges: Sequence[RowRange],
-        read_point: ReadPoint,
+        rows_at: Sequence[RowsAt],
         window_bytes: int,
         merge_bytes_max: int,
         line_bytes_max: int,
@@ -112,8 +113,7 @@ class Scan(Iterator[ScanAnswer]):
     ) -> None:
         self._sources_now = sources_now
         self._plan = plan
-        self._ranges = ranges
-        self._read_point = read_point
+        self._rows_at = rows_at
         self._window_bytes = window_bytes
         self._merge_bytes_max = merge_bytes_max
         self._line_bytes_max = line_bytes_max
@@ -197,11 +197,11 @@ class Scan(Iterator[ScanAnswer]):
         if plan.row_limit:
             bytes_max = min(self._window_bytes, FIRST_WINDOW_BYTES // 2, self._bytes_to_limit())
         bytes_read = 0
-        for row_range in reversed(self._ranges) if plan.reverse else self._ranges:
+        for row_range, read_point in reversed(self._rows_at) if plan.reverse else self._rows_at:
             reader = self._reader = WindowReader(
                 self._sources_now,
                 columns_read,
-                self._read_point,
+                read_point,
                 row_range,
                 reverse=plan.reverse,
                 reads_values=_reads_values(selection),
@@ -213,7 +213,7 @@ class Scan(Iterator[ScanAnswer]):
             )
             while (window := reader.next(bytes_max, self._reading())) is not None:
                 if isinstance(window, WideRow):
-                    yield from self._wide_row_answers(window)
+                    yield from self._wide_row_answers(window, read_point)
                     continue
                 answer = answer_window(window.families, selection, self._form, line_form, reverse=plan.reverse)
                 # One window of many small rows with a costly filter can take longer than a time slice.
@@ -234,9 +234,9 @@ class Scan(Iterator[ScanAnswer]):
         # A little more, because a window that misses the limit by a row costs another window.
         return max(LEAST_WINDOW_BYTES, self.row_bytes * self._rows_left * 9 // 8)
 
-    def _wide_row_answers(self, wide: WideRow) -> Iterator[tuple[WindowAnswer, bytes]]:
+    def _wide_row_answers(self, wide: WideRow, read_point: ReadPoint) -> Iterator[tuple[WindowAnswer, bytes]]:
         """Yields the answers of a row that is read in parts; only the last part has the resume key behind the row."""
-        reading = RowReading(wide.row, wide.view, self._read_point, self._plan.selection, self._window_bytes)
+        reading = RowReading(wide.row, wide.view, read_point, self._plan.selection, self._window_bytes)
         empty = WindowAnswer(self._empty_table(), np.zeros(0, np.int64))
         before = wide.row + b"\x00" if self._plan.reverse else wide.row
         parts = row_answers(reading) if self._form is None else row_line(reading, self._form, self._line_bytes_max)

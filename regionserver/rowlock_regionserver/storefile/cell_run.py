@@ -227,6 +227,15 @@ class CellRun:
             bytes_held=_bytes_held(window.parts),
         )
 
+    @property
+    def cell_block_count(self) -> int:
+        """The number of its blocks."""
+        return len(self._index)
+
+    def cell_blocks_of_range(self, start: bytes, stop: bytes) -> int:
+        """Returns the number of blocks that may have rows of [start, stop); an empty stop is no bound."""
+        return len(self._index.blocks_of_range(start, stop))
+
     def statistics(self) -> StoreFileStatistics:
         """Returns what was read from the disk since the file was opened, of all its runs."""
         return self._file.statistics()

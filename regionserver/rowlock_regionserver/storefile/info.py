@@ -6,6 +6,8 @@ first and the last row are in the file's own metadata, in the block index.
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
@@ -16,11 +18,12 @@ _PLACE_FIELDS = frozenset(
     {"file_bytes", "metadata_offset", "metadata_bytes", "metadata_checksum", "container_checksum"}
 )
 # Only the manifest has these, because they change while the file stays as it is.
-_MANIFEST_FIELDS = frozenset({"is_base", "made_ms"})
+_MANIFEST_FIELDS = frozenset({"is_base", "made_ms", "clip_start", "clip_stop", "written_number"})
 # Entries of files that have none lack these, as all entries of earlier versions do.
 _LATER_FIELDS = frozenset({"wide_block_count", "older_block_count"}) | _MANIFEST_FIELDS
 
 _FLAGS = frozenset({"has_versions", "is_base"})
+_ROWS = frozenset({"clip_start", "clip_stop"})
 
 Json = dict[str, int | str]
 
@@ -57,6 +60,26 @@ class StoreFileInfo:
     is_base: bool = False  # a major compaction wrote it, or kept it
     made_ms: int = 0  # when the oldest of its cells were flushed, or the base was written; 0: unknown
 
+    # Only the rows [clip_start, clip_stop) of the file count: a split gives a file to two regions. No stop: no bound.
+    clip_start: bytes = b""
+    clip_stop: bytes = b""
+    # The number in the file's header, if the merge of two regions gave the file another one; 0: it is `number`.
+    written_number: int = 0
+
+    def __post_init__(self) -> None:
+        if self.clip_stop and self.clip_start >= self.clip_stop:
+            raise ValueError(f"a clip from {self.clip_start!r} to {self.clip_stop!r}")
+
+    @property
+    def is_clipped(self) -> bool:
+        """Whether rows of the file may not count."""
+        return bool(self.clip_start or self.clip_stop)
+
+    @property
+    def header_number(self) -> int:
+        """The number in the header of the metadata, and in the summary."""
+        return self.written_number or self.number
+
     @property
     def format_version(self) -> int:
         """The format version in the header of the metadata."""
@@ -71,7 +94,8 @@ class StoreFileInfo:
 
     def summary(self) -> Json:
         """Returns the part that the file itself has: the properties of its cells."""
-        return {name: value for name, value in self.to_json().items() if name not in _PLACE_FIELDS | _MANIFEST_FIELDS}
+        own = {name: value for name, value in self.to_json().items() if name not in _PLACE_FIELDS | _MANIFEST_FIELDS}
+        return {**own, "number": self.header_number}
 
     def agrees_with(self, summary: Mapping[str, object]) -> bool:
         """Returns whether the file's summary has the same values; extra fields, as of another version, are ignored."""
@@ -79,7 +103,11 @@ class StoreFileInfo:
 
     def to_json(self) -> Json:
         """Returns a dictionary that json can write."""
-        return {name: value for name, value in asdict(self).items() if value or name not in _LATER_FIELDS}
+        return {
+            name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
+            for name, value in asdict(self).items()
+            if value or name not in _LATER_FIELDS
+        }
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> StoreFileInfo:
@@ -94,7 +122,9 @@ class StoreFileInfo:
         return cls(**{name: _checked(name, values[name]) for name in names if name in values})  # type: ignore[arg-type]  # checked
 
 
-def _checked(name: str, value: object) -> int:
+def _checked(name: str, value: object) -> int | bytes:
+    if name in _ROWS:
+        return _row(name, value)
     if name in _FLAGS:
         if not isinstance(value, bool):
             raise ValueError(f"{name} must be true or false, not {value!r}")
@@ -102,3 +132,12 @@ def _checked(name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"{name} must be a whole number from 0 on, not {value!r}")
     return value
+
+
+def _row(name: str, value: object) -> bytes:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be text in base64, not {value!r}")
+    try:
+        return base64.b64decode(value, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"{name} must be text in base64, not {value!r}: {error}") from error

@@ -8,7 +8,7 @@ from collections import deque
 import grpc
 from rowlock_proto.v1 import catalog_pb2, catalog_pb2_grpc, types_pb2
 
-from tests.unit.client.fake_errors import Mishap, Scripted, end_call, error
+from tests.unit.client.fake_errors import Mishap, Scripted, end_call
 
 _STATISTICS = catalog_pb2.RegionStatistics
 
@@ -26,8 +26,6 @@ class FakeRegions(catalog_pb2_grpc.CatalogServicer):
         self.next_region_id = 2
         self.damaged: set[int] = set()
         self.locate_count = 0
-        self.regions_of_snapshots: dict[bytes, dict[int, tuple[bytes, bytes]]] = {}
-        self.located_snapshots: list[bytes] = []
         # Scripts of splits and merges: without a mishap they are made.
         self.change_script: deque[Scripted] = deque()
         self.changes: list[catalog_pb2.SplitRegionRequest | catalog_pb2.MergeRegionsRequest] = []
@@ -67,11 +65,6 @@ class FakeRegions(catalog_pb2_grpc.CatalogServicer):
             self.locate_count += 1
             self._changed.notify_all()
             regions = self.regions
-            if request.snapshot_id:
-                self.located_snapshots.append(request.snapshot_id)
-                if request.snapshot_id not in self.regions_of_snapshots:
-                    end_call(context, error(types_pb2.Error.SNAPSHOT_ENDED, "its lease has expired"))
-                regions = self.regions_of_snapshots[request.snapshot_id]
         found = self._messages(request.table, regions)
         inside = [
             each

@@ -231,3 +231,35 @@ def test_files_whose_every_cell_has_expired_are_dropped_first() -> None:
     assert pick(files, SETTINGS) == dropped
     assert pick_requested(files, SETTINGS, major=False) == replace(dropped, is_continued=True)
     assert pick(files[:3], SETTINGS) == Plan(Kind.MINOR, (5,), why, dropped=(5,))
+
+
+# Clipped files.
+
+
+def test_clipped_files_are_rewritten_when_nothing_else_is_due() -> None:
+    why = "1 file has rows of other regions, after a split"
+    assert pick([base(1, is_clipped=True)], SETTINGS) == major(1, why=why)
+    assert pick([delta(1, is_clipped=True)], SETTINGS) == minor(1, why=why)
+    assert pick([base(1, is_clipped=True)], replace(SETTINGS, automatic=False)) is None
+    files = [delta(number, is_clipped=True) for number in (3, 2, 1)]
+    assert pick(files, SETTINGS) == major(3, 2, 1, why="deltas are 200% of the oldest file")
+
+
+def test_clipped_deltas_are_rewritten_without_the_base() -> None:
+    files = [delta(5), delta(4, is_clipped=True), delta(3, is_clipped=True), base(2), base(1)]
+    why = "2 files have rows of other regions, after a split"
+    assert pick(files, SETTINGS) == minor(4, 3, why=why)
+    assert pick(files, replace(SETTINGS, files_max=2, minor_files_min=2)) is not None
+    apart = [delta(5, is_clipped=True), delta(4, 100 * MIB), delta(3, 1000, is_clipped=True), base(1, 100_000 * MIB)]
+    assert pick(apart, SETTINGS) == minor(5, why=why), "the newest of runs of the same length"
+
+
+def test_a_clipped_base_is_rewritten_and_other_bases_are_moved() -> None:
+    files = [
+        base(2, first_row=b"a", last_row=b"f"),
+        base(1, first_row=b"g", last_row=b"z", is_clipped=True),
+    ]
+    plan = pick(files, SETTINGS)
+    why = "1 file has rows of other regions, after a split"
+    assert plan == Plan(Kind.MAJOR, (2, 1), why, groups=((1,),), moved=(2,))
+    assert pick_requested(files, SETTINGS, major=True) == replace(plan, why="requested")

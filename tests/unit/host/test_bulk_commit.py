@@ -400,9 +400,26 @@ def test_what_cannot_be_committed_is_refused_and_stays_staged(store: Store) -> N
         store.commit(ref)
     with pytest.raises(InvalidRequestError, match="has no bulk write of table 't'; open one"):
         store.commit(store.server.clients.sessions.open("empty", "ana").ref)
+
+
+def test_a_bulk_write_is_committed_to_the_regions_that_the_table_has_then(store: Store) -> None:
+    """Those that it was staged for were truncated, or split and merged."""
+    ref = store.session()
+    store.stage(ref, (b"a", b"1"), (b"m", b"1"))
     store.server.truncate_table("t")
-    with pytest.raises(InvalidRequestError, match="no longer has; write them again"):
-        store.commit(ref)
+    store.put(b"m", b"0")
+    store.stage(ref, (b"m", b"2"), (b"z", b"2"))
+    *_, left, right = store.server.regions_of("t")
+    store.server.split_region("t", left.region_id, b"n")
+    store.crash()
+    *_, left, right = store.server.regions_of("t")
+    store.server.merge_regions("t", left.region_id, right.region_id)
+    assert store.content() == {b"m": b"0"}
+    assert store.commit(ref).row_count == 4
+    assert store.content() == {b"a": b"1", b"m": b"2", b"z": b"2"}
+    assert store.staging == []
+    store.crash()
+    assert store.content() == {b"a": b"1", b"m": b"2", b"z": b"2"}
 
 
 def test_a_bulk_write_has_a_bound(tmp_path: Path) -> None:

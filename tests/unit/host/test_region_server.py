@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rowlock_regionserver.cells import Durability, Family
@@ -19,8 +20,10 @@ from rowlock_regionserver.errors import (
     TableNotFoundError,
 )
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.flushing import FlushThreads
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, RowMutation, Selection, WriteOptions
+from rowlock_regionserver.region.region import Region
 
 from tests.unit.region.conftest import abandon
 from tests.waiting import WAIT_S
@@ -311,3 +314,39 @@ def test_the_ledger_counts_the_memory_of_open_files(open_server: Open) -> None:
     assert held["memstore_bytes_max"].bytes_held == 0
     assert held["index_bytes_max"].bytes_held > 0
     assert held["block_cache_bytes"].bytes_held > 0
+
+
+class OvertakingFlushes(FlushThreads):
+    """The start of its thread returns when the first flush has ended, as it may on a busy machine."""
+
+    def __init__(self, *parts: Any) -> None:  # Any: passed on
+        super().__init__(*parts)
+        self._start = self.thread.start
+        self.thread.start = self._start_and_wait  # type: ignore[method-assign]  # this thread's only
+        self._has_flushed = threading.Event()
+
+    def _start_and_wait(self) -> None:
+        self._start()
+        assert self._has_flushed.wait(WAIT_S)
+
+    def _flush_one(self, region: Region, work_bytes: int) -> None:
+        super()._flush_one(region, work_bytes)
+        self._has_flushed.set()
+
+
+def test_a_flush_may_end_before_the_server_has_started_its_other_threads(
+    open_server: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the server ended right after its start: the flush was to wake compactions that were not there yet."""
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    put(server, b"r")
+    open_server.end(crash=True)
+    monkeypatch.setattr("rowlock_regionserver.host.region_server.FlushThreads", OvertakingFlushes)
+    fatal: list[BaseException] = []
+    server = RegionServer.open(tmp_path, Config(memstore_flush_bytes=1), Clock(), Files(), fatal.append)
+    assert fatal == []
+    (region,) = server.regions_of("t")
+    assert region.memstore_bytes == 0, "nothing was flushed"
+    assert cells(server, b"r") == [b"v"]
+    server.stop()

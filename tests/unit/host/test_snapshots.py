@@ -40,7 +40,7 @@ from rowlock_regionserver.operations import (
 )
 
 from tests.unit.region.conftest import Engine, HeldFiles
-from tests.unit.region.lone_region import REGION_ID, LoneRegion, Step
+from tests.unit.region.lone_region import LoneRegion, Step
 from tests.waiting import WAIT_S, wait_until
 
 Cells = list[tuple[bytes, bytes, bytes, int, bytes]]
@@ -225,8 +225,8 @@ def test_no_region_drops_what_expires_after_the_moment_of_the_snapshot(tmp_path:
     clock.advance(10)
     for each in regions:
         assert each.parts.mvcc.oldest_now_ms() <= snapshot.made_ms
-        with snapshots.reading(ID, each.region.region_id) as (_, read_point, _):
-            assert read_point.now_ms == snapshot.made_ms
+        with snapshots.reading(ID, each.region.region_id) as (_, rows_at, _):
+            assert [at.read_point.now_ms for at in rows_at] == [snapshot.made_ms]
     snapshots.stop()
     for each in regions:
         each.stop()
@@ -494,7 +494,7 @@ def test_a_table_that_goes_while_its_snapshot_is_made_leaves_none(tmp_path: Path
 
     def drop() -> None:
         lone.region.close_for_removal()
-        snapshots.end_those_of([REGION_ID], "its table was dropped")
+        snapshots.end_those_of(lone.region.table.table_id, "its table was dropped")
 
     assert gate.try_enter()
     with making(lone, snapshots) as made, ThreadPoolExecutor(1) as pool:

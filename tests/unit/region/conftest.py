@@ -25,6 +25,7 @@ def abandon(server: RegionServer) -> None:
     """Ends a server as a kill would, but for its threads: nothing is flushed. It is not used any more."""
     flusher, log = server._flusher, server._log
     assert flusher is not None
+    server._splits.stop()
     server.compactions.stop()
     flusher.stop()
     server.clients.sessions.stop()

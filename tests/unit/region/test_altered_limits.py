@@ -18,6 +18,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan, Selection
 from rowlock_regionserver.region import manifest
 from rowlock_regionserver.region.manifest import read_manifest
+from rowlock_regionserver.scan.ranges import all_rows_at
 
 from .lone_region import LoneRegion
 
@@ -182,7 +183,7 @@ def test_a_scan_from_before_an_alter_is_under_the_limits_of_its_moment(lone: Lon
     put(lone, (START_MS, b"c"))
     lone.clock.advance(1)
     between(lone)
-    with lone.region.scan(ScanPlan(Selection(versions=9)), read_point) as (_, answers):
+    with lone.region.scan(ScanPlan(Selection(versions=9)), all_rows_at(read_point)) as (_, answers):
         assert [value for answer in answers for value in answer.table["value"].to_pylist()] == [b"b", b"a"]
     assert values(lone) == [b"c"]
     lone.region.close_read_point(read_point)

@@ -21,6 +21,7 @@ from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, ScanPlan, Selection
 from rowlock_regionserver.region import flush
 from rowlock_regionserver.region.background_pacing import Permit
+from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.versions.retention import Retention
@@ -77,7 +78,7 @@ def test_a_flush_keeps_tombstones_after_a_registered_read_point(lone: LoneRegion
     lone.change(b"r", Delete(DeleteKind.FAMILY, b"f"))
     assert lone.flush().cell_count == 2
     assert lone.scan() == []
-    with lone.region.scan(ScanPlan(), read_point) as (_, answers):
+    with lone.region.scan(ScanPlan(), all_rows_at(read_point)) as (_, answers):
         assert [tuple(cell.values()) for answer in answers for cell in answer.table.to_pylist()] == before
     lone.region.close_read_point(read_point)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,8 +42,10 @@ def test_a_manifest_of_version_1_is_read_and_the_next_one_is_of_version_2(
 ) -> None:
     """Version 1 had the first and last row of each file, in the manifest and in the file."""
 
+    to_json = StoreFileInfo.to_json
+
     def as_before(info: StoreFileInfo) -> Json:
-        return {**asdict(info), "first_row": "61", "last_row": "62"}
+        return {**to_json(info), "first_row": "61", "last_row": "62"}
 
     with monkeypatch.context() as before:
         before.setattr(StoreFileInfo, "to_json", as_before)
@@ -94,10 +96,25 @@ def test_fields_of_a_newer_version_are_ignored_and_dropped_from_the_next_manifes
 def test_a_server_of_version_1_refuses_it(tmp_path: Path) -> None:
     """It reads version 1, and would report the missing fields as damage."""
     write_manifest(Files(), tmp_path, 1, Manifest(1, 1))
-    with pytest.raises(
-        DataFolderError, match=f"version {FORMAT_VERSION}, but this rowlock reads up to 1; use a newer one"
-    ):
+    with pytest.raises(DataFolderError, match="version 2, but this rowlock reads up to 1; use a newer one"):
         generations.read_newest(Files(), tmp_path, NAME)
+
+
+@pytest.mark.parametrize("change", [{"clip_start": b"b"}, {"clip_stop": b"b"}, {"written_number": 9}])
+def test_a_server_of_version_2_refuses_one_with_clipped_or_renumbered_files(
+    engine: Engine, tmp_path: Path, change: dict[str, bytes | int]
+) -> None:
+    """It would ignore the fields, and serve rows of other regions."""
+    engine.change(b"a", Put(b"f", b"q", b"v"))
+    engine.server.flush("t")
+    live = read_manifest(engine.files, folder_of(engine)).manifest
+    assert live.format_version == 2
+    ((number, (info,)),) = live.store_files.items()
+    changed = replace(live, store_files={number: (replace(info, **change),)})  # type: ignore[arg-type]  # by name
+    write_manifest(Files(), tmp_path, 1, changed)
+    assert read_manifest(Files(), tmp_path).manifest == changed
+    with pytest.raises(DataFolderError, match="version 3, but this rowlock reads up to 2; use a newer one"):
+        generations.read_newest(Files(), tmp_path, NAME, version_max=2)
 
 
 def test_a_missing_field_of_a_store_file_is_damage(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from rowlock_regionserver.config import KIB, MIB
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import CellFilter, ScanPlan, Selection
 from rowlock_regionserver.scan.point import visible_row
+from rowlock_regionserver.scan.ranges import RowsAt
 from rowlock_regionserver.scan.scanner import Scan, scan
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.open_files import OpenFiles
@@ -57,7 +58,7 @@ def blocks_read(files: Sequence[Run]) -> int:
 
 
 def begun(files: Sequence[Run], plan: ScanPlan, start: bytes = b"", merge_bytes_max: int = 64 * MIB) -> Scan:
-    return scan(lambda: [(FAMILY, files)], plan, start, b"", READ_POINT, merge_bytes_max=merge_bytes_max)
+    return scan(lambda: [(FAMILY, files)], plan, (RowsAt((start, b""), READ_POINT),), merge_bytes_max=merge_bytes_max)
 
 
 @pytest.mark.parametrize("reverse", [False, True])

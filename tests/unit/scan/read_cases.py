@@ -21,6 +21,7 @@ from rowlock_regionserver.operations import (
     Selection,
 )
 from rowlock_regionserver.scan.point import read_row
+from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import scan
 
 from tests.property.list_source import ListSource, Write
@@ -44,7 +45,7 @@ class Table:
     def scanned(self, plan: ScanPlan) -> str:
         stores = self.stores()
         cells = []
-        for answer in scan(lambda: stores, plan, b"", b"", READ_POINT, window_bytes=3):
+        for answer in scan(lambda: stores, plan, all_rows_at(READ_POINT), window_bytes=3):
             for cell in answer.table.to_pylist():
                 cells.append((cell["row"], (cell["family"], cell["qualifier"], cell["timestamp"], cell["value"])))
         return written(cells)
@@ -52,7 +53,7 @@ class Table:
     def answer_count(self, plan: ScanPlan) -> int:
         """Returns how many cells a scan answers, without converting them to Python."""
         stores = self.stores()
-        return sum(answer.table.num_rows for answer in scan(lambda: stores, plan, b"", b"", READ_POINT))
+        return sum(answer.table.num_rows for answer in scan(lambda: stores, plan, all_rows_at(READ_POINT)))
 
     def got(self, rows: Sequence[bytes], selection: Selection) -> str:
         stores = {family.number: (family, sources) for family, sources in self.stores()}

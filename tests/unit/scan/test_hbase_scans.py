@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from rowlock_regionserver.cells import DELETE_COLUMN, PUT, Family
 from rowlock_regionserver.operations import CellFilter, ColumnSelector, CompareOp, RowPrefix, ScanPlan, Selection
+from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import scan
 
 from tests.property.list_source import Write
@@ -69,7 +70,9 @@ def test_rows_and_cells_are_ordered_by_unsigned_bytes() -> None:
     writes += [Write(b"c", family.name, name, 1, 1, PUT, b"") for family in families for name in reversed(qualifiers)]
     stores = Table(families, tuple(writes)).stores()
     cells = [
-        cell for answer in scan(lambda: stores, ScanPlan(), b"", b"", READ_POINT) for cell in answer.table.to_pylist()
+        cell
+        for answer in scan(lambda: stores, ScanPlan(), all_rows_at(READ_POINT))
+        for cell in answer.table.to_pylist()
     ]
     assert [cell["row"] for cell in cells if cell["row"] != b"c"] == rows
     found = [(cell["family"], cell["qualifier"]) for cell in cells if cell["row"] == b"c"]
@@ -99,7 +102,7 @@ def test_batches_that_cut_rows_count_whole_rows_against_the_limit() -> None:
     stores = WIDE.stores()
     for reverse, wanted in ((False, b"w1"), (True, b"w2")):
         plan = ScanPlan(row_limit=1, batch_bytes=1, reverse=reverse)
-        answers = list(scan(lambda: stores, plan, b"", b"", READ_POINT))
+        answers = list(scan(lambda: stores, plan, all_rows_at(READ_POINT)))
         cells = [cell for answer in answers for cell in answer.table.to_pylist()]
         assert {cell["row"] for cell in cells} == {wanted}
         assert cells == sorted(cells, key=lambda cell: (cell["family"], cell["qualifier"]))

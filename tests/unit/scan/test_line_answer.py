@@ -17,6 +17,7 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
+from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import scan
 from rowlock_regionserver.scan.window_split import View
 
@@ -43,7 +44,7 @@ def scanned(
         for family in families
     ]
     plan = ScanPlan(row_form=tuple(form), **fields)  # type: ignore[arg-type]  # what a test names
-    answers = scan(lambda: view, plan, b"", b"", READ_POINT)
+    answers = scan(lambda: view, plan, all_rows_at(READ_POINT))
     return [
         row for answer in answers for row in zip(*[column.to_pylist() for column in answer.table.columns], strict=True)
     ]
@@ -98,6 +99,6 @@ def test_values_of_one_length_may_have_a_type_of_fixed_size() -> None:
     for fixed_size, types in ((False, [pa.binary(), pa.binary()]), (True, [pa.binary(2), pa.binary()])):
         view: View = [(F, [ListSource(writes, has_lines=True)])]
         plan = ScanPlan(row_form=(P, Q), fixed_size=fixed_size)
-        (answer,) = scan(lambda view=view: view, plan, b"", b"", READ_POINT)  # type: ignore[misc]
+        (answer,) = scan(lambda view=view: view, plan, all_rows_at(READ_POINT))  # type: ignore[misc]
         assert answer.table.schema.types == [pa.binary(), *types]
         assert answer.table.to_pydict() == {"row": [b"a", b"b"], "0": [b"11", b"22"], "1": [None, b""]}

@@ -22,6 +22,7 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
+from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import ScanAnswer, scan
 from rowlock_regionserver.scan.window_split import View
 
@@ -49,7 +50,7 @@ def view_of(writes: Sequence[Write], *, in_chunks: bool = False) -> View:
 
 def answers(writes: Sequence[Write], plan: ScanPlan, *, window_bytes: int = 1 << 20) -> list[ScanAnswer]:
     view = view_of(writes)
-    return list(scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=window_bytes))
+    return list(scan(lambda: view, plan, all_rows_at(READ_POINT), window_bytes=window_bytes))
 
 
 def lines(given: Sequence[ScanAnswer]) -> list[Line]:
@@ -210,7 +211,7 @@ def failing(view: View, plan: ScanPlan, line_bytes_max: int = 1 << 20) -> tuple[
     """Returns the lines before the failure, and the failure."""
     given: list[ScanAnswer] = []
     try:
-        for answer in scan(lambda: view, plan, b"", b"", READ_POINT, line_bytes_max=line_bytes_max):
+        for answer in scan(lambda: view, plan, all_rows_at(READ_POINT), line_bytes_max=line_bytes_max):
             given.append(answer)
     except RegionServerError as error:
         return lines(given), error
@@ -223,7 +224,7 @@ def test_rows_before_a_value_that_fits_no_filter_are_given_first() -> None:
     given, error = failing(view, ScanPlan(number, row_form=(P,), batch_rows=1))
     assert (given, type(error)) == ([(b"a", b"1")], FilterTypeError)
     limited = ScanPlan(number, row_limit=1, row_form=(P,))
-    assert lines(list(scan(lambda: view, limited, b"", b"", READ_POINT))) == [(b"a", b"1")]
+    assert lines(list(scan(lambda: view, limited, all_rows_at(READ_POINT)))) == [(b"a", b"1")]
 
 
 @pytest.mark.parametrize("window_bytes", [1, 7, 1 << 20])
@@ -252,7 +253,7 @@ def test_a_row_larger_than_an_answer_may_be_is_refused_when_the_scan_comes_to_it
     assert isinstance(error, LimitExceededError)
     assert "row b'b' takes 1009 bytes in row form" in error.message
     assert (error.limit, error.found, error.row) == ("request_bytes_max", 1009, b"b")
-    assert len(list(scan(lambda: view, plan, b"", b"", READ_POINT, line_bytes_max=1009))) == 3
+    assert len(list(scan(lambda: view, plan, all_rows_at(READ_POINT), line_bytes_max=1009))) == 3
 
 
 @pytest.mark.parametrize("in_chunks", [False, True])
@@ -277,7 +278,7 @@ def test_random_tables_of_one_shape_come_out_as_they_went_in(in_chunks: bool) ->
         expected = [(row, *(by_row[row].get(column.qualifier) for column in form)) for row in sorted(by_row)]
         view = view_of(writes, in_chunks=in_chunks)
         plan = ScanPlan(row_form=form, reverse=generator.random() < 0.5)
-        found = lines(list(scan(lambda: view, plan, b"", b"", READ_POINT)))  # noqa: B023  # used at once
+        found = lines(list(scan(lambda: view, plan, all_rows_at(READ_POINT))))  # noqa: B023  # used at once
         assert found == (expected[::-1] if plan.reverse else expected), f"seed {seed}"
 
 

@@ -11,6 +11,7 @@ from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, PUT, Famil
 from rowlock_regionserver.operations import FormColumn, ScanPlan
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS, RowGroups
 from rowlock_regionserver.scan import redundant_rows
+from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.redundant_rows import RedundantRows, RemainingRows
 from rowlock_regionserver.scan.scanner import scan
 from rowlock_regionserver.sources import Source
@@ -62,7 +63,7 @@ def scanned(
     *stores: tuple[Family, Sequence[Source]], form: Sequence[FormColumn] = (), **fields: object
 ) -> list[tuple[object, ...]]:
     plan = ScanPlan(row_form=tuple(form), **fields)  # type: ignore[arg-type]  # what a test names
-    answers = scan(lambda: stores, plan, b"", b"", READ_POINT)
+    answers = scan(lambda: stores, plan, all_rows_at(READ_POINT))
     return [
         row for answer in answers for row in zip(*[column.to_pylist() for column in answer.table.columns], strict=True)
     ]

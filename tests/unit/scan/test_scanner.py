@@ -30,7 +30,7 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.scan import scanner
-from rowlock_regionserver.scan.ranges import clipped
+from rowlock_regionserver.scan.ranges import RowsAt, all_rows_at, clipped
 from rowlock_regionserver.scan.scanner import FIRST_WINDOW_BYTES, ROW_BYTES_ASSUMED, ScanAnswer, scan
 from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN
 from rowlock_regionserver.scan.window_split import View
@@ -57,7 +57,7 @@ def rows_of(answers: Sequence[ScanAnswer]) -> list[str]:
 
 
 def scanned(view: View, plan: ScanPlan, *, window_bytes: int = 1 << 20) -> list[str]:
-    return rows_of(list(scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=window_bytes)))
+    return rows_of(list(scan(lambda: view, plan, all_rows_at(READ_POINT), window_bytes=window_bytes)))
 
 
 class TableSource:
@@ -106,7 +106,7 @@ class TableSource:
 
 def test_plain_source_passes_uncopied() -> None:
     source = TableSource([b"a", b"b"], [[(b"q", -100, -1, PUT, b"1")], [(b"q", -100, -1, PUT, b"2")]])
-    (answer,) = scan(lambda: [(FAMILY, [source])], ScanPlan(), b"", b"", READ_POINT)
+    (answer,) = scan(lambda: [(FAMILY, [source])], ScanPlan(), all_rows_at(READ_POINT))
     for name in ("row", "qualifier", "timestamp", "value"):
         assert addresses(answer.table)[name] == addresses(source.table)[name], name
 
@@ -118,18 +118,18 @@ def test_row_that_is_parted_by_chunks_is_one_row() -> None:
         ends = list(accumulate(parts))
         table = pa.concat_tables([source.table.slice(end - size, size) for size, end in zip(parts, ends, strict=True)])
         source.table = table
-        (answer,) = scan(lambda: [(FAMILY, [source])], ScanPlan(), b"", b"", READ_POINT)
+        (answer,) = scan(lambda: [(FAMILY, [source])], ScanPlan(), all_rows_at(READ_POINT))
         assert (answer.row_count, rows_of([answer])) == (2, ["a"] * 3 + ["b"] * 3), parts
-        answers = list(scan(lambda: [(FAMILY, [source])], ScanPlan(row_limit=1, reverse=True), b"", b"", READ_POINT))
+        answers = list(scan(lambda: [(FAMILY, [source])], ScanPlan(row_limit=1, reverse=True), all_rows_at(READ_POINT)))
         assert rows_of(answers) == ["b"] * 3, parts
 
 
 def test_plain_flag_is_not_believed_beyond_the_read_point() -> None:
     source = TableSource([b"a"], [[(b"q", -100, -1, PUT, b"1")]])
-    assert list(scan(lambda: [(FAMILY, [source])], ScanPlan(), b"", b"", ReadPoint(0, 0))) == []
+    assert list(scan(lambda: [(FAMILY, [source])], ScanPlan(), all_rows_at(ReadPoint(0, 0)))) == []
     expiring = Family(1, b"f", time_to_live_ms=10)
-    assert list(scan(lambda: [(expiring, [source])], ScanPlan(), b"", b"", ReadPoint(1, 110))) == []
-    assert len(list(scan(lambda: [(expiring, [source])], ScanPlan(), b"", b"", ReadPoint(1, 109)))) == 1
+    assert list(scan(lambda: [(expiring, [source])], ScanPlan(), all_rows_at(ReadPoint(1, 110)))) == []
+    assert len(list(scan(lambda: [(expiring, [source])], ScanPlan(), all_rows_at(ReadPoint(1, 109))))) == 1
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -187,7 +187,7 @@ def test_rows_are_read_once_however_the_sources_are_laid_out(reverse: bool) -> N
 
 def test_sources_that_overlap_share_the_bytes_of_a_window() -> None:
     sources = [ListSource(numbered(5000, number=number), cells_at_once=10) for number in range(1, 5)]
-    list(scan(lambda: [(FAMILY, sources)], ScanPlan(), b"", b"", READ_POINT))
+    list(scan(lambda: [(FAMILY, sources)], ScanPlan(), all_rows_at(READ_POINT)))
     for source in sources:
         assert source.asked[-1] == 8 * MIB // 4
         assert source.cells_read == 5000
@@ -203,7 +203,7 @@ def test_only_families_that_are_requested_or_filtered_by_are_read() -> None:
 
 def test_source_of_newer_writes_only_is_not_read() -> None:
     old, new = ListSource([put("a")]), ListSource([put("a", b"new", number=7)])
-    (answer,) = scan(lambda: [(FAMILY, [old, new])], ScanPlan(), b"", b"", ReadPoint(6, 0))
+    (answer,) = scan(lambda: [(FAMILY, [old, new])], ScanPlan(), all_rows_at(ReadPoint(6, 0)))
     assert answer.table.column("value").to_pylist() == [b"v"]
     assert new.cells_read == 0
 
@@ -218,7 +218,11 @@ def test_leading_row_conditions_narrow_what_is_read() -> None:
 def test_scan_is_clipped_to_its_region() -> None:
     view: View = [(FAMILY, [ListSource(numbered(10))])]
     plan = ScanPlan(ranges=((b"", b"0003"), (b"0006", b"")))
-    assert rows_of(list(scan(lambda: view, plan, b"0002", b"0008", READ_POINT))) == ["0002", "0006", "0007"]
+    assert rows_of(list(scan(lambda: view, plan, (RowsAt((b"0002", b"0008"), READ_POINT),)))) == [
+        "0002",
+        "0006",
+        "0007",
+    ]
 
 
 def test_error_of_the_view_ends_the_scan() -> None:
@@ -232,7 +236,7 @@ def test_error_of_the_view_ends_the_scan() -> None:
             raise LeaseExpiredError("The scan's lease has expired.")
         return view
 
-    answers = scan(sources_now, ScanPlan(batch_rows=1), b"", b"", READ_POINT, window_bytes=2)
+    answers = scan(sources_now, ScanPlan(batch_rows=1), all_rows_at(READ_POINT), window_bytes=2)
     assert rows_of([next(answers) for _ in range(4)]) == ["0000", "0001", "0002", "0003"]
     with pytest.raises(LeaseExpiredError):
         next(answers)
@@ -250,11 +254,11 @@ def test_at_the_end_of_each_time_slice_it_gives_a_resume_key(
     where = ColumnComparison(b"f", b"q", CompareOp.EQUAL, b"wanted")
     ranges = ((b"0003", b"0020"), (b"0020x", b"0021"), (b"0030", b"0032"), (b"0040", b""))
     plan = ScanPlan(Selection((ColumnSelector(b"f"),), where=where), ranges, reverse=reverse, row_form=form)
-    whole = rows_of(list(scan(lambda: view, plan, b"", b"", READ_POINT)))
+    whole = rows_of(list(scan(lambda: view, plan, all_rows_at(READ_POINT))))
     assert sorted(whole, reverse=reverse) == whole
     assert len(whole) == len(wanted)
 
-    given = list(scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=3, is_slice_over=lambda: True))
+    given = list(scan(lambda: view, plan, all_rows_at(READ_POINT), window_bytes=3, is_slice_over=lambda: True))
     assert rows_of(given) == whole
     assert len([answer for answer in given if not answer.table.num_rows]) > 10
     assert {answer.table.schema for answer in given if not answer.table.num_rows} == {given[0].table.schema}
@@ -263,14 +267,14 @@ def test_at_the_end_of_each_time_slice_it_gives_a_resume_key(
             break
         start, stop = (b"", answer.resume_key) if reverse else (answer.resume_key, b"")
         rest = replace(plan, ranges=tuple(clipped(each, (start, stop)) for each in ranges))
-        assert rows_of(list(scan(lambda: view, rest, b"", b"", READ_POINT))) == rows_of(given[place + 1 :])
+        assert rows_of(list(scan(lambda: view, rest, all_rows_at(READ_POINT)))) == rows_of(given[place + 1 :])
 
 
 def test_windows_become_smaller_when_they_take_longer_than_a_time_slice() -> None:
     source = ListSource(numbered(100), cells_at_once=10)
     asked = source.asked
     view: View = [(FAMILY, [source])]
-    list(scan(lambda: view, ScanPlan(), b"", b"", READ_POINT, is_slice_over=lambda: asked[-1] > 1 << 20))
+    list(scan(lambda: view, ScanPlan(), all_rows_at(READ_POINT), is_slice_over=lambda: asked[-1] > 1 << 20))
     first = FIRST_WINDOW_BYTES
     # The first read is small, before it is known that no other source has rows there.
     assert asked[:8] == [SOURCE_BYTES_MIN, first, 4 * first, 16 * first, 4 * first, 16 * first, 4 * first, 16 * first]
@@ -278,14 +282,14 @@ def test_windows_become_smaller_when_they_take_longer_than_a_time_slice() -> Non
 
 def test_during_a_time_slice_batches_have_the_requested_size() -> None:
     view: View = [(FAMILY, [ListSource(numbered(100))])]
-    given = list(scan(lambda: view, ScanPlan(batch_rows=10), b"", b"", READ_POINT, window_bytes=3))
+    given = list(scan(lambda: view, ScanPlan(batch_rows=10), all_rows_at(READ_POINT), window_bytes=3))
     assert [(answer.row_count, answer.resume_key) for answer in given] == [(10, b"")] * 10
 
 
 def test_a_row_cut_in_two_is_complete_at_its_resume_key() -> None:
     view: View = [(FAMILY, [ListSource([put("a", b"1" * 20), Write(b"a", b"f", b"r", 100, 1, PUT, b""), put("b")])])]
     plan = ScanPlan(batch_bytes=50)
-    given = list(scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=2, is_slice_over=lambda: True))
+    given = list(scan(lambda: view, plan, all_rows_at(READ_POINT), window_bytes=2, is_slice_over=lambda: True))
     assert [(rows_of([answer]), answer.row_continues, answer.resume_key) for answer in given] == [
         (["a"], True, b""),
         (["a"], False, b"b"),
@@ -356,7 +360,7 @@ def test_filter_is_not_evaluated_on_rows_that_answer_nothing() -> None:
 
 def test_plain_sources_that_share_a_column_answer_its_newest_version() -> None:
     view: View = [(FAMILY, [ListSource([put("a", b"old")]), ListSource([put("a", b"new", number=2)])])]
-    (answer,) = scan(lambda: view, ScanPlan(), b"", b"", READ_POINT)
+    (answer,) = scan(lambda: view, ScanPlan(), all_rows_at(READ_POINT))
     assert answer.table.column("value").to_pylist() == [b"new"]
 
 

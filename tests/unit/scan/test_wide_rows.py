@@ -19,6 +19,7 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
+from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import Scan, ScanAnswer, scan
 from rowlock_regionserver.scan.window_split import View
 
@@ -41,7 +42,7 @@ def wide(row: bytes, count: int, **others: bytes) -> list[Write]:
 
 
 def begun(view: View, plan: ScanPlan, is_slice_over: Callable[[], bool] = lambda: False) -> Scan:
-    return scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=WINDOW, is_slice_over=is_slice_over)
+    return scan(lambda: view, plan, all_rows_at(READ_POINT), window_bytes=WINDOW, is_slice_over=is_slice_over)
 
 
 def cells(answers: Sequence[ScanAnswer]) -> list[tuple[bytes, bytes, bytes]]:
@@ -214,7 +215,9 @@ def test_a_line_beyond_the_limit_is_refused_before_its_values_are_read() -> None
     source = ListSource([put(b"a", 1), *wide(b"b", 500, value=b"x" * 1000)], away_from=50)
     form = tuple(FormColumn(b"f", b"%06d" % column) for column in range(500))
     plan = ScanPlan(row_form=form)
-    answers = scan(lambda: [(FAMILY, [source])], plan, b"", b"", READ_POINT, window_bytes=WINDOW, line_bytes_max=9000)
+    answers = scan(
+        lambda: [(FAMILY, [source])], plan, all_rows_at(READ_POINT), window_bytes=WINDOW, line_bytes_max=9000
+    )
     assert next(answers).table.column("row").to_pylist() == [b"a"]
     with pytest.raises(LimitExceededError, match="row b'b'"):
         next(answers)

@@ -107,10 +107,6 @@ class Servers(Connections):
         """Returns the regions that overlap [start, stop), in row order; like region_of."""
         return self.regions.cover(table, start, stop) or await self._locate(table, start, stop, deadline)
 
-    async def regions_of_snapshot(self, table: str, snapshot_id: bytes, deadline: float) -> tuple[Region, ...]:
-        """Returns all regions of a snapshot, in row order, without retries. They are not cached: only it has them."""
-        return await self._located(catalog_pb2.LocateRegionsRequest(table=table, snapshot_id=snapshot_id), deadline)
-
     async def _locate(self, table: str, start: bytes, stop: bytes, deadline: float) -> tuple[Region, ...]:
         request = catalog_pb2.LocateRegionsRequest(table=table, start=start, stop=stop)
         regions = await self._located(request, deadline)

@@ -17,7 +17,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.host.compacting import CompactionThreads
 from rowlock_regionserver.host.compaction_requests import compaction_jobs, request_compactions
-from rowlock_regionserver.host.snapshots import Snapshot
+from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
 from rowlock_regionserver.host.timestamps import TimestampRange
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
@@ -44,6 +44,8 @@ class CatalogHost(RegionsHost, Protocol):
 
     @property
     def incarnation_id(self) -> str: ...
+    @property
+    def snapshots(self) -> Snapshots: ...
     @property
     def compactions(self) -> CompactionThreads: ...
     def make_snapshot(

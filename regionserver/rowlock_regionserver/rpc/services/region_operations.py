@@ -21,7 +21,6 @@ from rowlock_regionserver.errors import (
     RegionServerError,
 )
 from rowlock_regionserver.host.client_state import ClientState
-from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.region.region import Region
@@ -36,14 +35,11 @@ class RegionsHost(Protocol):
     """The region server as these calls see it. Thread-safe; splits and merges block."""
 
     @property
-    def snapshots(self) -> Snapshots: ...
-    @property
     def clients(self) -> ClientState: ...
     def table_entry(self, name: str) -> TableEntry: ...
     def entries_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> Sequence[RegionEntry]: ...
     def region(self, region_id: int) -> Region: ...
     def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> Sequence[Region]: ...
-    def regions_of_snapshot(self, snapshot_id: bytes) -> Sequence[RegionEntry]: ...
     def split_region(
         self, name: str, region_id: int, row: bytes | None, caller: Caller
     ) -> tuple[RegionEntry, RegionEntry]: ...
@@ -72,23 +68,10 @@ class RegionOperations:
 
     def _locate_regions(self, data: bytes) -> catalog_pb2.LocateRegionsResponse:
         message = parsed(catalog_pb2.LocateRegionsRequest, data)
-        if message.snapshot_id:
-            return catalog_pb2.LocateRegionsResponse(regions=self._located_at_snapshot(message))
         regions = self._host.regions_of(message.table, message.start, message.stop)
         return catalog_pb2.LocateRegionsResponse(
             regions=[region_message(region, self._server, self._data_folder_id) for region in regions]
         )
-
-    def _located_at_snapshot(self, message: catalog_pb2.LocateRegionsRequest) -> list[types_pb2.RegionDescriptor]:
-        snapshot = self._host.snapshots.check(message.snapshot_id)
-        if snapshot.table != message.table:
-            raise InvalidRequestError(
-                f"snapshot {message.snapshot_id.hex()} is of table {snapshot.table!r}, not {message.table!r}",
-                table=message.table,
-            )
-        regions = self._host.regions_of_snapshot(message.snapshot_id)
-        entry = self._host.table_entry(message.table)
-        return self._messages(entry, [region for region in regions if region.overlaps(message.start, message.stop)])
 
     def _list_regions(self, data: bytes) -> catalog_pb2.ListRegionsResponse:
         message = parsed(catalog_pb2.ListRegionsRequest, data)

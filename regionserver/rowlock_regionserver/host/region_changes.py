@@ -1,0 +1,200 @@
+"""Puts regions into service and takes them out: the part of table operations that concerns regions.
+
+New folders are made before the catalog's commit that names them, and old ones are removed after it. All steps that may
+fail precede the commit. The caller holds the lock of the catalog.
+
+A split or a merge replaces regions by others with the same rows:
+
+1. The ids of the new regions are taken from the catalog, durably. So a start removes folders that no commit named.
+2. The old regions are flushed. Then their gates are held exclusively, in the order of their ids, and what came since is
+   flushed too. Writes wait from here on. Reads go on.
+3. The folders of the new regions are made: hard links, and a manifest (region/successor.py). They are opened.
+4. The catalog commits: the only commit point.
+5. The old regions refuse all calls. Snapshots move to the new regions, which keep their read points. The new regions
+   are served. Only then can a new region be written, so no read of an old one misses it.
+6. The gates are released, and the writes that waited are refused: the client looks the region up again. Scans that have
+   begun read the old regions to their end. Each file is removed when its last reader is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
+from rowlock_regionserver.catalog.live_catalog import LiveCatalog
+from rowlock_regionserver.catalog.regions import RegionEntry
+from rowlock_regionserver.errors import RegionServerError, TooManyOpenFilesError, UnknownOutcomeError
+from rowlock_regionserver.host.compacting import CompactionThreads
+from rowlock_regionserver.host.opening import open_region
+from rowlock_regionserver.host.region_folder import free_region_path, region_folder, remove_region_folder
+from rowlock_regionserver.host.snapshots import Snapshots
+from rowlock_regionserver.host.timestamps import Timestamps
+from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
+from rowlock_regionserver.region.new_region import inherited_answers, make_region_folder
+from rowlock_regionserver.region.predecessor import Predecessor
+from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.shared_parts import SharedParts
+from rowlock_regionserver.region.successor import make_successor_folder
+from rowlock_regionserver.table import Table
+from rowlock_regionserver.wal.log import Log
+
+
+@dataclass(frozen=True, slots=True)
+class RegionChanges:
+    """The parts of a server that this takes; they are the server's own, and not copies."""
+
+    folder: Path
+    shared: SharedParts
+    catalog: LiveCatalog
+    log: Log
+    regions: dict[int, Region]  # those that are served, by id
+    damaged: dict[int, RegionServerError]
+    snapshots: Snapshots
+    compactions: CompactionThreads
+    timestamps: Timestamps
+    bulk_numbers: BulkNumbers
+    made: set[int] = field(default_factory=set)  # regions for which this server has made folders
+
+    @contextlib.contextmanager
+    def created(
+        self, entry: TableEntry, state: CatalogState, replaced: Mapping[int, Region | None], what: str
+    ) -> Iterator[None]:
+        """Makes empty regions, commits the state that names them, puts them into service, runs the block.
+
+        `replaced`: by id, the region that the new one replaces; None: it is damaged. It takes no more writes, so its
+        saved answers are complete. `what` describes the operation, for errors.
+        """
+        made: list[Region] = []
+        with contextlib.ExitStack() as undo:
+            for region in entry.regions:
+                path = self._free_path(region.region_id)
+                answers = inherited_answers(replaced[region.region_id]) if region.region_id in replaced else None
+                make_region_folder(self.shared.files, path, region.region_id, entry.table, self.shared.config, answers)
+                made.append(open_region(self.folder, entry.table, region, self.shared))
+                undo.callback(made[-1].abandon)
+            with self.catalog.committed(state, what):
+                undo.pop_all()
+                for new in made:
+                    self._serve(new, replaced.get(new.region_id))
+                yield
+
+    def _free_path(self, region_id: int) -> Path:
+        return free_region_path(self.folder, self.shared, region_id, self.made)
+
+    def _serve(self, region: Region, replaced: Region | None) -> None:
+        region.serve(self.log, self.bulk_numbers)
+        with self.timestamps.lock:
+            self.timestamps.begin(region, replaced)
+            self.regions[region.region_id] = region
+
+    def remove(self, entry: TableEntry, reason: str) -> None:
+        """Takes all regions of a table out of service that the catalog no longer names, and removes their files."""
+        for entry_region in entry.regions:
+            region = self.regions.get(entry_region.region_id)
+            self.damaged.pop(entry_region.region_id, None)
+            if region is not None:
+                # It stays registered until it is closed: if the log fails, its waiting callers must be notified.
+                self.compactions.forget(region.region_id, (), reason)
+                region.close_for_removal()
+                self.snapshots.end_those_of(entry.table.table_id, reason)
+                del self.regions[entry_region.region_id]
+            self._remove(entry_region.region_id, region, reason)
+
+    def _remove(self, region_id: int, region: Region | None, reason: str) -> None:
+        """Removes the files of a closed region; None: of a damaged one."""
+        read_by_scans: set[Path] = set()
+        if region is not None:
+            self.compactions.forget(region_id, (), reason)
+            read_by_scans = region.discard()
+        self.log.forget(region_id)
+        # The catalog does not name it any more: the next start removes files that can't be removed now.
+        with contextlib.suppress(TooManyOpenFilesError):
+            remove_region_folder(self.shared.files, region_folder(self.folder, region_id), read_by_scans)
+
+    def replace(
+        self,
+        table: Table,
+        old: Sequence[Region],
+        new: Sequence[RegionEntry],
+        state: CatalogState,
+        deadline: float,
+        what: str,
+    ) -> None:
+        """Replaces served regions by new ones with the same rows: steps 2 to 6. `state` names them.
+
+        Raises RegionTooBusyError, DeadlineError, NotServingRegionError, DiskFullError and OSError, with nothing
+        changed, or UnknownOutcomeError.
+        """
+        self._replace(table, old, new, state, deadline, what)
+        for region in old:
+            self._retire(region, f"{what}, and other regions have its rows")
+
+    def _replace(
+        self,
+        table: Table,
+        old: Sequence[Region],
+        new: Sequence[RegionEntry],
+        state: CatalogState,
+        deadline: float,
+        what: str,
+    ) -> None:
+        """Takes steps 2 to 5. Returns without a reference to the old store files, so that they can be removed."""
+        with contextlib.ExitStack() as gates:
+            # By id: the lock order of the gates.
+            predecessors = [
+                gates.enter_context(region.flushed(deadline))
+                for region in sorted(old, key=lambda region: region.region_id)
+            ]
+            predecessors.sort(key=lambda predecessor: predecessor.start)
+            with contextlib.ExitStack() as undo:
+                made = [self._successor(table, entry, predecessors, undo) for entry in new]
+                self.shared.files.fsync_folder(self.folder / "regions")
+                with self._committed(state, what, undo):
+                    self._exchange(old, made)
+                    gates.close()
+
+    def _successor(
+        self, table: Table, entry: RegionEntry, predecessors: Sequence[Predecessor], undo: contextlib.ExitStack
+    ) -> Region:
+        """3. Makes the folder of a region that takes over the rows of others, and opens it. `undo` removes both."""
+        files, config = self.shared.files, self.shared.config
+        path = self._free_path(entry.region_id)
+        undo.callback(remove_region_folder, files, path)
+        make_successor_folder(files, path, entry.region_id, (entry.start, entry.stop), predecessors, config)
+        region = open_region(self.folder, table, entry, self.shared)
+        undo.callback(region.abandon)
+        return region
+
+    @contextlib.contextmanager
+    def _committed(self, state: CatalogState, what: str, undo: contextlib.ExitStack) -> Iterator[None]:
+        """4. Commits the state, and runs the block. Nothing is undone from then on, nor if the outcome is unknown."""
+        try:
+            with self.catalog.committed(state, what):
+                undo.pop_all()
+                yield
+        except UnknownOutcomeError:
+            undo.pop_all()
+            raise
+
+    def _exchange(self, old: Sequence[Region], new: Sequence[Region]) -> None:
+        """5. Ends the old regions and serves the new ones."""
+        for region in new:
+            region.serve(self.log, self.bulk_numbers)
+        for region in old:
+            region.end_replaced()
+        self.snapshots.move(old, new)
+        with self.timestamps.lock:
+            for region in new:
+                self.timestamps.succeed(region, old)
+                self.regions[region.region_id] = region
+            for region in old:
+                del self.regions[region.region_id]
+
+    def _retire(self, region: Region, reason: str) -> None:
+        """6. Removes a region that was replaced."""
+        self.compactions.forget(region.region_id, (), reason)
+        region.close_for_removal()
+        self._remove(region.region_id, region, reason)

@@ -1,0 +1,127 @@
+"""Splits a region, or merges two neighbours: the operation, from its request to the catalog's new regions.
+
+How regions are replaced is in region_changes.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Protocol
+
+from rowlock_regionserver.catalog.catalog import CatalogState
+from rowlock_regionserver.catalog.regions import RegionEntry
+from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.host.region_changes import RegionChanges
+from rowlock_regionserver.locks.lock_matrix import Operation
+from rowlock_regionserver.locks.table_locks import Caller
+from rowlock_regionserver.operations import ScanPlan
+from rowlock_regionserver.region.flush import FlushResult
+from rowlock_regionserver.region.region import Region
+
+# Where a region may be split is looked for in so many parts.
+_PARTS = 1000
+
+
+class SplittingHost(Protocol):
+    """The region server as splits and merges see it."""
+
+    def region(self, region_id: int) -> Region: ...
+    def flush_region(self, region: Region) -> FlushResult: ...
+    def operation(
+        self, operation: Operation, name: str, caller: Caller, region_ids: Sequence[int]
+    ) -> contextlib.AbstractContextManager[None]: ...
+
+
+def split_region(
+    host: SplittingHost, changes: RegionChanges, name: str, region_id: int, row: bytes | None, caller: Caller
+) -> tuple[RegionEntry, RegionEntry]:
+    """Replaces a region by two: the rows before `row`, and those from it on; None: where its data is halved. Blocks.
+
+    Raises InvalidRequestError for a row that does not divide the region, NotServingRegionError, LockUnavailableError
+    and the errors of RegionChanges.replace.
+    """
+    region = host.region(region_id)
+    at = middle_row(region) if row is None else row
+
+    def split(state: CatalogState, ids: Sequence[int]) -> CatalogState:
+        return state.with_split_region(name, region_id, at, (ids[0], ids[1]))
+
+    split(*changes.catalog.state.with_reserved_regions(2))  # Refuses a wrong row before any work.
+    host.flush_region(region)
+    with host.operation(Operation.SPLIT, name, caller, [region_id]):
+        ids = _reserved(changes, 2)
+        what = f"region {region_id} of table {name!r} was split at {at[:64]!r}"
+        left, right = _replace(host, changes, name, [region_id], ids, split(changes.catalog.state, ids), what)
+    return left, right
+
+
+def merge_regions(
+    host: SplittingHost, changes: RegionChanges, name: str, left_id: int, right_id: int, caller: Caller
+) -> RegionEntry:
+    """Replaces two neighbours by one region. Blocks.
+
+    Raises InvalidRequestError if they are no neighbours, RegionTooBusyError if they have cells from before an alter of
+    their limits, NotServingRegionError, LockUnavailableError and the errors of RegionChanges.replace.
+    """
+
+    def merge(state: CatalogState, ids: Sequence[int]) -> CatalogState:
+        return state.with_merged_regions(name, left_id, right_id, ids[0])
+
+    merge(*changes.catalog.state.with_reserved_regions(1))  # Refuses wrong regions before any work.
+    for region_id in (left_id, right_id):
+        host.flush_region(host.region(region_id))
+    with host.operation(Operation.MERGE, name, caller, [left_id, right_id]):
+        ids = _reserved(changes, 1)
+        what = f"regions {left_id} and {right_id} of table {name!r} were merged"
+        (merged,) = _replace(host, changes, name, [left_id, right_id], ids, merge(changes.catalog.state, ids), what)
+    return merged
+
+
+def middle_row(region: Region) -> bytes:
+    """Returns the first row of the second half of a region's data, estimated from its indexes.
+
+    Raises InvalidRequestError if they show no row inside.
+    """
+    parts = region.parts(ScanPlan(), 1)
+    if len(parts) > _PARTS:
+        parts = region.parts(ScanPlan(), sum(part.byte_count for part in parts) // _PARTS)
+    total, before = sum(part.byte_count for part in parts), 0
+    found: list[tuple[int, bytes]] = []
+    for part in parts:
+        start = part.ranges[0][0]
+        if start > region.start:
+            found.append((abs(total - 2 * before), start))
+        before += part.byte_count
+    if not found:
+        raise InvalidRequestError(
+            f"region {region.region_id} of table {region.table.name!r} has too little data to tell where its middle "
+            "is; give the row at which to split it",
+            table=region.table.name,
+        )
+    return min(found)[1]
+
+
+def _reserved(changes: RegionChanges, count: int) -> tuple[int, ...]:
+    """1. Takes the ids of new regions from the catalog, durably."""
+    state, ids = changes.catalog.state.with_reserved_regions(count)
+    with changes.catalog.committed(state, f"{count} numbers of regions were reserved"):
+        return tuple(ids)
+
+
+def _replace(
+    host: SplittingHost,
+    changes: RegionChanges,
+    name: str,
+    old_ids: Sequence[int],
+    new_ids: Sequence[int],
+    state: CatalogState,
+    what: str,
+) -> list[RegionEntry]:
+    """Replaces the regions, and returns the new ones, in row order."""
+    config, clock = changes.shared.config, changes.shared.clock
+    deadline = clock.monotonic() + config.row_lock_wait_ms / 1000
+    entry = state.entry(name)
+    new = [region for region in entry.regions if region.region_id in new_ids]
+    changes.replace(entry.table, [host.region(region_id) for region_id in old_ids], new, state, deadline, what)
+    return new

@@ -1,0 +1,44 @@
+"""A region whose rows others are about to take over: what they begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource
+from rowlock_regionserver.region.region_parts import RegionParts
+from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.table import Table
+from rowlock_regionserver.wal.record import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Predecessor:
+    """A region without unflushed writes. Its files stay on the disk as long as this refers to them.
+
+    table: with the limits that the region has applied. write_number: the newest one. store_files: by family number,
+    newest first.
+    """
+
+    region_id: int
+    start: bytes
+    stop: bytes
+    table: Table
+    write_number: int
+    log_position: Position
+    store_files: Mapping[int, tuple[StoreFile, ...]]
+    answers: AnswerSource
+
+    @staticmethod
+    def of(parts: RegionParts, write_number: int, answers: AnswerSource) -> Predecessor:
+        """Returns the region as it is. Its memstores are empty, and the gate is held exclusively."""
+        return Predecessor(
+            parts.region_id,
+            parts.start,
+            parts.stop,
+            parts.stores.served.table,
+            write_number,
+            parts.live_files.manifest.log_position,
+            {store.family.number: store.files for store in parts.stores.all()},
+            answers,
+        )

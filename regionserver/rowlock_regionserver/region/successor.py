@@ -1,0 +1,127 @@
+"""The folder of a region that takes over the rows of others, after a split or a merge.
+
+Its store files are hard links to theirs, with a clip if they have rows of another region too, so it takes no space and
+no time that depends on their size. Its write numbers go on from theirs.
+
+A merged store has the files of the left region before those of the right one. They have no row in common, so their
+order does not matter: each region's own files keep theirs, and a row is in those of one region.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import RegionTooBusyError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.region.applied_limits import AppliedLimits, limits_of
+from rowlock_regionserver.region.idempotency.answer import SavedAnswer
+from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, with_answers
+from rowlock_regionserver.region.manifest import Manifest, write_manifest
+from rowlock_regionserver.region.predecessor import Predecessor
+from rowlock_regionserver.region.store_file_names import store_file_path
+from rowlock_regionserver.storefile.clipping import clipped_info
+from rowlock_regionserver.storefile.info import StoreFileInfo
+
+
+def make_successor_folder(
+    files: Files,
+    folder: Path,
+    region_id: int,
+    bounds: tuple[bytes, bytes],
+    predecessors: Sequence[Predecessor],
+    config: Config,
+) -> None:
+    """Makes the folder with its first manifest. Durable, but for the folder's name in its parent.
+
+    Raises RegionTooBusyError if regions to merge have applied different limits, DiskFullError and OSError.
+    """
+    files.make_folder(folder)
+    table = predecessors[0].table
+    numbers = itertools.count(1 + max([_greatest_number(each) for each in predecessors]))
+    manifest = Manifest(
+        region_id,
+        table.table_id,
+        flushed_write_number=max([each.write_number for each in predecessors]),
+        store_files=_linked(files, folder, bounds, predecessors, numbers),
+        log_position=max([each.log_position for each in predecessors]),
+        limits=common_limits(predecessors),
+    )
+    manifest = with_answers(
+        manifest,
+        _JoinedAnswers([each.answers for each in predecessors]),
+        0,
+        files,
+        folder,
+        table.number_by_name,
+        config.manifest_answers_bytes_max,
+        lambda: next(numbers),
+    )
+    write_manifest(files, folder, 1, replace(manifest, next_file_number=next(numbers)))
+
+
+def common_limits(predecessors: Sequence[Predecessor]) -> dict[int, AppliedLimits]:
+    """Returns the limits that all have applied. Raises RegionTooBusyError if they have applied different ones.
+
+    Limits from before an alter are remembered by write numbers, and each region has its own.
+    """
+    limits = limits_of(predecessors[0].table)
+    if len(predecessors) > 1 and any(
+        each.past for predecessor in predecessors for each in limits_of(predecessor.table).values()
+    ):
+        table = predecessors[0].table.name
+        raise RegionTooBusyError(
+            f"the regions of table {table!r} have cells from before its limits were altered, so they can't be merged; "
+            "compact the table with major=True, and merge then",
+            table=table,
+            retry_after_ms=1000,
+        )
+    return limits
+
+
+def _greatest_number(predecessor: Predecessor) -> int:
+    return max([file.info.number for of_family in predecessor.store_files.values() for file in of_family], default=0)
+
+
+def _linked(
+    files: Files,
+    folder: Path,
+    bounds: tuple[bytes, bytes],
+    predecessors: Sequence[Predecessor],
+    numbers: Iterator[int],
+) -> dict[int, tuple[StoreFileInfo, ...]]:
+    """Links the store files that have rows of the new region. Returns its files by family number."""
+    linked: dict[int, tuple[StoreFileInfo, ...]] = {}
+    used: set[tuple[int, int]] = set()
+    for predecessor in predecessors:
+        for family_number, of_family in predecessor.store_files.items():
+            for file in of_family:
+                info = clipped_info(file, *bounds)
+                if info is None:
+                    continue
+                if len(predecessors) > 1:
+                    info = replace(info, is_base=False)
+                if (family_number, info.number) in used:
+                    info = replace(info, number=next(numbers), written_number=info.header_number)
+                used.add((family_number, info.number))
+                files.link(file.path, store_file_path(folder, family_number, info.number))
+                linked[family_number] = (*linked.get(family_number, ()), info)
+    return linked
+
+
+class _JoinedAnswers:
+    """The saved answers of several regions, for the one that takes over their rows."""
+
+    def __init__(self, sources: Sequence[AnswerSource]) -> None:
+        self._sources = sources
+
+    def saved(self, after: int, through: int) -> Iterator[list[SavedAnswer]]:
+        return itertools.chain.from_iterable([each.saved(after, through) for each in self._sources])
+
+    def forgotten_ms_ago(self) -> int | None:
+        return min(
+            [ago for ago in (each.forgotten_ms_ago() for each in self._sources) if ago is not None], default=None
+        )
