@@ -188,8 +188,9 @@ class CatalogServicer(object):
 
     def SplitRegion(self, request, context):
         """Since protocol 7. Splits a region in two at a row; a row is never divided. Clients that name the old region get
-        NOT_SERVING_REGION, and look it up again. Open scans go on; snapshots are those of the new regions from then on. INVALID_ARGUMENT if the
-        table has no such region, if the row is outside of it or its first, and if it has no middle row.
+        NOT_SERVING_REGION, and look it up again. Open scans read on to their end; scans of a snapshot that was made before
+        name the new regions. INVALID_ARGUMENT if the table has no such region, if the row is outside of it or its first
+        one, and if it has no row in the middle.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
