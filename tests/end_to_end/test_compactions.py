@@ -138,7 +138,7 @@ def test_jobs_of_a_dropped_table_are_gone(running: Running) -> None:
         (
             lambda db: db.create_table("u", ["f"], properties={"compaction.autmatic": "true"}),
             rowlock.InvalidArgumentError,
-            "no property is called 'compaction.autmatic'; there are compaction.automatic",
+            "no property of a table is called 'compaction.autmatic'; there are compaction.automatic",
         ),
         (
             lambda db: db.alter_table("t", properties={"compaction.files_max": None}),

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from rowlock_regionserver.catalog.properties import compaction_properties
+from rowlock_regionserver.catalog.properties import SPLIT_REGION_BYTES, compaction_properties
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction import settings as compaction_settings
 from rowlock_regionserver.compaction.attempts import Failure
@@ -29,6 +29,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     CorruptionError,
     DiskFullError,
+    InvalidRequestError,
     NotServingRegionError,
     RegionServerError,
     StoppingError,
@@ -154,4 +155,11 @@ def counted_memory(ledger: Ledger, config: Config) -> Iterator[None]:
 
 def settings_of(table: Table) -> CompactionSettings:
     """Returns the settings that the table's properties set. Raises InvalidRequestError."""
-    return compaction_settings.parse(compaction_properties(table))
+    properties = compaction_properties(table)
+    unknown = properties.keys() - set(compaction_settings.PROPERTY_NAMES)
+    if unknown:
+        known = ", ".join([*compaction_settings.PROPERTY_NAMES, SPLIT_REGION_BYTES])
+        raise InvalidRequestError(
+            f"no property of a table is called {min(unknown)[:64]!r}; there are {known}", table=table.name
+        )
+    return compaction_settings.parse(properties)
