@@ -37,6 +37,30 @@ def orders(rowlock_client: rowlock.Client) -> rowlock.Table[bytes]:
     return rowlock_client.create_table("orders", {"info": rowlock.Family(versions=3), "stats": rowlock.Family()})
 
 
+def test_regions_are_created_shown_split_and_merged(run: Run, rowlock_client: rowlock.Client) -> None:
+    assert run("create", "cut", "info", "--split-at", r"m\x00", "--split-at", "c") == (0, "", "")
+
+    def starts() -> list[str]:
+        return [json.loads(line)["start"] for line in run("regions", "cut", "--json")[1].splitlines()]
+
+    assert starts() == ["", "c", r"m\x00"]
+    exit_code, out, _ = run("split", "cut", "t")
+    assert (exit_code, len(out.splitlines())) == (0, 2)
+    assert starts() == ["", "c", r"m\x00", "t"]
+    exit_code, out, err = run("split", "cut", "t")
+    assert (exit_code, out) == (2, "")
+    assert "is the first row of region" in err
+    assert run("merge", "cut", r"m\x00")[0] == 0
+    assert starts() == ["", "c", "t"]
+    assert run("regions", "cut", "--start", "d", "--stop", "e")[1].startswith(starts_of(rowlock_client, b"c"))
+
+
+def starts_of(db: rowlock.Client, start: bytes) -> str:
+    """The beginning of the line of the region that starts with this row."""
+    [region] = [region for region in db.regions("cut") if region.start == start]
+    return f"{region.region_id}\tc\tt\t"
+
+
 def test_a_table_is_created_described_altered_truncated_and_dropped(run: Run, rowlock_client: rowlock.Client) -> None:
     assert run("create", "made", "info", "stats,versions=3,compression=zstd", "--durability", "os") == (0, "", "")
     exit_code, out, err = run("create", "made", "info")

@@ -141,6 +141,11 @@ def test_jobs_of_a_dropped_table_are_gone(running: Running) -> None:
             "no property of a table is called 'compaction.autmatic'; there are compaction.automatic",
         ),
         (
+            lambda db: db.alter_table("t", properties={"split.bytes": "1"}),
+            rowlock.InvalidArgumentError,
+            "compaction.move_bytes_min, split.region_bytes",
+        ),
+        (
             lambda db: db.alter_table("t", properties={"compaction.files_max": None}),
             rowlock.InvalidArgumentError,
             "has no property 'compaction.files_max', so it can't be dropped; it has 'compaction.automatic'",

@@ -20,6 +20,8 @@ class Names(Protocol):
     def families(self, table: str) -> Iterable[str]: ...
     def columns(self, table: str, mapping: str | None) -> Iterable[str]: ...
     def rows(self, table: str, typed: str, mapping: str | None) -> Iterable[str]: ...
+    def regions(self, table: str) -> Iterable[str]: ...
+    def borders(self, table: str) -> Iterable[str]: ...
     def snapshots(self) -> Iterable[str]: ...
     def compactions(self) -> Iterable[str]: ...
 
@@ -120,8 +122,13 @@ def _values(parameter: Parameter, command: str, line: _Line, typed: str, names: 
     kind = parameter.metavar
     if kind == "TABLE" and command != "create":
         yield from map(Candidate, names.tables())
+    elif kind == "ROW" and command == "merge":
+        yield from map(Candidate, names.borders(line.table))
     elif kind == "ROW":
-        yield from map(Candidate, names.rows(line.table, typed, line.mapping))
+        # Regions are cut at bytes, whatever the mapping.
+        yield from map(Candidate, names.rows(line.table, typed, "none" if command == "split" else line.mapping))
+    elif kind == "REGION":
+        yield from map(Candidate, names.regions(line.table))
     elif kind == "FAMILY" and command != "create":
         yield from map(Candidate, names.families(line.table))
     elif kind == "COLUMN":

@@ -1,4 +1,4 @@
-"""The names that completion takes from the server: tables, families, columns, rows, snapshots, compactions."""
+"""The names that completion takes from the server: tables, families, columns, rows, regions, snapshots, jobs."""
 
 from __future__ import annotations
 
@@ -43,6 +43,18 @@ class ServerNames:
     def rows(self, table: str, typed: str, mapping: str | None) -> Sequence[str]:
         """Returns the first rows whose keys begin with what was typed."""
         return self._get(("rows", table, typed, mapping), lambda: self._rows(table, typed, mapping))
+
+    def regions(self, table: str) -> Sequence[str]:
+        """Returns the ids of a table's regions, in row order."""
+        return self._get(
+            ("regions", table), lambda: [str(region.region_id) for region in self._connect().regions(table)]
+        )
+
+    def borders(self, table: str) -> Sequence[str]:
+        """Returns the first rows of a table's regions but the first, in row order."""
+        return self._get(
+            ("borders", table), lambda: [escaped(region.start) for region in self._connect().regions(table)[1:]]
+        )
 
     def snapshots(self) -> Sequence[str]:
         """Returns the ids of the open snapshots."""

@@ -15,7 +15,7 @@ from rowlock.cli.prompt_completer import PromptCompleter
 from rowlock.cli.server_names import ServerNames
 from rowlock.cli.shell_completion import SCRIPTS, complete
 from rowlock.cli.words import Unfinished, quoted, quoted_for_bash, unfinished, words_of
-from rowlock.schema import Family, TableDescription
+from rowlock.schema import Family, Region, TableDescription
 from rowlock.status import ServerStatus, SnapshotStatus
 
 from tests.unit.cli.recording import Console, RecordingClient
@@ -40,6 +40,12 @@ class FixedNames:
 
     def rows(self, table: str, typed: str, mapping: str | None) -> Sequence[str]:
         return {"orders": ["UA|1", "UA|2", "it's a row"]}.get(table, [])
+
+    def regions(self, table: str) -> Sequence[str]:
+        return {"orders": ["4", "5"]}.get(table, [])
+
+    def borders(self, table: str) -> Sequence[str]:
+        return {"orders": ["UA|2"]}.get(table, [])
 
     def snapshots(self) -> Sequence[str]:
         return ["ab" * 16]
@@ -87,6 +93,10 @@ def found(line: str) -> list[str]:
         ("scan orders --where x --wh", ["--where"]),
         ("scan orders --snapshot ", ["ab" * 16]),
         ("compactions --cancel ", ["7"]),
+        ("split orders ", ["UA|1", "UA|2", "it's a row"]),
+        ("split orders --region ", ["4", "5"]),
+        ("merge orders ", ["UA|2"]),
+        ("merge other ", []),
         ("check-and-mutate orders r --increment info:d", ["info:delay=..."]),
         ("check-and-put orders r info:delay --op ", ["=", "!=", "<", "<=", ">", ">="]),
         ("create ", []),
@@ -215,6 +225,14 @@ def test_columns_and_keys_are_those_of_the_mapping(client: RecordingClient) -> N
     assert client.calls[-1][2]["prefix"] == ("UA",)
     assert names.rows("flights", "U", None) == ["UA|5", "UA|51", "UA|7"]
     assert client.calls[-1][2]["prefix"] is None
+
+
+def test_regions_and_their_borders_are_listed(client: RecordingClient) -> None:
+    client.answers["regions"] = [Region(4, "t", b"", b"m\x00", "s"), Region(5, "t", b"m\x00", b"", "s")]
+    assert names_of(client).regions("t") == ["4", "5"]
+    assert names_of(client).borders("t") == ["m\\x00"]
+    client.answers["regions"] = [Region(4, "t", b"", b"", "s")]
+    assert names_of(client).borders("t") == []
 
 
 def test_snapshots_and_compactions_are_listed(client: RecordingClient) -> None:
