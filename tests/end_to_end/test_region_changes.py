@@ -328,16 +328,17 @@ def test_calls_on_regions_that_are_repeated_are_answered(
 
     servers = rowlock_client._servers
 
-    def split(row: bytes) -> Sequence[int]:
-        request = catalog_pb2.SplitRegionRequest(table="t", split_row=row, is_repeated=True)
+    def split(row: bytes, region_id: int = 0) -> Sequence[int]:
+        request = catalog_pb2.SplitRegionRequest(table="t", split_row=row, region_id=region_id, is_repeated=True)
         return [region.region_id for region in servers.call(methods.SPLIT_REGION, request, 60).regions]
 
     def merge(row: bytes) -> int:
         request = catalog_pb2.MergeRegionsRequest(table="t", row=row, is_repeated=True)
         return servers.call(methods.MERGE_REGIONS, request, 60).region.region_id
 
-    first = split(b"r100")
-    assert split(b"r100") == first
+    [old] = rowlock_client.regions("t")
+    first = split(b"r100", old.region_id)
+    assert split(b"r100") == split(b"r100", old.region_id) == first
     merged = merge(b"r100")
     assert merge(b"r100") == merged
     assert [region.region_id for region in rowlock_client.regions("t")] == [merged]

@@ -109,14 +109,13 @@ class RegionOperations:
         """Returns the region to split; or two, if the split that this call repeats was made."""
         entry = self._host.table_entry(message.table)
         row = message.split_row
+        if message.is_repeated:
+            upper = region_of_row(entry.regions, row)
+            if upper.start == row:
+                return [_before(entry, upper), upper]
         if message.region_id:
             return [_region_of_id(entry, message.region_id)]
-        if not row:
-            return [self._largest(entry)]
-        upper = region_of_row(entry.regions, row)
-        if message.is_repeated and upper.start == row:
-            return [_before(entry, upper), upper]
-        return [upper]
+        return [region_of_row(entry.regions, row) if row else self._largest(entry)]
 
     def _largest(self, entry: TableEntry) -> RegionEntry:
         """Returns the region with the most bytes; the first one if none has any."""
