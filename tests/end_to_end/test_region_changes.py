@@ -342,10 +342,13 @@ def test_calls_on_regions_that_are_repeated_are_answered(
     merged = merge(b"r100")
     assert merge(b"r100") == merged
     assert [region.region_id for region in rowlock_client.regions("t")] == [merged]
-    for refused in (
-        catalog_pb2.SplitRegionRequest(table="t", is_repeated=True),
-        catalog_pb2.MergeRegionsRequest(table="t", region_ids=[merged, 1], is_repeated=True),
-    ):
-        method = methods.SPLIT_REGION if refused.DESCRIPTOR.name.startswith("Split") else methods.MERGE_REGIONS
-        with pytest.raises(rowlock.InvalidArgumentError, match="that is repeated must name"):
-            servers.call(method, refused, 60)
+    without_row = catalog_pb2.SplitRegionRequest(table="t", is_repeated=True)
+    with pytest.raises(rowlock.InvalidArgumentError, match="a split that is repeated must name split_row"):
+        servers.call(methods.SPLIT_REGION, without_row, 60)
+    by_ids = catalog_pb2.MergeRegionsRequest(table="t", region_ids=[merged, 1], is_repeated=True)
+    with pytest.raises(rowlock.InvalidArgumentError, match="a merge that is repeated must name `row`"):
+        servers.call(methods.MERGE_REGIONS, by_ids, 60)
+    for ids, row in (([], b""), ([merged], b""), ([merged, 1, 2], b""), ([merged, 1], b"r100")):
+        odd = catalog_pb2.MergeRegionsRequest(table="t", region_ids=ids, row=row)
+        with pytest.raises(rowlock.InvalidArgumentError, match="a merge names two regions by their ids, or `row`"):
+            servers.call(methods.MERGE_REGIONS, odd, 60)
