@@ -43,6 +43,7 @@ from .opened_scans import OPENED_SCANS
 from .picking import PICKING
 from .reading import READING
 from .recovery import RECOVERY
+from .regions import REGIONS
 from .retention import RETENTION_MUTANTS
 from .rows_and_files import ROWS_AND_FILES
 from .sessions import SESSION_MUTANTS
@@ -78,6 +79,7 @@ MUTANTS = [
     *MEMORY,
     *PICKING,
     *RECOVERY,
+    *REGIONS,
     *RETENTION_MUTANTS,
     *SESSION_MUTANTS,
     *SNAPSHOT_MUTANTS,

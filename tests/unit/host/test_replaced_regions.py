@@ -13,12 +13,12 @@ import pytest
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.host import region_changes
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Delete, DeleteKind, RowResult, ScanPlan, Selection
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.successor import make_successor_folder
 
 from tests.crash.simulated_files import Call, Loss, SimulatedCrash, SimulatedFiles
 from tests.unit.region.conftest import abandon
@@ -40,17 +40,16 @@ def table(tmp_path: Path) -> Iterator[Serving]:
 def split_while(table: Serving, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], Future[RowResult]]) -> None:
     """Splits at r5. While the gate is held, lets a write begin, and goes on when it waits."""
     (region,) = table.regions
-    make = region_changes.make_successor_folder
 
     def make_meanwhile(*arguments: object) -> None:
         if not begun:
             begun.append(begin())
             wait_until(lambda: begun[0].done() or region._parts.gate.statistics().shared_waiting == 1)
-        make(*arguments)  # type: ignore[arg-type]
+        make_successor_folder(*arguments)  # type: ignore[arg-type]
 
     begun: list[Future[RowResult]] = []
     with monkeypatch.context() as patched:
-        patched.setattr(region_changes, "make_successor_folder", make_meanwhile)
+        patched.setattr(f"{RegionChanges.__module__}.make_successor_folder", make_meanwhile)
         table.split(b"r5")
 
 
@@ -94,7 +93,7 @@ def test_until_the_commit_the_old_regions_are_whole_and_the_new_ones_can_be_remo
         if call.name == "make_folder":
             has_made_folder.append(call.path)
         if call.name == "rename" and call.path.parent.name == "catalog" and has_made_folder:
-            disk.crash_at(1)
+            disk.is_dead = True  # Before this call.
 
     disk.before_call = crash
     with contextlib.suppress(SimulatedCrash, UnknownOutcomeError):
@@ -181,6 +180,17 @@ def test_gates_are_taken_in_the_order_of_their_ids(table: Serving, monkeypatch: 
     noted("flushed")
     table.merge(1)
     assert taken == [3, 5]
+
+
+def test_a_merge_of_a_quiet_region_and_a_busy_one_has_the_newest_of_both(table: Serving) -> None:
+    table.split(b"r5")
+    for number in range(20):
+        table.put(b"r7", b"%d" % number)
+    table.merge()
+    assert table.scan() == [(b"r7", b"19")]
+    table.put(b"r7", b"after the merge")
+    table.put(b"r1", b"after the merge")
+    assert table.scan() == [(b"r1", b"after the merge"), (b"r7", b"after the merge")]
 
 
 # ---- steps 5 and 6
