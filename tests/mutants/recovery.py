@@ -381,8 +381,8 @@ RECOVERY = [
     Mutant(
         "a region's id is reused",
         "CatalogState.with_new_table",
-        "            next_table_id=self.next_table_id + 1,\n            next_region_id=self.next_region_id + len(regions),\n",
-        "            next_table_id=self.next_table_id + 1,\n            next_region_id=self.next_region_id,\n",
+        "            next_region_id=self.next_region_id + len(regions),\n",
+        "            next_region_id=self.next_region_id,\n",
         f"{TABLES}::test_a_dropped_table_leaves_nothing_and_its_ids_are_never_used_again",
     ),
 ]

@@ -147,7 +147,7 @@ REGIONS = [
         "make_successor_folder",
         "_JoinedAnswers([each.answers for each in predecessors])",
         "_JoinedAnswers([each.answers for each in predecessors[:1]])",
-        f"{SPLITTING}::test_a_repeated_request_gets_its_answer_from_the_new_region",
+        f"{REPLACED}::test_a_merged_region_has_the_answers_of_both",
     ),
     Mutant(
         "a new region forgets the requests of its predecessors",
@@ -172,10 +172,10 @@ REGIONS = [
         f"{REPLACED}::test_a_merged_region_has_no_base",
     ),
     Mutant(
-        "a new region's files get the numbers of linked ones",
-        "make_successor_folder",
-        "replace(manifest, next_file_number=next(numbers))",
-        "manifest",
-        f"{SPLITTING}::test_it_is_as_before_after_a_restart[restart]",
+        "files of two regions are linked under one name",
+        "_linked",
+        "                if (family_number, info.number) in used:\n",
+        "                if False:\n",
+        f"{SPLITTING}::test_a_merge_has_the_rows_of_both_and_hides_what_the_files_have_of_others",
     ),
 ]

@@ -15,7 +15,7 @@ from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, Un
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_server import RegionServer
-from rowlock_regionserver.operations import Delete, DeleteKind, RowResult, ScanPlan, Selection
+from rowlock_regionserver.operations import Delete, DeleteKind, Increment, RequestId, RowResult, ScanPlan, Selection
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.successor import make_successor_folder
@@ -27,6 +27,7 @@ from tests.waiting import WAIT_S, wait_until
 from .serving_table import CONFIG, Serving, fill
 from .table_of_regions import TableOfRegions
 
+CLIENT = b"client is 16 byt"
 SNAPSHOT = b"snapshot is 16 b"
 
 
@@ -193,6 +194,15 @@ def test_a_merge_of_a_quiet_region_and_a_busy_one_has_the_newest_of_both(table: 
     assert table.scan() == [(b"r1", b"after the merge"), (b"r7", b"after the merge")]
 
 
+def test_a_merged_region_has_the_answers_of_both(table: Serving) -> None:
+    table.split(b"r5")
+    requests = {b"r1": RequestId(CLIENT, 1, 1), b"r7": RequestId(CLIENT, 2, 1)}
+    increment = Increment(b"f", b"n", 5)
+    first = {row: table.change(row, increment, request=request).results for row, request in requests.items()}
+    table.merge()
+    assert {row: table.change(row, increment, request=request).results for row, request in requests.items()} == first
+
+
 # ---- steps 5 and 6
 
 
@@ -275,12 +285,12 @@ def test_a_merge_does_not_bring_back_what_a_neighbour_has_compacted_away(table: 
     """The left region's file still has the row, outside of its clip."""
     rows = fill(table)
     table.server.flush("t")
-    table.split(b"r000020")
-    table.change(b"r000025", Delete(DeleteKind.ROW))
+    table.split(b"r000013")
+    table.change(b"r000015", Delete(DeleteKind.ROW))
     table.server.flush("t")
     table.compact(table.regions[1:])
     table.merge()
-    expected = [row for row in rows if row[0] != b"r000025"]
+    expected = [row for row in rows if row[0] != b"r000015"]
     assert table.scan() == expected
     table.crash()
     assert table.scan() == expected
