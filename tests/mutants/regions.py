@@ -114,6 +114,13 @@ REGIONS = [
         f"{REPLACED}::test_a_major_compaction_keeps_what_a_moved_snapshot_sees",
     ),
     Mutant(
+        "all parts of a merged region are read at the first one's read point",
+        "Snapshots.reading",
+        "ReadPoint(part.read_point.write_number, made_ms)",
+        "ReadPoint(parts[0].read_point.write_number, made_ms)",
+        "property/test_snapshots_of_regions.py::test_each_snapshot_reads_its_moment_wherever_its_rows_are",
+    ),
+    Mutant(
         "a moved snapshot stays registered in the old region only",
         "moved",
         "                region.adopt_read_point(part.read_point)\n",
