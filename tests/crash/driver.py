@@ -68,6 +68,7 @@ def small_config(**limits: int) -> Config:
         "bulk_file_bytes_min": 1024,
         "scan_window_bytes": 4096,
         "block_cache_bytes": 64 * 1024,
+        "block_cache_bytes_max": 0,
         "disk_free_bytes_min": 0,
         "manifest_answers_bytes_max": 700,
         "compaction_threads": 0,  # the steps of a life compact
