@@ -1,14 +1,14 @@
 """Splits regions that have grown past the limit of their table, `split.region_bytes`: one after the other, in a thread.
 
-A region is looked at after its flushes and compactions. One that has files with rows of other regions is not split: a
-compaction rewrites these first, and only then its size is known.
+A region is checked after its flushes and compactions, and all are from time to time. One that has files with rows of
+other regions is not split: a compaction rewrites these first, and only then its size is known.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from rowlock_regionserver.catalog.properties import split_region_bytes
 from rowlock_regionserver.clock import Clock
@@ -48,7 +48,7 @@ class AutomaticSplits:
         self.thread = threading.Thread(target=self._run, name="automatic-splits", daemon=True)
 
     def wake(self, region_id: int) -> None:
-        """Has the region looked at; to be called after a flush or a compaction. Never blocks for long."""
+        """Asks the thread to check the region; to be called after a flush or a compaction. Never blocks for long."""
         with self._changed:
             self._woken.add(region_id)
             self._changed.notify_all()
@@ -63,26 +63,33 @@ class AutomaticSplits:
 
     def _run(self) -> None:
         try:
-            while (region_id := self._next()) is not None:
-                self._look_at(region_id)
+            while (woken := self._next()) is not None:
+                self._paused_until = {
+                    each: until for each, until in self._paused_until.items() if each in self._regions
+                }
+                for region_id in woken:
+                    self._check(region_id)
         except (UnknownOutcomeError, StoppingError, OSError):
             pass  # The server is ending, and has reported why.
         except BaseException as error:
             self._on_failure(error)
 
-    def _next(self) -> int | None:
-        """Blocks until a region is to be looked at; returns None when the server stops."""
+    def _next(self) -> Sequence[int] | None:
+        """Blocks until regions are to be checked, all after a while; returns None when the server stops."""
         with self._changed:
-            self._changed.wait_for(lambda: self._woken or self._is_stopping)
-            return None if self._is_stopping else self._woken.pop()
+            self._changed.wait_for(lambda: self._woken or self._is_stopping, self._pause_s)
+            woken = sorted(self._woken) or list(self._regions)
+            self._woken.clear()
+            return None if self._is_stopping else woken
 
-    def _look_at(self, region_id: int) -> None:
+    def _check(self, region_id: int) -> None:
         region = self._regions.get(region_id)
         now = self._clock.monotonic()
-        if region is None or now < self._paused_until.get(region_id, now) or not is_too_large(region):
+        if region is None or now < self._paused_until.get(region_id, now):
             return
         try:
-            self._split(region)
+            if is_too_large(region):
+                self._split(region)
         except NotServingRegionError:
             pass  # It was split, merged or dropped meanwhile.
         except (UnknownOutcomeError, StoppingError):

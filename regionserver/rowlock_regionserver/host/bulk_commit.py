@@ -102,15 +102,25 @@ def regions_locked(host: CommitHost, request: CommitRequest) -> list[int]:
     ]
 
 
-def commit_bulk_write(host: CommitHost, request: CommitRequest, caller: Caller) -> CommitResult:
-    """Commits. Blocks. Raises ConflictError, SessionEndedError, InvalidRequestError and LockUnavailableError."""
+class RegionsMovedError(Exception):
+    """The regions were split or merged while a commit waited for their locks. Nothing was done."""
+
+
+def commit_bulk_write(
+    host: CommitHost, request: CommitRequest, caller: Caller, region_ids: Sequence[int]
+) -> CommitResult:
+    """Commits. Blocks. `region_ids`: what `regions_locked` returned before the locks were taken.
+
+    Raises RegionsMovedError, ConflictError, SessionEndedError, InvalidRequestError and LockUnavailableError.
+    """
     table = host.table(request.table)
-    regions = regions_locked(host, request)
     host.clients.numbers.prepare()  # Which takes the catalog's lock.
     with (
         host.clients.sessions.uninterrupted(request.session) as session,
-        host.operation(request.operation, request.table, caller, regions),
+        host.operation(request.operation, request.table, caller, region_ids),
     ):
+        if regions_locked(host, request) != region_ids:
+            raise RegionsMovedError
         known = known_commit(host, request)  # A call that was repeated while the first one ran.
         if known is not None:
             return known

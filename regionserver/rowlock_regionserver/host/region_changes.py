@@ -10,8 +10,8 @@ A split or a merge replaces regions by others with the same rows:
    flushed too. Writes wait from here on. Reads go on.
 3. The folders of the new regions are made: hard links, and a manifest (region/successor.py). They are opened.
 4. The catalog commits: the only commit point.
-5. The old regions refuse all calls. Snapshots move to the new regions, which keep their read points. The new regions
-   are served. Only then can a new region be written, so no read of an old one misses it.
+5. The old regions refuse all calls. Snapshots move to the new regions, which keep their read points. Then the new
+   regions are served. No new region takes a write before the old one refuses reads, so no read misses a write.
 6. The gates are released, and the writes that waited are refused: the client looks the region up again. Scans that have
    begun read the old regions to their end. Each file is removed when its last reader is done.
 """
@@ -143,27 +143,35 @@ class RegionChanges:
     ) -> None:
         """Takes steps 2 to 5. Returns without a reference to the old store files, so that they can be removed."""
         with contextlib.ExitStack() as gates:
-            # By id: the lock order of the gates.
-            predecessors = [
-                gates.enter_context(region.flushed(deadline))
-                for region in sorted(old, key=lambda region: region.region_id)
-            ]
+            by_id = sorted(old, key=lambda region: region.region_id)  # the lock order of the gates
+            for region in by_id:
+                gates.enter_context(region.without_flushes())
+            predecessors = [gates.enter_context(region.all_flushed(deadline)) for region in by_id]
             predecessors.sort(key=lambda predecessor: predecessor.start)
+            # No client gets a range of timestamps of the table that the new regions would not know.
+            gates.enter_context(self.timestamps.lock)
+            stamps_until = 1 + max([region.newest_stamp for region in old])
             with contextlib.ExitStack() as undo:
-                made = [self._successor(table, entry, predecessors, undo) for entry in new]
+                made = [self._successor(table, entry, predecessors, stamps_until, undo) for entry in new]
                 self.shared.files.fsync_folder(self.folder / "regions")
                 with self._committed(state, what, undo):
                     self._exchange(old, made)
                     gates.close()
 
     def _successor(
-        self, table: Table, entry: RegionEntry, predecessors: Sequence[Predecessor], undo: contextlib.ExitStack
+        self,
+        table: Table,
+        entry: RegionEntry,
+        predecessors: Sequence[Predecessor],
+        stamps_until: int,
+        undo: contextlib.ExitStack,
     ) -> Region:
         """3. Makes the folder of a region that takes over the rows of others, and opens it. `undo` removes both."""
         files, config = self.shared.files, self.shared.config
         path = self._free_path(entry.region_id)
         undo.callback(remove_region_folder, files, path)
-        make_successor_folder(files, path, entry.region_id, (entry.start, entry.stop), predecessors, config)
+        bounds = entry.start, entry.stop
+        make_successor_folder(files, path, entry.region_id, bounds, predecessors, stamps_until, config)
         region = open_region(self.folder, table, entry, self.shared)
         undo.callback(region.abandon)
         return region
@@ -180,18 +188,17 @@ class RegionChanges:
             raise
 
     def _exchange(self, old: Sequence[Region], new: Sequence[Region]) -> None:
-        """5. Ends the old regions and serves the new ones."""
+        """5. Ends the old regions and serves the new ones. The caller holds the lock of the timestamps."""
         for region in new:
             region.serve(self.log, self.bulk_numbers)
         for region in old:
             region.end_replaced()
         self.snapshots.move(old, new)
-        with self.timestamps.lock:
-            for region in new:
-                self.timestamps.succeed(region, old)
-                self.regions[region.region_id] = region
-            for region in old:
-                del self.regions[region.region_id]
+        for region in new:
+            self.timestamps.begin(region, None)
+            self.regions[region.region_id] = region
+        for region in old:
+            del self.regions[region.region_id]
 
     def _retire(self, region: Region, reason: str) -> None:
         """6. Removes a region that was replaced."""

@@ -5,9 +5,9 @@ Invariants
    before is published, so the snapshot sees it. No write begins before the last read point is taken, so a write that
    followed the acknowledgement of another is never seen without it.
 2. Its read points stay registered from then on, so pruning and flush keep the cells that it sees (commit/mvcc.py).
-3. A snapshot is registered while the gates are still held. The removal of a region closes its gate first and then ends
-   its snapshots, so no snapshot outlives its region. A split or a merge moves them to the new regions meanwhile
-   (snapshot_parts.py).
+3. A snapshot is registered while the gates are still held. Truncate and drop close the gates, then end the table's
+   snapshots. A split or a merge moves them before the old region goes (snapshot_parts.py). So no snapshot outlives its
+   regions.
 4. A scan registers the read point again, while the snapshot still holds it. So active scans continue after the end of
    the snapshot, and no scan begins after it.
 5. A snapshot that has ended is never served, and its id is never reused: ended ids are remembered. An id from before a
@@ -34,6 +34,7 @@ from rowlock_regionserver.errors import (
     DeadlineError,
     InvalidRequestError,
     LimitExceededError,
+    NotServingRegionError,
     RegionTooBusyError,
     StoppingError,
 )
@@ -274,7 +275,7 @@ class Snapshots:
     def reading(self, snapshot_id: bytes, region_id: int) -> Iterator[tuple[Region, Sequence[RowsAt], Table]]:
         """Yields the region, its rows at their read points, and the table at the snapshot.
 
-        The read points are registered while the context is entered. Raises SnapshotEndedError.
+        The read points are registered while the context is entered. Raises as `check`.
         """
         with self._changed:
             opened = self._find(snapshot_id, region_id)
@@ -294,7 +295,7 @@ class Snapshots:
                 self._renew(opened)
 
     def check(self, snapshot_id: bytes, region_id: int | None = None) -> Snapshot:
-        """Returns the snapshot. Raises SnapshotEndedError unless it is open and a scan of the region may begin."""
+        """Returns the snapshot. Raises SnapshotEndedError, and NotServingRegionError if it lacks the region."""
         with self._changed:
             return self._find(snapshot_id, region_id).snapshot
 
@@ -352,7 +353,11 @@ class Snapshots:
         if opened is None:
             raise ended_error(snapshot_id, "", "this server has no snapshot of that id, or was restarted since")
         if region_id is not None and all(part.region.region_id != region_id for part in opened.parts):
-            raise ended_error(snapshot_id, opened.snapshot.table, f"region {region_id} is not among its regions")
+            raise NotServingRegionError(
+                f"region {region_id} is not among the regions of snapshot {snapshot_id.hex()}: it was split or merged, "
+                "or is another table's; look it up again",
+                table=opened.snapshot.table,
+            )
         return opened
 
     def _check_not_ended(self, snapshot_id: bytes) -> None:

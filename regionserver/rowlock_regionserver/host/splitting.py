@@ -11,6 +11,7 @@ from typing import Protocol
 
 from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.catalog.regions import RegionEntry
+from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.locks.lock_matrix import Operation
@@ -19,8 +20,10 @@ from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.region import Region
 
-# Where a region may be split is looked for in so many parts.
+# How finely the middle is searched for.
 _PARTS = 1000
+# What is written while an operation waits for its locks is flushed again before writes have to wait for it.
+_FLUSHED_AGAIN_BYTES = 4 * MIB
 
 
 class SplittingHost(Protocol):
@@ -120,8 +123,12 @@ def _replace(
 ) -> list[RegionEntry]:
     """Replaces the regions, and returns the new ones, in row order."""
     config, clock = changes.shared.config, changes.shared.clock
-    deadline = clock.monotonic() + config.row_lock_wait_ms / 1000
     entry = state.entry(name)
     new = [region for region in entry.regions if region.region_id in new_ids]
+    for region_id in old_ids:
+        region = host.region(region_id)
+        if region.memstore_bytes > _FLUSHED_AGAIN_BYTES:
+            host.flush_region(region)
+    deadline = clock.monotonic() + config.row_lock_wait_ms / 1000
     changes.replace(entry.table, [host.region(region_id) for region_id in old_ids], new, state, deadline, what)
     return new

@@ -72,13 +72,5 @@ class Timestamps:
         newest = self._reserved_until if replaced is None else max(self._reserved_until, replaced.newest_stamp)
         region.stamp_later_than(min(newest, self._ahead_max()), is_reserved=replaced is not None)
 
-    def succeed(self, region: Region, predecessors: Sequence[Region]) -> None:
-        """Makes the stamps of a region later than all stamps of the regions whose rows it has taken over.
-
-        The caller holds the lock.
-        """
-        newest = max([predecessor.newest_stamp for predecessor in predecessors])
-        region.stamp_later_than(max(newest, min(self._reserved_until, self._ahead_max())), is_reserved=True)
-
     def _ahead_max(self) -> int:
         return self._clock.now_ms() + self._block_ms - 1

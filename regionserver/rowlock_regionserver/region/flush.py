@@ -117,19 +117,19 @@ class Flusher:
             return retried + self._flush(self._unflushed(write_number))
 
     @contextlib.contextmanager
-    def flushed(self, deadline: float) -> Iterator[int]:
-        """Returns a context in which every write is in live store files, and no write and no flush begins.
+    def all_flushed(self, deadline: float) -> Iterator[int]:
+        """Returns a context in which every write is in live store files, and none begins. Inside `no_flush` only.
 
         Yields the newest write number. Holds the gate exclusively, and does not pause meanwhile, so flush before it.
         Raises the errors of `flush`, and DeadlineError.
         """
-        with self._lock:
-            self._flush_sealed()
-            with self._gate.exclusive(deadline):
-                write_number = self._seal()
-                if write_number != self._clean_up_to:
-                    self._flush(self._unflushed(write_number), is_paced=False)
-                yield write_number
+        assert self._lock.locked(), "another flush may begin"
+        self._flush_sealed()
+        with self._gate.exclusive(deadline):
+            write_number = self._seal()
+            if write_number != self._clean_up_to:
+                self._flush(self._unflushed(write_number), is_paced=False)
+            yield write_number
 
     def _flush_sealed(self) -> FlushResult:
         """Flushes what an earlier flush sealed and could not write."""
@@ -219,6 +219,7 @@ class Flusher:
             live,
             flushed_write_number=write_number,
             stamps_are_own=self._stamps_are_own,
+            stamps_until=0,
             log_position=max(live.log_position, self._log.durable()),
         )
         bytes_max = self._config.manifest_answers_bytes_max

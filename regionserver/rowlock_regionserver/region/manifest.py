@@ -48,6 +48,9 @@ class Manifest:
     # Whether the region's stamp reservation in the log was moved by its own stamps alone; False if unknown, as in
     # manifests of earlier versions.
     stamps_are_own: bool = True
+    # Stamps below this may have been used by the regions whose rows this one has taken over; 0: since then it has
+    # flushed, and its own reservation in the log counts.
+    stamps_until: int = 0
     # By family number. Manifests of earlier versions have none: the region has applied those of the catalog.
     limits: dict[int, AppliedLimits] = field(default_factory=dict)
 
@@ -74,6 +77,7 @@ class Manifest:
                 "answers_files": [file.to_json() for file in self.answers_files],
                 "forgotten_ms_ago": self.forgotten_ms_ago,
                 "stamps_are_own": self.stamps_are_own,
+                **({"stamps_until": self.stamps_until} if self.stamps_until else {}),
                 "limits": {str(family): limits.to_json() for family, limits in self.limits.items()},
             }
         ).encode()
@@ -96,6 +100,7 @@ class Manifest:
             answers_files=tuple(AnswersFile.from_json(file) for file in fields.get("answers_files", ())),
             forgotten_ms_ago=fields.get("forgotten_ms_ago"),
             stamps_are_own=fields.get("stamps_are_own", False),
+            stamps_until=fields.get("stamps_until", 0),
             limits={
                 int(family): AppliedLimits.from_json(limits, limits["past"])
                 for family, limits in fields.get("limits", {}).items()

@@ -14,10 +14,10 @@ from rowlock_regionserver.wal.record import Position
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """A region without unflushed writes. Its files stay on the disk as long as this refers to them.
+    """A region without unflushed writes. While this object exists, its store files stay on the disk.
 
     table: with the limits that the region has applied. write_number: the newest one. store_files: by family number,
-    newest first.
+    newest first. stamps_are_own: see Manifest.
     """
 
     region_id: int
@@ -26,6 +26,7 @@ class Predecessor:
     table: Table
     write_number: int
     log_position: Position
+    stamps_are_own: bool
     store_files: Mapping[int, tuple[StoreFile, ...]]
     answers: AnswerSource
 
@@ -39,6 +40,7 @@ class Predecessor:
             parts.stores.served.table,
             write_number,
             parts.live_files.manifest.log_position,
+            parts.live_files.manifest.stamps_are_own,
             {store.family.number: store.files for store in parts.stores.all()},
             answers,
         )

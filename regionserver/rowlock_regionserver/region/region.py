@@ -104,7 +104,7 @@ class Region:
         stamps = stamps_after_restart(
             shared.clock,
             shared.config.stamp_leap_ms,
-            stamps_until,
+            max(stamps_until, live_files.manifest.stamps_until),
             is_own=live_files.manifest.stamps_are_own,
             newest_cell=parts.stores.newest_timestamp,
         )
@@ -288,19 +288,23 @@ class Region:
         """Switches to the altered table; see Altering.alter."""
         self._altering.alter(table)
 
+    def without_flushes(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a context: waits for a running flush, and lets none begin inside."""
+        return self._flusher.no_flush()
+
     @contextlib.contextmanager
-    def flushed(self, deadline: float) -> Iterator[Predecessor]:
-        """Returns a context in which every write is in live store files, and no write begins: for its successors.
+    def all_flushed(self, deadline: float) -> Iterator[Predecessor]:
+        """Returns a context in which every write is in live store files, and none begins. Inside `without_flushes`.
 
         Writes wait; the block ends them by `end_replaced`, or changes nothing. Blocks; flush before, so that it is
         short. Raises NotServingRegionError, DeadlineError, and the errors of `flush`.
         """
         self._check_serving()
-        with self._flusher.flushed(deadline) as write_number:
+        with self._flusher.all_flushed(deadline) as write_number:
             yield Predecessor.of(self._parts, write_number, self.saved_answers())
 
     def end_replaced(self) -> None:
-        """Refuses all calls from now on, those that wait too: other regions have its rows. Inside `flushed` only.
+        """Refuses all calls from now on, those that wait too: other regions have its rows. Inside `all_flushed` only.
 
         Scans that have begun continue.
         """

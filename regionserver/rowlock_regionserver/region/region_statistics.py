@@ -16,7 +16,7 @@ class RegionStatistics:
 
     memstore_bytes: int
     store_file_count: int
-    store_file_bytes: int
+    store_file_bytes: int  # of a file with rows of other regions, those of this one, estimated; its cells too
     store_file_cells: int
     has_clipped_files: bool  # some have rows of other regions
     read_point: int
@@ -27,13 +27,13 @@ class RegionStatistics:
 
 def region_statistics(parts: RegionParts) -> RegionStatistics:
     """Returns the region's statistics now."""
-    infos = [info for infos in parts.live_files.manifest.store_files.values() for info in infos]
+    files = [file for store in parts.stores.all() for file in store.files]
     return RegionStatistics(
         memstore_bytes=parts.stores.memstore_bytes,
-        store_file_count=len(infos),
-        store_file_bytes=sum(info.file_bytes for info in infos),
-        store_file_cells=sum(info.cell_count for info in infos),
-        has_clipped_files=any(info.is_clipped for info in infos),
+        store_file_count=len(files),
+        store_file_bytes=sum(file.byte_count for file in files),
+        store_file_cells=sum(file.estimated(file.info.cell_count) for file in files),
+        has_clipped_files=any(file.info.is_clipped for file in files),
         read_point=parts.mvcc.read_point,
         mvcc=parts.mvcc.statistics(),
         row_locks=parts.row_locks.statistics(),

@@ -33,10 +33,12 @@ def make_successor_folder(
     region_id: int,
     bounds: tuple[bytes, bytes],
     predecessors: Sequence[Predecessor],
+    stamps_until: int,
     config: Config,
 ) -> None:
-    """Makes the folder with its first manifest. Durable, but for the folder's name in its parent.
+    """Makes the folder with its first manifest. Durable, except the folder's own name: the caller syncs the parent.
 
+    `stamps_until`: the predecessors and clients' timestamp ranges may have used stamps below it.
     Raises RegionTooBusyError if regions to merge have applied different limits, DiskFullError and OSError.
     """
     files.make_folder(folder)
@@ -48,11 +50,13 @@ def make_successor_folder(
         flushed_write_number=max([each.write_number for each in predecessors]),
         store_files=_linked(files, folder, bounds, predecessors, numbers),
         log_position=max([each.log_position for each in predecessors]),
+        stamps_are_own=all(each.stamps_are_own for each in predecessors),
+        stamps_until=stamps_until,
         limits=common_limits(predecessors),
     )
     manifest = with_answers(
         manifest,
-        _JoinedAnswers([each.answers for each in predecessors]),
+        _AnswersOfRows([each.answers for each in predecessors], *bounds),
         0,
         files,
         folder,
@@ -112,14 +116,23 @@ def _linked(
     return linked
 
 
-class _JoinedAnswers:
-    """The saved answers of several regions, for the one that takes over their rows."""
+class _AnswersOfRows:
+    """The saved answers of several regions that may be requested again from a region with the rows [start, stop)."""
 
-    def __init__(self, sources: Sequence[AnswerSource]) -> None:
+    def __init__(self, sources: Sequence[AnswerSource], start: bytes, stop: bytes) -> None:
         self._sources = sources
+        self._start, self._stop = start, stop
 
     def saved(self, after: int, through: int) -> Iterator[list[SavedAnswer]]:
-        return itertools.chain.from_iterable([each.saved(after, through) for each in self._sources])
+        for source in self._sources:
+            for answers in source.saved(after, through):
+                yield [answer for answer in answers if self._may_be_requested(answer)]
+
+    def _may_be_requested(self, answer: SavedAnswer) -> bool:
+        """Returns whether its request may have rows of the region: that of a bulk batch may have any."""
+        if answer.is_bulk is not False:
+            return True
+        return self._start <= answer.row and (not self._stop or answer.row < self._stop)
 
     def forgotten_ms_ago(self) -> int | None:
         return min(

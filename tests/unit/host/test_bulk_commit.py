@@ -27,7 +27,14 @@ from rowlock_regionserver.errors import (
     UnknownOutcomeError,
 )
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.host.bulk_commit import CommitRequest, CommitResult, commit_bulk_write, known_commit
+from rowlock_regionserver.host.bulk_commit import (
+    CommitRequest,
+    CommitResult,
+    RegionsMovedError,
+    commit_bulk_write,
+    known_commit,
+    regions_locked,
+)
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
@@ -90,7 +97,8 @@ class Store:
             self.server.bulk_writes.stage(ref, region, data, request)
 
     def commit(self, ref: SessionRef, **options: object) -> CommitResult:
-        return commit_bulk_write(self.server, CommitRequest(ref, "t", **options), Caller("ana", ref))  # type: ignore[arg-type]
+        request = CommitRequest(ref, "t", **options)  # type: ignore[arg-type]
+        return commit_bulk_write(self.server, request, Caller("ana", ref), regions_locked(self.server, request))
 
     def content(self, snapshot_id: bytes = b"") -> dict[bytes, bytes]:
         found: dict[bytes, bytes] = {}
@@ -420,6 +428,21 @@ def test_a_bulk_write_is_committed_to_the_regions_that_the_table_has_then(store:
     assert store.staging == []
     store.crash()
     assert store.content() == {b"a": b"1", b"m": b"2", b"z": b"2"}
+
+
+def test_a_commit_whose_regions_were_split_while_it_waited_does_nothing(store: Store) -> None:
+    """The caller then locks the regions of today."""
+    ref = store.session()
+    store.stage(ref, (b"a", b"1"), (b"z", b"1"))
+    request = CommitRequest(ref, "t")
+    locked = regions_locked(store.server, request)
+    *_, last = store.server.regions_of("t")
+    store.server.split_region("t", last.region_id, b"y")
+    with pytest.raises(RegionsMovedError):
+        commit_bulk_write(store.server, request, Caller("ana", ref), locked)
+    assert store.content() == {}
+    assert store.commit(ref).row_count == 2
+    assert store.content() == {b"a": b"1", b"z": b"1"}
 
 
 def test_a_bulk_write_has_a_bound(tmp_path: Path) -> None:

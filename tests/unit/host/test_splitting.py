@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,8 +23,10 @@ from rowlock_regionserver.errors import (
 )
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.automatic_splits import is_too_large
+from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, RequestId, ScanPlan, Selection
+from rowlock_regionserver.region.region import Region
 
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
 from tests.unit.region.conftest import abandon
@@ -146,6 +148,33 @@ def test_a_table_of_which_the_limit_is_0_is_not_split(table: Serving) -> None:
     assert not is_too_large(region)
     table.server.alter_table("t", set_properties={"split.region_bytes": "1"})
     assert is_too_large(region)
+
+
+def test_stamps_go_on_after_a_crash_just_after_a_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new region's first reservation in the log may be lost; its manifest has what the old one had used."""
+    clock = ManualClock()
+    disk = SimulatedFiles(tmp_path / "disk")
+    server = RegionServer.open(disk.root, CONFIG, clock, disk, lambda error: None)
+    server.create_table("t", FAMILIES)
+    table = TableOfRegions(server)
+    table.put(b"r1", b"old")
+    clock.set_now_ms(clock.now_ms() - 3_600_000)
+    exchange = RegionChanges._exchange
+
+    def exchange_and_fail(self: RegionChanges, old: Sequence[Region], new: Sequence[Region]) -> None:
+        exchange(self, old, new)
+        raise MemoryError("before the log is synced")
+
+    monkeypatch.setattr(RegionChanges, "_exchange", exchange_and_fail)
+    with pytest.raises(UnknownOutcomeError):
+        server.split_region("t", table.regions[0].region_id, b"r0")
+    image = disk.power_failure(tmp_path / "image", Loss.ALL)
+    abandon(server)
+    again = TableOfRegions(RegionServer.open(image, CONFIG, clock, Files(), lambda error: None))
+    assert len(again.bounds) == 2
+    again.put(b"r1", b"new")
+    assert again.get(b"r1") == [b"new"]
+    again.server.stop()
 
 
 # ---- what survives

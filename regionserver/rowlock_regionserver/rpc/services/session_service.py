@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -12,9 +13,18 @@ from rowlock_proto.v1 import sessions_pb2
 
 from rowlock_regionserver.engine.engine import Engine
 from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.host.bulk_commit import CommitHost, commit_bulk_write, known_commit, regions_locked
+from rowlock_regionserver.host.bulk_commit import (
+    CommitHost,
+    CommitRequest,
+    CommitResult,
+    RegionsMovedError,
+    commit_bulk_write,
+    known_commit,
+    regions_locked,
+)
 from rowlock_regionserver.host.session_snapshots import implicit_sessions, snapshot_id_of
 from rowlock_regionserver.locks.lock import LockKey, Mode
+from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.rpc.grpc.calls import Context, Method
 from rowlock_regionserver.rpc.messages.commits import commit_message, commit_request
 from rowlock_regionserver.rpc.messages.failures import parsed
@@ -143,16 +153,23 @@ class SessionService:
         result = known_commit(self._host, request)
         if result is None:
             caller = replace(caller_of(message.lock, context.peer()), session=request.session)
-            result = await run_locked(
-                self._clients,
-                self._workers.tables,
-                request.operation,
-                request.table,
-                caller,
-                lambda locked: commit_bulk_write(self._host, request, locked),
-                regions_locked(self._host, request),
-            )
+            while True:
+                with contextlib.suppress(RegionsMovedError):
+                    return commit_message(await self._committed(request, caller)).SerializeToString()
         return commit_message(result).SerializeToString()
+
+    async def _committed(self, request: CommitRequest, caller: Caller) -> CommitResult:
+        """Takes the locks of the regions, and commits. Raises RegionsMovedError if these were replaced meanwhile."""
+        region_ids = regions_locked(self._host, request)
+        return await run_locked(
+            self._clients,
+            self._workers.tables,
+            request.operation,
+            request.table,
+            caller,
+            lambda locked: commit_bulk_write(self._host, request, locked, region_ids),
+            region_ids,
+        )
 
     def _release_lock(self, data: bytes) -> sessions_pb2.ReleaseLockResponse:
         message = parsed(sessions_pb2.ReleaseLockRequest, data)
