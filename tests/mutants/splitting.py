@@ -21,9 +21,9 @@ SPLITTING_MUTANTS = [
     ),
     Mutant(
         "a region is replaced without what was written after its flush",
-        "Flusher.flushed",
-        "                if write_number != self._clean_up_to:\n",
-        "                if False:\n",
+        "Flusher.all_flushed",
+        "            if write_number != self._clean_up_to:\n",
+        "            if False:\n",
         f"{REPLACED}::test_what_was_written_after_the_flush_is_in_the_new_regions",
     ),
     Mutant(

@@ -178,7 +178,7 @@ def test_gates_are_taken_in_the_order_of_their_ids(table: Serving, monkeypatch: 
     table.server.make_snapshot("t", SNAPSHOT, 0, "")
     assert taken == [3, 4, 5]
     taken.clear()
-    noted("flushed")
+    noted("all_flushed")
     table.merge(1)
     assert taken == [3, 5]
 

@@ -469,11 +469,11 @@ def test_it_ends_with_its_table(held: Engine, what: str) -> None:
     held.server.snapshots.renew(OTHER_ID)
 
 
-def test_a_region_that_is_not_of_the_snapshot_is_reported_as_ended(held: Engine) -> None:
+def test_a_region_that_is_not_of_the_snapshot_is_to_be_looked_up_again(held: Engine) -> None:
     held.server.create_table("u", [Family(0, b"f")])
     (other,) = held.server.regions_of("u")
     make(held.server)
-    with pytest.raises(SnapshotEndedError, match="not among its regions"):
+    with pytest.raises(NotServingRegionError, match="not among the regions of snapshot"):
         held.server.region_at(other.region_id, ID)
 
 
