@@ -4,7 +4,8 @@
 
 With names it measures only those figures and saves nothing; a smoke run (--quick) saves nothing either. A name also
 selects all figures whose names begin with it and a hyphen. `edges` selects the figures of abusive clients,
-`compaction` those of compactions, and `cpu` the CPU time of point calls. These are measured only when they are named.
+`compaction` those of compactions, `cpu` the CPU time of point calls, `split-pause` and `merge-pause` how long writes
+wait while regions are split and merged. These are measured only when they are named.
 
     python -m bench --latency | --floods [--quick] [--rounds N] [FIGURE ...]
     python -m bench --hbase | --peers | --growth ...
@@ -34,6 +35,7 @@ from bench.figure import Figure
 from bench.figures import CPU, EDGES, FIGURES
 from bench.latency_figures import FLOODS, LATENCY
 from bench.processes import exit_on_sigterm
+from bench.region_figures import REGIONS
 from bench.report import Result
 
 _RESULTS = Path(__file__).resolve().parent / "results"
@@ -46,7 +48,7 @@ MODES = {
 
 # The figures of a complete run, by the name of the files that it writes.
 _COMPLETE: Mapping[str, Sequence[Figure]] = {"latest": FIGURES, "latency": LATENCY, "floods": FLOODS}
-_ALL = (*FIGURES, *EDGES, *COMPACTION, *CPU, *LATENCY, *FLOODS)
+_ALL = (*FIGURES, *EDGES, *COMPACTION, *CPU, *REGIONS, *LATENCY, *FLOODS)
 
 
 class Mode(Protocol):

@@ -1,0 +1,23 @@
+"""The figures of splits and merges; measured only when they are named: `python -m bench split-pause merge-pause`."""
+
+from __future__ import annotations
+
+from bench.figure import at_most
+from bench.workloads import split_pause
+
+REGIONS = (
+    at_most(
+        "split-pause",
+        1.0,
+        "",
+        "the 99th percentile of the pause of writes when a region of 100,000 rows is split, against 20 ms and 3 syncs",
+        split_pause.split,
+    ),
+    at_most(
+        "merge-pause",
+        1.0,
+        "",
+        "the same when two regions are merged",
+        split_pause.merge,
+    ),
+)
