@@ -18,6 +18,7 @@ _MAY_BE_ZERO = frozenset(
         "timestamp_ahead_ms_max",
         "log_quick_sync_us",
         "block_cache_bytes",
+        "block_cache_bytes_max",
         "bulk_file_bytes_min",
         "long_work_pause_percent",
         "row_lock_wait_ms",
@@ -94,6 +95,7 @@ class Config:
     memstore_flush_bytes: Annotated[int, "a region that holds more is flushed"] = 128 * MIB
     immutable_segments_max: Annotated[int, "of a region; with so many it is flushed"] = 16
     block_cache_bytes: Annotated[int, "blocks of store files that are kept"] = 64 * MIB
+    block_cache_bytes_max: Annotated[int, "the same, while the other parts leave so much of memory unused"] = 1 * GIB
     index_bytes_max: Annotated[int, "reserved for block indexes and Bloom filters of store files"] = 32 * MIB
     flush_threads: Annotated[int, "flushes that run at once"] = 4
     flush_work_bytes_max: Annotated[int, "what flushes read, merge and write; beyond it the next flush waits"] = (

@@ -6,6 +6,9 @@ fit now. Memory that is in use already, or is needed to free memory, is counted 
 
 Bytes are those that the process uses: a request counts with the memory to decode and arrange it, a cell with the
 overhead of its Python objects. The sum of the bounds is less than `memory`; docs/memory.md says why.
+
+The block cache borrows: beyond its own share it holds what the other parts leave unused of BORROWED_FROM_SHARE of
+`memory`, and returns it as soon as they use it. So what it has borrowed counts as free for all others.
 """
 
 from __future__ import annotations
@@ -18,6 +21,10 @@ from dataclasses import dataclass
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LimitExceededError, RegionTooBusyError
+
+# While all parts together hold more than this share of `memory`, nothing is borrowed. The rest is for what the others
+# take before borrowed memory is returned, and for fragmentation.
+BORROWED_FROM_SHARE = 5 / 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class Ledger:
         self._followed: list[_Followed] = []
 
         self.memstores = self._open("memstore_bytes_max", config.memstore_bytes_max, "memstores")
-        self.block_cache = self._open("block_cache_bytes", config.block_cache_bytes, "the block cache")
+        self.block_cache = self._accounts["block_cache_bytes_max"] = BorrowingAccount(self, config)
         self.indexes = self._open("index_bytes_max", config.index_bytes_max, "indexes of store files")
         self.requests = self._open("request_bytes_in_flight_max", config.request_bytes_in_flight_max, "requests")
         self.answers = self._open("answer_bytes_held_max", config.answer_bytes_held_max, "answers")
@@ -69,6 +76,11 @@ class Ledger:
         for wake in woken:
             wake()
 
+    @property
+    def bytes_needed(self) -> int:
+        """The bytes of all parts without those that are borrowed."""
+        return self.bytes_held - self.block_cache.bytes_borrowed
+
     def _measure_followed(self) -> None:
         """Updates the accounts of followed parts (`Account.follow`). The caller holds self.lock."""
         for followed in self._followed:
@@ -87,6 +99,8 @@ class Ledger:
         with self.lock:
             held = sum(account.bytes_held for account in self._accounts.values())
             assert held == self.bytes_held, f"{held} bytes held by all, counted {self.bytes_held}"
+            cache = self.block_cache
+            assert cache.bytes_held <= cache.bytes_max, f"{cache.bytes_held} bytes in the cache of {cache.bytes_max}"
 
 
 class Account:
@@ -116,12 +130,13 @@ class Account:
             if not self.has_room(byte_count):
                 return False
             self._count(byte_count)
-            return True
+        self._ledger.block_cache.return_borrowed()
+        return True
 
     def has_room(self, byte_count: int) -> bool:
         """Whether so many bytes more fit now."""
         ledger = self._ledger
-        return self.bytes_held + byte_count <= self.bytes_max and ledger.bytes_held + byte_count <= ledger.bytes_max
+        return self.bytes_held + byte_count <= self.bytes_max and ledger.bytes_needed + byte_count <= ledger.bytes_max
 
     @property
     def is_half_full(self) -> bool:
@@ -137,6 +152,8 @@ class Account:
             is_woken = byte_count < 0 and bool(ledger.watchers)
         if is_woken:
             ledger.wake()
+        if byte_count > 0:
+            ledger.block_cache.return_borrowed()
 
     def give(self, byte_count: int) -> None:
         """Counts released bytes."""
@@ -181,12 +198,46 @@ class Account:
         if self.bytes_held + byte_count > self.bytes_max:
             held, limit, bytes_max = self.bytes_held, self._limit, self.bytes_max
         else:
-            held, limit, bytes_max = ledger.bytes_held, "memory", ledger.bytes_max
+            held, limit, bytes_max = ledger.bytes_needed, "memory", ledger.bytes_max
         return RegionTooBusyError(
             f"{self._holders} need {byte_count} more bytes, but {held} of {limit} = {bytes_max} are in use; nothing "
             "was changed, retry",
             retry_after_ms=retry_after_ms or ledger.retry_after_ms,
         )
+
+
+class BorrowingAccount(Account):
+    """The bytes of the block cache: its own share, and what it borrows of the memory that other parts leave unused."""
+
+    __slots__ = ("_lent_bytes_max", "_own_bytes_max", "_shrink")
+
+    def __init__(self, ledger: Ledger, config: Config) -> None:
+        own_bytes_max = config.block_cache_bytes
+        bytes_max = max(own_bytes_max, config.block_cache_bytes_max)
+        super().__init__(ledger, "block_cache_bytes_max", bytes_max, "the block cache")
+        self._own_bytes_max = own_bytes_max
+        self._lent_bytes_max = int(BORROWED_FROM_SHARE * config.memory)
+        self._shrink: Callable[[], None] = lambda: None
+
+    @property
+    def bytes_borrowed(self) -> int:
+        """The bytes beyond its own share."""
+        return max(0, self.bytes_held - self._own_bytes_max)
+
+    def bytes_max_now(self) -> int:
+        """Returns the bound as the other parts are now."""
+        with self._ledger.lock:
+            held_by_others = self._ledger.bytes_held - self.bytes_held
+        return max(self._own_bytes_max, min(self.bytes_max, self._lent_bytes_max - held_by_others))
+
+    def when_short(self, shrink: Callable[[], None]) -> None:
+        """Calls `shrink` when `bytes_max_now` may be less than what is held; from any thread, without a lock."""
+        self._shrink = shrink
+
+    def return_borrowed(self) -> None:
+        """Makes the holder return what is no longer unused. The caller does not hold the ledger's lock."""
+        if self._ledger.bytes_held > self._lent_bytes_max and self.bytes_held > self._own_bytes_max:
+            self._shrink()
 
 
 class _Followed:

@@ -39,6 +39,8 @@ PARTS = (
     "answer_bytes_held_max",
     "scan_bytes_held_max",
 )
+# Other bounds that scale with `memory`.
+_BOUNDS = ("memstore_flush_bytes", "block_cache_bytes_max")
 # Sizes that scale with `memory` too, up to their defaults: by name, the minimum.
 _SIZES = {
     "log_segment_bytes": 4 * MIB,
@@ -74,7 +76,7 @@ def planned(settings: Mapping[str, int], available_bytes: int) -> Config:
 
 def _with_parts(memory: int, settings: Mapping[str, int]) -> Config:
     """Scales each bound in proportion to `memory`, unless it is set."""
-    values = {name: _scaled(name, memory) for name in (*PARTS, "memstore_flush_bytes")}
+    values = {name: _scaled(name, memory) for name in (*PARTS, *_BOUNDS)}
     values |= {name: max(minimum, min(_default(name), _scaled(name, memory))) for name, minimum in _SIZES.items()}
     if "request_bytes_max" in settings and "request_bytes_in_flight_max" not in settings:
         minimum = REQUEST_COST * settings["request_bytes_max"]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.consistency import durability_levels, exactly_once, linearizability, overload, row_atomicity
+from tests.consistency import durability_levels, exactly_once, linearizability, moving_regions, overload, row_atomicity
 from tests.crash import command_line
 from tests.crash.account import Account, Settings
 
 CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
     "row_atomicity": row_atomicity.run,
     "linearizability": linearizability.run,
+    "moving_regions": moving_regions.run,
     "exactly_once": exactly_once.run,
     "durability_levels": durability_levels.run,
     "overload": overload.run,

@@ -53,7 +53,7 @@ ANSWERS_BEFORE_CUT = 100
 
 
 @dataclass(slots=True)
-class _History:
+class History:
     """A history that is being recorded. Its clients share it, and append to the lists, which is atomic in Python."""
 
     number: int
@@ -84,7 +84,7 @@ def run(settings: Settings) -> Account:
         ]
         clients[0].create_table("rows", FAMILIES, durability="os")
         for number in range(count):
-            history = _History(
+            history = History(
                 number,
                 settings.seed * count + number,
                 PATIENT_SECONDS if number // KILL_EVERY % 2 else HASTY_SECONDS,
@@ -106,7 +106,7 @@ def _live(
     server: RowlockServer,
     clients: Sequence[rowlock.Client],
     pool: ThreadPoolExecutor,
-    history: _History,
+    history: History,
 ) -> None:
     """Records one history, and counts its operations."""
     working = [pool.submit(_work, history, number, client) for number, client in enumerate(clients)]
@@ -124,13 +124,13 @@ def _live(
             account.problems.append(f"history {history.number}: a client failed: {error!r}")
     table = clients[0].table("rows", timeout=PATIENT_SECONDS)
     for number in range(ROWS):
-        _perform(history, CLIENTS, table, history.row(number), Read())
+        perform_and_note(history, CLIENTS, table, history.row(number), Read())
     account.counts["operations of known outcome"] += sum(operation.is_known for operation in history.operations)
     account.counts["operations of unknown outcome"] += sum(not operation.is_known for operation in history.operations)
     account.counts["refused or given up, nothing changed"] += len(history.unchanged)
 
 
-def _work(history: _History, number: int, client: rowlock.Client) -> None:
+def _work(history: History, number: int, client: rowlock.Client) -> None:
     """Runs one client's part of a history."""
     draw = random.Random(history.seed * CLIENTS + number)
     durability: rowlock.Durability = draw.choice(("os", "fsync"))
@@ -138,10 +138,10 @@ def _work(history: _History, number: int, client: rowlock.Client) -> None:
     history.started.wait()
     for count in range(OPERATIONS):
         value = b"%d.%d" % (number, count)
-        _perform(history, number, table, history.row(draw.randrange(ROWS)), _action(draw, history, value))
+        perform_and_note(history, number, table, history.row(draw.randrange(ROWS)), draw_action(draw, history, value))
 
 
-def _action(draw: random.Random, history: _History, value: bytes) -> Action:
+def draw_action(draw: random.Random, history: History, value: bytes) -> Action:
     """Returns a random action, whose expected values were put recently, so that some checks hold."""
     kind = draw.randrange(14)
     match kind:
@@ -167,7 +167,7 @@ def _action(draw: random.Random, history: _History, value: bytes) -> Action:
             return Read(draw.choice(("get", "get", "rows", "scan")))
 
 
-def _some_value(draw: random.Random, history: _History) -> bytes | None:
+def _some_value(draw: random.Random, history: History) -> bytes | None:
     put = [
         operation.action.value
         for operation in history.operations[-8:]
@@ -176,7 +176,7 @@ def _some_value(draw: random.Random, history: _History) -> bytes | None:
     return draw.choice([None, *put])
 
 
-def _perform(history: _History, client: int, table: rowlock.Table[bytes], row: bytes, action: Action) -> None:
+def perform_and_note(history: History, client: int, table: rowlock.Table[bytes], row: bytes, action: Action) -> None:
     """Does an action and records its outcome. An action that surely changed nothing is not part of the history."""
     began = time.monotonic()
     try:

@@ -50,6 +50,7 @@ LIMITS = {
     "merge_window_bytes_max": 64 << 20,
     "scans_open_max": 2,
     "block_cache_bytes": 1 << 20,
+    "block_cache_bytes_max": 0,
     "bulk_file_bytes_min": 64 << 10,
     "retry_after_ms": 20,
 }

@@ -124,9 +124,9 @@ class Reader:
     def _read_table(self, driver: Driver, name: str, rows: Rows) -> None:
         for row in (*rows, *ABSENT_ROWS):
             right = {row: rows[row]} if row in rows else {}
-            self._ask(f"get {row!r}", lambda row=row: got(driver.region(name), [row]), right)  # type: ignore[misc]
+            self._ask(f"get {row!r}", lambda row=row: got(driver.region(name, row), [row]), right)  # type: ignore[misc]
         for reverse in (False, True):
-            self._ask("scan", lambda reverse=reverse: scanned(driver.region(name), reverse=reverse), rows)  # type: ignore[misc]
+            self._ask("scan", lambda reverse=reverse: scanned(driver.region(name, b"a"), reverse=reverse), rows)  # type: ignore[misc]
 
     def _ask(self, what: str, ask: Callable[[], object], right: object) -> None:
         try:

@@ -18,6 +18,7 @@ from tests.crash import (
     failed_sync,
     kills,
     power_cuts,
+    regions,
     short_writes,
     torn_tail,
 )
@@ -27,6 +28,7 @@ CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
     "kills": kills.run,
     "every_call": every_call.run,
     "compactions": compactions.run,
+    "regions": regions.run,
     "every_system_call": every_system_call.run,
     "short_writes": short_writes.run,
     "torn_tail": torn_tail.run,

@@ -33,9 +33,11 @@ from tests.crash.steps import (
     DataStep,
     DropTable,
     Flush,
+    Merge,
     Restart,
     Rows,
     RowWrite,
+    Split,
     Step,
     Store,
     TableState,
@@ -66,6 +68,7 @@ def small_config(**limits: int) -> Config:
         "bulk_file_bytes_min": 1024,
         "scan_window_bytes": 4096,
         "block_cache_bytes": 64 * 1024,
+        "block_cache_bytes_max": 0,
         "disk_free_bytes_min": 0,
         "manifest_answers_bytes_max": 700,
         "compaction_threads": 0,  # the steps of a life compact
@@ -87,7 +90,7 @@ class Driver:
     """A region server on a folder, and one caller of it. Not thread-safe."""
 
     def __init__(self, folder: Path, files: Files, config: Config) -> None:
-        self._folder = folder
+        self.folder = folder
         self._files = files
         self._config = config
         self.fatal: list[BaseException] = []
@@ -96,7 +99,7 @@ class Driver:
         self.restart_count = 0  # orderly stops that were followed by another start
 
     def _open(self) -> RegionServer:
-        return RegionServer.open(self._folder, self._config, Clock(), self._files, self.fatal.append)
+        return RegionServer.open(self.folder, self._config, Clock(), self._files, self.fatal.append)
 
     def live(self, steps: Sequence[Step], progress: bytearray | memoryview) -> None:
         """Does the steps in order, and records the state of each in `progress`. Raises what a step raises."""
@@ -128,6 +131,12 @@ class Driver:
                 server.flush(table)
             case Compact(table, is_major):
                 self._compact(table, is_major=is_major)
+            case Split(table, row):
+                region = self.region(table, row)
+                if region.start != row:
+                    server.split_region(table, region.region_id, row)
+            case Merge(table, row):
+                self._merge(table, row)
             case Restart():
                 self.is_open = False
                 server.stop()
@@ -139,11 +148,17 @@ class Driver:
         return False
 
     def _compact(self, table: str, *, is_major: bool) -> None:
-        region = self.region(table)
-        for store in region.compaction_facts():
-            plan = pick_requested(store.files, CompactionSettings(), major=is_major)
-            if plan is not None:
-                self.server._compact_region(region.region_id, store.family.number, plan, Progress())
+        for region in self.server.regions_of(table):
+            for store in region.compaction_facts():
+                plan = pick_requested(store.files, CompactionSettings(), major=is_major)
+                if plan is not None:
+                    self.server._compact_region(region.region_id, store.family.number, plan, Progress())
+
+    def _merge(self, table: str, row: bytes) -> None:
+        regions = self.server.regions_of(table)
+        place = regions.index(self.region(table, row))
+        if place:
+            self.server.merge_regions(table, regions[place - 1].region_id, regions[place].region_id)
 
     def _write(self, number: int, step: DataStep) -> bool:
         request = RequestId(CLIENT, number, max(0, number - REQUESTS_KEPT))
@@ -156,7 +171,7 @@ class Driver:
             outcomes.extend(outcome if isinstance(outcome, list) else [outcome])
             told.set()
 
-        region = self.region(step.table)
+        region = self.region(step.table, _first_row(step))
         if isinstance(step, BulkWrite) and step.as_puts:
             region.put_rows(_puts(number, step), options, done)
         elif isinstance(step, BulkWrite):
@@ -181,20 +196,24 @@ class Driver:
         assert not self.server.damaged_regions(), f"damaged regions: {self.server.damaged_regions()}"
         store: Store = {}
         for table in self.server.tables():
-            region = self.region(table.name)
+            regions = self.server.regions_of(table.name)
             try:
-                rows = scanned(region)
+                rows = {row: cells for region in regions for row, cells in scanned(region).items()}
             except NotServingRegionError as error:
                 if self.fatal:
                     raise ServerDiedError(f"the server ended while it was read: {self.fatal[0]!r}") from self.fatal[0]
                 raise ServerDiedError(f"a region was closed while it was read: {error}") from error
-            assert got(region, [*rows, b"a", b"row-", b"zzz"]) == rows, f"gets and scans of {table.name} differ"
+            asked = [*rows, b"a", b"row-", b"zzz"]
+            gets: Rows = {}
+            for region in regions:
+                gets |= got(region, [row for row in asked if region is self.region(table.name, row)])
+            assert gets == rows, f"gets and scans of {table.name} differ"
             store[table.name] = TableState({family.name for family in table.families}, rows)
         return store
 
-    def region(self, table: str) -> Region:
-        """Returns the only region of a table."""
-        (region,) = self.server.regions_of(table)
+    def region(self, table: str, row: bytes) -> Region:
+        """Returns the region of a table that holds the row."""
+        (region,) = self.server.regions_of(table, row, row + b"\0")
         return region
 
 
@@ -230,6 +249,10 @@ def _mutation(step: RowWrite, request: RequestId) -> RowMutation:
     family, qualifier, value = step.expected
     condition = Condition((Check(family, qualifier, operand=value),))
     return RowMutation(step.row, step.changes, condition, request=request)
+
+
+def _first_row(step: DataStep) -> bytes:
+    return step.row if isinstance(step, RowWrite) else step.cells[0][0]
 
 
 def _rows(step: BulkWrite) -> RowBatch:

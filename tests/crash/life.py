@@ -27,9 +27,11 @@ from tests.crash.steps import (
     CreateTable,
     DropTable,
     Flush,
+    Merge,
     Restart,
     Rows,
     RowWrite,
+    Split,
     Step,
     Store,
     TruncateTable,
@@ -75,16 +77,60 @@ def compacting_life(seed: int, *, rounds: int = 3) -> list[Step]:
     return [*steps, Compact("counters", is_major=True), *_row_writes(chance, len(steps) + 1, 2)]
 
 
+def splitting_life(seed: int, *, rounds: int = 2) -> list[Step]:
+    """Returns a life whose table `flights` is split and merged after writes that are flushed, compacted or only logged.
+
+    All its writes are synced: of others a flush may make those of one region durable before earlier ones of another.
+    """
+    chance = random.Random(seed)
+    steps: list[Step] = [CreateTable("flights", (b"info", b"stats")), CreateTable("counters", (b"n",))]
+
+    def write(count: int) -> None:
+        steps.extend(_row_writes(chance, len(steps), count, (Durability.FSYNC,)))
+        if chance.random() < 0.3:
+            as_puts = chance.random() < 0.5
+            size = chance.choice((20, 300))
+            steps.append(
+                _bulk(
+                    len(steps),
+                    row_count=4,
+                    value_bytes=size,
+                    durability=Durability.FSYNC,
+                    as_rows=not as_puts,
+                    as_puts=as_puts,
+                )
+            )
+
+    for number in range(rounds):
+        write(3)
+        if chance.random() < 0.5:
+            steps.append(Flush("flights"))
+            write(2)
+        steps.append(Split("flights", _SPLIT_ROWS[number % len(_SPLIT_ROWS)]))
+        write(3)
+        if chance.random() < 0.5:
+            steps.append(Compact("flights", is_major=chance.random() < 0.5))
+        steps.append(Split("flights", chance.choice(_SPLIT_ROWS)))
+        write(2)
+        steps.append(Merge("flights", b"zzz" if number % 2 else b"row-2"))
+        write(1)
+    return [*steps, Restart(), Merge("flights", b"zzz"), Compact("flights", is_major=True), Split("flights", b"row-2")]
+
+
+# No two rows of a bulk batch are in different regions: it would be two batches, each atomic by itself.
+_SPLIT_ROWS = (b"row-2", b"checked", b"row-4", b"d")
 _LOGGED = (Durability.FSYNC, Durability.FSYNC, Durability.OS, Durability.ASYNC)
 
 
-def _row_writes(chance: random.Random, first: int, count: int) -> list[Step]:
+def _row_writes(
+    chance: random.Random, first: int, count: int, durabilities: Sequence[Durability] = _LOGGED
+) -> list[Step]:
     """Generates steps. Writes store their own number, so that no two states of a row are equal."""
-    return [_row_write(chance, number) for number in range(first, first + count)]
+    return [_row_write(chance, number, durabilities) for number in range(first, first + count)]
 
 
-def _row_write(chance: random.Random, number: int) -> Step:
-    durability = chance.choice(_LOGGED)
+def _row_write(chance: random.Random, number: int, durabilities: Sequence[Durability]) -> Step:
+    durability = chance.choice(durabilities)
     row = b"row-%d" % chance.randrange(6)
     value = b"%06d" % number
     puts: tuple[Change, ...] = (

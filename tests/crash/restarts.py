@@ -84,16 +84,19 @@ def _second(folder: Path, expected: Store, files: Files) -> str | None:
 
 
 def _orphans(driver: Driver, files: Files) -> str | None:
-    """Returns the store files in a region's folder that its manifest does not name; None when there are none."""
-    for table in driver.server.tables():
-        region = driver.region(table.name)
+    """Returns the folders of no region, or the store files that no manifest names; None when there are none."""
+    regions = [region for table in driver.server.tables() for region in driver.server.regions_of(table.name)]
+    folders = {str(region.region_id) for region in regions}
+    if unnamed := set(files.list_folder(driver.folder / "regions")) - folders:
+        return f"no region has the folders {sorted(unnamed)}"
+    for region in regions:
         live_files = region._parts.live_files
         with region._flusher.no_flush():  # A flush that runs has a file that it names at its end.
             infos = live_files.manifest.store_files
             named = {live_files.path_of(number, info.number) for number in infos for info in infos[number]}
             orphans = [each.path for each in store_file_names(files, live_files.folder) if each.path not in named]
         if orphans:
-            return f"table {table.name}: {orphans} are in no manifest"
+            return f"table {region.table_name}: {orphans} are in no manifest"
     return None
 
 

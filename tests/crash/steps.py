@@ -145,10 +145,26 @@ class Compact:
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """Splits the region that holds the row, there; nothing if it begins there."""
+
+    table: str
+    row: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Merges the region that holds the row with the one before it; nothing if it is the first."""
+
+    table: str
+    row: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Restart:
     """Stops the server in an orderly way, which flushes, and opens it again."""
 
 
 DataStep = RowWrite | BulkWrite
 CatalogStep = CreateTable | AlterTable | TruncateTable | DropTable
-Step = DataStep | CatalogStep | Flush | Compact | Restart
+Step = DataStep | CatalogStep | Flush | Compact | Split | Merge | Restart

@@ -6,7 +6,7 @@ import pytest
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put
 
-from tests.crash.life import DONE, NOT_SENT, SENT, Judge, small_life
+from tests.crash.life import DONE, NOT_SENT, SENT, Judge, small_life, splitting_life
 from tests.crash.steps import (
     AlterTable,
     BulkWrite,
@@ -117,3 +117,9 @@ def test_deletes_and_increments_are_modelled() -> None:
 def test_every_life_has_each_kind_of_step(seed: int) -> None:
     kinds = {type(step).__name__ for step in small_life(seed)}
     assert {"RowWrite", "BulkWrite", "CreateTable", "AlterTable", "Flush", "Restart"} <= kinds
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_life_of_splits_has_each_kind_of_step(seed: int) -> None:
+    kinds = {type(step).__name__ for step in splitting_life(seed)}
+    assert {"RowWrite", "Split", "Merge", "Compact", "Restart"} <= kinds

@@ -31,7 +31,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with a table of several files, newer versions and deletes in memory, and rows of all sizes."""
     draw = random.Random(drawn_seed())
     with (
-        Server(tmp_path_factory.mktemp("data") / "folder", config=Config(block_cache_bytes=1 << 20)) as server,
+        Server(
+            tmp_path_factory.mktemp("data") / "folder",
+            config=Config(block_cache_bytes=1 << 20, block_cache_bytes_max=0),
+        ) as server,
         rowlock.connect(server.address) as db,
     ):
         db.create_table("t", {"f": rowlock.Family(versions=3), "g": rowlock.Family()})

@@ -32,6 +32,7 @@ JOBS = {
     "overwriting": jobs.overwriting,
     "scans": jobs.scans,
     "load": jobs.load,
+    "gets": jobs.gets,
 }
 _SHORT_SHARE = 0.02
 

@@ -27,6 +27,8 @@ _KEY_STEP, _KEY_MOST, _VALUE_MOST = 7919, 100_000_007, 10_000_000
 _CSV_BATCH, _LOAD_BATCH, _PUT_BATCH = 100_000, 20_000, 500
 _ROUNDS, _PUTTERS = 10, 4
 _LARGE_VALUE_BYTES = 1000
+# Fewer rows than a block has.
+_GET_STEP = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,48 @@ def load(share: float) -> Job:
         place.client.create_table("t", ["f"]).put_arrow(batches(), _BYTES_MAPPING)
 
     return Job(run, _sum_of_bytes, Contents(count, sum(number % 10 for number in range(count))))
+
+
+def gets(share: float) -> Job:
+    """Gets from all blocks of a table of 400 MB, which fill the block cache, and then beside overwriting and scans."""
+    count = int(400_000 * share)
+
+    def run(place: Place) -> None:
+        table = place.client.create_table("t", ["f"], durability="os")
+        table.put_arrow(_rows_of(0, range(count)), _BYTES_MAPPING)
+        place.client.flush("t")
+
+        def get_everywhere() -> None:
+            for number in range(0, count, _GET_STEP):
+                value = table.row(b"%010d" % number)[b"f:v"]
+                assert value == value[:1] * _LARGE_VALUE_BYTES, value[:20]
+
+        def work(thread: int) -> None:
+            if thread < _PUTTERS:
+                for first in range(thread * _PUT_BATCH, count, _PUTTERS * _PUT_BATCH):
+                    with table.batch(size=_PUT_BATCH) as batch:
+                        for number in range(first, min(first + _PUT_BATCH, count)):
+                            batch.put(b"%010d" % number, {b"f:v": bytes([1]) * _LARGE_VALUE_BYTES})
+            elif thread == _PUTTERS:
+                table.put_arrow(_rows_of(2, range(count, 2 * count)), _BYTES_MAPPING)
+            elif thread == _PUTTERS + 1:
+                get_everywhere()
+            else:
+                _sum_of_bytes(place.client)
+
+        get_everywhere()
+        _side_by_side(work, _PUTTERS + 10)
+        get_everywhere()
+
+    return Job(run, _sum_of_bytes, Contents(2 * count, 3 * count))
+
+
+def _rows_of(value: int, numbers: range) -> Iterator[pa.RecordBatch]:
+    """Yields rows of 1 KB that all have one value, in batches."""
+    for first in range(0, len(numbers), _LOAD_BATCH):
+        some = numbers[first : first + _LOAD_BATCH]
+        values = [bytes([value]) * _LARGE_VALUE_BYTES] * len(some)
+        yield pa.record_batch({"id": [b"%010d" % number for number in some], "v": values})
 
 
 def _write_csv(path: Path, count: int) -> None:

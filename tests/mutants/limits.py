@@ -88,14 +88,14 @@ LIMIT_MUTANTS = [
     ),
     Mutant(
         "writes come between an alter and its manifest",
-        "Region.alter",
+        "Altering.alter",
         "                    self._commit(Edit())\n",
         "                    pass\n",
         f"{LIMITS}::test_no_write_comes_between_an_alter_and_its_manifest",
     ),
     Mutant(
         "an alter takes no write number",
-        "Region.alter",
+        "Altering.alter",
         '                    assert parts.mvcc.begin() == write_number, "a write began with the gate held"\n'
         "                    parts.mvcc.complete(write_number)\n",
         "                    pass\n",

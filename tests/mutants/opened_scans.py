@@ -93,7 +93,7 @@ OPENED_SCANS = [
     Mutant(
         "a scan with a limit reads windows of any size",
         "Scan._window_answers",
-        "            bytes_max = min(self._window_bytes, FIRST_WINDOW_BYTES // 2, self._bytes_to_limit())\n",
+        "            bytes_max = min(self._window_bytes, FIRST_WINDOW_BYTES, self._bytes_to_limit())\n",
         "            bytes_max = self._window_bytes\n",
         f"{SHORT}::test_a_scan_with_a_limit_reads_no_more_blocks_than_its_rows_need",
     ),

@@ -173,9 +173,9 @@ READING = [
     # ---- flush
     Mutant(
         "flush does not take the gate",
-        "Flusher._switch",
-        "        with self._gate.exclusive():\n            write_number",
-        "        with contextlib.nullcontext():\n            write_number",
+        "Flusher.flush",
+        "with self._gate.exclusive():\n",
+        "with contextlib.nullcontext():\n",
         f"{INTERLEAVINGS}::test_a_flush_waits_for_the_write_that_is_between_begin_and_apply",
     ),
     Mutant(
@@ -233,9 +233,9 @@ READING = [
     ),
     Mutant(
         "each flush that fails seals another segment",
-        "Flusher.flush",
+        "Flusher._seal",
         "            self._sealed_up_to = write_number\n",
-        "",
+        "            pass\n",
         f"{FLUSH}::test_flushes_that_fail_again_and_again_leave_one_sealed_segment[*.store]",
     ),
     Mutant(

@@ -343,25 +343,25 @@ RECOVERY = [
         "a dropped table's regions are removed before the catalog commits",
         "RegionServer.drop_table",
         '            with self._catalog.committed(state, f"table {name!r} was dropped"):\n',
-        '            self._remove_regions(entry, "its table was dropped")\n'
+        '            self._changes.remove(entry, "its table was dropped")\n'
         '            with self._catalog.committed(state, f"table {name!r} was dropped"):\n',
         f"{CRASHES}[drop]",
     ),
     Mutant(
         "a truncated table's old regions are removed before the new ones exist",
         "RegionServer.truncate_table",
-        '                with self._new_regions(entry, state, replaced, f"table {name!r} was truncated"):\n'
-        '                    self._remove_regions(old, "its table was truncated")\n',
-        '                self._remove_regions(old, "its table was truncated")\n'
-        '                with self._new_regions(entry, state, replaced, f"table {name!r} was truncated"):\n'
+        '                with self._changes.created(entry, state, replaced, f"table {name!r} was truncated"):\n'
+        '                    self._changes.remove(old, "its table was truncated")\n',
+        '                self._changes.remove(old, "its table was truncated")\n'
+        '                with self._changes.created(entry, state, replaced, f"table {name!r} was truncated"):\n'
         "                    pass\n",
         f"{CRASHES}[truncate]",
     ),
     Mutant(
         "the catalog names a region before its folder exists",
-        "RegionServer._new_regions",
+        "RegionChanges.created",
         "        made: list[Region] = []\n",
-        "        self._catalog.commit(state)\n        made: list[Region] = []\n",
+        "        self.catalog.commit(state)\n        made: list[Region] = []\n",
         f"{CRASHES}[create]",
     ),
     Mutant(

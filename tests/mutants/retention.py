@@ -89,8 +89,8 @@ RETENTION_MUTANTS = [
     Mutant(
         "a snapshot judges time to live by a moment before it protects cells",
         "Snapshots._register",
-        "max(at.now_ms for at in read_points)",
-        "min(at.now_ms for at in read_points)",
+        "max(part.read_point.now_ms for part in parts)",
+        "min(part.read_point.now_ms for part in parts)",
         "unit/host/test_snapshots.py::test_no_region_drops_what_expires_after_the_moment_of_the_snapshot",
     ),
     Mutant(

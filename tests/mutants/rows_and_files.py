@@ -225,6 +225,13 @@ ROWS_AND_FILES = [
         f"{WIDE_BLOCKS}::test_a_get_of_one_column_decompresses_one_and_the_cache_counts_what_it_holds",
     ),
     Mutant(
+        "a get of many rows loads all of their blocks on the event loop",
+        "ReadPath._get",
+        "                if number and self._monotonic() > loads_until:\n",
+        "                if False:\n",
+        "unit/region/test_read_path.py::test_a_get_of_many_rows_loads_blocks_on_the_event_loop_only_for_a_moment",
+    ),
+    Mutant(
         "a get asks every file twice",
         "view_in_memory",
         "                if place is RowPlace.MEMORY:\n                    kept.append(source)\n",

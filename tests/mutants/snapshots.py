@@ -9,42 +9,62 @@ TIMESTAMPS = "unit/host/test_timestamps.py"
 MANY_SNAPSHOTS = "property/test_snapshots.py"
 SPLIT_POINTS = "property/test_split_points.py"
 
-_READ_POINTS = "        read_points = [region.open_read_point() for region in regions]\n"
-_YIELD = "            yield region, ReadPoint(read_point.write_number, opened.snapshot.made_ms), opened.table\n"
+_PARTS = "        parts = [SnapshotPart.of(region) for region in regions]\n"
 _UNREGISTERED = (
-    _READ_POINTS
-    + "        for region, at in zip(regions, read_points, strict=True):\n"
-    + "            type(region).close_read_point(region, at)\n"
-    + "            region.close_read_point = region.reopen_read_point = lambda _: None\n"
+    _PARTS
+    + "        for part in parts:\n"
+    + "            part.release()\n"
+    + "            part.region.close_read_point = part.region.reopen_read_point = lambda _: None\n"
 )
+_HELD = """\
+            for part in parts:
+                part.region.reopen_read_point(part.read_point)
+            opened.scan_count += 1
+        try:
+            made_ms = opened.snapshot.made_ms
+            rows_at = [RowsAt(part.rows, ReadPoint(part.read_point.write_number, made_ms)) for part in parts]
+            yield parts[0].region, rows_at, opened.table
+        finally:
+            for part in parts:
+                part.release()
+"""
+_NOT_HELD = """\
+            opened.scan_count += 1
+        try:
+            made_ms = opened.snapshot.made_ms
+            rows_at = [RowsAt(part.rows, ReadPoint(part.read_point.write_number, made_ms)) for part in parts]
+            yield parts[0].region, rows_at, opened.table
+        finally:
+"""
+_GATE = "                gates.enter_context(region.without_writes(deadline))\n"
 
 SNAPSHOT_MUTANTS = [
     Mutant(
         "a snapshot is not registered",
         "Snapshots._register",
-        _READ_POINTS,
+        _PARTS,
         _UNREGISTERED,
         f"{SNAPSHOTS}::test_a_snapshot_sees_its_moment_over_pruning_and_flushes",
     ),
     Mutant(
         "a snapshot is not registered, at random",
         "Snapshots._register",
-        _READ_POINTS,
+        _PARTS,
         _UNREGISTERED,
         f"{MANY_SNAPSHOTS}::test_a_snapshot_answers_what_was_there_at_its_moment_whenever_it_is_read",
     ),
     Mutant(
         "a snapshot is made without the gates",
-        "Snapshots.make",
-        "                    gates.enter_context(region.without_writes(deadline))\n",
-        "                    region.region_id\n",
+        "hold_writes",
+        _GATE,
+        "                region.region_id\n",
         f"{SNAPSHOTS}::test_it_waits_for_writes_that_are_under_way_and_keeps_new_ones_out",
     ),
     Mutant(
         "the gates are held one after the other",
-        "Snapshots.make",
-        "                    gates.enter_context(region.without_writes(deadline))\n",
-        "                    with region.without_writes(deadline):\n                        pass\n",
+        "hold_writes",
+        _GATE,
+        "                with region.without_writes(deadline):\n                    pass\n",
         f"{SNAPSHOTS}::test_no_write_begins_between_the_read_points_of_two_regions",
     ),
     Mutant(
@@ -93,16 +113,14 @@ SNAPSHOT_MUTANTS = [
     Mutant(
         "a scan of a snapshot does not hold its read point",
         "Snapshots.reading",
-        "            region.reopen_read_point(read_point)\n            opened.scan_count += 1\n        try:\n"
-        + _YIELD
-        + "        finally:\n            region.close_read_point(read_point)\n",
-        "            opened.scan_count += 1\n        try:\n" + _YIELD + "        finally:\n",
+        _HELD,
+        _NOT_HELD,
         f"{SNAPSHOTS}::test_a_scan_that_has_begun_goes_on_when_it_ends",
     ),
     Mutant(
         "a snapshot outlives its regions",
-        "RegionServer._remove_regions",
-        "                self.snapshots.end_those_of((region.region_id,), reason)\n",
+        "RegionChanges.remove",
+        "                self.snapshots.end_those_of(entry.table.table_id, reason)\n",
         "",
         f"{SNAPSHOTS}::test_it_ends_with_its_table",
     ),
@@ -122,8 +140,8 @@ SNAPSHOT_MUTANTS = [
     ),
     Mutant(
         "a new region ignores reserved ranges of all tables",
-        "RegionServer._serve",
-        "            self._timestamps.begin(region, replaced)\n",
+        "RegionChanges._serve",
+        "            self.timestamps.begin(region, replaced)\n",
         "",
         f"{TIMESTAMPS}::test_a_write_that_comes_after_a_range_is_later_than_it",
     ),

@@ -244,7 +244,7 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "a truncated table forgets its requests",
-        "RegionServer._new_regions",
+        "RegionChanges.created",
         "inherited_answers(replaced[region.region_id]) if region.region_id in replaced else None",
         "None",
         f"{REPEATED}::test_a_truncated_table_remembers_earlier_requests",

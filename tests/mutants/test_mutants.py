@@ -48,6 +48,7 @@ from .retention import RETENTION_MUTANTS
 from .rows_and_files import ROWS_AND_FILES
 from .sessions import SESSION_MUTANTS
 from .snapshots import SNAPSHOT_MUTANTS
+from .splitting import SPLITTING_MUTANTS
 from .stamps_and_answers import STAMPS_AND_ANSWERS
 from .transfers import TRANSFER_MUTANTS
 from .writing import WRITING
@@ -80,6 +81,7 @@ MUTANTS = [
     *PICKING,
     *RECOVERY,
     *REGION_MUTANTS,
+    *SPLITTING_MUTANTS,
     *RETENTION_MUTANTS,
     *SESSION_MUTANTS,
     *SNAPSHOT_MUTANTS,

@@ -34,6 +34,7 @@ TABLE = "soak"
 _CONFIG = {
     "memstore_flush_bytes": 1 << 20,
     "block_cache_bytes": 4 << 20,
+    "block_cache_bytes_max": 0,
     "log_segment_bytes": 4 << 20,
     "compaction_check_ms": 200,
     "compaction_threads": 2,

@@ -123,3 +123,83 @@ def test_a_part_that_counts_by_itself_is_followed(ledger: Ledger) -> None:
     held[0] = 0
     ledger.memstores.add(1)
     assert ledger.bytes_held == 502
+
+
+class Borrower:
+    """A block cache of which only the bytes are there. It holds as much as it may."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.bytes_held = 0
+        self._account = ledger.block_cache
+        ledger.block_cache.follow(lambda: self.bytes_held)
+        ledger.block_cache.when_short(self.shrink)
+
+    def fill(self) -> int:
+        self.bytes_held = self._account.bytes_max_now()
+        return self.bytes_held
+
+    def shrink(self) -> None:
+        self.bytes_held = min(self.bytes_held, self._account.bytes_max_now())
+
+
+@pytest.fixture
+def lending() -> Iterator[Ledger]:
+    """A ledger of which 640 bytes may be lent; 40 are the cache's own."""
+    made = Ledger(
+        Config(
+            memory=1024,
+            block_cache_bytes=40,
+            block_cache_bytes_max=512,
+            scan_bytes_held_max=900,
+            request_bytes_in_flight_max=900,
+        )
+    )
+    yield made
+    check(made)
+
+
+def test_the_block_cache_borrows_what_the_others_leave_unused(lending: Ledger) -> None:
+    cache = Borrower(lending)
+    assert cache.fill() == 512, "its bound"
+    lending.scans.add(100)
+    assert cache.bytes_held == 512
+    lending.scans.add(100)
+    assert cache.bytes_held == 640 - 200
+    lending.memstores.add(2000)
+    assert cache.bytes_held == 40, "its own share stays"
+    lending.memstores.add(-2000)
+    assert cache.bytes_held == 40
+    assert cache.fill() == 640 - 200
+
+
+def test_borrowed_memory_is_free_for_the_others_and_is_returned_when_they_take_it(lending: Ledger) -> None:
+    cache = Borrower(lending)
+    cache.fill()
+    lending.statistics()
+    assert lending.requests.has_room(900)
+    lending.requests.take(900)
+    assert cache.bytes_held == 40
+    assert not lending.scans.try_take(1024 - 940 + 1)
+    with pytest.raises(RegionTooBusyError, match="scans need 85 more bytes, but 940 of memory = 1024 are in use"):
+        lending.scans.take(85)
+    lending.scans.take(84)
+
+
+def test_memory_that_others_release_makes_nobody_return_any(lending: Ledger) -> None:
+    """It may be released by a finalizer, which runs anywhere: the cache must not be locked then."""
+    lending.scans.add(300)
+    cache = Borrower(lending)
+    cache.bytes_held = 512  # as if it had been filled before
+    lending.scans.give(100)
+    assert cache.bytes_held == 512
+    lending.scans.add(1)
+    assert cache.bytes_held == 640 - 201
+
+
+def test_a_cache_with_a_larger_share_of_its_own_borrows_nothing() -> None:
+    lending = Ledger(Config(memory=1024, block_cache_bytes=800, block_cache_bytes_max=512))
+    cache = Borrower(lending)
+    assert cache.fill() == 800
+    lending.memstores.add(1000)
+    assert cache.bytes_held == 800
+    check(lending)

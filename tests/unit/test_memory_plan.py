@@ -28,6 +28,14 @@ def test_the_parts_fit_into_the_memory_and_leave_some_of_it_free(memory: int) ->
     assert config.cell_bytes_max < config.request_bytes_max
 
 
+def test_the_block_cache_may_borrow_up_to_half_of_the_memory() -> None:
+    for memory in (MEMORY_MIN, 256 * MIB, 2 * GIB, 16 * GIB):
+        config = planned({"memory": memory}, 64 * GIB)
+        assert config.block_cache_bytes_max == memory // 2
+    config = planned({"memory": 1 * GIB, "block_cache_bytes_max": 0}, 64 * GIB)
+    assert config.block_cache_bytes == 32 * MIB, "its own share stays"
+
+
 def test_sizes_shrink_with_the_memory_and_never_grow() -> None:
     small, large = planned({"memory": 256 * MIB}, GIB), planned({"memory": 16 * GIB}, 64 * GIB)
     assert (small.scan_window_bytes, small.log_segment_bytes) == (1 * MIB, 8 * MIB)

@@ -39,6 +39,8 @@ from rowlock_regionserver.table import Table
 _LONG_ROW_CELLS = 10_000
 # The size of one such part.
 _PART_BYTES = 256 * KIB
+# How long a get may load the blocks of its rows from the page cache on the event loop; a block takes some 100 µs.
+_LOADING_SECONDS_MAX = 0.003
 
 
 class ReadPath:
@@ -50,6 +52,7 @@ class ReadPath:
         self._stores = parts.stores
         self._mvcc = parts.mvcc
         self._config = parts.shared.config
+        self._monotonic = parts.shared.clock.monotonic
         self._open_files = parts.shared.open_files
         # What a row of the last scan had; a guess for the next one. Any thread sets it.
         self._row_bytes = ROW_BYTES_ASSUMED
@@ -101,7 +104,10 @@ class ReadPath:
         views = [view] * len(rows)
         if self._stores.has_files:
             families = _families_read(selection)
+            loads_until = self._monotonic() + _LOADING_SECONDS_MAX
             for number, row in enumerate(rows):
+                if number and self._monotonic() > loads_until:
+                    return None
                 needed = view_in_memory(view, row, families)
                 if needed is None:
                     return None

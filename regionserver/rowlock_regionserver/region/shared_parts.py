@@ -54,7 +54,9 @@ class SharedParts:
         return cls(bulk_folder, config, clock, files, memory, pacing, cache, request_ids, open_files, on_fatal)
 
     def count_in(self, ledger: Ledger) -> None:
-        """Lets the ledger read the bytes that these parts count themselves."""
+        """Lets the ledger read the bytes that these parts count themselves, and the cache borrow unused memory."""
         ledger.block_cache.follow(lambda: self.cache.bytes_held)
+        ledger.block_cache.when_short(self.cache.shrink)
+        self.cache.borrow(ledger.block_cache.bytes_max_now)
         ledger.indexes.follow(lambda: self.cache.index_bytes_held)
         ledger.request_ids.follow(lambda: self.request_ids.bytes_held)

@@ -195,7 +195,7 @@ class Scan(Iterator[ScanAnswer]):
         bytes_first = min(self._window_bytes, FIRST_SMALL_WINDOW_BYTES if is_short else FIRST_WINDOW_BYTES)
         bytes_max = bytes_first
         if plan.row_limit:
-            bytes_max = min(self._window_bytes, FIRST_WINDOW_BYTES // 2, self._bytes_to_limit())
+            bytes_max = min(self._window_bytes, FIRST_WINDOW_BYTES, self._bytes_to_limit())
         bytes_read = 0
         for row_range, read_point in reversed(self._rows_at) if plan.reverse else self._rows_at:
             reader = self._reader = WindowReader(

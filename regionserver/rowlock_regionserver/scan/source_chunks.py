@@ -109,8 +109,9 @@ class SourceChunks:
 
     def _read(self, bytes_max: int, row_bytes_max: int) -> bytes | None:
         """Reads sources at the edge until about `bytes_max` were read; returns the edge, None when all is read."""
-        # The first read of a source is small: it may be one of many that are merged from here on.
-        bytes_first = min(SOURCE_BYTES_MIN, bytes_max, self._source_bytes_max)
+        # The first read of a source is small if it may be one of many that are merged from here on.
+        unread_count = sum([buffer.frontier is not None for buffer in self._buffers.values()])
+        bytes_first = min(SOURCE_BYTES_MIN if unread_count > 1 else bytes_max, bytes_max, self._source_bytes_max)
         buffered_count = sum([bool(buffer.chunks) for buffer in self._buffers.values()])
         bytes_read = 0
         nearest = max if self._reverse else min

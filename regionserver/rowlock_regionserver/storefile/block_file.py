@@ -27,8 +27,9 @@ from rowlock_regionserver.storefile.open_files import Handle
 
 # One read of neighbouring blocks takes at most this.
 _RUN_BYTES_MAX = 1 << 20
-# Only blocks of ordinary size are read without waiting, possibly on the event loop.
-_AT_ONCE_BYTES_MAX = 1 << 18
+# Only blocks of ordinary size are read without waiting, possibly on the event loop. A wide block has the directory and
+# the offsets of its chunks beside 256 KiB of lines.
+_AT_ONCE_BYTES_MAX = 3 << 17
 # Only so few blocks are read without waiting by one read.
 AT_ONCE_BLOCKS_MAX = 2
 

@@ -2,6 +2,9 @@
 
 One cache serves all store files of a server. The key of a block is its reader's number and its own. The blocks of a
 released reader are dropped at the next change of the cache.
+
+The bound is the cache's own share of the memory, or more while other parts of the server leave memory unused
+(ledger.py).
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rowlock_regionserver.storefile.block import Block
@@ -36,7 +40,9 @@ class BlockCache:
     """An LRU cache. Thread-safe; nothing blocks on a disk."""
 
     def __init__(self, bytes_max: int) -> None:
+        """`bytes_max` is the cache's own share."""
         self.bytes_max = bytes_max
+        self._bytes_max_now: Callable[[], int] = lambda: bytes_max
         self._reader_numbers = itertools.count(1)
         # Filled without the lock: a finalizer may run anywhere, also in a thread that holds it.
         self._released: deque[int] = deque()
@@ -49,6 +55,13 @@ class BlockCache:
         self._hit_count = 0
         self._miss_count = 0
         self._evicted_count = 0
+
+    def borrow(self, bytes_max_now: Callable[[], int]) -> None:
+        """Lets the cache hold `bytes_max_now()`, which may change at any time; when it falls, `shrink` must be called.
+
+        It is called with the cache's lock held.
+        """
+        self._bytes_max_now = bytes_max_now
 
     def new_reader(self, index_bytes: int = 0) -> int:
         """Returns a number, never used again, under which one open store file keeps its blocks.
@@ -92,13 +105,24 @@ class BlockCache:
         with self._lock:
             self._drop_released()
             self._drop(key)
-            if bytes_held > self.bytes_max:
+            bytes_max = self._bytes_max_now()
+            if bytes_held > bytes_max:
                 return
+            self._evict(bytes_max - bytes_held)
             self._blocks[key] = block, bytes_held
             self.bytes_held += bytes_held
-            while self.bytes_held > self.bytes_max:
-                self._drop(next(iter(self._blocks)))
-                self._evicted_count += 1
+
+    def shrink(self) -> None:
+        """Evicts what exceeds the bound. O(evicted blocks)."""
+        with self._lock:
+            self._drop_released()
+            self._evict(self._bytes_max_now())
+
+    def _evict(self, bytes_max: int) -> None:
+        # Needs the lock.
+        while self.bytes_held > bytes_max:
+            self._drop(next(iter(self._blocks)))
+            self._evicted_count += 1
 
     def _drop(self, key: int) -> None:
         # Needs the lock.
@@ -127,6 +151,6 @@ class BlockCache:
     def _check(self) -> None:
         with self._lock:
             held = sum(bytes_held for _, bytes_held in self._blocks.values())
-            assert held == self.bytes_held <= self.bytes_max, f"{held}, {self.bytes_held}, {self.bytes_max}"
+            assert held == self.bytes_held, f"{held}, {self.bytes_held}"
             index_bytes = sum(self._index_bytes.values())
             assert index_bytes == self.index_bytes_held, f"{index_bytes}, {self.index_bytes_held}"

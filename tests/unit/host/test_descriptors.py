@@ -72,6 +72,7 @@ def engine(tmp_path: Path, files: ScarceFiles) -> Iterator[Engine]:
         bulk_file_bytes_min=4096,
         open_store_files_max=1,
         block_cache_bytes=0,
+        block_cache_bytes_max=0,
         scan_window_bytes=500,
     )
     running = Engine(tmp_path, config, Clock(), files, Durability.OS)

@@ -313,7 +313,7 @@ def test_the_ledger_counts_the_memory_of_open_files(open_server: Open) -> None:
     held = server.ledger.statistics()
     assert held["memstore_bytes_max"].bytes_held == 0
     assert held["index_bytes_max"].bytes_held > 0
-    assert held["block_cache_bytes"].bytes_held > 0
+    assert held["block_cache_bytes_max"].bytes_held > 0
 
 
 class OvertakingFlushes(FlushThreads):
@@ -350,3 +350,24 @@ def test_a_flush_may_end_before_the_server_has_started_its_other_threads(
     assert region.memstore_bytes == 0, "nothing was flushed"
     assert cells(server, b"r") == [b"v"]
     server.stop()
+
+
+def test_the_block_cache_borrows_unused_memory_and_returns_it(tmp_path: Path) -> None:
+    config = Config(block_cache_bytes=0)
+    server = RegionServer.open(tmp_path, config, Clock(), Files(), _no_fatal)
+    try:
+        server.create_table("t", FAMILIES)
+        put(server, b"r")
+        (region,) = server.regions_of("t")
+        server.flush_region(region)
+        assert cells(server, b"r") == [b"v"]
+        ledger = server.ledger
+        assert ledger.statistics()["block_cache_bytes_max"].bytes_held > 0
+        with ledger.requests.taken(config.request_bytes_in_flight_max):
+            assert ledger.statistics()["block_cache_bytes_max"].bytes_held > 0, "there is enough for both"
+            ledger.flushes.add(config.memory)
+            assert ledger.statistics()["block_cache_bytes_max"].bytes_held == 0
+            ledger.flushes.give(config.memory)
+        assert cells(server, b"r") == [b"v"]
+    finally:
+        server.stop()

@@ -30,45 +30,10 @@ from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
 from tests.unit.region.conftest import abandon
 from tests.waiting import WAIT_S, wait_until
 
+from .serving_table import CONFIG, FAMILIES, Serving, fill
 from .table_of_regions import TableOfRegions, cells_of, numbered_rows
 
-CONFIG = Config(log_segment_bytes=1 << 16, disk_free_bytes_min=0, compaction_threads=0)
 SNAPSHOT = b"snapshot is 16 b"
-FAMILIES = [Family(0, b"f"), Family(0, b"g", versions=3)]
-
-
-class Serving(TableOfRegions):
-    """Table `t` of a server on a folder, which can be restarted."""
-
-    def __init__(self, folder: Path, config: Config = CONFIG, files: Files | None = None) -> None:
-        self.folder, self.config, self.files = folder, config, files or Files()
-        self.clock = Clock()
-        super().__init__(self.open())
-        self.server.create_table("t", FAMILIES)
-
-    def open(self) -> RegionServer:
-        return RegionServer.open(self.folder, self.config, self.clock, self.files, lambda error: None)
-
-    def restart(self) -> None:
-        self.server.stop()
-        self.server = self.open()
-        assert not self.server.damaged_regions()
-
-    def crash(self) -> None:
-        abandon(self.server)
-        self.server = self.open()
-        assert not self.server.damaged_regions()
-
-    def split(self, row: bytes | None) -> None:
-        region = self.regions[0] if row is None else self.region_of(row)
-        self.server.split_region("t", region.region_id, row)
-
-    def merge(self, place: int = 0) -> None:
-        left, right = self.regions[place : place + 2]
-        self.server.merge_regions("t", left.region_id, right.region_id)
-
-    def names(self, path: str) -> list[str]:
-        return sorted(each.name for each in (self.folder / path).iterdir())
 
 
 @pytest.fixture
@@ -76,15 +41,6 @@ def table(tmp_path: Path) -> Iterator[Serving]:
     serving = Serving(tmp_path)
     yield serving
     serving.server.stop()
-
-
-def fill(table: TableOfRegions, count: int = 40) -> list[tuple[bytes, bytes]]:
-    """Writes rows, some of them flushed. Returns them."""
-    for row in numbered_rows(count):
-        table.put(row, b"of " + row)
-        if row == numbered_rows(count)[count // 2]:
-            table.server.flush("t")
-    return [(row, b"of " + row) for row in numbered_rows(count)]
 
 
 # ---- rows

@@ -12,6 +12,7 @@ from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import DiskFullError, StoppingError, TooManyOpenFilesError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Put, RowMutation, WriteOptions
 from rowlock_regionserver.region.region import Region
@@ -102,11 +103,11 @@ def test_a_log_that_fails_just_after_the_commit_leaves_the_outcome_unknown(
 
 STEPS_AFTER_COMMIT: Sequence[tuple[str, type, str]] = [
     *[(operation, Log, "note_catalog") for operation in OPERATIONS],
-    ("create", RegionServer, "_serve"),
+    ("create", RegionChanges, "_serve"),
     ("alter", Region, "alter"),
-    ("truncate", RegionServer, "_serve"),
-    ("truncate", RegionServer, "_remove_regions"),
-    ("drop", RegionServer, "_remove_regions"),
+    ("truncate", RegionChanges, "_serve"),
+    ("truncate", RegionChanges, "remove"),
+    ("drop", RegionChanges, "remove"),
 ]
 
 

@@ -1,16 +1,22 @@
-"""How much a get may collect before it is answered."""
+"""How much a get may collect before it is answered, and what it does on the event loop."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LimitExceededError
+from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import EVERYTHING, Put
 from rowlock_regionserver.region import read_path
 from rowlock_regionserver.scan.point import read_row
+from rowlock_regionserver.sources import RowPlace
 from rowlock_regionserver.storefile.row_filter import RowFilter
+from rowlock_regionserver.storefile.wide_run import WideRun
 
 from .conftest import Engine
 
@@ -69,3 +75,41 @@ def test_a_get_on_the_event_loop_asks_the_files_without_the_row_once(
     assert files == 2
     assert asked.count(b"none") == files
     assert asked.count(b"b") == files + 1
+
+
+class PushedClock(Clock):
+    """The time, and what a test adds to it."""
+
+    def __init__(self) -> None:
+        self.added = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.added
+
+
+def test_a_get_of_many_rows_loads_blocks_on_the_event_loop_only_for_a_moment(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = PushedClock()
+    engine = Engine(tmp_path, config, clock, Files(), Durability.OS)
+    rows = [b"%d" % number for number in range(10)]
+    for row in rows:
+        engine.change(row, Put(b"f", b"q", b"v"))
+    engine.server.flush("t")
+    asked: list[bytes] = []
+    place = WideRun.row_place
+
+    def slow(run: WideRun, row: bytes) -> RowPlace:
+        asked.append(row)
+        clock.added += 0.002
+        return place(run, row)
+
+    monkeypatch.setattr(WideRun, "row_place", slow)
+    assert engine.region.get(rows, EVERYTHING, may_wait=False) is None
+    assert 0 < len(asked) < 3
+    answer = engine.region.get(rows, EVERYTHING, may_wait=True)
+    assert answer is not None
+    assert all(answer)
+    monkeypatch.undo()
+    assert engine.region.get(rows, EVERYTHING, may_wait=False) == answer
+    engine.server.stop()

@@ -151,7 +151,7 @@ def test_windows_are_no_larger_than_the_rows_up_to_the_limit_need() -> None:
     source = ListSource(rows, cells_at_once=20)
     assert len(scanned([(FAMILY, [source])], ScanPlan(row_limit=400))) == 400
     left = range(380, 0, -20)
-    assert source.asked[0] == SOURCE_BYTES_MIN
+    assert source.asked[0] == FIRST_WINDOW_BYTES
     assert all(asked < 1100 * rows_left * 9 // 8 for asked, rows_left in zip(source.asked[-5:], left[-5:], strict=True))
 
 
@@ -276,8 +276,16 @@ def test_windows_become_smaller_when_they_take_longer_than_a_time_slice() -> Non
     view: View = [(FAMILY, [source])]
     list(scan(lambda: view, ScanPlan(), all_rows_at(READ_POINT), is_slice_over=lambda: asked[-1] > 1 << 20))
     first = FIRST_WINDOW_BYTES
-    # The first read is small, before it is known that no other source has rows there.
-    assert asked[:8] == [SOURCE_BYTES_MIN, first, 4 * first, 16 * first, 4 * first, 16 * first, 4 * first, 16 * first]
+    assert asked[:7] == [first, 4 * first, 16 * first, 4 * first, 16 * first, 4 * first, 16 * first]
+
+
+def test_the_first_read_is_small_only_if_other_sources_may_have_rows_there() -> None:
+    alone, empty = ListSource(numbered(100)), ListSource([])
+    list(scan(lambda: [(FAMILY, [alone, empty])], ScanPlan(), b"", b"", READ_POINT))
+    assert alone.asked == [FIRST_WINDOW_BYTES]
+    several = [ListSource(numbered(100)), ListSource(numbered(100, 7, number=2))]
+    list(scan(lambda: [(FAMILY, several)], ScanPlan(), b"", b"", READ_POINT))
+    assert [source.asked[0] for source in several] == [SOURCE_BYTES_MIN, SOURCE_BYTES_MIN]
 
 
 def test_during_a_time_slice_batches_have_the_requested_size() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import OrderedDict
 
 from rowlock_regionserver.storefile.block import Block
 from rowlock_regionserver.storefile.cache import BlockCache
@@ -113,3 +114,36 @@ def test_memory_of_indexes_is_counted_until_their_readers_are_released() -> None
     cache.put(second, 0, block())
     assert cache.index_bytes_held == 20
     check(cache)
+
+
+def test_a_cache_that_borrows_holds_more_and_returns_it() -> None:
+    one = block().bytes_held
+    cache, bound = BlockCache(2 * one), [5 * one]
+    cache.borrow(lambda: bound[0])
+    reader = cache.new_reader()
+    for number in range(6):
+        cache.put(reader, number, block())
+    assert [cache.holds(reader, number) for number in range(6)] == [False, True, True, True, True, True]
+    cache.get(reader, 1)
+    bound[0] = 2 * one
+    cache.shrink()
+    assert [cache.holds(reader, number) for number in range(6)] == [False, True, False, False, False, True]
+    check(cache)
+
+
+def test_a_cache_makes_room_before_it_takes_a_block() -> None:
+    """The ledger may look at any time, also between two steps of a call."""
+    one = block().bytes_held
+    cache = BlockCache(2 * one)
+    held: list[int] = []
+
+    class Watched(OrderedDict[int, tuple[Block, int]]):
+        def __setitem__(self, key: int, value: tuple[Block, int]) -> None:
+            held.append(cache.bytes_held)
+            super().__setitem__(key, value)
+
+    cache._blocks = Watched()  # type: ignore[assignment]
+    reader = cache.new_reader()
+    for number in range(3):
+        cache.put(reader, number, block())
+    assert held == [0, one, one]

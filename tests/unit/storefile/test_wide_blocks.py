@@ -18,10 +18,10 @@ from rowlock_regionserver.arrow.columns import binary_array
 from rowlock_regionserver.arrow.line_forming import ROW_CELL_BYTES_MAX
 from rowlock_regionserver.arrow.line_values import fixed_size
 from rowlock_regionserver.arrow.lines import Lines
-from rowlock_regionserver.cells import PUT, Cell, Compression, Kind
+from rowlock_regionserver.cells import PUT, Cell, Compression, Family, Kind
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.sources import LinesWanted
+from rowlock_regionserver.sources import LinesWanted, RowPlace
 from rowlock_regionserver.storefile import codecs, wide_blocks, wide_directory, wide_form
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.cache import BlockCache
@@ -314,6 +314,19 @@ def test_a_block_that_outgrows_the_cache_leaves_it(wide: Case) -> None:
     assert cache.statistics().block_count == 1
     assert list(run.row_cells(b"k000002")) == expected_cells(2)
     assert (cache.statistics().block_count, cache.bytes_held) == (0, 0)
+
+
+def test_a_full_block_of_bytes_that_do_not_shrink_is_loaded_without_waiting(case: Case) -> None:
+    """Its directory comes beside the bytes of its lines, so it is larger than a block may be before compression."""
+    case.family = Family(1, b"f", compression=Compression.NONE)
+    lines = typed_lines(5000)
+    rows = sorted([b"%d" % number for number in range(5000)])
+    numbers = lines.timestamps, lines.write_numbers
+    info, run = written(case, Lines(binary_array(rows), *numbers, lines.qualifiers, lines.columns))
+    [(_, first), *others] = chunks_of(case, info)
+    assert others
+    assert first.directory.starts[-1] > 2 * case.family.block_bytes
+    assert run.row_place(rows[0]) is RowPlace.MEMORY
 
 
 def test_neighbouring_blocks_are_read_by_one_read(wide: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,188 @@
+"""Broken builds of splits and merges: rows, versions, answers or snapshots are lost, doubled or read too late."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+SPLITTING = "unit/host/test_splitting.py"
+REPLACED = "unit/host/test_replaced_regions.py"
+UNCOMMITTED = f"{REPLACED}::test_until_the_commit_the_old_regions_are_whole_and_the_new_ones_can_be_removed[False]"
+_LINKED = "                info = clipped_info(file, *bounds)\n"
+
+SPLITTING_MUTANTS = [
+    # ---- the steps, in their order
+    Mutant(
+        "ids of new regions are not reserved before their folders are made",
+        "_reserved",
+        '    with changes.catalog.committed(state, f"{count} numbers of regions were reserved"):\n'
+        "        return tuple(ids)\n",
+        "    changes.catalog.state = state\n    return tuple(ids)\n",
+        UNCOMMITTED,
+    ),
+    Mutant(
+        "a region is replaced without what was written after its flush",
+        "Flusher.flushed",
+        "                if write_number != self._clean_up_to:\n",
+        "                if False:\n",
+        f"{REPLACED}::test_what_was_written_after_the_flush_is_in_the_new_regions",
+    ),
+    Mutant(
+        "the gates of regions to merge are taken in row order",
+        "RegionChanges._replace",
+        "sorted(old, key=lambda region: region.region_id)",
+        "old",
+        f"{REPLACED}::test_gates_are_taken_in_the_order_of_their_ids",
+    ),
+    Mutant(
+        "a snapshot takes gates in row order",
+        "hold_writes",
+        "sorted(regions, key=lambda region: region.region_id)",
+        "regions",
+        f"{REPLACED}::test_gates_are_taken_in_the_order_of_their_ids",
+    ),
+    Mutant(
+        "regions to merge are taken for each other",
+        "RegionChanges._replace",
+        "            predecessors.sort(key=lambda predecessor: predecessor.start)\n",
+        "            predecessors[:] = predecessors[:1]\n",
+        f"{SPLITTING}::test_it_is_as_before_after_a_restart[restart]",
+    ),
+    Mutant(
+        "the old region's folder is removed before the catalog's commit",
+        "RegionChanges._replace",
+        '                self.shared.files.fsync_folder(self.folder / "regions")\n',
+        '                self.shared.files.fsync_folder(self.folder / "regions")\n'
+        "                for region in old:\n"
+        "                    remove_region_folder(self.shared.files, region_folder(self.folder, region.region_id))\n",
+        UNCOMMITTED,
+    ),
+    Mutant(
+        "the names of new regions' folders are not durable at the commit",
+        "RegionChanges._replace",
+        '                self.shared.files.fsync_folder(self.folder / "regions")\n',
+        "",
+        f"{SPLITTING}::test_a_crash_at_any_call_leaves_the_old_regions_or_the_new_ones[split]",
+    ),
+    Mutant(
+        "a split that fails leaves its folders",
+        "RegionChanges._successor",
+        "        undo.callback(remove_region_folder, files, path)\n",
+        "",
+        f"{REPLACED}::test_a_full_disk_changes_nothing_and_later_it_works[False]",
+    ),
+    Mutant(
+        "writes that waited go on in a region that was split",
+        "Region.end_replaced",
+        "        self._parts.gate.close_held()\n",
+        "",
+        f"{REPLACED}::test_a_write_that_waited_is_refused_by_the_old_region",
+    ),
+    Mutant(
+        "a region that was split goes on answering reads",
+        "Region.end_replaced",
+        "        self._state = State.CLOSED\n",
+        "",
+        f"{REPLACED}::test_the_old_region_takes_no_read_once_a_new_one_can_be_written",
+    ),
+    Mutant(
+        "the new regions are served before the old ones have ended",
+        "RegionChanges._exchange",
+        "        for region in old:\n            region.end_replaced()\n        self.snapshots.move(old, new)\n",
+        "        self.snapshots.move(old, new)\n",
+        f"{REPLACED}::test_the_old_region_takes_no_read_once_a_new_one_can_be_written",
+    ),
+    Mutant(
+        "the folder of a region that was split stays",
+        "RegionChanges._retire",
+        "        self._remove(region.region_id, region, reason)\n",
+        "",
+        f"{SPLITTING}::test_the_files_of_the_old_regions_are_removed",
+    ),
+    # ---- snapshots
+    Mutant(
+        "snapshots are not moved to the new regions",
+        "RegionChanges._exchange",
+        "        self.snapshots.move(old, new)\n",
+        "",
+        f"{SPLITTING}::test_a_snapshot_sees_its_moment_over_splits_merges_and_compactions",
+    ),
+    Mutant(
+        "a merged region reads all of a snapshot at one read point",
+        "moved",
+        "                result.append(SnapshotPart(region, rows, part.read_point))\n",
+        "                result.append(SnapshotPart(region, rows, region._parts.mvcc.open_read_point()))\n",
+        f"{REPLACED}::test_a_major_compaction_keeps_what_a_moved_snapshot_sees",
+    ),
+    Mutant(
+        "all parts of a merged region are read at the first one's read point",
+        "Snapshots.reading",
+        "ReadPoint(part.read_point.write_number, made_ms)",
+        "ReadPoint(parts[0].read_point.write_number, made_ms)",
+        "property/test_snapshots_of_regions.py::test_each_snapshot_reads_its_moment_wherever_its_rows_are",
+    ),
+    Mutant(
+        "a moved snapshot stays registered in the old region only",
+        "moved",
+        "                region.adopt_read_point(part.read_point)\n",
+        "",
+        f"{REPLACED}::test_a_major_compaction_keeps_what_a_moved_snapshot_sees",
+    ),
+    # ---- what new regions begin with
+    Mutant(
+        "write numbers of a new region begin at 0",
+        "make_successor_folder",
+        "flushed_write_number=max([each.write_number for each in predecessors])",
+        "flushed_write_number=0",
+        f"{SPLITTING}::test_a_split_leaves_every_row_in_one_of_two_regions",
+    ),
+    Mutant(
+        "write numbers of a merged region go on from those of its left part",
+        "make_successor_folder",
+        "flushed_write_number=max([each.write_number for each in predecessors])",
+        "flushed_write_number=predecessors[0].write_number",
+        f"{REPLACED}::test_a_merge_of_a_quiet_region_and_a_busy_one_has_the_newest_of_both",
+    ),
+    Mutant(
+        "a new region's stamps begin with the clock",
+        "RegionChanges._exchange",
+        "                self.timestamps.succeed(region, old)\n",
+        "",
+        f"{SPLITTING}::test_a_stamp_is_later_than_before_although_the_clock_was_set_back",
+    ),
+    Mutant(
+        "a merged region forgets the requests of its right part",
+        "make_successor_folder",
+        "_JoinedAnswers([each.answers for each in predecessors])",
+        "_JoinedAnswers([each.answers for each in predecessors[:1]])",
+        f"{REPLACED}::test_a_merged_region_has_the_answers_of_both",
+    ),
+    Mutant(
+        "a new region forgets the requests of its predecessors",
+        "make_successor_folder",
+        "_JoinedAnswers([each.answers for each in predecessors])",
+        "_JoinedAnswers([])",
+        f"{SPLITTING}::test_a_repeated_request_gets_its_answer_from_the_new_region",
+    ),
+    Mutant(
+        "a merged region forgets the clips of its files",
+        "_linked",
+        _LINKED,
+        _LINKED + "                if info is not None and len(predecessors) > 1:\n"
+        '                    info = replace(info, clip_start=b"", clip_stop=b"")\n',
+        f"{REPLACED}::test_a_merge_does_not_bring_back_what_a_neighbour_has_compacted_away",
+    ),
+    Mutant(
+        "the base of a part counts as the base of a merged region",
+        "_linked",
+        "                if len(predecessors) > 1:\n",
+        "                if False:\n",
+        f"{REPLACED}::test_a_merged_region_has_no_base",
+    ),
+    Mutant(
+        "files of two regions are linked under one name",
+        "_linked",
+        "                if (family_number, info.number) in used:\n",
+        "                if False:\n",
+        f"{SPLITTING}::test_a_merge_has_the_rows_of_both_and_hides_what_the_files_have_of_others",
+    ),
+]

@@ -1,0 +1,309 @@
+"""Each step of replacing regions by others: what comes just before it, just after it, and when it fails."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, UnknownOutcomeError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.region_changes import RegionChanges
+from rowlock_regionserver.host.region_server import RegionServer
+from rowlock_regionserver.operations import Delete, DeleteKind, Increment, RequestId, RowResult, ScanPlan, Selection
+from rowlock_regionserver.region.flush import FlushResult
+from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.successor import make_successor_folder
+
+from tests.crash.simulated_files import Call, Loss, SimulatedCrash, SimulatedFiles
+from tests.unit.region.conftest import abandon
+from tests.waiting import WAIT_S, wait_until
+
+from .serving_table import CONFIG, Serving, fill
+from .table_of_regions import TableOfRegions
+
+CLIENT = b"client is 16 byt"
+SNAPSHOT = b"snapshot is 16 b"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Iterator[Serving]:
+    serving = Serving(tmp_path)
+    yield serving
+    serving.server.stop()
+
+
+def split_while(table: Serving, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], Future[RowResult]]) -> None:
+    """Splits at r5. While the gate is held, lets a write begin, and goes on when it waits."""
+    (region,) = table.regions
+
+    def make_meanwhile(*arguments: object) -> None:
+        if not begun:
+            begun.append(begin())
+            wait_until(lambda: begun[0].done() or region._parts.gate.statistics().shared_waiting == 1)
+        make_successor_folder(*arguments)  # type: ignore[arg-type]
+
+    begun: list[Future[RowResult]] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(f"{RegionChanges.__module__}.make_successor_folder", make_meanwhile)
+        table.split(b"r5")
+
+
+# ---- steps 1 to 4
+
+
+def test_what_was_written_after_the_flush_is_in_the_new_regions(
+    table: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flush = RegionServer.flush_region
+
+    def flush_and_write(server: RegionServer, region: Region) -> FlushResult:
+        result = flush(server, region)
+        table.put(b"r1", b"later")
+        table.put(b"r7", b"later")
+        return result
+
+    table.put(b"r7", b"v")
+    with monkeypatch.context() as patched:
+        patched.setattr(RegionServer, "flush_region", flush_and_write)
+        table.split(b"r5")
+    assert table.scan() == [(b"r1", b"later"), (b"r7", b"later")]
+    table.crash()
+    assert table.scan() == [(b"r1", b"later"), (b"r7", b"later")]
+
+
+@pytest.mark.parametrize("merges", [False, True])
+def test_until_the_commit_the_old_regions_are_whole_and_the_new_ones_can_be_removed(
+    tmp_path: Path, *, merges: bool
+) -> None:
+    """The power fails when everything is done but the commit."""
+    disk = SimulatedFiles(tmp_path / "disk")
+    table = Serving(disk.root, files=disk)
+    rows = dict(fill(table))
+    if merges:
+        table.split(b"r000020")
+    bounds = table.bounds
+    has_made_folder: list[Path] = []
+
+    def crash(call: Call) -> None:
+        if call.name == "make_folder":
+            has_made_folder.append(call.path)
+        if call.name == "rename" and call.path.parent.name == "catalog" and has_made_folder:
+            disk.is_dead = True  # Before this call.
+
+    disk.before_call = crash
+    with contextlib.suppress(SimulatedCrash, UnknownOutcomeError):
+        table.merge() if merges else table.split(b"r000020")
+    assert disk.is_dead, f"it made {[str(call) for call in disk.calls]}"
+    for loss in (Loss.NOTHING, Loss.ALL):
+        image = disk.power_failure(tmp_path / loss.name, loss)
+        again = TableOfRegions(RegionServer.open(image, CONFIG, Clock(), Files(), lambda _: None))
+        assert not again.server.damaged_regions()
+        assert again.bounds == bounds
+        assert dict(again.scan()) == rows
+        assert {path.name for path in (image / "regions").iterdir()} == {
+            str(region.region_id) for region in again.regions
+        }
+        again.server.stop()
+    with contextlib.suppress(SimulatedCrash):
+        abandon(table.server)
+
+
+def test_after_the_answer_a_power_failure_changes_nothing(tmp_path: Path) -> None:
+    disk = SimulatedFiles(tmp_path / "disk")
+    table = Serving(disk.root, files=disk)
+    rows = dict(fill(table))
+    table.split(b"r000013")
+    table.split(b"r000025")
+    table.merge()
+    bounds = table.bounds
+    for loss in (Loss.NOTHING, Loss.ALL):
+        image = disk.power_failure(tmp_path / loss.name, loss)
+        again = TableOfRegions(RegionServer.open(image, CONFIG, Clock(), Files(), lambda _: None))
+        assert not again.server.damaged_regions()
+        assert again.bounds == bounds
+        assert dict(again.scan()) == rows
+        again.server.stop()
+    table.server.stop()
+
+
+@pytest.mark.parametrize("merges", [False, True])
+def test_a_full_disk_changes_nothing_and_later_it_works(tmp_path: Path, *, merges: bool) -> None:
+    disk = SimulatedFiles(tmp_path / "disk")
+    table = Serving(disk.root, files=disk)
+    rows = dict(fill(table))
+    if merges:
+        table.split(b"r000020")
+    bounds, ids = table.bounds, table.names("regions")
+    links: list[Path] = []
+
+    def full(call: Call) -> None:
+        links.extend([call.path] if call.name == "link" else [])
+        if call.name == "pwrite" and call.path.parent.name == "catalog" and links:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(call.path))
+
+    disk.before_call = full
+    with pytest.raises(DiskFullError):
+        table.merge() if merges else table.split(b"r000020")
+    disk.before_call = lambda call: None
+    assert (table.bounds, table.names("regions")) == (bounds, ids)
+    table.put(b"r000007", b"later")
+    table.merge() if merges else table.split(b"r000020")
+    assert dict(table.scan()) == rows | {b"r000007": b"later"}
+    assert len(table.bounds) == (1 if merges else 2)
+    table.server.stop()
+
+
+def test_gates_are_taken_in_the_order_of_their_ids(table: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.split(b"r5")
+    table.split(b"r3")
+    assert [region.region_id for region in table.regions] == [4, 5, 3]
+    taken: list[int] = []
+
+    def noted(name: str) -> None:
+        usual: Callable[..., contextlib.AbstractContextManager[object]] = getattr(Region, name)
+
+        def take(region: Region, deadline: float) -> contextlib.AbstractContextManager[object]:
+            taken.append(region.region_id)
+            return usual(region, deadline)
+
+        monkeypatch.setattr(Region, name, take)
+
+    noted("without_writes")
+    table.server.make_snapshot("t", SNAPSHOT, 0, "")
+    assert taken == [3, 4, 5]
+    taken.clear()
+    noted("flushed")
+    table.merge(1)
+    assert taken == [3, 5]
+
+
+def test_a_merge_of_a_quiet_region_and_a_busy_one_has_the_newest_of_both(table: Serving) -> None:
+    table.split(b"r5")
+    for number in range(20):
+        table.put(b"r7", b"%d" % number)
+    table.merge()
+    assert table.scan() == [(b"r7", b"19")]
+    table.put(b"r7", b"after the merge")
+    table.put(b"r1", b"after the merge")
+    assert table.scan() == [(b"r1", b"after the merge"), (b"r7", b"after the merge")]
+
+
+def test_a_merged_region_has_the_answers_of_both(table: Serving) -> None:
+    table.split(b"r5")
+    requests = {b"r1": RequestId(CLIENT, 1, 1), b"r7": RequestId(CLIENT, 2, 1)}
+    increment = Increment(b"f", b"n", 5)
+    first = {row: table.change(row, increment, request=request).results for row, request in requests.items()}
+    table.merge()
+    assert {row: table.change(row, increment, request=request).results for row, request in requests.items()} == first
+
+
+# ---- steps 5 and 6
+
+
+def test_a_write_that_waited_is_refused_by_the_old_region(table: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(table)
+    with ThreadPoolExecutor(1) as pool:
+        begun: list[Future[RowResult]] = []
+
+        def begin() -> Future[RowResult]:
+            begun.append(pool.submit(table.put, b"r7", b"by a region that has ended"))
+            return begun[0]
+
+        split_while(table, monkeypatch, begin)
+        with pytest.raises(NotServingRegionError):
+            begun[0].result(WAIT_S)
+    assert table.get(b"r7") == []
+    table.put(b"r7", b"new")
+    assert table.get(b"r7") == [b"new"]
+
+
+def test_the_old_region_takes_no_read_once_a_new_one_can_be_written(
+    table: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.put(b"r7", b"old")
+    (old,) = table.regions
+    retire = RegionChanges._retire
+    refused: list[str] = []
+
+    def look(changes: RegionChanges, region: Region, reason: str) -> None:
+        table.put(b"r7", b"new")
+        for read in (
+            lambda: old.get([b"r7"], Selection(), may_wait=True),
+            lambda: old.scan(ScanPlan()),
+            lambda: old.parts(ScanPlan(), 1),
+        ):
+            with pytest.raises(NotServingRegionError) as raised:
+                read()
+            refused.append(raised.value.message)
+        retire(changes, region, reason)
+
+    monkeypatch.setattr(RegionChanges, "_retire", look)
+    table.split(b"r5")
+    assert len(refused) == 3
+    assert table.get(b"r7") == [b"new"]
+
+
+def test_a_major_compaction_keeps_what_a_moved_snapshot_sees(table: Serving) -> None:
+    rows = fill(table)
+    table.server.make_snapshot("t", SNAPSHOT, 0, "")
+    table.split(b"r000020")
+    for row, _ in rows:
+        table.put(row, b"later")
+    table.server.flush("t")
+    table.compact()
+    assert table.scan(snapshot_id=SNAPSHOT) == rows
+    table.merge()
+    for row, _ in rows[::2]:
+        table.change(row, Delete(DeleteKind.ROW))
+    table.server.flush("t")
+    table.compact()
+    assert table.scan(snapshot_id=SNAPSHOT) == rows
+    assert table.scan() == [(row, b"later") for row, _ in rows[1::2]]
+    table.server.snapshots.end(SNAPSHOT)
+    assert [region._parts.mvcc.statistics().registered_readers for region in table.regions] == [0]
+
+
+def test_without_a_snapshot_a_new_region_keeps_no_old_versions(table: Serving) -> None:
+    rows = fill(table)
+    table.server.make_snapshot("t", SNAPSHOT, 0, "")
+    table.split(b"r000020")
+    for row, _ in rows:
+        table.put(row, b"later")
+    table.server.flush("t")
+    table.server.snapshots.end(SNAPSHOT)
+    table.compact()
+    assert [file.cell_count for file in table.file_facts()] == [20, 20]
+
+
+def test_a_merge_does_not_bring_back_what_a_neighbour_has_compacted_away(table: Serving) -> None:
+    """The left region's file still has the row, outside of its clip."""
+    rows = fill(table)
+    table.server.flush("t")
+    table.split(b"r000013")
+    table.change(b"r000015", Delete(DeleteKind.ROW))
+    table.server.flush("t")
+    table.compact(table.regions[1:])
+    table.merge()
+    expected = [row for row in rows if row[0] != b"r000015"]
+    assert table.scan() == expected
+    table.crash()
+    assert table.scan() == expected
+    table.compact()
+    assert table.scan() == expected
+
+
+def test_a_merged_region_has_no_base(table: Serving) -> None:
+    """Each base was the oldest file of its own region only, and would be taken for the oldest of all."""
+    fill(table)
+    table.split(b"r000020")
+    table.server.flush("t")
+    table.compact()
+    assert [file.is_base for file in table.file_facts()] == [True, True]
+    table.merge()
+    assert [file.is_base for file in table.file_facts()] == [False, False]
