@@ -281,10 +281,10 @@ def test_windows_become_smaller_when_they_take_longer_than_a_time_slice() -> Non
 
 def test_the_first_read_is_small_only_if_other_sources_may_have_rows_there() -> None:
     alone, empty = ListSource(numbered(100)), ListSource([])
-    list(scan(lambda: [(FAMILY, [alone, empty])], ScanPlan(), b"", b"", READ_POINT))
+    list(scan(lambda: [(FAMILY, [alone, empty])], ScanPlan(), all_rows_at(READ_POINT)))
     assert alone.asked == [FIRST_WINDOW_BYTES]
     several = [ListSource(numbered(100)), ListSource(numbered(100, 7, number=2))]
-    list(scan(lambda: [(FAMILY, several)], ScanPlan(), b"", b"", READ_POINT))
+    list(scan(lambda: [(FAMILY, several)], ScanPlan(), all_rows_at(READ_POINT)))
     assert [source.asked[0] for source in several] == [SOURCE_BYTES_MIN, SOURCE_BYTES_MIN]
 
 
