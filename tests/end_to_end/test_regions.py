@@ -147,6 +147,7 @@ def test_all_regions_survive_a_restart(rowlock_server: RowlockServer, table: row
         assert starts(db) == BORDERS
 
 
+@pytest.mark.usefixtures("rowlock_client")  # which drops the table
 def test_the_asyncio_face_lists_regions_too(rowlock_server: RowlockServer) -> None:
     async def run() -> list[bytes]:
         async with rowlock.aio.connect(rowlock_server.address) as db:
