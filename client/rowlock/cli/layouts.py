@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # Any: bytes, or what the mapping says.
 Key: TypeAlias = Any
 Bounds: TypeAlias = tuple[Key | None, Key | None, Key | None]
+EncodedBounds: TypeAlias = tuple[bytes | None, bytes | None, bytes | None]
 
 NO_MAPPING = "none"
 _TYPED = "rowlock.typed_table"
@@ -44,6 +45,9 @@ class BytesLayout:
 
     def bounds(self, start: str | None, stop: str | None, prefix: str | None, hint: str = "") -> Bounds:
         return arguments.row_range(start, stop, prefix, hint)
+
+    def encoded_bounds(self, start: str | None, stop: str | None, prefix: str | None) -> EncodedBounds:
+        return arguments.row_range(start, stop, prefix)
 
     def column(self, text: str) -> Any:
         return arguments.column(text)
@@ -91,6 +95,14 @@ class TypedLayout:
         if prefix is not None and (start is not None or stop is not None):
             raise ArgumentError("--prefix excludes --start and --stop: give one or the other")
         return self._bound(start), self._bound(stop), self._bound(prefix)
+
+    def encoded_bounds(self, start: str | None, stop: str | None, prefix: str | None) -> EncodedBounds:
+        """Returns the bounds as keys of rows, for a scan of cells as bytes."""
+        from rowlock._codec.key_scalars import KeyCodec
+
+        first, last, begins = self.bounds(start, stop, prefix)
+        key = KeyCodec(self.mapping)
+        return key.bound(first), key.bound(last), key.prefix(begins)
 
     def column(self, text: str) -> Any:
         if text not in self.columns_by_name:
