@@ -176,9 +176,12 @@ def test_bounds_that_are_not_of_the_mappings_types_export_nothing(
         assert message in err
     assert not file.exists()
     # As bytes, on demand.
-    assert run("export", "orders", file, "--cells", "-m", "none", "--prefix", r"c1|\x80", "--where", "f:amount is present")[
-        1
-    ] == "1 cells\n"
+    assert (
+        run(
+            "export", "orders", file, "--cells", "-m", "none", "--prefix", r"c1|\x80", "--where", "f:amount is present"
+        )[1]
+        == "1 cells\n"
+    )
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])

@@ -16,6 +16,7 @@ from typing import TextIO
 
 # One result; values that JSON can hold.
 Record = Mapping[str, object]
+_JSON = json.JSONEncoder(ensure_ascii=False)
 # Tables are printed in blocks of this many lines, because the column widths depend on the lines.
 _LINES_PER_TABLE = 200
 
@@ -85,11 +86,22 @@ class Output:
         while block := list(islice(remaining, _LINES_PER_TABLE)):
             count += len(block)
             if self._json_lines:
-                for record, _ in block:
-                    self._write_json(record)
+                self._write_json(*(record for record, _ in block))
             else:
                 self._write_lines(heading, [fields for _, fields in block])
         return count
+
+    def lines(self, heading: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+        """Prints a table, as `listing` does, for output without --json."""
+        remaining = iter(lines)
+        while block := list(islice(remaining, _LINES_PER_TABLE)):
+            self._write_lines(heading, block)
+
+    def records(self, records: Iterable[Record]) -> None:
+        """Prints results as JSON, for output with --json."""
+        remaining = iter(records)
+        while block := list(islice(remaining, _LINES_PER_TABLE)):
+            self._write_json(*block)
 
     def refreshing(self) -> AbstractContextManager[Callable[[str], None]]:
         """Returns a context with a function that shows a text in place of the one before, on a terminal.
@@ -162,9 +174,9 @@ class Output:
         with writing_to(self._stdout):
             self._stdout.flush()
 
-    def _write_json(self, record: Record) -> None:
+    def _write_json(self, *records: Record) -> None:
         with writing_to(self._stdout):
-            self._stdout.write(json.dumps(record, ensure_ascii=False) + "\n")
+            self._stdout.writelines(_JSON.encode(record) + "\n" for record in records)
 
     def _write_lines(self, heading: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
         with writing_to(self._stdout):

@@ -44,9 +44,7 @@ class RowForm(Protocol):
         """Returns the rows, in order, for a bulk batch. Raises MappingError for a value that does not fit."""
 
 
-def form_of(
-    schema: pa.Schema, mapping: Mapping | None, *, nulls_delete: bool, kept: Mapping | None = None
-) -> RowForm:
+def form_of(schema: pa.Schema, mapping: Mapping | None, *, nulls_delete: bool, kept: Mapping | None = None) -> RowForm:
     """Returns the form of a DataFrame with that schema. Raises MappingError if it can't be written.
 
     Columns match by exact name, or else by a name that differs only in letter case. kept: the mapping that the table
@@ -277,11 +275,11 @@ def _advice_by_kept(kept: Mapping, given: Collection[str], extra: Sequence[str])
     """Returns what to do about columns that differ from those of the mapping that the table keeps."""
     known = [column.name for column in _written(kept)]
     meant = [f"{found} for {name}" for name in extra if (found := nearest(name, set(known) - set(given))) is not None]
+    question = f" (did you mean {', '.join(meant)}?)" if meant else ""
     return (
-        f"the mapping that the table keeps has {', '.join(known)}"
-        + (f" (did you mean {', '.join(meant)}?)" if meant else "")
-        + f". A DataFrame needs the columns of the key, {', '.join(part.name for part in kept.keys)}, and may lack others: rename its columns "
-        "(withColumnRenamed), leave them out (drop), or add them to the mapping (alter_table)"
+        f"the mapping that the table keeps has {', '.join(known)}{question}. A DataFrame needs the columns of the key, "
+        f"{', '.join(part.name for part in kept.keys)}, and may lack others: rename its columns (withColumnRenamed), "
+        "leave them out (drop), or add them to the mapping (alter_table)"
     )
 
 

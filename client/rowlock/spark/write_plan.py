@@ -117,9 +117,7 @@ def _mapping(options: WriteOptions, table: TableDescription, schema: pa.Schema) 
     return kept.select_among([column.name for column in kept.values if column.name.lower() in names])
 
 
-def _form(
-    schema: pa.Schema, mapping: Mapping | None, options: WriteOptions, kept: Mapping | None = None
-) -> RowForm:
+def _form(schema: pa.Schema, mapping: Mapping | None, options: WriteOptions, kept: Mapping | None = None) -> RowForm:
     return form_of(schema, mapping, nulls_delete=options.nulls == "delete", kept=kept)
 
 

@@ -109,13 +109,16 @@ def test_columns_match_by_name_and_must_be_those_of_the_mapping(names: list[str]
     [
         (
             ["id", "dest", "zz"],
-            "the DataFrame has also zz: it has id, dest, zz, and the mapping that the table keeps has id, delay, dest, at. "
-            "A DataFrame needs the columns of the key, id, and may lack others: rename its columns (withColumnRenamed), "
-            "leave them out (drop), or add them to the mapping (alter_table)",
+            "the DataFrame has also zz: it has id, dest, zz, and the mapping that the table keeps has id, delay, dest, "
+            "at. A DataFrame needs the columns of the key, id, and may lack others: rename its columns "
+            "(withColumnRenamed), leave them out (drop), or add them to the mapping (alter_table)",
         ),
         (["id", "dets"], "keeps has id, delay, dest, at (did you mean dest for dets?). A DataFrame needs"),
         (["Id", "DELAYS", "dest"], "(did you mean delay for DELAYS?)"),
-        (["dest"], "the DataFrame lacks id: it has dest, and the mapping that the table keeps has id, delay, dest, at."),
+        (
+            ["dest"],
+            "the DataFrame lacks id: it has dest, and the mapping that the table keeps has id, delay, dest, at.",
+        ),
         (["i_d", "dest"], "the DataFrame lacks id and has also i_d"),
         (["id", "at"], "the DataFrame has only a key; a row exists only with at least one cell"),
     ],

@@ -103,9 +103,10 @@ def columns_among(name: str, wanted: FileColumns, present: Sequence[str], hint: 
 def other_column(other: str, wanted: FileColumns, present: Collection[str]) -> str:
     """Returns the end of a message about a column that the mapping does not name. present: the file's columns."""
     what = f"the column {_printable(other)!r}" if other else "a column without a name"
+    meant = did_you_mean(other, set(wanted.known) - set(present))
     return (
-        f"{what}, which the mapping does not name{did_you_mean(other, set(wanted.known) - set(present))}: rename it, or "
-        f"give --ignore-others to leave out such columns. The mapping has {', '.join(wanted.known)}"
+        f"{what}, which the mapping does not name{meant}: rename it, or give --ignore-others to omit such columns. "
+        f"The mapping has {', '.join(wanted.known)}"
     )
 
 

@@ -113,7 +113,9 @@ def export_rows(
         check_new_file(Path(file), overwrite=overwrite)
     check_text(start, stop, prefix)
     parsed = None if cells else mapping_for(call, table, mapping)
-    layout = layout_of(call, table, mapping) if parsed is None else TypedLayout(call.client.table(table, mapping=parsed))
+    layout = (
+        layout_of(call, table, mapping) if parsed is None else TypedLayout(call.client.table(table, mapping=parsed))
+    )
     first, last, begins = layout.encoded_bounds(start, stop, prefix)
     condition = layout.where(where)
     options: dict[str, Any] = {} if snapshot is None else {"snapshot": arguments.snapshot_id(snapshot)}

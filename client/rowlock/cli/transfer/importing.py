@@ -92,7 +92,16 @@ def import_rows(
     table, {"table", "file", "cells"}
     """
     if folder is not None:
-        if table is not None or mapping is not None or file_format or null or separator or cells or skip_rows or ignore_others:
+        if (
+            table is not None
+            or mapping is not None
+            or file_format
+            or null
+            or separator
+            or cells
+            or skip_rows
+            or ignore_others
+        ):
             raise ArgumentError("--all takes a folder of 'rowlock export --all', and no other options but --existing")
         import_large("rowlock.cli.transfer.whole_store")
         from rowlock.cli.transfer.whole_store import import_all
@@ -113,8 +122,8 @@ def import_rows(
     from rowlock.cli.transfer.columns import CELL_COLUMNS, columns_of
 
     parsed = None if cells else mapping_for(call, table, mapping)
-    columns = CELL_COLUMNS if parsed is None else columns_of(
-        parsed, is_partial=mapping is None, ignores_others=ignore_others
+    columns = (
+        CELL_COLUMNS if parsed is None else columns_of(parsed, is_partial=mapping is None, ignores_others=ignore_others)
     )
     # An empty file would not find out that there is no table.
     call.client.kept_mapping(table)
