@@ -229,8 +229,8 @@ def test_a_command_that_waits_for_a_lock_says_for_whom(
     assert exit_code == 0
     [note] = "".join(shown).splitlines()
     assert note == (
-        "waiting for a lock of table t: load-42 (ana@db7, nightly load) holds it. 'rowlock locks t' shows it; --timeout "
-        "says how long to wait, now 90 s"
+        "waiting for a lock of table t: load-42 (ana@db7, nightly load) holds it. 'rowlock locks t' shows it; "
+        "--timeout says how long to wait, now 90 s"
     )
 
 

@@ -9,8 +9,8 @@ import typer
 
 from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
-from rowlock.cli.output import Record
 from rowlock.cli.lock_waits import noting_lock_waits
+from rowlock.cli.output import Record
 from rowlock.cli.session import Call
 from rowlock.cli.shared_options import DURABILITY, PropertyOption, TableArgument, YesOption
 
