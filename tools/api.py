@@ -34,6 +34,9 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "api.md"
 _MADE = "<!-- Made from the docstrings by tools/api.py: change those, then `make api`. -->"
 _FIXTURES = ("rowlock_server", "rowlock_client")
 _LIST_ITEM = re.compile(r"[a-z_]+(, [a-z_]+)*: ")
+# The blank between two items of a paragraph, which may be anywhere in a line.
+_BETWEEN_ITEMS = re.compile(r"(?<=\.) (?=[a-z_]+(?:, [a-z_]+)*: )")
+_WIDTH = 115
 
 _INTRODUCTION = """
 All public names, with their docstrings, which `help()` shows too. [client.md](client.md) and
@@ -99,7 +102,11 @@ def _paragraph(text: str) -> str:
         return f"```python\n{textwrap.dedent(text)}\n```"
     if not _LIST_ITEM.match(text):
         return "\n".join(line.strip() for line in lines)
-    return "\n".join(f"- {line}" if _LIST_ITEM.match(line) else f"  {line.strip()}" for line in lines)
+    whole = " ".join(line.strip() for line in lines)
+    return "\n".join(
+        textwrap.fill(item, _WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
+        for item in _BETWEEN_ITEMS.split(whole)
+    )
 
 
 def _errors_introduction() -> str:

@@ -30,6 +30,7 @@ from rowlock._codec.column_types import ENCODINGS, codec_of, type_of, type_text
 from rowlock._codec.columns import parse_cell_column
 from rowlock._codec.encodings import Codec
 from rowlock._codec.mapping_grammar import DEFAULT_SEPARATOR, KEY, TIMESTAMP, ColumnText, parsed, quoted
+from rowlock._codec.nearest import did_you_mean
 from rowlock._codec.widening import Former, are_distinct, has_same_bytes, may_follow, widened_codec
 from rowlock.errors import InvalidArgumentError, MappingError
 
@@ -164,8 +165,9 @@ class Mapping:
         """Returns the message for a name that is no value column."""
         if any(column.name == name for column in self.keys):
             return f"{name!r} is part of the key, and not a column of cells"
-        known = ", ".join(column.name for column in self.values) or "none besides the key"
-        return f"the mapping has no column {name!r:.100}; its columns are {known}"
+        names = [column.name for column in self.values]
+        known = ", ".join(names) or "none besides the key"
+        return f"the mapping has no column {name!r:.100}{did_you_mean(str(name), names)}; its columns are {known}"
 
     def _check_columns(self, found: Sequence[ColumnText], timestamp_count: int) -> None:
         if not self.keys:

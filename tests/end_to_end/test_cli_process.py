@@ -75,6 +75,33 @@ def test_commands_on_one_row_import_no_arrow(wide: rowlock.Table[bytes], environ
     assert not {"pyarrow", "numpy", "pandas", "pydantic", "prompt_toolkit"} & set(ran.stderr.split())
 
 
+TYPED = (
+    "id STRING :key, at TIMESTAMP f:at, day DATE f:day, price DECIMAL(9,2) f:price, ratio DOUBLE f:ratio, "
+    "half FLOAT f:half, ok BOOLEAN f:ok, n BIGINT f:n, raw BINARY f:raw, later TIMESTAMP f:later millis"
+)
+
+
+def test_typed_commands_import_no_pandas(rowlock_client: rowlock.Client, environment: dict[str, str]) -> None:
+    """It takes longer than all the rest, and only its absence is cheap: pandas is installed here."""
+    rowlock_client.create_table("typed", mapping=TYPED)
+    row = "at=2013-01-31T05:00:00.5Z day=2013-01-31 price=1.5 ratio=0.1 half=0.1 ok=true n=7 raw=x later=2013-01-31"
+    code = (
+        "import sys\n"
+        "from rowlock.cli.main import main\n"
+        f"for words in ('put typed a {row}', 'get typed a', 'get typed a --json', 'scan typed', 'scan typed --json', "
+        "'scan typed --where price=1.5 --where ratio>0 --where at>2013-01-01', 'count typed', "
+        "'get typed a at --versions 2', 'check-and-put typed a price --expected 1.5 ratio=2.5', "
+        "'export typed - --format csv', 'increment typed a n', 'delete typed a'):\n"
+        "    assert main(words.split()) == 0, words\n"
+        "sys.stderr.write(' '.join(sys.modules))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert "2013-01-31T05:00:00.500000" in ran.stdout
+    assert "pandas" not in ran.stderr.split()
+    assert "pyarrow" in ran.stderr.split()
+
+
 def test_exit_codes_reach_the_caller(wide: rowlock.Table[bytes], environment: dict[str, str]) -> None:
     for words, exit_code in [
         (["get", "wide", "r00000"], 0),

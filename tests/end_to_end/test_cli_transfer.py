@@ -132,6 +132,58 @@ def test_a_snapshot_is_exported(run: Run, t: rowlock.Table[bytes], tmp_path: Pat
     assert run("export", "t", tmp_path / "new.csv") == (0, "3 rows\n", "")
 
 
+COMPOSITE = "customer STRING :key, num BIGINT :key ordered, amount INT f:amount"
+CHOICES = [
+    (["--start", "c1|1", "--stop", "c1|300"], 2),
+    (["--start", "c1|5", "--stop", "c1|1001"], 2),
+    (["--prefix", "c1"], 3),
+    (["--where", "amount > 1"], 2),
+    (["--where", "amount is absent"], 0),
+    (["--start", "c1|257", "--where", "amount = 1"], 1),
+]
+
+
+@pytest.mark.parametrize(("words", "rows"), CHOICES)
+def test_an_export_has_the_rows_that_scan_shows_and_count_counts(
+    run: Run, rowlock_client: rowlock.Client, words: list[str], rows: int
+) -> None:
+    table = rowlock_client.create_table("orders", mapping=COMPOSITE)
+    for amount, key in enumerate([("c1", 2), ("c1", 257), ("c1", 1000), ("c2", 3)]):
+        table.put(key, {"amount": amount})
+    assert run("count", "orders", *words)[:2] == (0, f"{rows}\n")
+    exported = run("export", "orders", "-", "--format", "jsonl", *words)
+    assert (exported[0], exported[2]) == (0, f"{rows} rows\n")
+    assert exported[1] == run("scan", "orders", "--json", *words)[1]
+    # The same with a mapping that is given, and the same rows as cells.
+    assert run("export", "orders", "-", "--format", "jsonl", "-m", COMPOSITE, *words) == exported
+    cells = run("export", "orders", "-", "--format", "jsonl", "--cells", *words)
+    assert (cells[0], cells[2]) == (0, f"{rows} cells\n")
+
+
+def test_bounds_that_are_not_of_the_mappings_types_export_nothing(
+    run: Run, rowlock_client: rowlock.Client, tmp_path: Path
+) -> None:
+    rowlock_client.create_table("orders", mapping=COMPOSITE).put(("c1", 1), {"amount": 1})
+    file = tmp_path / "orders.csv"
+    for words, message in [
+        (["--start", "c1|x"], "'x' is not a BIGINT, which num is"),
+        (["--prefix", "c1", "--stop", "c2"], "--prefix excludes --start and --stop"),
+        (["--where", "paid = 1"], "the mapping has no column 'paid'"),
+        (["--cells", "--start", "c1|x"], "'x' is not a BIGINT, which num is"),
+    ]:
+        exit_code, out, err = run("export", "orders", file, *words)
+        assert (exit_code, out) == (2, "")
+        assert message in err
+    assert not file.exists()
+    # As bytes, on demand.
+    assert (
+        run(
+            "export", "orders", file, "--cells", "-m", "none", "--prefix", r"c1|\x80", "--where", "f:amount is present"
+        )[1]
+        == "1 cells\n"
+    )
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_rows_that_are_written_are_left_out(
     run: Run, rowlock_client: rowlock.Client, tmp_path: Path, kind: str
@@ -166,7 +218,9 @@ def test_no_such_table_is_an_error_of_an_empty_file_too(run: Run, tmp_path: Path
         (["export", "t"], "give a TABLE and a FILE, or --all FOLDER"),
         (["import", "t", "-"], "give --format for standard input and output"),
         (["import", "t", "x.csv", "--cells", "-m", MAPPING], "--cells excludes --mapping"),
-        (["export", "t", "x.csv", "--cells", "--mapped-only"], "--cells excludes --mapping and --mapped-only"),
+        (["export", "t", "x.csv", "--cells", "--mapped-only"], "--cells excludes --mapped-only"),
+        (["export", "t", "x.csv", "--cells", "-m", MAPPING], "--cells excludes --mapping, but for none"),
+        (["export", "t", "x.csv", "-m", "none"], "rows of a file need a mapping"),
         (["export", "t", "x.csv", "--versions", "2"], "--versions needs --cells"),
         (["export", "t", "--all", "x"], "--all exports all cells of all tables, and takes no other options"),
         (["import", "--all", "x", "--cells"], "--all takes a folder of 'rowlock export --all', and no other options"),

@@ -196,6 +196,55 @@ def test_the_command_lists_holders_and_those_that_wait(
         waiting.result(WAIT_S)
 
 
+@pytest.mark.parametrize(
+    "words", [["truncate", "t", "--yes"], ["alter", "t", "--set", "g"], ["drop", "t", "--yes"], ["snapshot", "t"]]
+)
+def test_a_command_that_waits_for_a_lock_says_for_whom(
+    rowlock_server: RowlockServer,
+    rowlock_client: rowlock.Client,
+    table: rowlock.Table[bytes],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:
+    monkeypatch.setattr("rowlock.cli.lock_waits.LOOK_S", 0.01)
+    shown: list[str] = []
+
+    def has_note() -> bool:
+        shown.append(capsys.readouterr().err)
+        return "load-42" in "".join(shown)
+
+    with ThreadPoolExecutor(1) as pool:
+        with (
+            rowlock_client.session("nightly load", session_id="load-42", owner="ana@db7") as session,
+            rowlock_client.lock("t", "exclusive", session=session),
+        ):
+            waiting = pool.submit(main, [*words, "--server", rowlock_server.address, "--timeout", "90"])
+            wait_until(lambda: waiting.done() or has_note())
+        exit_code = waiting.result(WAIT_S)
+    if words[0] == "drop":
+        # It does not wait for sessions: it names them.
+        assert exit_code == 2
+        return
+    assert exit_code == 0
+    [note] = "".join(shown).splitlines()
+    assert note == (
+        "waiting for a lock of table t: load-42 (ana@db7, nightly load) holds it. 'rowlock locks t' shows it; "
+        "--timeout says how long to wait, now 90 s"
+    )
+
+
+def test_the_timeout_of_a_command_bounds_its_wait_for_a_lock(
+    rowlock_server: RowlockServer,
+    rowlock_client: rowlock.Client,
+    table: rowlock.Table[bytes],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with rowlock_client.lock("t", "shared", purpose="nightly load"):
+        assert main(["--timeout", "0.3", "truncate", "t", "--yes", "--server", rowlock_server.address]) != 0
+    assert "was refused after 0.3 s" in capsys.readouterr().err
+
+
 def test_without_locks_operations_run_and_none_can_be_taken(tmp_path: Path) -> None:
     with Server(tmp_path / "data", config=Config(locks=0)) as server, rowlock.connect(server.address) as db:
         db.create_table("t", ["f"])

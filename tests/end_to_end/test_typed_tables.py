@@ -127,6 +127,20 @@ def test_a_late_batch_does_not_overwrite_newer_features(features: rowlock.TypedT
     assert table.row("alice") == {"orders": 9, "score": 0.75}
 
 
+def test_a_late_batch_deletes_nothing_newer_and_fills_what_a_newer_row_left_out(
+    features: rowlock.TypedTable[dict[str, Any]],
+) -> None:
+    """As docs/mapping.md says: values are protected from late rows; nulls and deletes are not."""
+    early, late = datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2)
+    features.put("zoe", {"orders": 2, "score": None, "at": late})
+    features.put("zoe", {"orders": None, "score": 0.25, "at": early})
+    assert features.row("zoe", include_timestamp=True) == {"orders": (2, 1704153600000), "score": (0.25, 1704067200000)}
+    features.put("yan", {"orders": 2, "at": late})
+    features.delete("yan")
+    features.put("yan", {"orders": 1, "at": early})
+    assert features.row("yan") == {"orders": 1, "score": None}
+
+
 def test_composite_keys_are_tuples_in_order(flights: rowlock.TypedTable[dict[str, Any]]) -> None:
     keys = [key for key, _ in flights.scan()]
     assert keys == sorted(keys) == [(day, c, n) for day in DAYS for c in ("DL", "UA") for n in (-1, 9, 10)]

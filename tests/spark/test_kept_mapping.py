@@ -85,7 +85,9 @@ def test_a_dataframe_is_written_by_the_kept_mapping_and_may_have_some_of_its_col
     assert features.row("alice") == {"orders": 7, "score": 0.75}
     assert features.row("dora") == {"orders": None, "score": 0.1}
     wrong = spark.createDataFrame([("alice", 1)], "user string, ordres bigint")
-    assert "the DataFrame has also ordres" in _refusal(lambda: write(wrong))
+    refusal = _refusal(lambda: write(wrong))
+    assert "the DataFrame has also ordres" in refusal
+    assert "the mapping that the table keeps has user, orders, score, at (did you mean orders for ordres?)" in refusal
     plain = spark.createDataFrame(
         [(b"eve", {"count:orders": bytes(7) + b"\x05"})], "row binary, columns map<string,binary>"
     )

@@ -47,10 +47,10 @@ def test_a_stale_page_is_named(
 
 def test_arguments_become_a_list_and_an_example_becomes_code() -> None:
     docstring = (
-        "Does it.\n\nname: the name,\n    or none. other: what: else.\nfirst, second: two.\n\n    do(it)\n\nThe end."
+        "Does it.\n\nname: the name,\n    or none. other: what: else. third,\nfourth: two.\n\n    do(it)\n\nThe end."
     )
     assert api.markdown(docstring) == (
-        "Does it.\n\n- name: the name,\n  or none. other: what: else.\n- first, second: two.\n\n"
+        "Does it.\n\n- name: the name, or none.\n- other: what: else.\n- third, fourth: two.\n\n"
         "```python\ndo(it)\n```\n\nThe end."
     )
 

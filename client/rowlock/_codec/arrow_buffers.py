@@ -1,11 +1,14 @@
 """Converts between Arrow arrays and numpy buffers.
 
-`pa.array` on Python objects imports pandas if it is installed, which costs 1.4 s and 120 MB. These functions don't
-import it, and don't loop over elements in Python.
+`pa.array` and `pa.scalar` of Python objects import pandas if it is installed, which costs 1.4 s and 120 MB. These
+functions don't import it, and don't loop over elements in Python.
 """
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Sequence
+from decimal import Context, Decimal
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -17,6 +20,18 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
+_DTYPES: dict[pa.DataType, npt.DTypeLike] = {
+    pa.int8(): np.int8,
+    pa.int16(): np.int16,
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.float32(): np.float32,
+    pa.float64(): np.float64,
+}
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICRO = datetime.timedelta(microseconds=1)
+# More digits than a decimal has, so that nothing is rounded.
+_EXACT = Context(prec=400)
 # Offsets of binary arrays are 32 bits.
 BINARY_BYTES_MAX = (1 << 31) - 1
 
@@ -60,16 +75,32 @@ def as_binary(array: Array) -> Array:
 
 
 def array_of_one(value: object, kind: pa.DataType) -> Array:
-    """Returns an array of one value. Not by pa.array, which imports pandas where it is installed."""
-    scalar: Any = pa.scalar(value, kind)  # Any: the stubs have an overload for each type
-    array: Array = pa.repeat(scalar, 1)
-    return array
+    """Returns an array of one value of a mapping's type, as value_check returns it.
+
+    Not by pa.array or pa.scalar, which import pandas where it is installed.
+    """
+    if isinstance(value, str | bytes):
+        return names_array([value.encode() if isinstance(value, str) else value]).cast(kind)
+    if isinstance(value, Decimal):
+        assert isinstance(kind, pa.Decimal128Type), kind
+        unscaled = int(value.scaleb(kind.scale, _EXACT))
+        return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(unscaled.to_bytes(16, "little", signed=True))])
+    if isinstance(value, bool):
+        return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes([value]))])
+    if isinstance(value, datetime.datetime):
+        return int64_array(np.array([(value - _EPOCH) // _MICRO])).cast(kind)
+    if isinstance(value, datetime.date):
+        days = value.toordinal() - _EPOCH.toordinal()
+        return primitive_array(kind, np.array([days], np.int32), None)
+    return primitive_array(kind, np.array([value], _DTYPES[kind]), None)
 
 
-def names_array(names: list[bytes]) -> Array:
-    """Returns a binary array of a few short values. O(values) in Python."""
-    offsets = np.cumsum([0, *map(len, names)], dtype=np.int64)
-    return binary_array(offsets, pa.py_buffer(b"".join(names)))
+def names_array(names: Sequence[bytes | None]) -> Array:
+    """Returns a binary array of values; None is a null. O(values) in Python."""
+    values = [name or b"" for name in names]
+    offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
+    is_valid = np.array([name is not None for name in names], np.bool_) if None in names else None
+    return binary_array(offsets, pa.py_buffer(b"".join(values)), is_valid)
 
 
 def validity(is_valid: Bools | pa.Buffer | None) -> pa.Buffer | None:

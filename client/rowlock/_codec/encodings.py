@@ -206,7 +206,8 @@ def timestamps_of_text(text: Array) -> Array:
 
     # Arrow parses an array only if all strings have a zone, or none has.
     has_zone = pc.match_substring_regex(text, r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$")
-    none = pa.scalar(None, text.type)
+    # Not by pa.scalar, which imports pandas where it is installed.
+    none = pa.nulls(1, text.type)[0]
     without = pc.if_else(has_zone, none, text).cast(pa.timestamp("us")).cast(pa.int64()).cast(TIMESTAMP)
     return pc.coalesce(pc.if_else(has_zone, text, none).cast(TIMESTAMP), without)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 from rowlock._codec.arrow_buffers import Array
 from rowlock._codec.bulk_rows import BULK_SCHEMA, BulkCells, BulkData, BulkRows, timestamps_array
 from rowlock._codec.mapped_rows import ColumnsRefusedError, bulk_rows_of
+from rowlock._codec.nearest import did_you_mean
 from rowlock.errors import InvalidArgumentError, MappingError
 from rowlock.mapping import Mapping
 
@@ -25,6 +27,8 @@ ArrowInput = pa.Table | pa.RecordBatch | pa.RecordBatchReader | ArrowStream | It
 
 # A batch that is more than this many times as large as estimated is halved.
 _OVERSHOOT_MAX = 2
+# The columns that pandas makes of an index without a name.
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 # The size of a cell's timestamp, offsets and bitmaps, apart from family, qualifier and key.
 _CELL_OVERHEAD_BYTES = 28
 
@@ -59,17 +63,39 @@ def bulk_pieces(
 ) -> Iterator[Piece]:
     """Yields the input as rows, or as cells if it has no mapping, in order.
 
-    is_partial: whether the data may lack value columns of the mapping, which are then not written.
+    is_partial: whether the data may lack value columns of the mapping, which are then not written. Then the mapping
+    must name each column of the data, because one that is misspelled is not missed.
     Raises MappingError or InvalidArgumentError for data that don't fit.
     """
 
     def convert(piece: pa.RecordBatch) -> BulkData:
         if mapping is None:
             return BulkCells(_as_cells(piece, timestamp))
-        own = mapping.select_among(piece.schema.names) if is_partial else mapping
+        own = _partial_mapping(mapping, piece.schema.names) if is_partial else mapping
         return bulk_rows_of(piece, own, timestamp)
 
     yield from cut_batches(record_batches(data), convert, mapping, sizes)
+
+
+def _partial_mapping(mapping: Mapping, names: Sequence[str]) -> Mapping:
+    """Returns the mapping of those of its columns that the data has. Raises MappingError for a column it lacks."""
+    known = [column.name for column in mapping.columns]
+    if mapping.timestamp is not None:
+        known.append(mapping.timestamp.name)
+    for name in names:
+        if name not in known and not _UNNAMED_INDEX.fullmatch(name):
+            raise ColumnsRefusedError(
+                f"the data has the column {name!r}, which the mapping does not name"
+                f"{did_you_mean(name, set(known) - set(names))}: rename it, or leave it out of the data. The mapping "
+                f"has {', '.join(known)}"
+            )
+    chosen = mapping.select_among(names)
+    if mapping.values and not chosen.values:
+        raise ColumnsRefusedError(
+            f"the data has no column of the mapping besides the key; those are "
+            f"{', '.join(column.name for column in mapping.values)}"
+        )
+    return chosen
 
 
 def cut_batches(

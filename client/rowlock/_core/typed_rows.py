@@ -174,7 +174,7 @@ class RowCodec:
 
 def python_rows(rows: pa.Table | pa.RecordBatch, mapping: RowMapping) -> Iterator[tuple[Key, dict[str, Any]]]:
     """Yields (key, {name: value}) of rows of the mapping's schema. Raises MappingError for years beyond Python's."""
-    columns = {column.name: _python_values(column, one_array(rows.column(column.name))) for column in mapping.columns}
+    columns = {column.name: python_values(column, one_array(rows.column(column.name))) for column in mapping.columns}
     names = [column.name for column in mapping.values]
     keys: Iterable[Key]
     parts = [columns[part.name] for part in mapping.keys]
@@ -187,7 +187,8 @@ def python_rows(rows: pa.Table | pa.RecordBatch, mapping: RowMapping) -> Iterato
         yield key, dict(zip(names, values, strict=True))
 
 
-def _python_values(column: MappedColumn, array: Array) -> Sequence[Any]:
+def python_values(column: MappedColumn, array: Array) -> Sequence[Any]:
+    """Returns the values of a column of the mapping's type. Raises MappingError for years beyond Python's."""
     if column.type not in ("date", "timestamp"):
         return array.to_pylist()
     # Not Arrow's own conversion, which needs a database of zones.

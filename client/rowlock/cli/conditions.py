@@ -50,7 +50,10 @@ def where(texts: Iterable[str] | None) -> Filter | None:
 def where_typed(
     texts: Iterable[str] | None, table: TypedTable[Any], value_of: Callable[[str, str], object]
 ) -> Filter | None:
-    """Returns a filter on columns of a typed table. value_of: parses the value of a column, given by its name."""
+    """Returns a filter on columns of a typed table. value_of: parses the value of a column, given by its name.
+
+    A column that the mapping does not name is FAMILY:QUALIFIER, and compared as without a mapping.
+    """
     return _all([_typed_condition(text, table, value_of) for text in texts or ()])
 
 
@@ -78,12 +81,24 @@ def condition(text: str) -> Filter:
 
 def _typed_condition(text: str, table: TypedTable[Any], value_of: Callable[[str, str], object]) -> Filter:
     if match := _PRESENCE.fullmatch(text):
+        if _is_unmapped(match["column"], table):
+            return condition(text)
         return _presence(table.column(match["column"]), match["state"])
     name, kind, is_text, op, value = _compared(text)
+    if _is_unmapped(name.strip(), table):
+        return condition(text)
     if kind or is_text:
         raise ArgumentError(f"{typed(text)} names a type, but the table's mapping has that of {typed(name.strip())}")
     expression = table.column(name.strip())
     return expression.matches(value) if op == "~" else _OPERATORS[op](expression, value_of(name.strip(), value))
+
+
+def _is_unmapped(name: str, table: TypedTable[Any]) -> bool:
+    """Returns whether it is FAMILY:QUALIFIER of a column that the mapping does not name."""
+    mapping = table.mapping
+    if ":" not in name or any(column.name == name for column in mapping.columns):
+        return False
+    return arguments.column(name) not in mapping.cell_columns
 
 
 def _presence(expression: ColumnExpression | TypedColumn, state: str) -> Filter:

@@ -7,8 +7,8 @@ not with --mapping none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
@@ -18,13 +18,19 @@ from rowlock.cli.session import Call
 from rowlock.cli.start import import_large
 
 if TYPE_CHECKING:
-    from rowlock import Table, TypedTable
+    import pyarrow as pa
+
+    from rowlock import Mapping as RowMapping
+    from rowlock import Table, TypedScan, TypedTable
     from rowlock.filters import Filter
     from rowlock.mapping import MappedColumn, TimestampColumn
+
+_Row = TypeVar("_Row")
 
 # Any: bytes, or what the mapping says.
 Key: TypeAlias = Any
 Bounds: TypeAlias = tuple[Key | None, Key | None, Key | None]
+EncodedBounds: TypeAlias = tuple[bytes | None, bytes | None, bytes | None]
 
 NO_MAPPING = "none"
 _TYPED = "rowlock.typed_table"
@@ -44,6 +50,9 @@ class BytesLayout:
 
     def bounds(self, start: str | None, stop: str | None, prefix: str | None, hint: str = "") -> Bounds:
         return arguments.row_range(start, stop, prefix, hint)
+
+    def encoded_bounds(self, start: str | None, stop: str | None, prefix: str | None) -> EncodedBounds:
+        return arguments.row_range(start, stop, prefix)
 
     def column(self, text: str) -> Any:
         return arguments.column(text)
@@ -91,6 +100,14 @@ class TypedLayout:
         if prefix is not None and (start is not None or stop is not None):
             raise ArgumentError("--prefix excludes --start and --stop: give one or the other")
         return self._bound(start), self._bound(stop), self._bound(prefix)
+
+    def encoded_bounds(self, start: str | None, stop: str | None, prefix: str | None) -> EncodedBounds:
+        """Returns the bounds as keys of rows, for a scan of cells as bytes."""
+        from rowlock._codec.key_scalars import KeyCodec
+
+        first, last, begins = self.bounds(start, stop, prefix)
+        key = KeyCodec(self.mapping)
+        return key.bound(first), key.bound(last), key.prefix(begins)
 
     def column(self, text: str) -> Any:
         if text not in self.columns_by_name:
@@ -162,6 +179,29 @@ class TypedLayout:
     def fields(self, key: Key, row: Mapping[str, Any]) -> list[str]:
         """Returns the texts of a row, under `heading`; empty for absent cells."""
         return [self.shown_key(key), *(self.shown(name, value) for name, value in row.items())]
+
+    def scanned_records(self, found: TypedScan[Any], names: Sequence[str] | None) -> Iterator[dict[str, object]]:
+        """Yields the rows of a scan of these columns as JSON, as `record` does. None: all columns."""
+        from rowlock.cli.typed_text import records_of
+
+        return self._scanned(found, names, records_of)
+
+    def scanned_fields(self, found: TypedScan[Any], names: Sequence[str] | None) -> Iterator[Sequence[str]]:
+        """Yields the texts of the rows of a scan of these columns, as `fields` does. None: all columns."""
+        from rowlock.cli.typed_text import texts_of
+
+        return self._scanned(found, names, texts_of)
+
+    def _scanned(
+        self,
+        found: TypedScan[Any],
+        names: Sequence[str] | None,
+        rows_of: Callable[[RowMapping, pa.RecordBatch], Iterator[_Row]],
+    ) -> Iterator[_Row]:
+        """Converts whole columns at a time."""
+        mapping = self.mapping if names is None else self.mapping.select(names)
+        for batch in found.to_batches():
+            yield from rows_of(mapping, batch)
 
     def _bound(self, text: str | None) -> Key | None:
         return None if text is None else self._parts(text, is_whole=False)

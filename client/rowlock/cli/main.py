@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 BROKEN_PIPE = 141
 # A prompt should report soon that no server runs; a server that recovers is worth the whole timeout.
 _CONNECT_SECONDS = 2.0
-# A person at a prompt waits for half a minute while others hold a lock, and can try again.
-_LOCK_RETRIES = 2
+# The server's longest wait for a lock, by default; a request that waits longer loses its place in the queue.
+_LOCK_WAIT_S_MAX = 600.0
 
 
 class _Commands(TyperGroup):
@@ -260,7 +260,9 @@ def _connect(server: str, *, timeout: float) -> Client:
         from rowlock._transport.channels import parse_addresses
         from rowlock.connecting import connected
 
-    policy = LockPolicy(retries=_LOCK_RETRIES)
+    # --timeout bounds the wait for locks: by one request, which keeps its place in the queue.
+    requests = max(1, int(timeout / _LOCK_WAIT_S_MAX))
+    policy = LockPolicy(wait_s=min(timeout, _LOCK_WAIT_S_MAX), retries=requests - 1)
     return connected(parse_addresses(server), timeout, absent_s=_CONNECT_SECONDS, policy=policy)
 
 

@@ -16,6 +16,7 @@ from typing import TextIO
 
 # One result; values that JSON can hold.
 Record = Mapping[str, object]
+_JSON = json.JSONEncoder(ensure_ascii=False)
 # Tables are printed in blocks of this many lines, because the column widths depend on the lines.
 _LINES_PER_TABLE = 200
 
@@ -78,18 +79,34 @@ class Output:
             with writing_to(self._stdout):
                 self._stdout.write(text + "\n")
 
-    def listing(self, heading: Sequence[str], lines: Iterable[tuple[Record, Sequence[str]]]) -> int:
-        """Prints results as a table, each with its fields under `heading`; returns how many. Memory is bounded."""
+    def listing(
+        self, heading: Sequence[str], lines: Iterable[tuple[Record, Sequence[str]]], *, whole: Sequence[str] = ()
+    ) -> int:
+        """Prints results as a table, each with its fields under `heading`; returns how many. Memory is bounded.
+
+        whole: headings of columns that are never broken, because people copy from them.
+        """
         count = 0
         remaining = iter(lines)
         while block := list(islice(remaining, _LINES_PER_TABLE)):
             count += len(block)
             if self._json_lines:
-                for record, _ in block:
-                    self._write_json(record)
+                self._write_json(*(record for record, _ in block))
             else:
-                self._write_lines(heading, [fields for _, fields in block])
+                self._write_lines(heading, [fields for _, fields in block], whole)
         return count
+
+    def lines(self, heading: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+        """Prints a table, as `listing` does, for output without --json."""
+        remaining = iter(lines)
+        while block := list(islice(remaining, _LINES_PER_TABLE)):
+            self._write_lines(heading, block)
+
+    def records(self, records: Iterable[Record]) -> None:
+        """Prints results as JSON, for output with --json."""
+        remaining = iter(records)
+        while block := list(islice(remaining, _LINES_PER_TABLE)):
+            self._write_json(*block)
 
     def refreshing(self) -> AbstractContextManager[Callable[[str], None]]:
         """Returns a context with a function that shows a text in place of the one before, on a terminal.
@@ -162,15 +179,17 @@ class Output:
         with writing_to(self._stdout):
             self._stdout.flush()
 
-    def _write_json(self, record: Record) -> None:
+    def _write_json(self, *records: Record) -> None:
         with writing_to(self._stdout):
-            self._stdout.write(json.dumps(record, ensure_ascii=False) + "\n")
+            self._stdout.writelines(_JSON.encode(record) + "\n" for record in records)
 
-    def _write_lines(self, heading: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    def _write_lines(
+        self, heading: Sequence[str], lines: Sequence[Sequence[str]], whole: Sequence[str] = ()
+    ) -> None:
         with writing_to(self._stdout):
-            self._write_block(heading, lines)
+            self._write_block(heading, lines, whole)
 
-    def _write_block(self, heading: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    def _write_block(self, heading: Sequence[str], lines: Sequence[Sequence[str]], whole: Sequence[str]) -> None:
         if not self._stdout.isatty():
             self._stdout.writelines("\t".join(fields) + "\n" for fields in lines)
             return
@@ -180,7 +199,16 @@ class Output:
         from rich.text import Text
 
         # Wide values wrap: a truncated value or name is useless.
-        table = Table(*(Column(name, overflow="fold") for name in heading), box=box.SIMPLE_HEAD)
+        columns = [
+            Column(
+                name,
+                overflow="fold",
+                no_wrap=name in whole,
+                min_width=max(len(fields[place]) for fields in lines) if name in whole else None,
+            )
+            for place, name in enumerate(heading)
+        ]
+        table = Table(*columns, box=box.SIMPLE_HEAD)
         for fields in lines:
             table.add_row(*map(Text, fields))
         Console(file=self._stdout).print(table)

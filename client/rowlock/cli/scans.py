@@ -12,7 +12,7 @@ import typer
 from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
 from rowlock.cli.layouts import TypedLayout, check_text, layout_of
-from rowlock.cli.output import Record, ShownRow
+from rowlock.cli.output import ShownRow
 from rowlock.cli.session import Call
 from rowlock.cli.shared_options import (
     ColumnArguments,
@@ -107,24 +107,30 @@ def scan(
         **options,
     )
     with found:
-        is_cut = limit is None and shown is not None
         if isinstance(layout, TypedLayout):
-            lines = _typed_lines(layout, found)
-            heading = layout.heading([] if keys_only else wanted) if not keys_only else layout.heading(None)[:1]
-            call.output.listing(heading, islice(lines, shown))
-            has_more = is_cut and next(lines, None) is not None
+            more: Iterator[object] = _show_typed(call, layout, found, [] if keys_only else wanted, shown)
         else:
             rows = _rows(found.cells())
             call.output.rows(islice(rows, shown))
-            has_more = is_cut and next(rows, None) is not None
+            more = rows
+        has_more = limit is None and shown is not None and next(more, None) is not None
         note_if_resumed(call, found)
         if has_more:
             call.output.note(f"stopped after {ROWS_SHOWN} rows; give --limit ROWS or --all for more")
 
 
-def _typed_lines(layout: TypedLayout, found: TypedScan[dict[str, Any]]) -> Iterator[tuple[Record, Sequence[str]]]:
-    for key, row in found:
-        yield layout.record(key, row), layout.fields(key, row)
+def _show_typed(
+    call: Call, layout: TypedLayout, found: TypedScan[dict[str, Any]], names: Sequence[str] | None, shown: int | None
+) -> Iterator[object]:
+    """Shows the first rows of a scan of these columns. Returns an iterator of the others."""
+    if call.json_lines:
+        records = layout.scanned_records(found, names)
+        call.output.records(islice(records, shown))
+        return records
+    heading = layout.heading(names or None)
+    lines = layout.scanned_fields(found, names)
+    call.output.lines(heading[:1] if names == [] else heading, islice(lines, shown))
+    return lines
 
 
 def count(

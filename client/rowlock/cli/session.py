@@ -124,7 +124,10 @@ TIMEOUT_SECONDS = 60.0
 TimeoutOption = Annotated[
     float | None,
     typer.Option(
-        "--timeout", parser=seconds, metavar="SECONDS", help=f"Of each request. Default: {TIMEOUT_SECONDS:g}."
+        "--timeout",
+        parser=seconds,
+        metavar="SECONDS",
+        help=f"Of each request, and of a wait for a lock. Default: {TIMEOUT_SECONDS:g}.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print results as JSON, one object per line.")]

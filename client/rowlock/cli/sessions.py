@@ -66,11 +66,12 @@ def locks(
     """
     heading = (*_LOCKS_HEADING, *_EXTENDED_HEADING) if extended else _LOCKS_HEADING
     found = call.client.locks(table)
-    call.output.listing(heading, [(asdict(each), _lock_fields(each, is_extended=extended)) for each in found])
+    lines = [(asdict(each), _lock_fields(each, is_extended=extended)) for each in found]
+    call.output.listing(heading, lines, whole=("session",))
 
 
 def _show(call: Call, found: Sequence[SessionInfo]) -> None:
-    call.output.listing(_SESSIONS_HEADING, [(asdict(each), _session_fields(each)) for each in found])
+    call.output.listing(_SESSIONS_HEADING, [(asdict(each), _session_fields(each)) for each in found], whole=("id",))
 
 
 def _session_fields(found: SessionInfo) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowlock.cli.arguments import ArgumentError, snapshot_id
+from rowlock.cli.lock_waits import noting_lock_waits
 from rowlock.cli.session import Call
 from rowlock.cli.shared_options import seconds
 
@@ -51,7 +52,9 @@ def snapshot(
     if table is None and lease is not None:
         raise ArgumentError("--lease is for a new snapshot; --renew restarts the lease that it was taken with")
     if table is not None:
-        _show(call, call.client.snapshot(table) if lease is None else call.client.snapshot(table, lease))
+        with noting_lock_waits(call, table):
+            taken = call.client.snapshot(table) if lease is None else call.client.snapshot(table, lease)
+        _show(call, taken)
     for found in [snapshot_id(text) for text in renewed or ()]:
         _show(call, call.client.open_snapshot(found))
     for found in [snapshot_id(text) for text in ended or ()]:

@@ -9,6 +9,7 @@ import typer
 
 from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
+from rowlock.cli.lock_waits import noting_lock_waits
 from rowlock.cli.output import Record
 from rowlock.cli.session import Call
 from rowlock.cli.shared_options import DURABILITY, PropertyOption, TableArgument, YesOption
@@ -144,9 +145,10 @@ def alter(
             raise arguments.ArgumentError(f"table {table!r} has no family {unknown[0]!r}; it has {', '.join(present)}")
         call.confirm(f"Remove {', '.join(dropped)} of table {table} with all cells?", yes=yes)
     options: dict[str, Any] = {} if mapping is None else {"mapping": mapping, "replace_mapping": replace_mapping}
-    client.alter_table(
-        table, set_families=changed, drop_families=dropped or [], durability=level, properties=named, **options
-    )
+    with noting_lock_waits(call, table):
+        client.alter_table(
+            table, set_families=changed, drop_families=dropped or [], durability=level, properties=named, **options
+        )
     call.output.record(_record(client.describe(table)), "")
 
 
@@ -163,7 +165,8 @@ def drop(
     --json: {"table", "dropped": true}
     """
     _confirm(call, table, f"Remove table {table} with all rows?", yes=yes)
-    call.client.drop_table(table, force=force)
+    with noting_lock_waits(call, table):
+        call.client.drop_table(table, force=force)
     call.output.record({"table": table, "dropped": True}, "")
 
 
@@ -173,7 +176,8 @@ def truncate(call: Call, table: TableArgument, yes: YesOption = False) -> None:
     --json: {"table", "truncated": true}
     """
     _confirm(call, table, f"Remove all rows of table {table}?", yes=yes)
-    call.client.truncate_table(table)
+    with noting_lock_waits(call, table):
+        call.client.truncate_table(table)
     call.output.record({"table": table, "truncated": True}, "")
 
 

@@ -20,6 +20,7 @@ from rowlock._codec.arrow_buffers import Array, one_array
 from rowlock._codec.encodings import text_codec
 from rowlock._codec.escapes import escaped, typed
 from rowlock._codec.scalars import ScalarCodec, scalar_codec
+from rowlock._core.typed_rows import python_values
 from rowlock.cli.arguments import ArgumentError, bytes_of
 from rowlock.errors import MappingError
 from rowlock.mapping import MappedColumn, Mapping, TimestampColumn
@@ -47,12 +48,23 @@ def text_of(column: MappedColumn, value: object) -> str:
     return _scalars(column).encode(value).decode()
 
 
-def texts_of(mapping: Mapping, batch: pa.RecordBatch | pa.Table) -> Iterator[Sequence[str | None]]:
-    """Yields the texts of each row of the mapping's schema: the key as one text, then the values; None for a null."""
+def texts_of(mapping: Mapping, batch: pa.RecordBatch) -> Iterator[Sequence[str]]:
+    """Yields the texts of each row of the mapping's schema: the key as one text, then the values; "" for a null."""
     columns = {column.name: _texts(column, one_array(batch.column(column.name))) for column in mapping.columns}
     parts = [columns[part.name] for part in mapping.keys]
-    keys: Sequence[str] = [_joined(mapping, texts) for texts in zip(*parts, strict=True)]
+    keys: Sequence[str] = parts[0] if len(parts) == 1 else [_joined(mapping, each) for each in zip(*parts, strict=True)]
     yield from zip(keys, *(columns[column.name] for column in mapping.values), strict=True)
+
+
+def records_of(mapping: Mapping, batch: pa.RecordBatch) -> Iterator[dict[str, object]]:
+    """Yields each row of the mapping's schema as JSON: the parts of the key and the values by their names."""
+    names = [column.name for column in (*mapping.keys, *mapping.values)]
+    by_name = {column.name: column for column in mapping.columns}
+    columns = [
+        [json_of(value) for value in python_values(by_name[name], one_array(batch.column(name)))] for name in names
+    ]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(names, values, strict=True))
 
 
 def json_of(value: object) -> object:
@@ -111,21 +123,24 @@ def _scalars(column: MappedColumn | TimestampColumn) -> ScalarCodec:
     return scalar_codec(MappedColumn(column.name, column.type, "text", False, b"", b"", codec=codec, own_codec=codec))
 
 
-def _joined(mapping: Mapping, texts: Sequence[str | None]) -> str:
+def _joined(mapping: Mapping, texts: Sequence[str]) -> str:
     if len(mapping.keys) == 1:
-        return texts[0] or ""
+        return texts[0]
     separator = mapping.separator.decode()
     inside = _escaped_separator(mapping)
-    return separator.join((text or "").replace(separator, inside) for text in texts)
+    return separator.join(text.replace(separator, inside) for text in texts)
 
 
 def _escaped_separator(mapping: Mapping) -> str:
     return "".join(f"\\x{byte:02x}" for byte in mapping.separator)
 
 
-def _texts(column: MappedColumn, array: Array) -> list[str | None]:
+def _texts(column: MappedColumn, array: Array) -> Sequence[str]:
     if column.is_bytes:
         values: list[bytes | None] = array.cast(pa.binary()).to_pylist()
-        return [None if value is None else escaped(value) for value in values]
-    stored: list[bytes | None] = text_codec(column.arrow).encode(array).to_pylist()
-    return [None if text is None else text.decode() for text in stored]
+        return ["" if value is None else escaped(value) for value in values]
+    try:
+        text = text_codec(column.arrow).encode(array).cast(pa.string())
+    except MappingError as error:
+        raise MappingError(f"the column {column.name!r} can't be shown as text: {error}") from error
+    return ["" if value is None else value for value in text.to_pylist()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -15,6 +15,7 @@ from rowlock._codec.bulk_rows import BULK_SCHEMA, BulkCells, BulkData, BulkRows
 from rowlock._codec.columns import parse_cell_column
 from rowlock._codec.escapes import EscapeError, unescaped
 from rowlock._codec.mapped_rows import bulk_rows_of, keys_of_rows
+from rowlock._codec.nearest import nearest
 from rowlock.errors import InvalidArgumentError, MappingError
 from rowlock.mapping import MappedColumn, Mapping, TimestampColumn
 
@@ -43,21 +44,22 @@ class RowForm(Protocol):
         """Returns the rows, in order, for a bulk batch. Raises MappingError for a value that does not fit."""
 
 
-def form_of(schema: pa.Schema, mapping: Mapping | None, *, nulls_delete: bool) -> RowForm:
+def form_of(schema: pa.Schema, mapping: Mapping | None, *, nulls_delete: bool, kept: Mapping | None = None) -> RowForm:
     """Returns the form of a DataFrame with that schema. Raises MappingError if it can't be written.
 
-    Columns match by exact name, or else by a name that differs only in letter case.
+    Columns match by exact name, or else by a name that differs only in letter case. kept: the mapping that the table
+    keeps, if `mapping` has those of its columns that the DataFrame has; for messages.
     """
     wanted = ["row", "columns"] if mapping is None else [column.name for column in _written(mapping)]
     names = _names(schema.names, wanted)
     renamed = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
-    form = _form_of(renamed, mapping, nulls_delete)
+    form = _form_of(renamed, mapping, kept, nulls_delete)
     return form if renamed.names == schema.names else RenamedForm(form, tuple(schema.names), tuple(names))
 
 
-def _form_of(schema: pa.Schema, mapping: Mapping | None, nulls_delete: bool) -> RowForm:
+def _form_of(schema: pa.Schema, mapping: Mapping | None, kept: Mapping | None, nulls_delete: bool) -> RowForm:
     if mapping is not None:
-        _check_mapped(schema, mapping)
+        _check_mapped(schema, mapping, kept)
         return MappedForm(mapping, nulls_delete)
     if not is_map_form(schema):
         raise MappingError(
@@ -229,7 +231,7 @@ def _written(mapping: Mapping) -> list[MappedColumn | TimestampColumn]:
     return [*mapping.columns, *([mapping.timestamp] if mapping.timestamp is not None else [])]
 
 
-def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
+def _check_mapped(schema: pa.Schema, mapping: Mapping, kept: Mapping | None) -> None:
     wanted = [column.name for column in mapping.columns]
     counts, known = Counter(schema.names), {column.name for column in _written(mapping)}
     duplicate = sorted(name for name, count in counts.items() if count > 1)
@@ -241,13 +243,11 @@ def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
             for what, names in (("has twice", duplicate), ("lacks", missing), ("has also", extra))
             if names
         ]
-        raise MappingError(
-            f"the DataFrame {' and '.join(faults)}: it has {', '.join(schema.names)}, and the mapping has "
-            f"{', '.join(wanted)}. Each column must be in both; choose columns with df.select(...), or remove from the "
-            "mapping the columns that you don't write"
-        )
+        advice = _advice(mapping) if kept is None else _advice_by_kept(kept, counts, extra)
+        raise MappingError(f"the DataFrame {' and '.join(faults)}: it has {', '.join(schema.names)}, and {advice}")
     if not mapping.values:
-        raise MappingError(f"{mapping!r} has only a key; a row exists only with at least one cell")
+        whose = repr(mapping) if kept is None or not kept.values else "the DataFrame"
+        raise MappingError(f"{whose} has only a key; a row exists only with at least one cell")
     for column in _written(mapping):
         if column.name not in schema.names:
             continue
@@ -261,6 +261,26 @@ def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
                 f"the column {column.name!r} is {found} in the DataFrame and {column.type_text} in the mapping; "
                 f"{remedy}"
             )
+
+
+def _advice(mapping: Mapping) -> str:
+    """Returns what to do about columns that differ from those of a mapping that was given."""
+    return (
+        f"the mapping has {', '.join(column.name for column in mapping.columns)}. Each column must be in both; choose "
+        "columns with df.select(...), or remove from the mapping the columns that you don't write"
+    )
+
+
+def _advice_by_kept(kept: Mapping, given: Collection[str], extra: Sequence[str]) -> str:
+    """Returns what to do about columns that differ from those of the mapping that the table keeps."""
+    known = [column.name for column in _written(kept)]
+    meant = [f"{found} for {name}" for name in extra if (found := nearest(name, set(known) - set(given))) is not None]
+    question = f" (did you mean {', '.join(meant)}?)" if meant else ""
+    return (
+        f"the mapping that the table keeps has {', '.join(known)}{question}. A DataFrame needs the columns of the key, "
+        f"{', '.join(part.name for part in kept.keys)}, and may lack others: rename its columns (withColumnRenamed), "
+        "leave them out (drop), or add them to the mapping (alter_table)"
+    )
 
 
 def _can_become(found: pa.DataType, column: MappedColumn | TimestampColumn) -> bool:

@@ -82,7 +82,8 @@ def write_plan(options: WriteOptions, schema: pa.Schema) -> WritePlan:
 
 def _plan(client: Client, options: WriteOptions, schema: pa.Schema) -> WritePlan:
     table = _table(client, options)
-    form = _form(schema, _mapping(options, table, schema), options)
+    kept = table.mapping if options.mapping is None and not options.is_raw else None
+    form = _form(schema, _mapping(options, table, schema), options, kept)
     _check_durability(table, options)
     families = frozenset(name.encode() for name in table.families)
     missing = sorted(form.families - families)
@@ -116,8 +117,8 @@ def _mapping(options: WriteOptions, table: TableDescription, schema: pa.Schema) 
     return kept.select_among([column.name for column in kept.values if column.name.lower() in names])
 
 
-def _form(schema: pa.Schema, mapping: Mapping | None, options: WriteOptions) -> RowForm:
-    return form_of(schema, mapping, nulls_delete=options.nulls == "delete")
+def _form(schema: pa.Schema, mapping: Mapping | None, options: WriteOptions, kept: Mapping | None = None) -> RowForm:
+    return form_of(schema, mapping, nulls_delete=options.nulls == "delete", kept=kept)
 
 
 def _check_created(options: WriteOptions, form: RowForm) -> None:

@@ -74,3 +74,13 @@ def test_a_terminal_shows_long_values_in_full() -> None:
     output.listing(("row", "value"), [({}, ("r", value))])
     shown = "".join(line.removeprefix("  r").strip() for line in terminal.getvalue().splitlines()[3:])
     assert shown == value
+
+
+def test_a_column_to_copy_from_is_never_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    terminal = TerminalStream()
+    session_id = "snapshot-8349e09ec36bfa57b9d272c7472b0c27"
+    fields = (session_id, "root@vm pid 8113 nightly.py", "snapshot without a session", "snapshot of flights")
+    heading = ("id", "owner", "purpose", "holds")
+    Output(terminal, io.StringIO(), json_lines=False).listing(heading, [({}, fields)], whole=("id",))
+    assert session_id in terminal.getvalue()

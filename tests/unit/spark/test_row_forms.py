@@ -105,6 +105,37 @@ def test_columns_match_by_name_and_must_be_those_of_the_mapping(names: list[str]
 
 
 @pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            ["id", "dest", "zz"],
+            "the DataFrame has also zz: it has id, dest, zz, and the mapping that the table keeps has id, delay, dest, "
+            "at. A DataFrame needs the columns of the key, id, and may lack others: rename its columns "
+            "(withColumnRenamed), leave them out (drop), or add them to the mapping (alter_table)",
+        ),
+        (["id", "dets"], "keeps has id, delay, dest, at (did you mean dest for dets?). A DataFrame needs"),
+        (["Id", "DELAYS", "dest"], "(did you mean delay for DELAYS?)"),
+        (
+            ["dest"],
+            "the DataFrame lacks id: it has dest, and the mapping that the table keeps has id, delay, dest, at.",
+        ),
+        (["i_d", "dest"], "the DataFrame lacks id and has also i_d"),
+        (["id", "at"], "the DataFrame has only a key; a row exists only with at least one cell"),
+    ],
+)
+def test_columns_that_a_kept_mapping_does_not_name_are_refused_by_its_rules(names: list[str], message: str) -> None:
+    kept = Mapping(f"{_MAPPING.text}, at BIGINT :timestamp")
+    types = {"at": pa.int64(), "delay": _SCHEMA.field("delay").type}
+    schema = pa.schema([pa.field(name, types.get(name, pa.string())) for name in names])
+    folded = {name.lower() for name in names}
+    chosen = kept.select_among([column.name for column in kept.values if column.name in folded])
+    with pytest.raises(MappingError) as refused:
+        form_of(schema, chosen, nulls_delete=False, kept=kept)
+    assert message in str(refused.value)
+    assert "remove from the mapping" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
     ("found", "mapped", "is_taken"),
     [
         (pa.int64(), "INT", True),

@@ -208,9 +208,9 @@ class TypedTableChanges(Generic[Row]):
     ) -> BulkResult:
         """Writes an Arrow table, batch, reader or iterable of batches, or a DataFrame, by the mapping.
 
-        A null writes nothing, and so does a column of the mapping that the data lacks. timestamp: of rows without a
-        time of their own, by the mapping's timestamp column. The other arguments, the result and the errors are those
-        of Table.put_arrow.
+        A null writes nothing, and so does a column of the mapping that the data lacks. A column of the data that the
+        mapping does not name is a MappingError. timestamp: of rows without a time of their own, by the mapping's
+        timestamp column. The other arguments, the result and the errors are those of Table.put_arrow.
         """
         mapping = (await self._in_use()).mapping
         return await put_arrow(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from rowlock import Mapping
+from rowlock._codec.nearest import did_you_mean
 from rowlock.cli.arguments import ArgumentError
 from rowlock.mapping import MappedColumn, TimestampColumn
 
@@ -26,13 +27,15 @@ class FileColumns:
     """Columns to read or write, in order.
 
     required: names of those that have a value in every row. is_partial: a file may lack columns that are not required.
-    optional: a column that a file to read may have besides.
+    optional: a column that a file to read may have besides. ignores_others: further columns of a file are ignored. Else
+    they are refused where a misspelled name would not be missed: if the file may lack columns.
     """
 
     columns: tuple[FileColumn, ...]
     required: frozenset[str]
     is_partial: bool = False
     optional: FileColumn | None = None
+    ignores_others: bool = True
 
     @property
     def schema(self) -> pa.Schema:
@@ -44,19 +47,24 @@ class FileColumns:
         """The columns' names."""
         return [column.name for column in self.columns]
 
+    @property
+    def known(self) -> list[str]:
+        """The names of all columns that a file may have."""
+        return self.names if self.optional is None else [*self.names, self.optional.name]
+
     def only(self, columns: Sequence[FileColumn]) -> FileColumns:
         """Returns these of the columns, all of which are read."""
-        return FileColumns(tuple(columns), self.required)
+        return FileColumns(tuple(columns), self.required, ignores_others=self.ignores_others)
 
 
 # A timestamp may be null, for the server's clock. A null value would delete.
 CELL_COLUMNS = FileColumns(tuple(_CELLS.columns), frozenset({"row", "family", "qualifier", "value"}))
 
 
-def columns_of(mapping: Mapping, *, is_partial: bool = False) -> FileColumns:
-    """Returns the columns of a file of a mapping's rows. is_partial: as in FileColumns."""
+def columns_of(mapping: Mapping, *, is_partial: bool = False, ignores_others: bool = False) -> FileColumns:
+    """Returns the columns of a file of a mapping's rows. is_partial, ignores_others: as in FileColumns."""
     required = frozenset(column.name for column in mapping.keys)
-    return FileColumns(tuple(mapping.columns), required, is_partial, mapping.timestamp)
+    return FileColumns(tuple(mapping.columns), required, is_partial, mapping.timestamp, ignores_others)
 
 
 def columns_among(name: str, wanted: FileColumns, present: Sequence[str], hint: str = "") -> FileColumns:
@@ -64,6 +72,10 @@ def columns_among(name: str, wanted: FileColumns, present: Sequence[str], hint: 
 
     name: of the file. Raises ArgumentError for a column that is missing, or that the file has twice.
     """
+    if wanted.is_partial and not wanted.ignores_others:
+        other = next((column for column in present if column not in wanted.known), None)
+        if other is not None:
+            raise ArgumentError(f"{name} has {other_column(other, wanted, present)}{hint}")
     chosen = [
         column
         for column in wanted.columns
@@ -86,6 +98,16 @@ def columns_among(name: str, wanted: FileColumns, present: Sequence[str], hint: 
             f"{name} has no column of the mapping besides the key; those are {', '.join(optional)}{hint}"
         )
     return wanted.only(chosen)
+
+
+def other_column(other: str, wanted: FileColumns, present: Collection[str]) -> str:
+    """Returns the end of a message about a column that the mapping does not name. present: the file's columns."""
+    what = f"the column {_printable(other)!r}" if other else "a column without a name"
+    meant = did_you_mean(other, set(wanted.known) - set(present))
+    return (
+        f"{what}, which the mapping does not name{meant}: rename it, or give --ignore-others to omit such columns. "
+        f"The mapping has {', '.join(wanted.known)}"
+    )
 
 
 def missing_value(column: FileColumn, shown: str) -> str:

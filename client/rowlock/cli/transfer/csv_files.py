@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from rowlock._codec.arrow_buffers import Array
+from rowlock._codec.arrow_buffers import Array, names_array
 from rowlock._codec.encodings import timestamps_of_text
 from rowlock._codec.escapes import escaped
 from rowlock.cli.arguments import ArgumentError, bytes_of
@@ -198,13 +198,13 @@ def _floats(doubles: Array) -> Array:
     return floats
 
 
+def _with_escapes_of(column: Array) -> Array:
+    texts = [None if value is None else escaped(value).encode() for value in column.to_pylist()]
+    return names_array(texts).cast(pa.string())
+
+
 def _with_escapes(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
-        [
-            pa.array([None if value is None else escaped(value) for value in column.to_pylist()], pa.string())
-            if pa.types.is_binary(column.type)
-            else column
-            for column in batch.columns
-        ],
+        [_with_escapes_of(column) if pa.types.is_binary(column.type) else column for column in batch.columns],
         schema=schema,
     )

@@ -11,7 +11,7 @@ import typer
 
 from rowlock.cli import arguments
 from rowlock.cli.arguments import ArgumentError
-from rowlock.cli.conditions import where as filter_of
+from rowlock.cli.layouts import NO_MAPPING, TypedLayout, check_text, layout_of
 from rowlock.cli.scans import note_if_resumed
 from rowlock.cli.session import Call
 from rowlock.cli.shared_options import (
@@ -78,6 +78,8 @@ def export_rows(
     The file appears when it is complete. If the server restarts meanwhile, the rows are not of one moment, and a
     warning on standard error says so. A missing cell is null, also in a row without any of the mapping's columns.
 
+    --start, --stop, --prefix and --where are typed by the mapping, as in 'rowlock scan'; with --cells by the table's.
+
     --cells writes a line per cell, with its timestamp, as 'rowlock import --cells' takes it. --all exports every cell
     and the settings of all tables, for 'rowlock import --all'. See docs/import_export.md.
 
@@ -94,8 +96,13 @@ def export_rows(
         return
     if table is None or file is None:
         raise ArgumentError("give a TABLE and a FILE, or --all FOLDER")
-    if cells and (mapping is not None or mapped_only):
-        raise ArgumentError("--cells excludes --mapping and --mapped-only: cells are exported as they are")
+    if cells and mapped_only:
+        raise ArgumentError("--cells excludes --mapped-only: cells are exported as they are")
+    if cells and mapping is not None and mapping.strip().lower() != NO_MAPPING:
+        raise ArgumentError(
+            "--cells excludes --mapping, but for none: cells are exported as they are. The table's mapping types "
+            "--start, --stop, --prefix and --where; with --mapping none they are bytes"
+        )
     if versions is not None and not cells:
         raise ArgumentError("--versions needs --cells, because a row of a mapping has one value in each column")
     kind = format_of(file, file_format, separator)
@@ -104,9 +111,13 @@ def export_rows(
 
     if file != STANDARD:
         check_new_file(Path(file), overwrite=overwrite)
-    condition = filter_of(where)
-    first, last, begins = arguments.row_range(start, stop, prefix)
+    check_text(start, stop, prefix)
     parsed = None if cells else mapping_for(call, table, mapping)
+    layout = (
+        layout_of(call, table, mapping) if parsed is None else TypedLayout(call.client.table(table, mapping=parsed))
+    )
+    first, last, begins = layout.encoded_bounds(start, stop, prefix)
+    condition = layout.where(where)
     options: dict[str, Any] = {} if snapshot is None else {"snapshot": arguments.snapshot_id(snapshot)}
     if versions is not None:
         options["versions"] = versions

@@ -60,6 +60,9 @@ def import_rows(
             help="Leave out the first rows of the file, which an interrupted import has written.",
         ),
     ] = None,
+    ignore_others: Annotated[
+        bool, typer.Option("--ignore-others", help="Ignore columns of the file that the mapping does not name.")
+    ] = False,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -73,7 +76,9 @@ def import_rows(
     r"""Imports the rows of a file, by a mapping.
 
     The format is CSV, JSON lines (.jsonl, .ndjson) or Parquet; the first two may be compressed (.gz). FILE may be -,
-    with --format. Columns of the file that the mapping does not name are ignored.
+    with --format. The file may lack columns of the table's mapping, but not have others, which may be misspelled ones:
+    --ignore-others leaves these out. With --mapping all of its columns must be in the file, and others are ignored; an
+    object of JSON lines may lack columns, and not have others.
 
     In CSV the first line names the columns; an empty field writes no cell, "" writes an empty value. In JSON lines each
     line is an object {name: value}; null writes no cell. BINARY columns have \xNN escapes in both.
@@ -87,7 +92,16 @@ def import_rows(
     table, {"table", "file", "cells"}
     """
     if folder is not None:
-        if table is not None or mapping is not None or file_format or null or separator or cells or skip_rows:
+        if (
+            table is not None
+            or mapping is not None
+            or file_format
+            or null
+            or separator
+            or cells
+            or skip_rows
+            or ignore_others
+        ):
             raise ArgumentError("--all takes a folder of 'rowlock export --all', and no other options but --existing")
         import_large("rowlock.cli.transfer.whole_store")
         from rowlock.cli.transfer.whole_store import import_all
@@ -108,7 +122,9 @@ def import_rows(
     from rowlock.cli.transfer.columns import CELL_COLUMNS, columns_of
 
     parsed = None if cells else mapping_for(call, table, mapping)
-    columns = CELL_COLUMNS if parsed is None else columns_of(parsed, is_partial=mapping is None)
+    columns = (
+        CELL_COLUMNS if parsed is None else columns_of(parsed, is_partial=mapping is None, ignores_others=ignore_others)
+    )
     # An empty file would not find out that there is no table.
     call.client.kept_mapping(table)
     call.session.interrupt_note = "nothing was written"
@@ -136,7 +152,10 @@ def import_rows(
 def mapping_for(call: Call, table: str, given: str | None) -> Mapping:
     """Returns the mapping that is given, or that the table keeps. Raises ArgumentError if there is none."""
     from rowlock import Mapping
+    from rowlock.mapping import is_none
 
+    if given is not None and is_none(given):
+        raise ArgumentError("rows of a file need a mapping; --cells takes cells as bytes, without one")
     if given is not None:
         return Mapping(given)
     kept = call.client.kept_mapping(table)

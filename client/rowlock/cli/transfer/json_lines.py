@@ -22,7 +22,7 @@ from rowlock._codec.arrow_buffers import Array
 from rowlock._codec.escapes import typed
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.transfer.batches import Content, Read
-from rowlock.cli.transfer.columns import FileColumn, FileColumns, missing_value
+from rowlock.cli.transfer.columns import FileColumn, FileColumns, missing_value, other_column
 from rowlock.cli.transfer.sources import COMPRESSION_ERRORS, Source
 from rowlock.cli.typed_text import json_of, value_of
 
@@ -55,7 +55,7 @@ class _Line:
 def json_content(source: Source, wanted: FileColumns) -> Content:
     """Returns the rows of a file. Reading raises ArgumentError with line and column for what can't be parsed.
 
-    An object need not have all columns, so a column that no object has is not noticed.
+    An object need not have all columns, so a name that is not a column's is refused, unless wanted.ignores_others.
     """
     found = [*wanted.columns, *([] if wanted.optional is None else [wanted.optional])]
     reads = _reads(source, wanted.only(found))
@@ -145,6 +145,8 @@ def _object(line: bytes, parse: Callable[[str], object], place: str) -> dict[str
 
 
 def _batch(lines: Sequence[_Line], columns: FileColumns, name: str) -> pa.RecordBatch:
+    if not columns.ignores_others:
+        _check_names(lines, columns, name)
     try:
         arrays = [
             _array(column, [line.values.get(column.name) for line in lines], columns) for column in columns.columns
@@ -152,6 +154,15 @@ def _batch(lines: Sequence[_Line], columns: FileColumns, name: str) -> pa.Record
     except _CONVERSION_ERRORS as error:
         raise ArgumentError(f"{name}: {_fault(lines, columns) or error}") from error
     return pa.RecordBatch.from_arrays(arrays, schema=columns.schema)
+
+
+def _check_names(lines: Sequence[_Line], columns: FileColumns, name: str) -> None:
+    """Raises ArgumentError for a name that is no column's."""
+    known = frozenset(columns.names)
+    for line in lines:
+        if not known.issuperset(line.values):
+            other = next(each for each in line.values if each not in known)
+            raise ArgumentError(f"{name}: line {line.number} has {other_column(other, columns, line.values)}")
 
 
 def _array(column: FileColumn, values: Sequence[Any], columns: FileColumns) -> Array:

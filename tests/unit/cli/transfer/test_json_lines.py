@@ -13,6 +13,7 @@ import pytest
 from rowlock import Mapping
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.transfer import json_lines
+from rowlock.cli.transfer.columns import columns_of
 
 from tests.unit.cli.transfer.reading import read_batches, read_rows, write_file
 
@@ -48,11 +49,19 @@ def test_what_is_written_is_read_again(tmp_path: Path, name: str) -> None:
     assert read_rows(path, MAPPING) == [FULL, EMPTY, infinite] * 2
 
 
-def test_null_and_absent_are_alike_and_other_fields_are_ignored(tmp_path: Path) -> None:
+def test_null_and_absent_are_alike_and_other_fields_are_ignored_on_demand(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"id": "a", "big": null, "other": [1]}\r\n\n  {"id":"b","big":2}  \n{"id": "c"}')
-    found = [(row["id"], row["big"]) for row in read_rows(path, MAPPING)]
+    wanted = columns_of(MAPPING, ignores_others=True)
+    found = [(row["id"], row["big"]) for row in read_rows(path, wanted)]
     assert found == [("a", None), ("b", 2), ("c", None)]
+
+
+def test_a_field_that_is_no_column_is_refused_with_the_column_that_was_meant(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": "a", "big": 1}\n{"id": "b", "bigg": 2}\n')
+    with pytest.raises(ArgumentError, match=r"line 2 has the column 'bigg', which the mapping does not name \(did you"):
+        read_rows(path, MAPPING)
 
 
 def test_numbers_may_be_text_and_decimals_numbers(tmp_path: Path) -> None:
@@ -100,7 +109,7 @@ def test_an_invalid_line_is_reported_with_its_place(
 ) -> None:
     monkeypatch.setattr(json_lines, "_BLOCK_BYTES", 500)
     path = tmp_path / "rows.jsonl"
-    path.write_bytes(b'{"id": "good", "big": 1}\n' * good_rows + b"\n" + line + b'\n{"also": "wrong"}\n')
+    path.write_bytes(b'{"id": "good", "big": 1}\n' * good_rows + b"\n" + line + b'\n{"big": "also wrong"}\n')
     with pytest.raises(ArgumentError) as caught:
         read_rows(path, MAPPING)
     found = str(caught.value)

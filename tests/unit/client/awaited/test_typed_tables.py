@@ -83,6 +83,43 @@ async def test_none_deletes_a_cell_in_the_same_change(db: rowlock.aio.Client, fa
         await table.put("carl", {})
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            ["user", "orders", "scor"],
+            r"^the data has the column 'scor', which the mapping does not name \(did you mean 'score'\?\): rename it, "
+            "or leave it out of the data. The mapping has user, orders, score, at$",
+        ),
+        (["user", "scor"], r"the column 'scor', .*\(did you mean 'score'\?\)"),
+        (["usr", "score"], r"the column 'usr', .*\(did you mean 'user'\?\)"),
+        (["user", "score", "AT"], r"the column 'AT', .*\(did you mean 'at'\?\)"),
+        # What is like a name that the data has was not meant.
+        (["user", "score", "score2"], r"the column 'score2', which the mapping does not name: rename it"),
+        (["user", "zz", "score"], "the column 'zz', which the mapping does not name: rename it"),
+    ],
+)
+async def test_a_column_of_the_data_that_the_mapping_does_not_name_is_refused(
+    db: rowlock.aio.Client, fake_server: FakeServer, columns: list[str], message: str
+) -> None:
+    table = db.table("t", mapping=MAPPING)
+    data = pa.table({name: ["a" if name in ("user", "usr") else 1] for name in columns})
+    for form in (data, data.to_pandas()):
+        with pytest.raises(MappingError, match=message):
+            await table.put_arrow(form)
+    assert not fake_server.bulks
+
+
+async def test_the_unnamed_index_of_a_data_frame_is_no_column(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    table = db.table("t", mapping=MAPPING)
+    frame = pa.table({"user": ["a", "b", "c"], "score": [0.1, 0.2, 0.3]}).to_pandas()
+    chosen = frame[frame.score != 0.2]
+    assert "__index_level_0__" in pa.RecordBatchReader.from_stream(chosen).schema.names
+    assert (await table.put_arrow(chosen)).row_count == 2
+    with pytest.raises(MappingError, match="the column 'number'"):
+        await table.put_arrow(chosen.rename_axis("number"))
+
+
 async def test_the_time_of_a_row_is_the_timestamp_of_its_cells(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
     table = db.table("t", mapping=MAPPING)
     moment = datetime.datetime(2024, 1, 1, microsecond=1999)
@@ -101,7 +138,7 @@ async def test_the_time_of_a_row_is_the_timestamp_of_its_cells(db: rowlock.aio.C
     assert read(fake_server.bulks[-1]).column("qualifier").to_pylist() == [b"score"]
     with pytest.raises(MappingError, match="the column 'user' is not in the data"):
         await table.put_arrow(batch.select(["score"]))
-    with pytest.raises(MappingError, match="has only a key"):
+    with pytest.raises(MappingError, match="no column of the mapping besides the key; those are orders, score"):
         await table.put_arrow(batch.select(["user"]))
     with pytest.raises(rowlock.InvalidArgumentError, match="given twice, by the column 'at' and as timestamp"):
         await table.put("alice", {"orders": 7, "at": moment}, timestamp=5)
@@ -178,7 +215,7 @@ async def test_checks_are_typed_and_find_typed_values(db: rowlock.aio.Client, fa
     ("message", "call"),
     [
         (
-            "the mapping has no column 'count:orders'; its columns are orders, score",
+            r"the mapping has no column 'count:orders' \(did you mean 'orders'\?\); its columns are orders, score",
             lambda t: t.put("a", {"count:orders": 1}),
         ),
         ("'user' is part of the key", lambda t: t.put("a", {"user": "a"})),
