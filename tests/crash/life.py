@@ -77,7 +77,7 @@ def compacting_life(seed: int, *, rounds: int = 3) -> list[Step]:
     return [*steps, Compact("counters", is_major=True), *_row_writes(chance, len(steps) + 1, 2)]
 
 
-def splitting_life(seed: int, *, rounds: int = 2) -> list[Step]:
+def splitting_life(seed: int, *, rounds: int = 1) -> list[Step]:
     """Returns a life whose table `flights` is split and merged after writes that are flushed, compacted or only logged.
 
     All its writes are synced: of others a flush may make those of one region durable before earlier ones of another.
