@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from rowlock_regionserver.errors import SnapshotEndedError
+from rowlock_regionserver.errors import InvalidRequestError, SnapshotEndedError
+
+SNAPSHOT_ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
     table: str
     reason: str
+
+
+SNAPSHOT_ID_BYTES = 16
 
 
 class EndedSnapshots:
@@ -44,3 +49,11 @@ def ended_error(snapshot_id: bytes, table: str, reason: str) -> SnapshotEndedErr
         f"snapshot {snapshot_id.hex()}{of_table} is not available: {reason}; make a new snapshot",
         table=table,
     )
+
+
+def check_snapshot_id(snapshot_id: bytes) -> None:
+    """Raises InvalidRequestError unless it has the length of an id."""
+    if len(snapshot_id) != SNAPSHOT_ID_BYTES:
+        raise InvalidRequestError(
+            f"a snapshot's id has {SNAPSHOT_ID_BYTES} random bytes, this one has {len(snapshot_id)}; choose another id"
+        )

@@ -38,13 +38,11 @@ from rowlock_regionserver.errors import (
     RegionTooBusyError,
     StoppingError,
 )
-from rowlock_regionserver.host.ended_snapshots import EndedSnapshots, ended_error
+from rowlock_regionserver.host.ended_snapshots import EndedSnapshots, check_snapshot_id, ended_error
 from rowlock_regionserver.host.snapshot_parts import SnapshotPart, hold_writes, moved
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.scan.ranges import RowsAt
 from rowlock_regionserver.table import Table
-
-SNAPSHOT_ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,11 +389,3 @@ class Snapshots:
             opened.on_end()
         for part in opened.parts:
             part.release()
-
-
-def check_snapshot_id(snapshot_id: bytes) -> None:
-    """Raises InvalidRequestError unless it has the length of an id."""
-    if len(snapshot_id) != SNAPSHOT_ID_BYTES:
-        raise InvalidRequestError(
-            f"a snapshot's id has {SNAPSHOT_ID_BYTES} random bytes, this one has {len(snapshot_id)}; choose another id"
-        )

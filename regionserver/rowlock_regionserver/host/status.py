@@ -67,7 +67,10 @@ def _table_status(entry: TableEntry, region_of: Callable[[int], Region]) -> Tabl
 
 
 def writes_since(opened: OpenSnapshot) -> int:
-    """Returns how many writes its regions have published since it was made. It keeps what they replaced."""
+    """Returns how many writes its regions have published since it was made; it keeps what they replaced.
+
+    After a split or a merge that is a guess, because the new regions have one sequence of numbers each.
+    """
     return sum(part.region.statistics().read_point - part.read_point.write_number for part in opened.parts)
 
 
