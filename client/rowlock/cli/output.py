@@ -183,9 +183,7 @@ class Output:
         with writing_to(self._stdout):
             self._stdout.writelines(_JSON.encode(record) + "\n" for record in records)
 
-    def _write_lines(
-        self, heading: Sequence[str], lines: Sequence[Sequence[str]], whole: Sequence[str] = ()
-    ) -> None:
+    def _write_lines(self, heading: Sequence[str], lines: Sequence[Sequence[str]], whole: Sequence[str] = ()) -> None:
         with writing_to(self._stdout):
             self._write_block(heading, lines, whole)
 
