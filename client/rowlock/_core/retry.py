@@ -153,6 +153,8 @@ class Attempts:
         if not self._may_repeat(error):
             self._raise(self.final_error(error, was_sent=was_sent), error)
         pause = max(self._policy.pause_s(self.count, random.random()), error.retry_after_ms / 1000)
+        if self.count == 1 and isinstance(error, NotServingRegionError):
+            pause = 0.0  # It was split, say, and the catalog names the new regions already.
         self._postpone(error, now, pause)
         if now + pause >= self.ends_at:
             self._raise(self.out_of_time(error), error)
