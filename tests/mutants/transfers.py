@@ -168,4 +168,25 @@ TRANSFER_MUTANTS = [
         "        return\n",
         "unit/cli/transfer/test_json_lines.py::test_a_compressed_file_that_is_cut_off_is_an_error[30-rows.jsonl.gz]",
     ),
+    _mutant(
+        "a misspelled column of the data is lost",
+        "_partial_mapping",
+        "if name not in known and not _UNNAMED_INDEX.fullmatch(name):",
+        "if False:",
+        "unit/client/awaited/test_typed_tables.py::test_a_column_of_the_data_that_the_mapping_does_not_name_is_refused",
+    ),
+    _mutant(
+        "a misspelled column of JSON lines is lost",
+        "_batch",
+        "    if not columns.ignores_others:\n",
+        "    if False:\n",
+        "unit/cli/transfer/test_json_lines.py::test_a_field_that_is_no_column_is_refused_with_the_column_that_was_meant",
+    ),
+    _mutant(
+        "a misspelled column of a CSV file is lost",
+        "columns_among",
+        "    if wanted.is_partial and not wanted.ignores_others:\n",
+        "    if False:\n",
+        "unit/cli/transfer/test_csv_files.py::test_a_column_that_the_mapping_does_not_name_is_refused_if_others_may_lack",
+    ),
 ]

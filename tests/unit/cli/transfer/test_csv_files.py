@@ -13,6 +13,7 @@ import pytest
 from rowlock import Mapping
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.transfer import csv_files
+from rowlock.cli.transfer.columns import columns_of
 
 from tests.unit.cli.transfer.reading import read_batches, read_rows, write_file
 
@@ -197,3 +198,17 @@ def test_another_separator_is_named_and_read(tmp_path: Path, separator: str, hin
     write_file(path, [batch], schema, separator)
     rows = read_rows(path, MAPPING_OF_TWO, (), separator)
     assert [tuple(row.values()) for row in rows] == [(f"a{separator}b", 1), ("c", None)]
+
+
+def test_a_column_that_the_mapping_does_not_name_is_refused_if_others_may_lack(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("id,payd\na,true\n")
+    mapping = Mapping("id STRING :key, paid BOOLEAN f:paid, n INT f:n")
+    with pytest.raises(
+        ArgumentError, match=r"has the column 'payd', .* \(did you mean 'paid'\?\): rename it, or give --"
+    ):
+        read_rows(path, columns_of(mapping, is_partial=True))
+    path.write_text("id,paid,,zz\na,true,1,2\n")
+    with pytest.raises(ArgumentError, match="has a column without a name, which the mapping does not name: rename it"):
+        read_rows(path, columns_of(mapping, is_partial=True))
+    assert read_rows(path, columns_of(mapping, is_partial=True, ignores_others=True)) == [{"id": "a", "paid": True}]
