@@ -5,9 +5,8 @@ Invariants
    before is published, so the snapshot sees it. No write begins before the last read point is taken, so a write that
    followed the acknowledgement of another is never seen without it.
 2. Its read points stay registered from then on, so pruning and flush keep the cells that it sees (commit/mvcc.py).
-3. A snapshot is registered while the gates are still held. Truncate and drop close the gates, then end the table's
-   snapshots. A split or a merge moves them before the old region goes (snapshot_parts.py). So no snapshot outlives its
-   regions.
+3. A snapshot is registered while the gates are still held. Truncate and drop close the gates, then end it. A split or
+   a merge moves it before the old region goes (snapshot_parts.py). So no snapshot outlives its regions.
 4. A scan registers the read point again, while the snapshot still holds it. So active scans continue after the end of
    the snapshot, and no scan begins after it.
 5. A snapshot that has ended is never served, and its id is never reused: ended ids are remembered. An id from before a
