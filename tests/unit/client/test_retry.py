@@ -36,7 +36,6 @@ def test_pauses_double_up_to_a_bound_and_are_drawn_between_half_and_whole() -> N
     [
         ServerUnavailableError("gone"),
         ServerStoppingError("stopping"),
-        NotServingRegionError("moved"),
         RegionTooBusyError("busy"),
         DiskFullError("full"),
     ],
@@ -47,6 +46,16 @@ def test_transient_failures_are_retried_within_the_deadline(error: RowlockError,
     assert 0 < attempts.failed(error, 101.0, was_sent=False) < 1
     with pytest.raises(RowlockError):
         attempts.failed(error, 109.9999, was_sent=False)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_region_that_has_moved_is_looked_up_again_at_once_and_then_with_pauses(kind: Kind) -> None:
+    attempts = Attempts(100.0, 10.0, kind)
+    moved = NotServingRegionError("moved")
+    assert attempts.failed(moved, 101.0, was_sent=False) == 0
+    assert attempts.failed(moved, 101.1, was_sent=False) > 0
+    with pytest.raises(NotServingRegionError):
+        attempts.failed(moved, 110.0, was_sent=False)
 
 
 def test_the_pause_that_a_server_requests_is_respected() -> None:
