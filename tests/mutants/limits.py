@@ -89,9 +89,30 @@ LIMIT_MUTANTS = [
     Mutant(
         "writes come between an alter and its manifest",
         "Altering.alter",
-        "                    self._commit(Edit())\n",
+        "                    parts.log.owes_limits = not self._commit(Edit())\n",
         "                    pass\n",
         f"{LIMITS}::test_no_write_comes_between_an_alter_and_its_manifest",
+    ),
+    Mutant(
+        "a region takes writes under limits that no manifest has",
+        "RegionLog.check_space",
+        "        if self.owes_limits:\n",
+        "        if False:\n",
+        f"{LIMITS}::test_without_space_for_the_altered_limits_a_region_takes_no_writes",
+    ),
+    Mutant(
+        "a start takes writes under limits that no manifest has",
+        "Altering.apply_wanted_limits",
+        "            parts.log.owes_limits = not self._commit(Edit())\n",
+        "            self._commit(Edit())\n",
+        f"{LIMITS}::test_a_crash_before_there_is_space_changes_no_answer",
+    ),
+    Mutant(
+        "the manifest that an alter could not write is not tried again",
+        "RegionServer._regions_to_flush",
+        "                    region.altering.commit_owed_limits()\n",
+        "                    pass\n",
+        "unit/host/test_region_server.py::test_a_manifest_for_which_there_was_no_space_is_written_when_there_is",
     ),
     Mutant(
         "an alter takes no write number",

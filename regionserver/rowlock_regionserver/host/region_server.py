@@ -163,9 +163,17 @@ class RegionServer(ServedRegions):
         self._splits.thread.start()
 
     def _regions_to_flush(self) -> list[Region]:
-        """Returns the regions for the flush threads, every second or so; removes store files without readers."""
+        """Returns the regions for the flush threads, every second or so.
+
+        Also removes store files without readers, and writes manifests for which there was no space.
+        """
         self._shared.open_files.close_released()
-        return list(self._regions.values())
+        regions = list(self._regions.values())
+        for region in regions:
+            if region.altering.owes_limits:
+                with self._failures.are_final():
+                    region.altering.commit_owed_limits()
+        return regions
 
     def stop_waiting_for_space(self) -> None:
         """Fails changes that wait for disk space, because the server is about to stop."""

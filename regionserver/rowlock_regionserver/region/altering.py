@@ -1,4 +1,8 @@
-"""Switches a region to the catalog's families: at start, and for an alter of its table."""
+"""Switches a region to the catalog's families: at start, and for an alter of its table.
+
+The manifest has the limits that are in effect. If there is no space for it, the region takes no write until there is
+(region_log.py), because a start could not know under which limits the write was made.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ class Altering:
         if after != before:
             parts.mvcc.restore(parts.mvcc.last + 1)
         if after != parts.live_files.manifest.limits:
-            self._commit(Edit())
+            parts.log.owes_limits = not self._commit(Edit())
 
     def alter(self, table: Table) -> None:
         """Switches to the altered table, which the catalog has committed, and drops the cells of dropped families."""
@@ -42,8 +46,7 @@ class Altering:
                 dropped = parts.stores.alter(table, write_number, parts.shared.clock.now_ms())
                 after = limits_of(parts.stores.served.table)
                 if any(after.get(number) != limits for number, limits in before.items() if number in after):
-                    # No write comes between: a start could not know under which limits it was made.
-                    self._commit(Edit())
+                    parts.log.owes_limits = not self._commit(Edit())
                     assert parts.mvcc.begin() == write_number, "a write began with the gate held"
                     parts.mvcc.complete(write_number)
             for store in dropped:
@@ -53,8 +56,19 @@ class Altering:
         del dropped
         parts.shared.open_files.close_released()
 
-    def _commit(self, edit: Edit) -> None:
-        """Commits the applied limits and the live families."""
-        # On a full disk the manifest names the files until the next flush.
+    @property
+    def owes_limits(self) -> bool:
+        """Whether the region takes no writes, because there was no space for a manifest with its altered limits."""
+        return self._parts.log.owes_limits
+
+    def commit_owed_limits(self) -> None:
+        """Tries again to write that manifest. Blocks. Raises UnknownOutcomeError and OSError."""
+        self._commit(Edit())
+
+    def _commit(self, edit: Edit) -> bool:
+        """Commits the applied limits and the live families; returns False if there is no space for the manifest."""
+        # Then the manifest names the files of dropped families until the next flush.
         with contextlib.suppress(DiskFullError, TooManyOpenFilesError):
             self._parts.live_files.apply_edit(edit)
+            return True
+        return False

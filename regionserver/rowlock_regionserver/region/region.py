@@ -288,6 +288,11 @@ class Region:
         """Switches to the altered table; see Altering.alter."""
         self._altering.alter(table)
 
+    @property
+    def altering(self) -> Altering:
+        """Switches its families and limits."""
+        return self._altering
+
     def without_flushes(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context: waits for a running flush, and lets none begin inside."""
         return self._flusher.no_flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     CorruptionError,
+    DiskFullError,
     FamilyNotFoundError,
     InvalidRequestError,
     NotServingRegionError,
@@ -26,7 +28,7 @@ from rowlock_regionserver.operations import Delete, DeleteKind, Put, RowMutation
 from rowlock_regionserver.region.region import Region
 
 from tests.unit.region.conftest import abandon
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 
 
 class Open:
@@ -371,3 +373,32 @@ def test_the_block_cache_borrows_unused_memory_and_returns_it(tmp_path: Path) ->
         assert cells(server, b"r") == [b"v"]
     finally:
         server.stop()
+
+
+class FullFiles(Files):
+    """Has no space for manifests while it `is_full`."""
+
+    is_full = False
+
+    def rename(self, source: Path, target: Path) -> None:
+        if self.is_full and target.name.startswith("manifest"):
+            raise OSError(errno.ENOSPC, "No space left on device", str(target))
+        super().rename(source, target)
+
+
+def test_a_manifest_for_which_there_was_no_space_is_written_when_there_is(tmp_path: Path) -> None:
+    files = FullFiles()
+    server = RegionServer.open(tmp_path, Config(), Clock(), files, _no_fatal)
+    server.create_table("t", [Family(0, b"f", versions=3)])
+    put(server, b"r")
+    files.is_full = True
+    server.alter_table("t", set_families=[Family(0, b"f")])
+    (region,) = server.regions_of("t")
+    with pytest.raises(DiskFullError, match="manifest of region"):
+        put(server, b"r")
+    assert cells(server, b"r") == [b"v"]
+    files.is_full = False
+    wait_until(lambda: not region.altering.owes_limits)
+    put(server, b"r", value=b"w")
+    assert cells(server, b"r") == [b"w"]
+    server.stop()

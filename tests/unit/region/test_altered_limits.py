@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,12 +15,14 @@ from rowlock_regionserver.compaction.picker import pick_requested
 from rowlock_regionserver.compaction.progress import Progress
 from rowlock_regionserver.compaction.settings import CompactionSettings
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan, Selection
 from rowlock_regionserver.region import manifest
 from rowlock_regionserver.region.manifest import read_manifest
 from rowlock_regionserver.scan.ranges import all_rows_at
 
+from .conftest import bulk_batch
 from .lone_region import LoneRegion
 
 F = 1
@@ -299,3 +302,70 @@ def test_no_write_comes_between_an_alter_and_its_manifest(tmp_path: Path) -> Non
     lone.alter([Family(0, b"f", versions=3)])
     assert may_enter[0] is False
     lone.stop()
+
+
+# ---- a full disk
+
+
+class FullFiles(Files):
+    """Has no space for manifests while it `is_full`."""
+
+    is_full = False
+
+    def rename(self, source: Path, target: Path) -> None:
+        if self.is_full and target.name.startswith(manifest.NAME):
+            raise OSError(errno.ENOSPC, "No space left on device", str(target))
+        super().rename(source, target)
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[LoneRegion]:
+    """A region with two versions of a cell, altered to one while there is no space for its manifest."""
+    files = FullFiles()
+    region = LoneRegion(tmp_path, CONFIG, ManualClock(now_ms=START_MS), files)
+    region.alter([Family(0, b"f", versions=3)])
+    put(region, (100, b"a"), (200, b"b"))
+    files.is_full = True
+    region.alter([Family(0, b"f")])
+    yield region
+    region.stop()
+    assert not region.fatal
+
+
+def test_without_space_for_the_altered_limits_a_region_takes_no_writes(full: LoneRegion) -> None:
+    """A start would judge them by the limits from before."""
+    assert full.region.altering.owes_limits
+    assert values(full) == [b"b"]
+    with pytest.raises(DiskFullError, match="manifest of region"):
+        put(full, (300, b"c"))
+    with pytest.raises(DiskFullError, match="manifest of region"):
+        full.bulk(bulk_batch((b"r", b"f", b"q", 300, b"c")))
+    full.region.altering.commit_owed_limits()
+    with pytest.raises(DiskFullError):
+        put(full, (300, b"c"))
+    assert values(full) == [b"b"]
+
+
+def test_it_takes_writes_again_when_there_is_space(full: LoneRegion) -> None:
+    assert isinstance(full.files, FullFiles)
+    full.files.is_full = False
+    full.region.altering.commit_owed_limits()
+    put(full, (300, b"c"))
+    delete_version(full, 300)
+    assert values(full) == []
+    full.crash()
+    assert values(full) == []
+
+
+def test_a_crash_before_there_is_space_changes_no_answer(full: LoneRegion) -> None:
+    full.crash()
+    assert values(full) == [b"b"]
+    assert full.region.altering.owes_limits
+    with pytest.raises(DiskFullError):
+        put(full, (300, b"c"))
+    assert isinstance(full.files, FullFiles)
+    full.files.is_full = False
+    full.crash()
+    put(full, (300, b"c"))
+    delete_version(full, 300)
+    assert values(full) == []

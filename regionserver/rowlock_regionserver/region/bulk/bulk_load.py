@@ -101,6 +101,7 @@ class BulkLoad:
         self._numbering = numbering
         self._commit = commit
         self._log = log
+        self._region_log = parts.log
         shared = parts.shared
         self._folder = shared.bulk_folder
         self._files = shared.files
@@ -199,7 +200,7 @@ class BulkLoad:
             as_segments = bytes_as_cells(arranged.parts) >= self._config.bulk_file_bytes_min
             is_large = arranged.byte_count >= self._config.bulk_file_bytes_min
             self._memory.check(arranged.byte_count if as_segments else bytes_as_cells(arranged.parts))
-            self._log.check_space(2 * arranged.byte_count + 4096 if is_logged and not is_large else 4096)
+            self._region_log.check_space(2 * arranged.byte_count + 4096 if is_logged and not is_large else 4096)
             if is_logged:
                 record = self._write_file(arranged, request, permit) if is_large else _inline(arranged, request)
         try:

@@ -29,12 +29,17 @@ class RegionCommit:
         self._numbering = numbering
         self._commit = commit
         self._log = log
+        self._region_log = parts.log
         self._first = 0
         self._added: list[TakeBack] = []
         self._files: list[tuple[int, int]] = []
 
     def begin(self) -> None:
-        """Takes the number that holds the read point back. All writes before it are published."""
+        """Takes the number that holds the read point back. All writes before it are published.
+
+        Raises DiskFullError if the region takes no writes now.
+        """
+        self._region_log.check_space(0)
         self._mvcc.wait_until_published(self._mvcc.last, lambda: self._log.waits_for_space)
         self._numbering.pass_over_cells()
         with self._log.order:

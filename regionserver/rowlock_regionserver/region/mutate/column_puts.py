@@ -88,6 +88,7 @@ class ColumnPuts:
         self._numbering = numbering
         self._commit = commit
         self._log = log
+        self._region_log = parts.log
         self._write_path = write_path
         self._piece_rows_max = piece_rows_max
         self._piece_bytes_max = piece_bytes_max
@@ -173,7 +174,7 @@ class ColumnPuts:
             return None  # The write path finds out which rows are refused, and why.
         durability = table.durability_of(options.durability)
         self._memory.check(arranged.byte_count)
-        self._log.check_space(2 * arranged.byte_count + 4096)
+        self._region_log.check_space(2 * arranged.byte_count + 4096)
         record = BulkRecord(
             stamp=0,
             cell_count=arranged.cell_count,

@@ -95,6 +95,7 @@ class WritePath:
         self._row_locks = parts.row_locks
         self._numbering = numbering
         self._log = log
+        self._region_log = parts.log
         self._config = parts.shared.config
         self._clock = parts.shared.clock
 
@@ -243,7 +244,7 @@ class WritePath:
                 cell_count += len(mutation.changes)
         if byte_count:
             self._memory.check(byte_count + cell_count * CELL_BYTES)
-            self._log.check_space(byte_count)
+            self._region_log.check_space(byte_count)
         return checked
 
     def _lock_and_stamp(
