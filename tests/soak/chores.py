@@ -1,4 +1,7 @@
-"""What happens to the table while it is written: forced flushes, compactions by hand, cancellations, alters."""
+"""What happens to the table while it is written.
+
+Forced flushes, compactions by hand, cancellations, alters, splits and merges, and bulk writes over all slices.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,10 @@ from collections.abc import Callable, Sequence
 
 import rowlock
 
+from tests.soak.bulk_writes import BulkWrites
+from tests.soak.drawn_cells import CellDraw
+from tests.soak.model import JoinedModel
+from tests.soak.region_changes import RegionChanges
 from tests.soak.turnstile import Turnstile
 from tests.soak.writer import Writer
 
@@ -22,6 +29,7 @@ PROPERTIES = {
     "compaction.major_dropped_share": 0.5,
     "compaction.files_max": 20,
 }
+_REPLACED_ROWS_MAX = 100
 
 
 def families(time_to_live_ms: int, generator: random.Random | None = None) -> dict[str, rowlock.Family]:
@@ -60,7 +68,19 @@ class Chores:
         self._time_to_live_ms = time_to_live_ms
         self._random = generator
         self._has_extra_family = False
-        self.counts: Counter[str] = Counter()
+        rows = [row for writer in writers for row in writer.rows]
+        self._regions = RegionChanges(client, table, rows, generator)
+        self._bulk_writes = BulkWrites(
+            "all slices",
+            table,
+            rows,
+            JoinedModel({writer.prefix: writer.model for writer in writers}),
+            self._judge,
+            CellDraw(generator, time_to_live_ms),
+            generator,
+            replaced_rows_max=_REPLACED_ROWS_MAX,
+        )
+        self._counts: Counter[str] = Counter()
         self.ended: dict[int, rowlock.Compaction] = {}
         self._actions: Sequence[tuple[int, Callable[[], None]]] = (
             (40, self._flush),
@@ -68,7 +88,18 @@ class Chores:
             (6, self._major),
             (4, self._cancel),
             (8, self._alter),
+            (20, self._regions.change),
+            (3, self._bulk_write),
         )
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often each was done."""
+        return self._counts + self._regions.counts + self._bulk_writes.counts
+
+    @property
+    def problems(self) -> Sequence[str]:
+        return self._bulk_writes.problems
 
     def turn(self) -> None:
         """Does one of them, and pauses."""
@@ -86,7 +117,7 @@ class Chores:
 
     def _flush(self) -> None:
         self._client.flush(self._table)
-        self.counts["flushes by hand"] += 1
+        self._counts["flushes by hand"] += 1
 
     def _minor(self) -> None:
         self._compact(major=False)
@@ -104,10 +135,22 @@ class Chores:
         time.sleep(self._random.choice([0.0, 0.05]))
         self._client.cancel_compactions([each.compaction_id for each in requested])
 
+    def _bulk_write(self) -> None:
+        """Changes rows of all slices at one moment, or doesn't, while their writers stand still."""
+        with self._turnstile.alone():
+            self._bulk_writes.write(self._client)
+        self._counts["bulk writes to all slices"] += 1
+
+    def _judge(self, what: str, bounds: tuple[bytes, bytes]) -> None:
+        for writer in self._writers:
+            part = (max(bounds[0], writer.prefix), min(bounds[1], writer.prefix + b"\xff"))
+            if part[0] < part[1]:
+                writer.scan(part, what=f"{what} to all slices: ")
+
     def _alter(self) -> None:
         with self._turnstile.alone():
             self._random.choice([self._alter_families, self._alter_properties, self._alter_extra_family])()
-        self.counts["alters"] += 1
+        self._counts["alters"] += 1
 
     def _alter_families(self) -> None:
         chosen = families(self._time_to_live_ms, self._random)

@@ -38,7 +38,7 @@ class HeldMoment:
         self._seconds = seconds
         until = self._began + seconds
         self._snapshot = HeldSnapshot(client, table, _WHOLE, False, until, moment, read)
-        self._scan = HeldScan(client, table, _WHOLE, False, until, moment, read)
+        self._scan = HeldScan(client, table, _WHOLE, False, until, moment, read, self._snapshot.snapshot)
         self._cells = list(self._snapshot.cells(reverse=False))
         self._rows = sorted({cell.row for cell in self._cells})
         self._given = 1

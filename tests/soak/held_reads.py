@@ -42,14 +42,21 @@ class HeldScan:
         until: float,
         moment: Mapping[bytes, Row],
         read: Callable[[], Read],
+        snapshot: rowlock.Snapshot | None = None,
     ) -> None:
-        """`read` is called as soon as the scan has its moment."""
+        """`read` is called as soon as the scan has its moment. Without a snapshot the rows are of one region."""
         self.until = until
         self._bounds = bounds
         self._reverse = reverse
         self._moment = moment
         self._scan = table.scan(
-            *bounds, columns=STABLE_FAMILIES, versions=3, reverse=reverse, strict=True, batch_bytes=_BATCH_BYTES
+            *bounds,
+            columns=STABLE_FAMILIES,
+            versions=3,
+            reverse=reverse,
+            strict=True,
+            batch_bytes=_BATCH_BYTES,
+            snapshot=snapshot,
         )
         self._cells: Iterator[Cell[bytes]] = self._scan.cells()
         self._found = list(itertools.islice(self._cells, 1))
@@ -71,6 +78,57 @@ class HeldScan:
         )
 
 
+def scan_of_one_region(
+    client: rowlock.Client,
+    table: rowlock.Table[bytes],
+    bounds: Bounds,
+    reverse: bool,
+    until: float,
+    moment: Mapping[bytes, Row],
+    read: Callable[[], Read],
+) -> HeldScan | None:
+    """Opens a scan of those rows that are in the region of the first one, or of the last; it has one moment.
+
+    A scan of several regions reads each at a moment of its own. Returns None if the region was split or merged while
+    the scan was opened.
+    """
+    regions = client.regions(table.name, start=bounds[0], stop=bounds[1])
+    region = regions[-1 if reverse else 0]
+    part = (max(bounds[0], region.start), min(bounds[1], region.stop or bounds[1]))
+    held = HeldScan(client, table, part, reverse, until, moment, read)
+    if region.region_id not in [each.region_id for each in client.regions(table.name)]:
+        held.read_all()
+        return None
+    return held
+
+
+class HeldScanOfSnapshot:
+    """A scan of a snapshot that is read in small steps, over all regions of its rows."""
+
+    name = "held scan of a snapshot"
+
+    def __init__(
+        self,
+        client: rowlock.Client,
+        table: rowlock.Table[bytes],
+        bounds: Bounds,
+        reverse: bool,
+        until: float,
+        moment: Mapping[bytes, Row],
+        read: Callable[[], Read],
+    ) -> None:
+        self.until = until
+        self._snapshot = client.snapshot(table.name)
+        self._scan = HeldScan(client, table, bounds, reverse, until, moment, read, self._snapshot)
+
+    def advance(self, cell_count: int) -> None:
+        self._scan.advance(cell_count)
+
+    def finish(self) -> list[str]:
+        with self._snapshot:
+            return self._scan.finish()
+
+
 class HeldSnapshot:
     """A snapshot that is read when it has been held for a while, forwards and backwards."""
 
@@ -90,14 +148,14 @@ class HeldSnapshot:
         self._table = table
         self._bounds = bounds
         self._moment = moment
-        self._snapshot = client.snapshot(table.name)
+        self.snapshot = client.snapshot(table.name)
         self._read = read()
 
     def advance(self, cell_count: int) -> None:
         pass
 
     def finish(self) -> list[str]:
-        with self._snapshot:
+        with self.snapshot:
             return [*self._differences(reverse=False), *self._differences(reverse=True)]
 
     def cells(self, *, reverse: bool) -> Sequence[Cell[bytes]]:
@@ -105,7 +163,7 @@ class HeldSnapshot:
 
     def cells_of(self, bounds: Bounds, *, reverse: bool) -> Sequence[Cell[bytes]]:
         scan = self._table.scan(
-            *bounds, columns=STABLE_FAMILIES, versions=3, reverse=reverse, strict=True, snapshot=self._snapshot
+            *bounds, columns=STABLE_FAMILIES, versions=3, reverse=reverse, strict=True, snapshot=self.snapshot
         )
         with scan:
             return list(scan.cells())

@@ -59,6 +59,11 @@ class SliceModel:
         for row in list(self.rows):
             self.delete(row, family)
 
+    def delete_rows(self, start: bytes, stop: bytes) -> None:
+        """Forgets the rows of [start, stop), which were replaced."""
+        for row in [row for row in self.rows if start <= row < stop]:
+            del self.rows[row]
+
     def _keep(self, row: bytes, remains: object) -> None:
         assert callable(remains)
         columns = {
@@ -82,6 +87,28 @@ class SliceModel:
     def moment(self) -> Mapping[bytes, Row]:
         """Returns the slice as it is now."""
         return dict(self.rows)
+
+
+class JoinedModel:
+    """The models of all slices as one, by the prefix of their rows. Used while no slice is changed otherwise."""
+
+    def __init__(self, slices: Mapping[bytes, SliceModel]) -> None:
+        """The prefixes have one length."""
+        self._slices = slices
+        (self._prefix_length,) = {len(prefix) for prefix in slices}
+
+    def put(self, row: bytes, column: bytes, value: bytes, timestamp: int = UNKNOWN) -> None:
+        self._slice(row).put(row, column, value, timestamp)
+
+    def delete(self, row: bytes, target: bytes | None, timestamp: int | None = None) -> None:
+        self._slice(row).delete(row, target, timestamp)
+
+    def delete_rows(self, start: bytes, stop: bytes) -> None:
+        for model in self._slices.values():
+            model.delete_rows(start, stop)
+
+    def _slice(self, row: bytes) -> SliceModel:
+        return self._slices[row[: self._prefix_length]]
 
 
 @dataclass(frozen=True, slots=True)

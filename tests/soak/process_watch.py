@@ -1,4 +1,8 @@
-"""Samples of the server's process over time: descriptors, threads, resident memory; and whether they grow."""
+"""Samples of the server over time, and whether they grow.
+
+Of its process: descriptors, threads, resident memory. Of its data folder: folders of regions and of bulk writes, bulk
+files.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -15,12 +20,15 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The process at a moment."""
+    """The process and its data folder at a moment."""
 
     seconds: float  # since the watch began
     descriptors: int
     threads: int
     resident_mib: float
+    region_folders: int = 0
+    bulk_files: int = 0
+    staging_folders: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +45,17 @@ _BOUNDS = (
     Bound("open files", lambda sample: sample.descriptors, 0.1, 10),
     Bound("threads", lambda sample: sample.threads, 0.0, 4),
     Bound("resident MiB", lambda sample: sample.resident_mib, 0.1, 16),
+    Bound("region folders", lambda sample: sample.region_folders, 0.1, 6),
+    Bound("bulk files", lambda sample: sample.bulk_files, 0.1, 20),
+    Bound("staging folders", lambda sample: sample.staging_folders, 0.0, 3),
 )
 
 
 class ProcessWatch:
-    """Samples a process each second until it is stopped."""
+    """Samples a process and its data folder each second until it is stopped."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, folder: Path) -> None:
+        self._folder = folder
         self._process = psutil.Process(pid)
         self._stop = threading.Event()
         self._began = time.monotonic()
@@ -58,13 +70,14 @@ class ProcessWatch:
         self._thread.join()
 
     def sample(self) -> Sample:
-        """Returns the process as it is now."""
+        """Returns both as they are now."""
         with self._process.oneshot():
             return Sample(
                 time.monotonic() - self._began,
                 self._process.num_fds(),
                 self._process.num_threads(),
                 self._process.memory_info().rss / _MIB,
+                *(len(list(self._folder.glob(names))) for names in ("regions/*", "bulk/*.bulk", "staging/*")),
             )
 
     def _run(self) -> None:
@@ -76,12 +89,12 @@ def lines_of(samples: Sequence[Sample], parts: int = 10) -> list[str]:
     """Formats the medians over time."""
     if not samples:
         return ["no samples"]
-    lines = [f"{'minute':>8}{'open files':>12}{'threads':>10}{'resident MiB':>14}"]
+    lines = [f"{'minute':>8}" + "".join(f"{bound.name:>17}" for bound in _BOUNDS)]
     size = max(1, len(samples) // parts)
     for start in range(0, len(samples), size):
         part = samples[start : start + size]
         figures = [statistics.median(bound.of(sample) for sample in part) for bound in _BOUNDS]
-        lines.append(f"{part[0].seconds / 60:8.1f}{figures[0]:12.0f}{figures[1]:10.0f}{figures[2]:14.0f}")
+        lines.append(f"{part[0].seconds / 60:8.1f}" + "".join(f"{figure:17.0f}" for figure in figures))
     return lines
 
 

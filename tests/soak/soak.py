@@ -1,6 +1,7 @@
-"""A soak: a table that is written, flushed and compacted all the time, beside a model of it.
+"""A soak: a table that is written, flushed, compacted, split and merged all the time, beside a model of it.
 
-Each writer has a slice of the rows to itself, so it knows what each answer must be. Chores (chores.py) run beside them.
+Each writer has a slice of the rows to itself, so it knows what each answer must be. Chores (chores.py) and sessions that
+expire (expiring_sessions.py) run beside them.
 At the end all slices are judged whole: as they are, after a major compaction, and after a restart.
 """
 
@@ -23,6 +24,8 @@ from tests.consistency.live_server import live_server
 from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account
 from tests.soak.chores import PROPERTIES, Chores, families
+from tests.soak.drawn_cells import CellDraw
+from tests.soak.expiring_sessions import ExpiringSessions
 from tests.soak.held_moment import HeldMoment
 from tests.soak.model import Read, live_bytes
 from tests.soak.process_watch import ProcessWatch, growth_problems, lines_of
@@ -42,6 +45,7 @@ _CONFIG = {
     "compaction_history_succeeded_max": 50,
     "compaction_history_failed_max": 50,
     "compaction_history_attempted_max": 50,
+    "session_ids_remembered": 100,
 }
 # So small that each flush and compaction has many windows, at the price of speed.
 _SMALL_WINDOWS = {
@@ -51,6 +55,21 @@ _SMALL_WINDOWS = {
     "compaction_window_bytes": 20_000,
 }
 _WAIT_S = 300.0
+# A run without one of these shows nothing about it; on a loaded machine they take longer.
+_EXPECTED = (
+    "alters",
+    "splits at a row",
+    "splits in the middle",
+    "merges",
+    "bulk writes committed",
+    "bulk writes aborted",
+    "bulk writes over several regions",
+    "bulk writes that replace a range",
+    "bulk writes with a repeated identity",
+    "bulk writes to all slices",
+    "sessions that expired with a lock",
+    "sessions that expired with a bulk write",
+)
 # A run of two minutes and more is judged by its first and last minute; a shorter one by neither.
 _MINUTE_S = 60.0
 
@@ -116,7 +135,7 @@ class _Soak:
             for writer in self._writers:
                 writer.fill()
             client.flush(TABLE)
-            watch = ProcessWatch(_process_id(self._server.folder))
+            watch = ProcessWatch(_process_id(self._server.folder), self._server.folder)
             idle = watch.sample()
             watch.begin()
             chores = self._work()
@@ -134,7 +153,8 @@ class _Soak:
             for writer in self._writers:
                 writer.use(connections.enter_context(rowlock.connect(self._server.address, timeout=_WAIT_S)))
             self._judge_all("after a restart")
-        report.differences += [problem for writer in self._writers for problem in writer.problems]
+        for writer in self._writers:
+            report.differences += [*writer.problems, *writer.bulk_writes.problems]
         return report
 
     # ---- the load
@@ -143,18 +163,41 @@ class _Soak:
         settings = self._settings
         account = Account("soak", "")
         chores = Chores(self._client, TABLE, self._writers, self._turnstile, settings.time_to_live_ms, self._random)
+        generator = random.Random(f"{settings.seed} sessions")
         with WorkerThreads(account) as threads:
+            sessions = ExpiringSessions(
+                self._client,
+                self._server.folder,
+                TABLE,
+                [row for writer in self._writers for row in writer.rows],
+                CellDraw(generator, settings.time_to_live_ms),
+                threads.problem,
+                generator,
+            )
             for number, writer in enumerate(self._writers):
                 threads.repeat(f"writer-{number}", lambda writer=writer: self._turn(writer))  # type: ignore[misc]
             threads.repeat("chores", chores.turn)
+            threads.repeat("expiring sessions", sessions.turn)
             threads.wait(settings.warm_up_s)
             self._began = time.monotonic()
             if settings.held_moment_s:
                 threads.start("held-moment", lambda: self._hold_moment(threads))
             threads.wait(settings.seconds)
-        self._report.differences += account.problems
+            threads.wait_until(lambda: not self._missing(chores, sessions), _WAIT_S)
+        self._report.differences += [*account.problems, *chores.problems]
+        self._report.differences += [f"there were no {what}" for what in self._missing(chores, sessions)]
+        self._report.lines += [f"{what}: {count:,}" for what, count in sessions.counts.most_common()]
         self._report.lines += [f"{what}: {count:,}" for what, count in sorted(account.counts.items())]
         return chores
+
+    def _missing(self, chores: Chores, sessions: ExpiringSessions) -> list[str]:
+        """Returns what has not happened yet."""
+        counts = self._counts(chores) + sessions.counts
+        return [what for what in _EXPECTED if not counts[what]]
+
+    def _counts(self, chores: Chores) -> Counter[str]:
+        of_writers = (writer.counts + writer.bulk_writes.counts for writer in self._writers)
+        return sum(of_writers, Counter[str]()) + chores.counts
 
     def _turn(self, writer: Writer) -> None:
         with self._turnstile.turn():
@@ -201,21 +244,28 @@ class _Soak:
         chores.collect()
 
     def _judge_files(self, descriptors_before: int, watch: ProcessWatch) -> None:
-        """Waits until the replaced files are gone: their last readers have ended."""
+        """Waits until what was replaced is gone: its last readers have ended."""
         deadline = time.monotonic() + 60
         while True:
-            described = self._client.describe(TABLE).regions
-            names = {path.name for path in self._store_files()}
-            live = sum(region.store_file_count for region in described)
+            live = sum(region.store_file_count for region in self._client.describe(TABLE).regions)
+            files = sorted(str(path) for path in self._store_files())
+            regions = sum(len(self._client.regions(table)) for table in (TABLE, f"{TABLE}-quiet"))
             sample = watch.sample()
-            if len(names) == live and sample.descriptors <= descriptors_before + 2 * live:
+            if (
+                len(files) == live
+                and sample.descriptors <= descriptors_before + 2 * live
+                and sample.region_folders == regions
+                and not sample.staging_folders
+            ):
                 return
             if time.monotonic() > deadline:
                 break
             time.sleep(0.1)
         self._report.leaks.append(
-            f"{live} store files are live, {len(names)} are on the disk: {sorted(names)}; "
-            f"{sample.descriptors} descriptors are open, {descriptors_before} were before the load"
+            f"{live} store files are live, {len(files)} are on the disk: {files}; "
+            f"{sample.descriptors} descriptors are open, {descriptors_before} were before the load; "
+            f"there are {regions} regions and {sample.region_folders} folders of regions, "
+            f"and {sample.staging_folders} folders of bulk writes"
         )
 
     def _store_files(self) -> Iterator[Path]:
@@ -224,8 +274,7 @@ class _Soak:
 
     def _add_figures(self, chores: Chores, watch: ProcessWatch) -> None:
         settings, report = self._settings, self._report
-        counts = sum((writer.counts for writer in self._writers), Counter[str]()) + chores.counts
-        report.lines += [f"{what}: {count:,}" for what, count in counts.most_common()]
+        report.lines += [f"{what}: {count:,}" for what, count in self._counts(chores).most_common()]
         report.lines.append(f"bytes of values written: {sum(writer.bytes_written for writer in self._writers):,}")
         part_s = min(_MINUTE_S, settings.seconds / 2)
         gets, quiet_gets = (

@@ -1,4 +1,4 @@
-"""Lets threads take turns, and one of them stop the others between their turns."""
+"""Lets threads take turns, and any of them stop the others between their turns."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class Turnstile:
         # Guarded by self._changed:
         self._turns = 0
         self._alone = 0  # threads that are alone, or wait for it
+        self._is_taken = False  # one of them is alone
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
@@ -30,13 +31,15 @@ class Turnstile:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Used by one thread."""
+        """Not within a turn. Two threads are alone one after the other."""
         with self._changed:
             self._alone += 1
-            self._changed.wait_for(lambda: not self._turns)
+            self._changed.wait_for(lambda: not self._turns and not self._is_taken)
+            self._is_taken = True
         try:
             yield
         finally:
             with self._changed:
                 self._alone -= 1
+                self._is_taken = False
                 self._changed.notify_all()

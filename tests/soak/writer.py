@@ -10,15 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 import rowlock
 
-from tests.soak.held_reads import HeldRead, HeldScan, HeldSnapshot
+from tests.soak.bulk_writes import BulkWrites
+from tests.soak.drawn_cells import CellDraw, DrawnCell, apply, arrow_of
+from tests.soak.held_reads import HeldRead, HeldScanOfSnapshot, HeldSnapshot, scan_of_one_region
 from tests.soak.model import UNKNOWN, VERSIONS, Read, SliceModel, differences, row_differences, rows_of
 from tests.soak.report import Get
 
 MAPPING = "id STRING :key, a INT {0}:a text, b STRING {0}:b, c STRING {0}:c"
-QUALIFIERS = (b"a", b"b", b"c")
 _HELD_MAX = 4
+_REPLACED_ROWS_MAX = 30
 _HELD_SECONDS_MAX = 20.0
-_TIMESTAMPS = 60  # of family g: few, so that writes meet
 
 
 class Writer:
@@ -31,17 +32,27 @@ class Writer:
         self.use(client)
         self._time_to_live_ms = time_to_live_ms
         self._random = random.Random(f"{seed} {number}")
+        self._draw = CellDraw(self._random, time_to_live_ms)
         self.prefix = b"%02d-" % number
-        self._rows = [b"%s%05d" % (self.prefix, place) for place in range(row_count)]
+        self.rows = [b"%s%05d" % (self.prefix, place) for place in range(row_count)]
         self.model = SliceModel()
         self.has_extra_family = False
+        self.bulk_writes = BulkWrites(
+            f"writer {number}",
+            table,
+            self.rows,
+            self.model,
+            self._judge_bulk_write,
+            self._draw,
+            self._random,
+            replaced_rows_max=_REPLACED_ROWS_MAX,
+        )
         self._held: deque[HeldRead] = deque()
         # For the report, read by other threads.
         self.counts: Counter[str] = Counter()
         self.problems: list[str] = []
         self.gets: list[Get] = []
         self.quiet_gets: list[Get] = []
-        self.bytes_written = 0
         self._actions: Sequence[tuple[int, Callable[[], None]]] = (
             (20, self._put),
             (8, self._put_version),
@@ -56,6 +67,7 @@ class Writer:
             (4, self._batch),
             (2, self._bulk_cells),
             (2, self._bulk_rows),
+            (1, self._bulk_write),
             (6, self._scan_range),
             (1, self._scan_all),
             (2, self._hold),
@@ -70,10 +82,14 @@ class Writer:
 
     def fill(self) -> None:
         """Puts something into every row, by bulk loads."""
-        for start in range(0, len(self._rows), 500):
-            rows = self._rows[start : start + 500]
+        for start in range(0, len(self.rows), 500):
+            rows = self.rows[start : start + 500]
             self._load_rows(rows, b"t")
-            self._load_cells([(row, b"f:" + qualifier, self._value()) for row in rows for qualifier in QUALIFIERS])
+            self._load_cells([self._draw.cell(row, b"f:" + qualifier) for row in rows for qualifier in QUALIFIERS])
+
+    @property
+    def bytes_written(self) -> int:
+        return self._draw.bytes_drawn
 
     def turn(self) -> None:
         """Makes one random change or read, and then a timed get."""
@@ -91,36 +107,22 @@ class Writer:
     # ---- values
 
     def _row(self) -> bytes:
-        return self._random.choice(self._rows)
-
-    def _value(self) -> bytes:
-        is_large = self._random.random() < 0.002
-        value = self._random.randbytes(20_000 if is_large else self._random.choice([0, 10, 60, 200, 300]))
-        self.bytes_written += len(value)
-        return value
-
-    def _column(self, family: bytes) -> bytes:
-        return family + b":" + self._random.choice(QUALIFIERS)
+        return self._random.choice(self.rows)
 
     def _plain_family(self) -> bytes:
         return self._random.choice([b"f", b"f", b"f", b"x" if self.has_extra_family else b"f", b"t"])
-
-    def _timestamp(self, family: bytes) -> int:
-        if family == b"g":
-            return self._random.randrange(1, _TIMESTAMPS)
-        return _now_ms() - self._random.randrange(self._time_to_live_ms * 5 // 4)
 
     # ---- changes
 
     def _put(self) -> None:
         row, family = self._row(), self._plain_family()
-        data = {self._column(family): self._value() for _ in range(self._random.randint(1, 3))}
+        data = {self._draw.column(family): self._draw.value() for _ in range(self._random.randint(1, 3))}
         self._table.put(row, data)
         self._put_in_model(row, data)
 
     def _put_version(self, family: bytes = b"g") -> None:
-        row, timestamp = self._row(), self._timestamp(family)
-        data = {self._column(family): self._value() for _ in range(self._random.randint(1, 3))}
+        row, timestamp = self._row(), self._draw.timestamp(family)
+        data = {self._draw.column(family): self._draw.value() for _ in range(self._random.randint(1, 3))}
         self._table.put(row, data, timestamp=timestamp)
         self._put_in_model(row, data, timestamp)
 
@@ -133,21 +135,21 @@ class Writer:
 
     def _delete(self) -> None:
         row, family = self._row(), self._random.choice([b"f", b"g", b"e", b"t"])
-        target = self._random.choice([None, family, self._column(family), self._column(family)])
+        target = self._random.choice([None, family, self._draw.column(family), self._draw.column(family)])
         timestamp = None
         if family in (b"g", b"e") and target is not None and self._random.random() < 0.7:
-            timestamp = self._timestamp(family)
+            timestamp = self._draw.timestamp(family)
         self._table.delete(row, None if target is None else [target], timestamp=timestamp)
         self.model.delete(row, target, timestamp)
 
     def _delete_version(self) -> None:
         row, family = self._row(), self._random.choice([b"f", b"g", b"g", b"e"])
-        column, timestamp = self._column(family), None
+        column, timestamp = self._draw.column(family), None
         versions = self.model.value_versions(row, column)
         if family == b"e" and not versions:
             return
         if family == b"e" or (family == b"g" and self._random.random() < 0.7):
-            timestamp = self._random.choice(versions)[0] if versions else self._timestamp(family)
+            timestamp = self._random.choice(versions)[0] if versions else self._draw.timestamp(family)
         self._table.delete(row, [column], timestamp=timestamp, exact=True)
         self.model.delete_version(row, column, timestamp)
 
@@ -172,10 +174,10 @@ class Writer:
         self.model.put(row, b"f:s", before + suffix)
 
     def _check_and_put(self) -> None:
-        row, column = self._row(), self._column(b"f")
+        row, column = self._row(), self._draw.column(b"f")
         stored = self.model.value(row, column)
         expected = stored if self._random.random() < 0.7 else b"no such value"
-        data = {column: self._value()} if self._random.random() < 0.8 else None
+        data = {column: self._draw.value()} if self._random.random() < 0.8 else None
         if data is None:
             result = self._table.check_and_delete(row, column, expected, [column])
         else:
@@ -190,7 +192,7 @@ class Writer:
 
     def _create_or_update(self) -> None:
         """Leaves alone rows of which a cell may expire at this moment."""
-        row, data = self._row(), {self._column(b"f"): self._value()}
+        row, data = self._row(), {self._draw.column(b"f"): self._draw.value()}
         columns = self.model.rows.get(row, {})
         if any(column.startswith(b"e:") for column in columns):
             return
@@ -205,12 +207,12 @@ class Writer:
     def _mutate_row(self) -> None:
         """Changes all families in one step."""
         row, amount = self._row(), self._random.randint(1, 5)
-        stamps = {family: self._timestamp(family) for family in (b"g", b"e")}
+        stamps = {family: self._draw.timestamp(family) for family in (b"g", b"e")}
         deleted = self._random.choice([b"f:a", b"g:a", b"t:a", b"t"])
         changes: list[rowlock.changes.Change] = [rowlock.Delete(deleted), rowlock.Increment(b"f:n", amount)]
         self.model.delete(row, deleted)
         for column in (b"f:b", b"g:b", b"e:b"):
-            value, timestamp = self._value(), stamps.get(column[:1], UNKNOWN)
+            value, timestamp = self._draw.value(), stamps.get(column[:1], UNKNOWN)
             changes.append(rowlock.Put(column, value, None if timestamp == UNKNOWN else timestamp))
             self.model.put(row, column, value, timestamp)
         number = self._counted(row, amount)
@@ -218,25 +220,25 @@ class Writer:
 
     def _batch(self) -> None:
         with self._table.batch() as batch:
-            for row in self._random.sample(self._rows, 40):
+            for row in self._random.sample(self.rows, 40):
                 if self._random.random() < 0.2:
                     batch.delete(row, [b"f:c"])
                     self.model.delete(row, b"f:c")
                 else:
-                    data = {self._column(b"f"): self._value()}
+                    data = {self._draw.column(b"f"): self._draw.value()}
                     batch.put(row, data)
                     self._put_in_model(row, data)
 
     def _bulk_rows(self) -> None:
-        rows = self._random.sample(self._rows, min(len(self._rows), 200))
+        rows = self._random.sample(self.rows, min(len(self.rows), 200))
         self._load_rows(rows, self._random.choice([b"t", b"t", b"g", b"e"]))
 
     def _load_rows(self, rows: Sequence[bytes], family: bytes) -> None:
         """Loads typed rows, which stay in columns."""
         numbers = [self._random.choice([None, self._random.randrange(1_000_000)]) for _ in rows]
-        texts = [[self._random.choice([None, self._value().hex()[:80]]) for _ in rows] for _ in "bc"]
+        texts = [[self._random.choice([None, self._draw.value().hex()[:80]]) for _ in rows] for _ in "bc"]
         data = pa.table({"id": [row.decode() for row in rows], "a": numbers, "b": texts[0], "c": texts[1]})
-        timestamp = UNKNOWN if family == b"t" else self._timestamp(family)
+        timestamp = UNKNOWN if family == b"t" else self._draw.timestamp(family)
         given = None if timestamp == UNKNOWN else timestamp
         self._table.put_arrow(data, MAPPING.format(family.decode()), timestamp=given)
         for row, number, *both in zip(rows, numbers, *texts, strict=True):
@@ -249,27 +251,19 @@ class Writer:
     def _bulk_cells(self) -> None:
         """Loads cells, of which null values delete."""
         family = self._random.choice([b"f", b"g", b"e"])
-        rows = self._random.sample(self._rows, min(len(self._rows), 100))
-        cells = [(row, self._column(family), None if self._random.random() < 0.2 else self._value()) for row in rows]
-        self._load_cells(cells)
+        rows = self._random.sample(self.rows, min(len(self.rows), 100))
+        self._load_cells([self._draw.cell(row, self._draw.column(family), 0.2) for row in rows])
 
-    def _load_cells(self, cells: Sequence[tuple[bytes, bytes, bytes | None]]) -> None:
-        stamps = [None if VERSIONS[column[:1]] == 1 else self._timestamp(column[:1]) for _, column, _ in cells]
-        data = pa.table(
-            {
-                "row": pa.array([row for row, _, _ in cells], pa.binary()),
-                "family": pa.array([column[:1] for _, column, _ in cells], pa.binary()),
-                "qualifier": pa.array([column[2:] for _, column, _ in cells], pa.binary()),
-                "timestamp": pa.array(stamps, pa.int64()),
-                "value": pa.array([value for _, _, value in cells], pa.binary()),
-            }
-        )
-        self._table.put_arrow(data)
-        for (row, column, value), timestamp in zip(cells, stamps, strict=True):
-            if value is None:
-                self.model.delete(row, column, timestamp)
-            else:
-                self.model.put(row, column, value, UNKNOWN if timestamp is None else timestamp)
+    def _load_cells(self, cells: Sequence[DrawnCell]) -> None:
+        self._table.put_arrow(arrow_of(cells))
+        apply(cells, self.model)
+
+    def _bulk_write(self) -> None:
+        """Changes many rows of the slice at one moment, or doesn't."""
+        self.bulk_writes.write(self._client)
+
+    def _judge_bulk_write(self, what: str, bounds: tuple[bytes, bytes]) -> None:
+        self.scan(bounds, what=f"{what}: ")
 
     # ---- reads
 
@@ -292,21 +286,21 @@ class Writer:
         self.quiet_gets.append(Get(time.monotonic(), time.perf_counter() - began, len(quiet_row)))
 
     def _scan_range(self) -> None:
-        first, last = sorted(self._random.choices(range(len(self._rows)), k=2))
+        first, last = sorted(self._random.choices(range(len(self.rows)), k=2))
         last = min(last, first + 40)
-        self.scan((self._rows[first], self._rows[last]), reverse=self._random.random() < 0.5)
+        self.scan((self.rows[first], self.rows[last]), reverse=self._random.random() < 0.5)
 
     def _scan_all(self) -> None:
         self.scan((self.prefix, self.prefix + b"\xff"), reverse=self._random.random() < 0.5)
 
-    def scan(self, bounds: tuple[bytes, bytes], *, reverse: bool = False) -> None:
+    def scan(self, bounds: tuple[bytes, bytes], *, reverse: bool = False, what: str = "") -> None:
         """Reads all versions of a range and judges them."""
         first_ms = _now_ms()
         with self._table.scan(*bounds, versions=3, reverse=reverse, strict=True) as scan:
             found = list(rows_of(scan.cells()))
         read = self._read(first_ms)
         problems = differences(self.model.rows, found, read, bounds=bounds, reverse=reverse)
-        self._add_problems(f"a scan {'backwards ' if reverse else ''}of {bounds}", problems)
+        self._add_problems(f"{what}a scan {'backwards ' if reverse else ''}of {bounds}", problems)
         self.counts["rows scanned and compared"] += len(found)
 
     def _hold(self) -> None:
@@ -317,10 +311,12 @@ class Writer:
         until = time.monotonic() + self._random.uniform(1, _HELD_SECONDS_MAX)
         first_ms = _now_ms()
         reverse = self._random.random() < 0.5
-        held = HeldSnapshot if self._random.random() < 0.5 else HeldScan
-        self._held.append(
-            held(self._client, self._table, bounds, reverse, until, self.model.moment(), lambda: self._read(first_ms))
+        opened = self._random.choice([HeldSnapshot, HeldScanOfSnapshot, scan_of_one_region])
+        held = opened(
+            self._client, self._table, bounds, reverse, until, self.model.moment(), lambda: self._read(first_ms)
         )
+        if held is not None:
+            self._held.append(held)
 
     def _release(self) -> None:
         """Judges the held reads that are due, and reads the others a little further."""
