@@ -42,7 +42,7 @@ spark-crash: setup ## run the long campaigns with Spark: failing tasks, speculat
 memory: setup ## run the long campaigns in control groups of 1 GiB and 512 MiB; needs root
 	@$(PYTHON) -m tests.memory.campaign $(ARGS)
 
-soak: setup ## write, flush and compact a table for 20 minutes beside a model
+soak: setup ## write, flush, compact, split and merge a table for 20 minutes beside a model
 	@$(PYTHON) -m tests.soak $(ARGS)
 
 bench: setup ## measure the figures of docs/figures.md, without Spark's

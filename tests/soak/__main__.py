@@ -1,7 +1,8 @@
 """The soak: `python -m tests.soak [--minutes N] [--warm-up MINUTES] [--held-moment MINUTES] [--seed N]`.
 
-A real server is written, flushed and compacted by real clients beside a model. Prints how gets, disk, memory, open
-files and threads develop, and exits 1 if an answer differs from the model or a figure misses its goal.
+Real clients write, flush, compact, split and merge a table of a real server beside a model, make bulk writes, and let
+sessions expire. Prints how gets, disk, memory, open files, threads and folders develop, and exits 1 if an answer
+differs from the model or a figure misses its goal.
 """
 
 from __future__ import annotations

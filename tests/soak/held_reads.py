@@ -28,6 +28,22 @@ class HeldRead(Protocol):
         """Reads to the end, and returns the differences from the moment."""
 
 
+class OpenedRead(Protocol):
+    """Opens a read that is held until `until`. `read` is called as soon as it has its moment."""
+
+    def __call__(
+        self,
+        client: rowlock.Client,
+        table: rowlock.Table[bytes],
+        bounds: Bounds,
+        reverse: bool,
+        until: float,
+        moment: Mapping[bytes, Row],
+        read: Callable[[], Read],
+    ) -> HeldRead | None:
+        """Returns None if it got no moment."""
+
+
 class HeldScan:
     """A scan that has begun and is read in small steps."""
 
@@ -105,7 +121,7 @@ def scan_of_one_region(
 class HeldScanOfSnapshot:
     """A scan of a snapshot that is read in small steps, over all regions of its rows."""
 
-    name = "held scan of a snapshot"
+    name = "held snapshot scan"
 
     def __init__(
         self,

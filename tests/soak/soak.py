@@ -1,8 +1,8 @@
 """A soak: a table that is written, flushed, compacted, split and merged all the time, beside a model of it.
 
-Each writer has a slice of the rows to itself, so it knows what each answer must be. Chores (chores.py) and sessions that
-expire (expiring_sessions.py) run beside them.
-At the end all slices are judged whole: as they are, after a major compaction, and after a restart.
+Each writer has a slice of the rows to itself, so it knows what each answer must be. Chores (chores.py) run
+beside them, and sessions that expire (expiring_sessions.py). At the end all slices are judged whole: as
+they are, after a major compaction, and after a restart.
 """
 
 from __future__ import annotations

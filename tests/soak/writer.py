@@ -11,12 +11,13 @@ import pyarrow as pa
 import rowlock
 
 from tests.soak.bulk_writes import BulkWrites
-from tests.soak.drawn_cells import CellDraw, DrawnCell, apply, arrow_of
-from tests.soak.held_reads import HeldRead, HeldScanOfSnapshot, HeldSnapshot, scan_of_one_region
+from tests.soak.drawn_cells import QUALIFIERS, CellDraw, DrawnCell, apply, arrow_of
+from tests.soak.held_reads import HeldRead, HeldScanOfSnapshot, HeldSnapshot, OpenedRead, scan_of_one_region
 from tests.soak.model import UNKNOWN, VERSIONS, Read, SliceModel, differences, row_differences, rows_of
 from tests.soak.report import Get
 
 MAPPING = "id STRING :key, a INT {0}:a text, b STRING {0}:b, c STRING {0}:c"
+_HELD_KINDS: Sequence[OpenedRead] = (HeldSnapshot, HeldScanOfSnapshot, scan_of_one_region)
 _HELD_MAX = 4
 _REPLACED_ROWS_MAX = 30
 _HELD_SECONDS_MAX = 20.0
@@ -311,7 +312,7 @@ class Writer:
         until = time.monotonic() + self._random.uniform(1, _HELD_SECONDS_MAX)
         first_ms = _now_ms()
         reverse = self._random.random() < 0.5
-        opened = self._random.choice([HeldSnapshot, HeldScanOfSnapshot, scan_of_one_region])
+        opened = self._random.choice(_HELD_KINDS)
         held = opened(
             self._client, self._table, bounds, reverse, until, self.model.moment(), lambda: self._read(first_ms)
         )
