@@ -88,7 +88,7 @@ class Chores:
             (6, self._major),
             (4, self._cancel),
             (8, self._alter),
-            (20, self._regions.change),
+            (30, self._regions.change),
             (3, self._bulk_write),
         )
 

@@ -256,6 +256,7 @@ class _Soak:
                 and sample.descriptors <= descriptors_before + 2 * live
                 and sample.region_folders == regions
                 and not sample.staging_folders
+                and not sample.bulk_files
             ):
                 return
             if time.monotonic() > deadline:
@@ -265,7 +266,7 @@ class _Soak:
             f"{live} store files are live, {len(files)} are on the disk: {files}; "
             f"{sample.descriptors} descriptors are open, {descriptors_before} were before the load; "
             f"there are {regions} regions and {sample.region_folders} folders of regions, "
-            f"and {sample.staging_folders} folders of bulk writes"
+            f"{sample.staging_folders} folders of bulk writes and {sample.bulk_files} bulk files"
         )
 
     def _store_files(self) -> Iterator[Path]:
