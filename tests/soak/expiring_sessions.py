@@ -65,8 +65,8 @@ class ExpiringSessions:
                     write.write(arrow_of([self._draw.cell(row, self._draw.column(b"f")) for row in rows]))
             if _LOCKED in kinds:
                 self._lock(session)
-        except rowlock.RowlockError as error:
-            # Its region was split meanwhile, or the machine is so slow that the session had ended before.
+        except (rowlock.InvalidArgumentError, rowlock.NotServingRegionError, rowlock.SessionEndedError) as error:
+            # Its region was split or merged meanwhile, or the machine is so slow that the session had ended before.
             self.counts[f"sessions that got no lock, {type(error).__name__}"] += 1
             session.end()
             return None
