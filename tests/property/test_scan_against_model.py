@@ -74,7 +74,10 @@ def test_row_form_lays_out_what_the_model_answers() -> None:
 def test_lines_are_answered_as_the_model_answers() -> None:
     endings = Counter(check_row_form(case, of_lines=True) for case in CASES)
     assert endings["answered"] > len(CASES) / 2, endings
-    assert endings["mismatch"], endings
+    # One case in a hundred has a mismatch, so a few runs have none so far.
+    more = iter(range(len(CASES), 10 * len(CASES)))
+    while not endings["mismatch"]:
+        endings[check_row_form(next(more), of_lines=True)] += 1
 
 
 def laid_out(row: bytes, cells: Sequence[AnswerCell], form: Sequence[FormColumn]) -> tuple[object, ...]:

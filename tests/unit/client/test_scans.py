@@ -132,6 +132,7 @@ def test_rows_that_no_region_has_at_this_moment_are_not_skipped() -> None:
     for progress, beyond in ((forwards, right), (backwards, left)):
         with pytest.raises(rowlock.NotServingRegionError) as refused:
             progress.request_for((beyond,))
+        assert progress.failed(refused.value, 0.0) == 0
         assert progress.failed(refused.value, 0.0) > 0
         assert progress.request_for((Region(2, "t", b"g", b"p", "s"),))[0].region_id == 2
 
