@@ -5,8 +5,8 @@
 3. Of rows with the same key the later one wins. A batch waits while a batch with one of its rows is in flight. So no
    two batches in flight share a row, and repeating one never undoes another.
 4. A batch is repeated under its own sequence number until it is answered. If its region was split since it was sent,
-   and no answer has come, the region may have applied it before. So each part names the number of the whole
-   (`parts_of`), under which the new regions have the answer, if there is one; the part has a number of its own.
+   and no answer has come, it is cut, and each part has a number of its own. The whole may have been applied: so each
+   part names its number too (`parts_of`). The new regions have the saved answer under it.
 5. The end of the stream is the failure of one batch only if that batch exceeded the server's message limit.
 6. A batch is sent as rows, if it has that form and the server knows it. If the server refuses it as invalid, it may be
    of an earlier version after all: the batch is repeated as cells, which say the same, with the same number.

@@ -1,8 +1,8 @@
 """The gate: a region's phase-fair shared/exclusive lock.
 
 Row changes hold it shared, from LOCK to UNLOCK. A flush switch, a bulk batch, a row change of very many puts, a
-snapshot, an alter and closing hold it exclusively, for moments. While a thread holds it exclusively, no other write is
-between BEGIN and APPLY.
+snapshot, an alter and closing hold it exclusively, for moments; a split or a merge for some syncs of the disk. While a
+thread holds it exclusively, no other write is between BEGIN and APPLY.
 
 Shared and exclusive phases alternate (B. Brandenburg and J. Anderson, "Spin-based reader-writer synchronization for
 multiprocessor real-time systems", Real-Time Systems 46, 2010; theirs spins, this one blocks):
@@ -18,7 +18,7 @@ exclusively for one shared phase at most, however many threads arrive. (Without 
 delayed single puts for seconds.)
 
 A closed gate refuses all threads that arrive or wait, with NotServingRegionError. So a caller that found the region
-serving a moment ago can't write to it after it was dropped.
+serving a moment ago can't write to it after it was dropped, split or merged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parts of a snapshot: which region has which of its rows now, at which read point.
+"""The parts of a snapshot: where its rows are now. Each is a region, a range of rows and a read point.
 
 A snapshot is made of one part for each region. When regions are split or merged, its parts move to the new regions,
 which have the same rows and write numbers, and keep its read points registered from then on. A region that was merged
