@@ -64,7 +64,7 @@ MEMORY = [
         f"{LEDGER}::test_the_block_cache_borrows_what_the_others_leave_unused",
     ),
     Mutant(
-        "the block cache is not told to return what it has borrowed",
+        "the block cache keeps what it has borrowed",
         "SharedParts.count_in",
         "        ledger.block_cache.when_short(self.cache.shrink)\n",
         "",

@@ -78,7 +78,7 @@ REGION_MUTANTS = [
         CLIENT,
     ),
     Mutant(
-        "a batch goes on asking a region that no longer has its rows",
+        "a batch is sent again to a region that no longer has its rows",
         "BatchSend.absorb",
         "self.has_moved |= isinstance(error, NotServingRegionError)",
         "pass",

@@ -78,7 +78,7 @@ SPLITTING_MUTANTS = [
         f"{REPLACED}::test_a_write_that_waited_is_refused_by_the_old_region",
     ),
     Mutant(
-        "a region that was split goes on answering reads",
+        "a region that was split still answers reads",
         "Region.end_replaced",
         "        self._state = State.CLOSED\n",
         "",

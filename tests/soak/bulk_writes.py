@@ -22,7 +22,7 @@ _ROWS_MAX = 150
 class BulkWrites:
     """Bulk writes to some rows of a table, which nobody else changes meanwhile. Used by one thread.
 
-    rows: in their order. judge: compares the rows of a range with the model; it is told what was done.
+    rows: in their order. judge: compares the rows of a range with the model; it takes the name of the step.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ _LOCKED, _STAGED = "lock", "bulk write"
 class ExpiringSessions:
     """Used by one thread.
 
-    rows: what is staged and never committed; writers find it if it becomes visible. problem: is told what is wrong.
+    rows: what is staged and never committed; writers find it if it becomes visible. problem: takes what is wrong.
     """
 
     def __init__(

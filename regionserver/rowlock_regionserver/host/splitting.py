@@ -6,7 +6,7 @@ How regions are replaced is in region_changes.py.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rowlock_regionserver.catalog.catalog import CatalogState
@@ -44,18 +44,13 @@ def split_region(
     Raises InvalidRequestError for a row that does not divide the region, NotServingRegionError, LockUnavailableError
     and the errors of RegionChanges.replace.
     """
-    region = host.region(region_id)
-    at = middle_row(region) if row is None else row
+    at = middle_row(host.region(region_id)) if row is None else row
 
     def split(state: CatalogState, ids: Sequence[int]) -> CatalogState:
         return state.with_split_region(name, region_id, at, (ids[0], ids[1]))
 
-    split(*changes.catalog.state.with_reserved_regions(2))  # Refuses a wrong row before any work.
-    host.flush_region(region)
-    with host.operation(Operation.SPLIT, name, caller, [region_id]):
-        ids = _reserved(changes, 2)
-        what = f"region {region_id} of table {name!r} was split at {at[:64]!r}"
-        left, right = _replace(host, changes, name, [region_id], ids, split(changes.catalog.state, ids), what)
+    what = f"region {region_id} of table {name!r} was split at {at[:64]!r}"
+    left, right = _replaced(host, changes, Operation.SPLIT, name, caller, [region_id], 2, split, what)
     return left, right
 
 
@@ -71,13 +66,8 @@ def merge_regions(
     def merge(state: CatalogState, ids: Sequence[int]) -> CatalogState:
         return state.with_merged_regions(name, left_id, right_id, ids[0])
 
-    merge(*changes.catalog.state.with_reserved_regions(1))  # Refuses wrong regions before any work.
-    for region_id in (left_id, right_id):
-        host.flush_region(host.region(region_id))
-    with host.operation(Operation.MERGE, name, caller, [left_id, right_id]):
-        ids = _reserved(changes, 1)
-        what = f"regions {left_id} and {right_id} of table {name!r} were merged"
-        (merged,) = _replace(host, changes, name, [left_id, right_id], ids, merge(changes.catalog.state, ids), what)
+    what = f"regions {left_id} and {right_id} of table {name!r} were merged"
+    (merged,) = _replaced(host, changes, Operation.MERGE, name, caller, [left_id, right_id], 1, merge, what)
     return merged
 
 
@@ -112,23 +102,33 @@ def _reserved(changes: RegionChanges, count: int) -> tuple[int, ...]:
         return tuple(ids)
 
 
-def _replace(
+def _replaced(
     host: SplittingHost,
     changes: RegionChanges,
+    operation: Operation,
     name: str,
+    caller: Caller,
     old_ids: Sequence[int],
-    new_ids: Sequence[int],
-    state: CatalogState,
+    new_count: int,
+    with_new: Callable[[CatalogState, Sequence[int]], CatalogState],
     what: str,
 ) -> list[RegionEntry]:
-    """Replaces the regions, and returns the new ones, in row order."""
-    config, clock = changes.shared.config, changes.shared.clock
-    entry = state.entry(name)
-    new = [region for region in entry.regions if region.region_id in new_ids]
+    """Replaces regions by new ones, with the locks of the operation. Returns the new ones, in row order.
+
+    `with_new` returns a state with the new regions, of these ids, in the place of the old ones.
+    """
+    with_new(*changes.catalog.state.with_reserved_regions(new_count))  # Refuses a wrong request before any work.
     for region_id in old_ids:
-        region = host.region(region_id)
-        if region.memstore_bytes > _FLUSHED_AGAIN_BYTES:
-            host.flush_region(region)
-    deadline = clock.monotonic() + config.row_lock_wait_ms / 1000
-    changes.replace(entry.table, [host.region(region_id) for region_id in old_ids], new, state, deadline, what)
+        host.flush_region(host.region(region_id))
+    with host.operation(operation, name, caller, old_ids):
+        new_ids = _reserved(changes, new_count)
+        state = with_new(changes.catalog.state, new_ids)
+        entry = state.entry(name)
+        new = [region for region in entry.regions if region.region_id in new_ids]
+        old = [host.region(region_id) for region_id in old_ids]
+        for region in old:
+            if region.memstore_bytes > _FLUSHED_AGAIN_BYTES:
+                host.flush_region(region)
+        deadline = changes.shared.clock.monotonic() + changes.shared.config.row_lock_wait_ms / 1000
+        changes.replace(entry.table, old, new, state, deadline, what)
     return new

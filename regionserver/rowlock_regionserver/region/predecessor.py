@@ -20,9 +20,7 @@ class Predecessor:
     newest first. stamps_are_own: see Manifest.
     """
 
-    region_id: int
     start: bytes
-    stop: bytes
     table: Table
     write_number: int
     log_position: Position
@@ -34,9 +32,7 @@ class Predecessor:
     def of(parts: RegionParts, write_number: int, answers: AnswerSource) -> Predecessor:
         """Returns the region as it is. Its memstores are empty, and the gate is held exclusively."""
         return Predecessor(
-            parts.region_id,
             parts.start,
-            parts.stop,
             parts.stores.served.table,
             write_number,
             parts.live_files.manifest.log_position,

@@ -39,7 +39,7 @@ def table(tmp_path: Path) -> Iterator[Serving]:
 
 
 def split_while(table: Serving, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], Future[RowResult]]) -> None:
-    """Splits at r5. While the gate is held, lets a write begin, and goes on when it waits."""
+    """Splits at r5. While the gate is held, begins a write, and continues when the write waits."""
     (region,) = table.regions
 
     def make_meanwhile(*arguments: object) -> None:
