@@ -12,6 +12,13 @@ MODEL = "property/test_scan_against_model.py::test_lines_are_answered_as_the_mod
 
 OF_LINES = [
     Mutant(
+        "a window all of whose lines became cells is answered as if it had none",
+        "FamilyCells.has_rows_beside_run",
+        " or self.present is not None",
+        "",
+        f"{ANSWER}::test_a_row_stays_there_when_a_write_that_is_not_seen_covers_its_only_line",
+    ),
+    Mutant(
         "a null of a newer row hides an older cell",
         "_Folded._lay_column",
         "is_newer = is_present(upper.column)",

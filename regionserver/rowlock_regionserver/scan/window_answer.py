@@ -72,7 +72,7 @@ def answer_window(
 
     `window` has whole rows of the families that are requested or that the filter reads, by name.
     """
-    if line_form is not None and any(cells.lines is not None for cells in window):
+    if line_form is not None and any(cells.has_rows_beside_run for cells in window):
         rows, error = line_form.answer(window, reverse=reverse)
         return WindowAnswer(rows, np.arange(rows.num_rows), error)
     if form is not None:

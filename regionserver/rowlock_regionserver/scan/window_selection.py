@@ -50,6 +50,11 @@ class FamilyCells:
     present: Column | None = None
 
     @property
+    def has_rows_beside_run(self) -> bool:
+        """Whether there may be rows of which the run has no cell. Only a LineForm answers these."""
+        return self.lines is not None or self.present is not None
+
+    @property
     def values(self) -> Values:
         return self.run.values
 

@@ -66,6 +66,13 @@ def test_a_row_that_is_not_seen_yet_is_not_there_whatever_columns_are_read() -> 
     assert scanned((expiring, lines, True), form=[]) == [(b"b",)]
 
 
+def test_a_row_stays_there_when_a_write_that_is_not_seen_covers_its_only_line() -> None:
+    line = put(b"a", b"f:p", b"p", 1)
+    later = [put(b"a", b"f:p", b"later", 11), put(b"b", b"f:p", b"seen", 2)]
+    assert scanned((F, [line], True), (F, later, False), form=[Q]) == [(b"a", None), (b"b", None)]
+    assert scanned((F, [line], True), (F, later, False), form=[P]) == [(b"a", b"p"), (b"b", b"seen")]
+
+
 def test_rows_without_a_column_of_the_form_are_there() -> None:
     f, g = [put(b"a", b"f:p", b"p"), put(b"b", b"f:q", b"q")], [put(b"c", b"g:p", b"p")]
     assert scanned((F, f, True), (G, g, True), form=[P]) == [(b"a", b"p"), (b"b", None), (b"c", None)]
