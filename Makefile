@@ -7,7 +7,7 @@ UV := $(VENV)/bin/uv
 UV_VERSION := 0.13.9
 PROTOS := $(wildcard proto/rowlock_proto/v1/*.proto)
 
-.PHONY: help setup demo test check crash spark-crash memory soak bench spark-bench proto errors faces api lock clean
+.PHONY: help setup demo test check mutants crash spark-crash memory soak bench spark-bench proto errors faces api lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -30,13 +30,19 @@ check: setup ## check format, lint, strict types and tidiness
 	@$(PYTHON) -m mypy
 	@$(PYTHON) -m pytest -q tests/tidy
 
+mutants: setup ## try every broken build; make test tries some that its seed draws
+	@$(PYTHON) -m pytest -q tests/mutants
+
 crash: setup ## run the long campaigns: kills, crashes at each file-system call, bit flips
 	@failed=0; \
 	$(PYTHON) -m tests.crash.campaign || failed=1; \
 	$(PYTHON) -m tests.consistency.campaign || failed=1; \
 	exit $$failed
 
-spark-crash: setup ## run the long campaigns with Spark: failing tasks, speculation, killed drivers and servers
+spark-mutants: setup ## try every broken build; make test tries some that its seed draws
+	@$(PYTHON) -m pytest -q tests/mutants
+
+crash: setup ## run the long campaigns with Spark: failing tasks, speculation, killed drivers and servers
 	@$(PYTHON) -m tests.spark.campaigns.campaign $(ARGS)
 
 memory: setup ## run the long campaigns in control groups of 1 GiB and 512 MiB; needs root
