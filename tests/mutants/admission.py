@@ -9,6 +9,13 @@ POINTS = "unit/engine/test_points.py"
 
 ADMISSION = [
     Mutant(
+        "a call that the event loop does not take in a second is cancelled",
+        "_UNTAKEN_CALL_SECONDS",
+        "24 * 3600",
+        "1",
+        "unit/rpc/test_untaken_calls.py::test_calls_wait_for_a_busy_event_loop",
+    ),
+    Mutant(
         "a coalesced put forgets its request id",
         "plain_puts",
         "mutation.age_ms) if sequence else None,\n",

@@ -33,6 +33,9 @@ _UNREAD_BYTES_MAX = 256 * KIB
 # The server detects a vanished client machine after the sum of both, and ends its streams and scans.
 KEEPALIVE_MS = 60_000
 KEEPALIVE_TIMEOUT_MS = 20_000
+# How long a call may wait until the event loop takes it. Then gRPC cancels it, and its client can't know that nothing
+# was done; by default after 30 s, which a loaded server may need for thousands of calls that came before.
+_UNTAKEN_CALL_SECONDS = 24 * 3600
 # How often clients may ping; ours do every 30 s. A client that pings more often is not disconnected.
 _PING_INTERVAL_MS = 5_000
 # The grace period for health and reflection clients, after the last of our calls has ended.
@@ -49,6 +52,7 @@ def _options(config: Config, *, is_unix: bool) -> list[tuple[str, int]]:
         # accepted. Connections of a Unix socket have no names to count calls by, so none beyond connections_max is.
         ("grpc.max_allowed_incoming_connections", config.connections_max * (1 if is_unix else 2)),
         ("grpc.max_concurrent_streams", config.streams_per_connection_max),
+        ("grpc.server_max_unrequested_time_in_server", _UNTAKEN_CALL_SECONDS),
         # How much a stream may send before it is read: on a fast network gRPC would raise it to many MiB.
         ("grpc.http2.bdp_probe", 0),
         ("grpc.http2.lookahead_bytes", _UNREAD_BYTES_MAX),
