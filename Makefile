@@ -39,10 +39,7 @@ crash: setup ## run the long campaigns: kills, crashes at each file-system call,
 	$(PYTHON) -m tests.consistency.campaign || failed=1; \
 	exit $$failed
 
-spark-mutants: setup ## try every broken build; make test tries some that its seed draws
-	@$(PYTHON) -m pytest -q tests/mutants
-
-crash: setup ## run the long campaigns with Spark: failing tasks, speculation, killed drivers and servers
+spark-crash: setup ## run the long campaigns with Spark: failing tasks, speculation, killed drivers and servers
 	@$(PYTHON) -m tests.spark.campaigns.campaign $(ARGS)
 
 memory: setup ## run the long campaigns in control groups of 1 GiB and 512 MiB; needs root

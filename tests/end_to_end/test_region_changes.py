@@ -39,6 +39,11 @@ def bounds(db: rowlock.Client) -> list[tuple[bytes, bytes]]:
     return [(region.start, region.stop) for region in db.regions("t")]
 
 
+def ids_and_bounds(db: rowlock.Client) -> list[tuple[int, bytes, bytes]]:
+    """Without the sizes, which a compaction in the background changes."""
+    return [(region.region_id, region.start, region.stop) for region in db.regions("t")]
+
+
 def test_a_region_is_split_at_a_row_and_merged_again(
     rowlock_client: rowlock.Client, table: rowlock.Table[bytes]
 ) -> None:
@@ -230,14 +235,16 @@ def test_changes_count_once_while_regions_are_split_and_merged(
     threads = [watched(work) for work in (increments, increments, batches)]
     for thread in threads:
         thread.start()
-    for border in BORDERS * 3:
-        rowlock_client.split("t", border)
-        rowlock_client.split("t", border + b"x")
-        rowlock_client.merge("t", border)
-        rowlock_client.merge("t", border + b"x")
-    is_over.set()
-    for thread in threads:
-        thread.join()
+    try:
+        for border in BORDERS * 3:
+            rowlock_client.split("t", border)
+            rowlock_client.split("t", border + b"x")
+            rowlock_client.merge("t", border)
+            rowlock_client.merge("t", border + b"x")
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
     assert failures == []
     numbers = [int.from_bytes(data[b"f:n"], "big") for _, data in table.scan(columns=["f:n"])]
     assert sum(numbers) == sum(counts) > 0
@@ -288,10 +295,10 @@ def test_impossible_changes_are_refused_and_change_nothing(
 ) -> None:
     rowlock_client.split("t", b"r100")
     rowlock_client.split("t", b"r150")
-    before = rowlock_client.regions("t")
+    before = ids_and_bounds(rowlock_client)
     with pytest.raises(rowlock.InvalidArgumentError, match=message):
         call(rowlock_client)
-    assert rowlock_client.regions("t") == before
+    assert ids_and_bounds(rowlock_client) == before
     assert list(table.scan()) == ROWS
 
 
