@@ -41,7 +41,7 @@ def test_calls_wait_for_a_busy_event_loop() -> None:
     server.start()
     try:
         with grpc.insecure_channel(f"127.0.0.1:{listening.result(WAIT_S)}") as channel:
-            check = channel.unary_unary(
+            check: grpc.UnaryUnaryMultiCallable[bytes, health_pb2.HealthCheckResponse] = channel.unary_unary(
                 "/grpc.health.v1.Health/Check", response_deserializer=health_pb2.HealthCheckResponse.FromString
             )
             calls = [check.future(b"", timeout=WAIT_S) for _ in range(20)]
