@@ -5,6 +5,7 @@ The campaigns' own process always has one Python thread, so that a fork is safe.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import pickle
 import selectors
@@ -21,17 +22,27 @@ Result = TypeVar("Result")
 
 _Send = Callable[[object], None]
 
+# A child that takes longer for one job hangs: it prints the stacks of its threads, and ends.
+JOB_S_MAX = 300.0
+
 
 class ChildFailedError(Exception):
     """A child raised, or was killed by a signal; the message says which."""
 
 
-def in_child(function: Callable[[], Result]) -> Result:
+def in_child(function: Callable[[], Result], seconds_max: float | None = JOB_S_MAX) -> Result:
     """Runs the function in a child, which ends without cleaning up, as by SIGKILL; returns its result.
 
+    seconds_max: how long it may take. None: there is no limit.
     ChildFailedError with its traceback when it raised, or with the signal that it died of.
     """
-    pid, pipe = _fork(lambda send: send(function()))
+
+    def work(send: _Send) -> None:
+        if seconds_max is not None:
+            faulthandler.dump_traceback_later(seconds_max, exit=True)
+        send(function())
+
+    pid, pipe = _fork(work)
     frames = _Frames()
     with os.fdopen(pipe, "rb") as file:
         frames.data += file.read()
@@ -41,7 +52,7 @@ def in_child(function: Callable[[], Result]) -> Result:
     for result in frames.take():
         done: Result = result
         return done
-    raise ChildFailedError("ended without a word")
+    raise ChildFailedError("ended without a word; if it hung, it printed the stacks of its threads")
 
 
 def spread(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
@@ -53,6 +64,7 @@ def spread(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[t
 
     def work(place: int, send: _Send) -> None:
         for number in range(place, len(jobs), count):
+            faulthandler.dump_traceback_later(JOB_S_MAX, exit=True)
             send((number, function(jobs[number])))
 
     pids: list[int] = []
@@ -81,6 +93,8 @@ def spread(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[t
         _, status = os.waitpid(pid, 0)
         if os.WIFSIGNALED(status):
             raise ChildFailedError(f"a worker died of {signal.Signals(os.WTERMSIG(status)).name}")
+        if status:
+            raise ChildFailedError("a worker hung; it printed the stacks of its threads")
 
 
 class _Frames:

@@ -39,3 +39,27 @@ def test_no_child_works_on_after_a_job_failed() -> None:
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 7, done.stderr
+
+
+HANGING = """
+    import sys, time
+    from tests.crash import children
+
+    children.JOB_S_MAX = 0.5
+
+    def hang(job=0):
+        time.sleep(1000)
+
+    for run in (lambda: list(children.spread(hang, [0])), lambda: children.in_child(hang, 0.5)):
+        try:
+            run()
+        except children.ChildFailedError as error:
+            print(error)
+"""
+
+
+def test_a_child_that_hangs_shows_where_and_ends() -> None:
+    command = [sys.executable, "-c", textwrap.dedent(HANGING)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.stdout.count("printed the stacks of its threads") == 2, done.stderr
+    assert done.stderr.count("in hang") == 2

@@ -79,7 +79,7 @@ def in_own_process(name: str, promise: str, campaign: Callable[[Account], None])
         return account
 
     try:
-        return in_child(run)
+        return in_child(run, seconds_max=None)
     except ChildFailedError as error:
         account.problems.append(str(error))
         return account
