@@ -27,6 +27,8 @@ RowlockError
 ├── LockUnavailableError       Others hold the lock; nothing was changed
 ├── TableInUseError            Open sessions use the table; nothing was changed
 ├── ConflictError              Rows have changed since the snapshot; nothing was written
+├── ProcedureNotFoundError     The server has no row procedure of this name; nothing was changed
+├── ProcedureFailedError       A row procedure raised an error or went beyond its limits; nothing was changed
 ├── BatchError                 Some rows of a batch were not changed, or may not have been
 ├── BulkError                  Some rows of a put_arrow were not written, or may not have been
 ├── PartlyDeletedError         A delete_range deleted a part of its rows
@@ -81,6 +83,8 @@ __all__ = [
     "NotACounterError",
     "NotServingRegionError",
     "PartlyDeletedError",
+    "ProcedureFailedError",
+    "ProcedureNotFoundError",
     "RegionTooBusyError",
     "RowlockError",
     "ServerError",
@@ -185,6 +189,14 @@ class SnapshotEndedError(RowlockError):
     It was ended, its lease expired, its table was dropped or truncated, or its server stopped. Repeat the reads with
     the new one.
     """
+
+
+class ProcedureNotFoundError(RowlockError):
+    """The server has no row procedure of this name; nothing was changed."""
+
+
+class ProcedureFailedError(RowlockError):
+    """A row procedure raised an error or went beyond its limits; nothing was changed."""
 
 
 class EmbeddedServerError(RowlockError):

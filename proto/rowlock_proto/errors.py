@@ -252,6 +252,18 @@ ERRORS: Sequence[ErrorRow] = (
         client=ErrorClass("ConflictError", "RowlockError"),
     ),
     ErrorRow(
+        "The server has no row procedure of this name; nothing was changed.",
+        code=Code("PROCEDURE_NOT_FOUND", "NOT_FOUND"),
+        server=ErrorClass("ProcedureNotFoundError", "RegionServerError"),
+        client=ErrorClass("ProcedureNotFoundError", "RowlockError"),
+    ),
+    ErrorRow(
+        "A row procedure raised an error or went beyond its limits; nothing was changed.",
+        code=Code("PROCEDURE_FAILED", "FAILED_PRECONDITION"),
+        server=ErrorClass("ProcedureFailedError", "RegionServerError"),
+        client=ErrorClass("ProcedureFailedError", "RowlockError"),
+    ),
+    ErrorRow(
         "Some rows of a batch were not changed, or may not have been.",
         client=ErrorClass("BatchError", "RowlockError"),
     ),

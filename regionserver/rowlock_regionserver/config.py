@@ -63,6 +63,10 @@ _MAXIMA = {
 }
 
 
+# Settings that are text.
+TEXTS = frozenset(("procedures",))
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """Limits and sizes. The defaults fit a laptop; tests shrink them so that every edge is crossed."""
@@ -142,6 +146,19 @@ class Config:
     lock_wait_ms_max: Annotated[int, "the longest that a client may name"] = 600_000
     lock_requests_waiting_max: Annotated[int, "beyond it requests for locks are refused"] = 10_000
 
+    # Row procedures.
+    procedures: Annotated[
+        str, "installed row procedures that clients may call, with commas between names; none: procedures are off"
+    ] = ""
+    procedure_processes: Annotated[int, "that run procedures, each one call at a time"] = 2
+    procedure_ms_max: Annotated[int, "how long a call may hold its row; then its process is killed"] = 200
+    procedure_read_bytes_max: Annotated[
+        int, "the argument, and the cells that a call reads, 100 bytes more for each"
+    ] = 1 * MIB
+    procedure_write_bytes_max: Annotated[
+        int, "the answer of a call, and the cells that it writes, 100 bytes more for each"
+    ] = 256 * KIB
+
     # Regions.
     regions_per_table_max: Annotated[int, "of a new table; splits may make more"] = 1000
 
@@ -186,6 +203,9 @@ class Config:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
+            if name in TEXTS:
+                assert isinstance(value, str), f"{name} must be a str, not {value!r}"
+                continue
             assert isinstance(value, int), f"{name} must be an int, not {value!r}"
             minimum = 0 if name in _MAY_BE_ZERO else 1
             if value < minimum:

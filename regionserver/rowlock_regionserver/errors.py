@@ -25,6 +25,8 @@ RegionServerError
 ├── LockUnavailableError       Others hold the lock; nothing was changed
 ├── TableInUseError            Open sessions use the table; nothing was changed
 ├── ConflictError              Rows have changed since the snapshot; nothing was written
+├── ProcedureNotFoundError     The server has no row procedure of this name; nothing was changed
+├── ProcedureFailedError       A row procedure raised an error or went beyond its limits; nothing was changed
 └── DataFolderError            The data folder is unusable; the message says why and what to do
     └── FolderInUseError       Another process serves the data folder
 """
@@ -165,6 +167,14 @@ class LeaseExpiredError(RegionServerError):
 
 class SnapshotEndedError(RegionServerError):
     """The snapshot has ended, or never existed."""
+
+
+class ProcedureNotFoundError(RegionServerError):
+    """The server has no row procedure of this name; nothing was changed."""
+
+
+class ProcedureFailedError(RegionServerError):
+    """A row procedure raised an error or went beyond its limits; nothing was changed."""
 
 
 class DataFolderError(RegionServerError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 
-from rowlock_regionserver.config import KIB, MIB, Config
+from rowlock_regionserver.config import KIB, MIB, TEXTS, Config
 
 # The memory of the process beyond `memory`: the interpreter and the libraries (some 100 MiB of it, most of them pages
 # of files that the system can drop), threads, and memory that allocators can't return.
@@ -65,7 +65,7 @@ def planned(settings: Mapping[str, int], available_bytes: int) -> Config:
         config = _with_parts(memory, settings)
         if _sum(config) > memory:  # Single settings need more: `memory` grows with them, if there is so much.
             memory = _sum(config) * 8 // 7
-            config = Config(**{**_values(config), "memory": memory})
+            config = Config(procedures="", **{**_values(config), "memory": memory})
     elif memory < MEMORY_MIN:
         raise ValueError(f"memory must be at least {_shown(MEMORY_MIN)}, it is {_shown(memory)}")
     else:
@@ -87,7 +87,7 @@ def _with_parts(memory: int, settings: Mapping[str, int]) -> Config:
     values["request_bytes_max"] = max(1, min(_default("request_bytes_max"), largest))
     request_bytes = settings.get("request_bytes_max", values["request_bytes_max"])
     values["cell_bytes_max"] = max(1, min(_default("cell_bytes_max"), request_bytes * 4 // 5))
-    return Config(**{**values, **settings, "memory": memory})
+    return Config(procedures="", **{**values, **settings, "memory": memory})
 
 
 def _check(config: Config, settings: Mapping[str, int], available_bytes: int) -> None:
@@ -122,7 +122,7 @@ def _scaled(name: str, memory: int) -> int:
 
 
 def _values(config: Config) -> dict[str, int]:
-    return {name: getattr(config, name) for name in _DEFAULTS}
+    return {name: getattr(config, name) for name in _DEFAULTS if name not in TEXTS}
 
 
 def _sum(config: Config) -> int:

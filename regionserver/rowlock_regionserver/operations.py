@@ -221,6 +221,23 @@ class RowMutation(NamedTuple):
     request: RequestId | None = None
 
 
+class ProcedureCall(NamedTuple):
+    """The call of a row procedure, by its name, for one row."""
+
+    row: bytes
+    name: str
+    argument: bytes
+    request: RequestId | None = None
+
+
+class ProcedureReply(NamedTuple):
+    """What a row procedure returned. `row`: the one that it changed."""
+
+    row: bytes
+    answer: bytes
+    changes: tuple[Change, ...] = ()
+
+
 # One version in an answer: (family, qualifier, timestamp, value).
 AnswerCell = tuple[bytes, bytes, int, bytes]
 
@@ -233,6 +250,7 @@ class RowResult(NamedTuple):
     results: tuple[AnswerCell, ...] = ()  # new cells of increments and appends, in order
     timestamp: int = 0  # the stamp; 0: nothing was changed
     repeated_request: bool = False
+    answer: bytes = b""  # of a row procedure
 
 
 RowOutcome = RowResult | RegionServerError

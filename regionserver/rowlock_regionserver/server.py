@@ -44,6 +44,8 @@ from rowlock_regionserver.host.stopping import Unflushed
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_limit import memory_limit
 from rowlock_regionserver.memory_plan import planned
+from rowlock_regionserver.procedures.installed import installed_procedures
+from rowlock_regionserver.procedures.runner import ProcedureRunner
 from rowlock_regionserver.resident import anonymous_bytes
 from rowlock_regionserver.rpc.direct.clients import DirectClients
 from rowlock_regionserver.rpc.direct.drop_log import DropLog
@@ -135,7 +137,7 @@ class Server:
         address for clients. `direct`, `advertise_direct`: the same for direct connections (rpc/direct/plan.py), or
         `off`; None: beside `listen`. `linger_seconds`: an embedded server, which stops so long after the last client.
         `is_self_checking`: see host/self_check.py. `on_fatal` is called when a sync has failed, and must end the
-        process.
+        process. Raises ValueError if a procedure that the configuration names is not installed.
         """
         self._path = Path(folder)
         self._listen = parsed_address(listen) if listen is not None else None
@@ -145,6 +147,7 @@ class Server:
         self._linger_seconds = linger_seconds
         self._is_self_checking = is_self_checking
         self._config = config or planned({}, memory_limit())
+        self._procedures = installed_procedures(self._config.procedures)
         self._clock = clock or Clock()
         self._files = files or Files()
         self._on_fatal = on_fatal
@@ -279,7 +282,10 @@ class Server:
                 checking = SelfCheck(region_server, end_after_breach)
                 checking.start()
                 undo.callback(checking.stop)
-            workers = Workers(self._config.worker_threads)
+            procedures = ProcedureRunner(self._procedures, self._config, self._clock)
+            undo.callback(procedures.stop)
+            await loop.run_in_executor(None, procedures.start)
+            workers = Workers(self._config.worker_threads, self._config.procedure_processes)
             undo.callback(workers.stop)
             self._region_server = region_server
             clients = DirectClients(self._config, self._clock, presence.counter())
@@ -290,6 +296,7 @@ class Server:
                 self._clock,
                 ledger,
                 lambda: calls.open_count + clients.open_count,
+                procedures,
             )
             regions = RegionService(region_server, engine, calls, self._config)
             self._engine, self._region_service, self._direct = engine, regions, direct_port
@@ -305,6 +312,7 @@ class Server:
                 folder.folder_id,
                 self._config,
                 direct_port.announcement(),
+                procedures.names,
             )
             status = StatusService(
                 region_server,

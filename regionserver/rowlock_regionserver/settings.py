@@ -1,7 +1,8 @@
 """Reads the settings of --config: NAME=VALUE, the name of a TOML file with such settings, or `help`.
 
-Later settings override earlier ones. A value is a number like 64, 32KiB or 2GiB, and for memory also a share like 50%.
-In a file, numbers stand alone and the others are strings: `memory = "50%"`.
+Later settings override earlier ones. A value is a number like 64, 32KiB or 2GiB, for memory also a share like 50%, and
+for a few settings text. In a file, numbers stand alone and the others are strings, `memory = "50%"`; text with commas
+may be a list of strings.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_type_hints
 
-from rowlock_regionserver.config import GIB, KIB, MIB, Config
+from rowlock_regionserver.config import GIB, KIB, MIB, TEXTS, Config
 from rowlock_regionserver.memory_limit import memory_limit
 from rowlock_regionserver.memory_plan import planned
 
@@ -28,12 +30,16 @@ def config_of(settings: Sequence[str]) -> Config:
     """
     available = memory_limit()
     changed: dict[str, int] = {}
+    procedures = ""
     for setting in settings:
         named = re.match(r"[a-z_]+=", setting) is not None
         for source, text in (("--config", setting),) if named else _of_file(setting):
+            if text.startswith("procedures="):
+                procedures = text.removeprefix("procedures=")
+                continue
             name, value = _parsed(source, text, available)
             changed[name] = value
-    return planned(changed, available)
+    return replace(planned(changed, available), procedures=procedures)
 
 
 def settings_help() -> str:
@@ -41,8 +47,9 @@ def settings_help() -> str:
     config = planned({}, memory_limit())
     rows = [("NAME", "DEFAULT", "UNIT", "WHAT")]
     for name, annotated in get_type_hints(Config, include_extras=True).items():
-        unit = _unit(name)
-        rows.append((name, _shown(getattr(config, name), unit), unit or "-", *annotated.__metadata__))
+        unit, value = _unit(name), getattr(config, name)
+        shown = (value or "-") if name in TEXTS else _shown(value, unit)
+        rows.append((name, shown, unit or "-", *annotated.__metadata__))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [
         f"{name:{widths[0]}}  {default:>{widths[1]}}  {unit:{widths[2]}}  {what}" for name, default, unit, what in rows
@@ -71,6 +78,8 @@ def _of_file(path: str) -> Iterator[tuple[str, str]]:
     except ValueError as error:  # Also what is not UTF-8.
         raise ValueError(f"--config {path} is not a TOML file: {error}") from error
     for name, value in table.items():
+        if name in TEXTS and isinstance(value, list) and all(isinstance(each, str) for each in value):
+            value = ",".join(value)
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise ValueError(f"--config {path}: {name} must be a number or a string, like 64 or '2GiB'")
         yield f"--config {path}:", f"{name}={value}"

@@ -41,7 +41,7 @@ _LAYERS: Sequence[frozenset[str]] = (
     frozenset({"sources"}),
     frozenset({"versions"}),
     frozenset({"wal", "memstore", "storefile", "scan"}),
-    frozenset({"commit", "catalog", "sessions"}),
+    frozenset({"commit", "catalog", "sessions", "procedures"}),
     frozenset({"locks"}),
     frozenset({"region", "compaction"}),
     frozenset({"host"}),

@@ -427,7 +427,7 @@ class ServerInfoRequest(_message.Message):
     def __init__(self, reserve_ms: _Optional[int] = ..., table: _Optional[str] = ..., protocol: _Optional[int] = ...) -> None: ...
 
 class ServerInfoResponse(_message.Message):
-    __slots__ = ("version", "protocol", "now_ms", "data_folder_id", "incarnation_id", "limits", "uptime_ms", "reserved_ms", "request_ids_remembered_ms", "direct")
+    __slots__ = ("version", "protocol", "now_ms", "data_folder_id", "incarnation_id", "limits", "uptime_ms", "reserved_ms", "request_ids_remembered_ms", "direct", "procedures")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
@@ -438,6 +438,7 @@ class ServerInfoResponse(_message.Message):
     RESERVED_MS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_IDS_REMEMBERED_MS_FIELD_NUMBER: _ClassVar[int]
     DIRECT_FIELD_NUMBER: _ClassVar[int]
+    PROCEDURES_FIELD_NUMBER: _ClassVar[int]
     version: str
     protocol: int
     now_ms: int
@@ -448,7 +449,8 @@ class ServerInfoResponse(_message.Message):
     reserved_ms: int
     request_ids_remembered_ms: int
     direct: DirectAddress
-    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., now_ms: _Optional[int] = ..., data_folder_id: _Optional[str] = ..., incarnation_id: _Optional[str] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., uptime_ms: _Optional[int] = ..., reserved_ms: _Optional[int] = ..., request_ids_remembered_ms: _Optional[int] = ..., direct: _Optional[_Union[DirectAddress, _Mapping]] = ...) -> None: ...
+    procedures: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., now_ms: _Optional[int] = ..., data_folder_id: _Optional[str] = ..., incarnation_id: _Optional[str] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., uptime_ms: _Optional[int] = ..., reserved_ms: _Optional[int] = ..., request_ids_remembered_ms: _Optional[int] = ..., direct: _Optional[_Union[DirectAddress, _Mapping]] = ..., procedures: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DirectAddress(_message.Message):
     __slots__ = ("address", "socket")

@@ -19,7 +19,7 @@ class PointRequests(_message.Message):
     def __init__(self, client_id: _Optional[bytes] = ..., sequence_floor: _Optional[int] = ..., requests: _Optional[_Iterable[_Union[PointRequest, _Mapping]]] = ...) -> None: ...
 
 class PointRequest(_message.Message):
-    __slots__ = ("id", "region_id", "timeout_ms", "get", "mutate", "open_scan", "put_rows")
+    __slots__ = ("id", "region_id", "timeout_ms", "get", "mutate", "open_scan", "put_rows", "call")
     ID_FIELD_NUMBER: _ClassVar[int]
     REGION_ID_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,7 @@ class PointRequest(_message.Message):
     MUTATE_FIELD_NUMBER: _ClassVar[int]
     OPEN_SCAN_FIELD_NUMBER: _ClassVar[int]
     PUT_ROWS_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     id: int
     region_id: int
     timeout_ms: int
@@ -34,7 +35,8 @@ class PointRequest(_message.Message):
     mutate: Mutate
     open_scan: ScanRequest
     put_rows: PutRows
-    def __init__(self, id: _Optional[int] = ..., region_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., mutate: _Optional[_Union[Mutate, _Mapping]] = ..., open_scan: _Optional[_Union[ScanRequest, _Mapping]] = ..., put_rows: _Optional[_Union[PutRows, _Mapping]] = ...) -> None: ...
+    call: CallProcedure
+    def __init__(self, id: _Optional[int] = ..., region_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., mutate: _Optional[_Union[Mutate, _Mapping]] = ..., open_scan: _Optional[_Union[ScanRequest, _Mapping]] = ..., put_rows: _Optional[_Union[PutRows, _Mapping]] = ..., call: _Optional[_Union[CallProcedure, _Mapping]] = ...) -> None: ...
 
 class PointAnswers(_message.Message):
     __slots__ = ("answers",)
@@ -43,20 +45,22 @@ class PointAnswers(_message.Message):
     def __init__(self, answers: _Optional[_Iterable[_Union[PointAnswer, _Mapping]]] = ...) -> None: ...
 
 class PointAnswer(_message.Message):
-    __slots__ = ("id", "get", "mutate", "error", "opened_scan", "put_rows")
+    __slots__ = ("id", "get", "mutate", "error", "opened_scan", "put_rows", "call")
     ID_FIELD_NUMBER: _ClassVar[int]
     GET_FIELD_NUMBER: _ClassVar[int]
     MUTATE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     OPENED_SCAN_FIELD_NUMBER: _ClassVar[int]
     PUT_ROWS_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     id: int
     get: GetAnswer
     mutate: MutateAnswer
     error: _types_pb2.Error
     opened_scan: OpenedScan
     put_rows: PutRowsAnswer
-    def __init__(self, id: _Optional[int] = ..., get: _Optional[_Union[GetAnswer, _Mapping]] = ..., mutate: _Optional[_Union[MutateAnswer, _Mapping]] = ..., error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., opened_scan: _Optional[_Union[OpenedScan, _Mapping]] = ..., put_rows: _Optional[_Union[PutRowsAnswer, _Mapping]] = ...) -> None: ...
+    call: CallAnswer
+    def __init__(self, id: _Optional[int] = ..., get: _Optional[_Union[GetAnswer, _Mapping]] = ..., mutate: _Optional[_Union[MutateAnswer, _Mapping]] = ..., error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., opened_scan: _Optional[_Union[OpenedScan, _Mapping]] = ..., put_rows: _Optional[_Union[PutRowsAnswer, _Mapping]] = ..., call: _Optional[_Union[CallAnswer, _Mapping]] = ...) -> None: ...
 
 class Get(_message.Message):
     __slots__ = ("rows", "columns", "time_range", "versions", "where", "cells")
@@ -181,6 +185,32 @@ class PutRowsAnswer(_message.Message):
     results: _containers.RepeatedCompositeFieldContainer[MutationResult]
     timestamp: int
     def __init__(self, results: _Optional[_Iterable[_Union[MutationResult, _Mapping]]] = ..., timestamp: _Optional[int] = ...) -> None: ...
+
+class CallProcedure(_message.Message):
+    __slots__ = ("row", "name", "argument", "sequence", "age_ms", "durability")
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENT_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    row: bytes
+    name: str
+    argument: bytes
+    sequence: int
+    age_ms: int
+    durability: _types_pb2.Durability
+    def __init__(self, row: _Optional[bytes] = ..., name: _Optional[str] = ..., argument: _Optional[bytes] = ..., sequence: _Optional[int] = ..., age_ms: _Optional[int] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ...) -> None: ...
+
+class CallAnswer(_message.Message):
+    __slots__ = ("answer", "timestamp", "repeated_request")
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    REPEATED_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    answer: bytes
+    timestamp: int
+    repeated_request: bool
+    def __init__(self, answer: _Optional[bytes] = ..., timestamp: _Optional[int] = ..., repeated_request: bool = ...) -> None: ...
 
 class GetCall(_message.Message):
     __slots__ = ("region_id", "get")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from rowlock_regionserver.engine.interfaces import ChangeRequest, PutRowsRequest, Responder
+from rowlock_regionserver.engine.interfaces import CallRequest, ChangeRequest, PutRowsRequest, Responder
 from rowlock_regionserver.engine.point_run import INLINE_ROWS_MAX, PointRun
 from rowlock_regionserver.errors import RegionTooBusyError, UnknownOutcomeError
 from rowlock_regionserver.memory_plan import ANSWER_COST
@@ -16,7 +16,7 @@ from rowlock_regionserver.operations import RowOutcome, RowResult
 if TYPE_CHECKING:
     from rowlock_regionserver.engine.points import Points
 
-C = TypeVar("C", ChangeRequest, PutRowsRequest)
+C = TypeVar("C", ChangeRequest, PutRowsRequest, CallRequest)
 
 
 class ChangeAnswers(PointRun[C]):
@@ -44,7 +44,10 @@ class ChangeAnswers(PointRun[C]):
 
 
 def outcomes_answer(
-    points: Points, responder: Responder, request: ChangeRequest | PutRowsRequest, outcomes: Sequence[RowOutcome]
+    points: Points,
+    responder: Responder,
+    request: ChangeRequest | PutRowsRequest | CallRequest,
+    outcomes: Sequence[RowOutcome],
 ) -> bytes:
     """Encodes the answer of changes that were made, or an error when there is no memory for it.
 
@@ -62,8 +65,10 @@ def outcomes_answer(
 
 
 def have_cells(outcomes: Sequence[RowOutcome]) -> bool:
-    """Whether their answer has cells, and so may be large."""
-    return any(isinstance(outcome, RowResult) and (outcome.results or outcome.seen) for outcome in outcomes)
+    """Whether their answer has cells or what a procedure returned, and so may be large."""
+    return any(
+        isinstance(outcome, RowResult) and (outcome.results or outcome.seen or outcome.answer) for outcome in outcomes
+    )
 
 
 def _unanswered(refusal: RegionTooBusyError) -> UnknownOutcomeError:

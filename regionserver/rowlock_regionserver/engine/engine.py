@@ -17,6 +17,7 @@ from rowlock_regionserver.engine.scans import Scans, ScanStatistics
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.operations import RequestId
+from rowlock_regionserver.procedures.runner import ProcedureRunner
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.flush import FlushResult
@@ -59,10 +60,11 @@ class Engine:
         clock: Clock,
         ledger: Ledger,
         open_calls: Callable[[], int],
+        procedures: ProcedureRunner | None = None,
     ) -> None:
-        """`open_calls`: how many calls of any kind the server is serving."""
+        """`open_calls`: how many calls of any kind the server is serving. `procedures`: None: there are none."""
         self.workers = workers
-        self.points = Points(host.region, workers, config, clock, ledger, open_calls)
+        self.points = Points(host.region, workers, config, clock, ledger, open_calls, procedures)
         self.scans = Scans(workers, self.points.slow_calls, config, clock, ledger)
         self.openings = self.points.openings = ScanOpenings(host, self.scans)
         self.flushes = Flushes(host.flush, workers.tables)

@@ -16,6 +16,7 @@ from typing import Protocol
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.operations import (
     AnswerCell,
+    ProcedureCall,
     RequestId,
     RowMutation,
     RowOutcome,
@@ -23,6 +24,7 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
+from rowlock_regionserver.procedures.runner import Runner
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
 from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
@@ -121,6 +123,23 @@ class PutRowsRequest(Request, Protocol):
         """Encodes the answer, given the outcome of each row, in order."""
 
 
+class CallRequest(Request, Protocol):
+    """The call of a row procedure. A worker executes it."""
+
+    @property
+    def name(self) -> str:
+        """The procedure's name."""
+
+    def read(self) -> tuple[ProcedureCall, Durability | None]:
+        """Returns the call, and the durability, or None for the table's.
+
+        Raises a RegionServerError if the request is invalid.
+        """
+
+    def answer(self, outcomes: Sequence[RowOutcome]) -> bytes:
+        """Encodes the answer, given the only outcome."""
+
+
 class Responder(Protocol):
     """Sends the answers of one caller."""
 
@@ -179,6 +198,11 @@ class PointRegion(Protocol):
 
     def put_rows(self, batch: PutBatch, options: WriteOptions, done: Callable[[list[RowOutcome]], None]) -> None:
         """Makes the puts and calls `done` once, from any thread. Blocks."""
+
+    def call(
+        self, call: ProcedureCall, runner: Runner, options: WriteOptions, done: Callable[[list[RowOutcome]], None]
+    ) -> None:
+        """Calls a row procedure and calls `done` once with its outcome, from any thread. Blocks."""
 
 
 class ScanAnswers(Protocol):

@@ -26,10 +26,12 @@ from dataclasses import dataclass
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import MIB, Config
+from rowlock_regionserver.engine.call_run import CallRun
 from rowlock_regionserver.engine.change_run import ChangeRun
 from rowlock_regionserver.engine.completions import Completions
 from rowlock_regionserver.engine.get_run import GetRun, got_inline
 from rowlock_regionserver.engine.interfaces import (
+    CallRequest,
     ChangeRequest,
     GetRequest,
     OpenScanRequest,
@@ -42,9 +44,10 @@ from rowlock_regionserver.engine.put_rows_run import PutRowsRun
 from rowlock_regionserver.engine.scan_openings import ScanOpenings
 from rowlock_regionserver.engine.slow_calls import SlowCalls
 from rowlock_regionserver.engine.workers import Workers
-from rowlock_regionserver.errors import RegionTooBusyError
+from rowlock_regionserver.errors import ProcedureNotFoundError, RegionTooBusyError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_plan import ANSWER_COST
+from rowlock_regionserver.procedures.runner import ProcedureRunner
 
 # Of answer_bytes_held_max: a caller with fewer unread bytes is never refused because of others.
 _FEW_UNREAD_SHARE = 256
@@ -73,8 +76,9 @@ class Points:
         clock: Clock,
         ledger: Ledger,
         open_calls: Callable[[], int],
+        procedures: ProcedureRunner | None = None,
     ) -> None:
-        """`open_calls`: returns the number of active calls of any kind."""
+        """`open_calls`: returns the number of active calls of any kind. `procedures`: None: there are none."""
         self.region = region  # Raises NotServingRegionError.
         self.workers = workers
         self.config = config
@@ -88,6 +92,7 @@ class Points:
         self.answers = ledger.answers
         self.few_bytes = config.answer_bytes_held_max // ANSWER_COST // _FEW_UNREAD_SHARE
         self.openings: ScanOpenings | None = None
+        self.procedures = procedures or ProcedureRunner({}, config, clock)
         self._in_flight = 0
         self._accepted_count = 0
         self._handed_over_count = 0
@@ -157,6 +162,22 @@ class Points:
         self._accepted_count += 1
         self._in_flight += 1
         self._hand_over(PutRowsRun(self, request, responder), is_large)
+
+    def call(self, request: CallRequest, responder: Responder, *, is_large: bool = False) -> None:
+        """Calls a row procedure and answers it once, perhaps before this returns. `is_large`: as in `get`."""
+        if self._in_flight >= self.config.requests_in_flight_max:
+            self._refuse(request, responder)
+            return
+        self._accepted_count += 1
+        try:
+            self.procedures.check(request.name)
+        except ProcedureNotFoundError as error:
+            responder.send(request.failure(error, ""))
+            return
+        self._in_flight += 1
+        self._handed_over_count += 1
+        run = CallRun(self, request, responder, self.procedures)
+        run.hand_over(self.workers.procedures, self._loop, is_counted=is_large)
 
     def _hand_over(self, run: GetRun | ChangeRun | PutRowsRun, is_large: bool) -> None:
         self._handed_over_count += 1

@@ -164,6 +164,7 @@ def _answer_to_json(answer: SavedAnswer) -> dict[str, object]:
         "seen": _cells_to_json(result.seen),
         "results": _cells_to_json(result.results),
         "timestamp": result.timestamp,
+        **({"answer": _text(result.answer)} if result.answer else {}),
         "is_cut": answer.is_cut,
         "is_bulk": answer.is_bulk,
     }
@@ -178,6 +179,7 @@ def _answer_from_json(fields: dict[str, object]) -> SavedAnswer:
         seen=_cells_from_json(cells["seen"]),
         results=_cells_from_json(cells["results"]),
         timestamp=number["timestamp"],
+        answer=base64.b64decode(text.get("answer", "")),  # of a procedure
     )
     return SavedAnswer(
         client=base64.b64decode(text["client"]),

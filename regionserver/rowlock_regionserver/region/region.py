@@ -26,7 +26,16 @@ from rowlock_regionserver.errors import (
     RegionServerError,
     UnknownOutcomeError,
 )
-from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
+from rowlock_regionserver.operations import (
+    AnswerCell,
+    ProcedureCall,
+    RequestId,
+    RowMutation,
+    ScanPlan,
+    Selection,
+    WriteOptions,
+)
+from rowlock_regionserver.procedures.runner import Runner
 from rowlock_regionserver.region.altering import Altering
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
 from rowlock_regionserver.region.bulk.put_batch import PutBatch
@@ -189,6 +198,12 @@ class Region:
         self._check_serving()
         self._pacing.note_request()
         self._writers.column_puts.put(batch, options, done)
+
+    def call(self, call: ProcedureCall, runner: Runner, options: WriteOptions, done: Done) -> None:
+        """Calls a row procedure; see ProcedureCalls.call. Blocking."""
+        self._check_serving()
+        self._pacing.note_request()
+        self._writers.procedure_calls.call(call, runner, options, done)
 
     def bulk_put(
         self, batch: BulkBatch, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]

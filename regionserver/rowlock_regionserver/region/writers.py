@@ -1,4 +1,4 @@
-"""What writes to a region that serves: row changes, puts in columns and bulk batches, with one order of commits."""
+"""What writes to a region that serves: row changes, puts in columns, procedures and bulk batches."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers
 from rowlock_regionserver.region.mutate.column_puts import ColumnPuts
+from rowlock_regionserver.region.mutate.procedure_calls import ProcedureCalls
 from rowlock_regionserver.region.mutate.write_path import WritePath
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.wal.log import Log
@@ -19,6 +20,7 @@ class Writers:
 
     write_path: WritePath
     column_puts: ColumnPuts
+    procedure_calls: ProcedureCalls
     bulk_load: BulkLoad
 
 
@@ -29,5 +31,6 @@ def writers_of(parts: RegionParts, bulk_numbers: BulkNumbers, numbering: Numberi
     return Writers(
         write_path,
         ColumnPuts(parts, numbering, commit, log, write_path),
+        ProcedureCalls(parts, numbering, commit, log, write_path),
         BulkLoad(parts, bulk_numbers, numbering, commit, log),
     )

@@ -3,7 +3,7 @@
 Integers are little-endian. A row record's payload:
 
     flags      u8    1: a request id and its answer follow; 2: the answer lists cells;
-                     4: the answer's results are the record's cells
+                     4: the answer's results are the record's cells; 8: a row procedure returned bytes
     row        u16 length
     cells      u32 count
     row's bytes
@@ -14,6 +14,8 @@ Integers are little-endian. A row record's payload:
     with flag 2:
         seen count u32, results count u32, then for each cell:
         family number u16, timestamp i64, qualifier length u16, value length u32, qualifier, value
+    with flag 8, which excludes 2 and 4:
+        length u32, what the procedure returned
 
 A bulk record's payload is a JSON object (BulkRecord) in UTF-8, its length u32 in front; without a bulk file, the cells
 follow it in that file's layout (region/bulk/bulk_file.py). A batch with lines has layout version 2 and a kind of its
@@ -48,6 +50,7 @@ BULK_KINDS = (KIND_BULK, KIND_BULK_LINES, KIND_BULK_COMMIT, KIND_ROW_PUTS)
 HAS_REQUEST = 1
 HAS_CELLS_IN_ANSWER = 2
 RESULTS_ARE_CELLS = 4
+HAS_PROCEDURE_ANSWER = 8
 
 # A cell before it has its write number: (qualifier, -timestamp, kind, value).
 UnnumberedCell = tuple[bytes, int, int, bytes]
@@ -58,6 +61,7 @@ _HEAD = struct.Struct("<BHI")
 _CELL = struct.Struct("<HBqHI")
 _REQUEST = struct.Struct("<16sQQBq")
 _ANSWER_COUNTS = struct.Struct("<II")
+_ANSWER_LENGTH = struct.Struct("<I")
 _BULK_HEAD = struct.Struct("<I")
 _ANSWER_CELL = struct.Struct("<HqHI")
 
@@ -85,7 +89,12 @@ def encode_row(
         parts.append(
             _REQUEST.pack(request.client, request.sequence, request.floor, result.condition_met, result.timestamp)
         )
-        if count == 1 and not result.seen and _is_the_one_cell(change, result, family_numbers):
+        if result.answer:
+            assert not result.seen, result.seen
+            assert not result.results, result.results
+            flags |= HAS_PROCEDURE_ANSWER
+            parts += (_ANSWER_LENGTH.pack(len(result.answer)), result.answer)
+        elif count == 1 and not result.seen and _is_the_one_cell(change, result, family_numbers):
             flags |= RESULTS_ARE_CELLS
         elif result.seen or result.results:
             flags |= HAS_CELLS_IN_ANSWER
@@ -155,12 +164,17 @@ def decode_request(
     client, sequence, floor, condition_met, stamp = _REQUEST.unpack_from(payload, position)
     seen: tuple[AnswerCell, ...] = ()
     results: tuple[AnswerCell, ...] = ()
-    if flags & RESULTS_ARE_CELLS:
+    answer = b""
+    if flags & HAS_PROCEDURE_ANSWER:
+        start = position + _REQUEST.size + _ANSWER_LENGTH.size
+        (length,) = _ANSWER_LENGTH.unpack_from(payload, position + _REQUEST.size)
+        answer = payload[start : start + length]
+    elif flags & RESULTS_ARE_CELLS:
         family, (cell,) = by_family[0]
         results = ((family_names.get(family, b""), cell[0], -cell[1], cell[4]),)
     elif flags & HAS_CELLS_IN_ANSWER:
         seen, results = _decode_answer_cells(payload, position + _REQUEST.size, family_names)
-    return RequestId(client, sequence, floor), RowResult(condition_met != 0, seen, results, stamp)
+    return RequestId(client, sequence, floor), RowResult(condition_met != 0, seen, results, stamp, answer=answer)
 
 
 def _decode_answer_cells(

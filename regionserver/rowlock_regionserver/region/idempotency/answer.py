@@ -19,7 +19,7 @@ LARGE_BYTES = 1024
 
 # Flags of an answer.
 IS_BULK = 1
-IS_CUT = 2  # its cells were dropped
+IS_CUT = 2  # its cells, or what its procedure returned, were dropped
 MAY_BE_BULK = 4  # saved by an earlier version, which did not record whether it is of a bulk batch
 
 # (sequence, row if it is known, write number, outcome, flags, bytes in memory). An outcome that is an int means
@@ -53,9 +53,9 @@ def new_answer(sequence: int, row: bytes | None, write_number: int, outcome: Row
     """Returns the answer as a region holds it."""
     byte_count = ANSWER_BYTES + (len(row) if row else 0)
     if isinstance(outcome, RowResult):
-        if outcome.condition_met and not outcome.results and not outcome.seen:
+        if outcome.condition_met and not outcome.results and not outcome.seen and not outcome.answer:
             return sequence, row, write_number, outcome.timestamp, flags, byte_count
-        byte_count += _OUTCOME_BYTES
+        byte_count += _OUTCOME_BYTES + len(outcome.answer)
         for family, qualifier, _, value in (*outcome.seen, *outcome.results):
             byte_count += _CELL_BYTES + len(family) + len(qualifier) + len(value)
     else:
@@ -87,10 +87,10 @@ def answer_of(answers: list[Answer], sequence: int) -> Answer | None:
 
 
 def without_cells(answer: Answer) -> Answer:
-    """Returns the answer with its cells dropped."""
+    """Returns the answer with its cells, or what its procedure returned, dropped."""
     sequence, row, write_number, outcome, flags, _ = answer
     assert isinstance(outcome, RowResult), outcome
-    return new_answer(sequence, row, write_number, outcome._replace(seen=(), results=()), flags | IS_CUT)
+    return new_answer(sequence, row, write_number, outcome._replace(seen=(), results=(), answer=b""), flags | IS_CUT)
 
 
 def changed_something(answer: Answer) -> bool:

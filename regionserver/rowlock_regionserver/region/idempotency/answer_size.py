@@ -27,8 +27,8 @@ def cell_budget(mutations: Sequence[RowMutation], bytes_max: int) -> int:
 
 
 def bytes_of_cells(result: RowResult) -> int:
-    """Returns the bytes of the result's cells in an answer."""
-    return sum([_bytes_of(cell) for cell in (*result.seen, *result.results)])
+    """Returns the bytes of the result's cells in an answer, and of what a procedure returned."""
+    return sum([_bytes_of(cell) for cell in (*result.seen, *result.results)], len(result.answer))
 
 
 class AnswerSize:

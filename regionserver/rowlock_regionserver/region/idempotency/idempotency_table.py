@@ -7,9 +7,9 @@ request below it with UnknownOutcomeError. Further bounds:
 - The region forgets a client that it has not heard of for an hour, by the monotonic clock; a restart begins a new hour.
 - If a client never raises its floor, or waits long for one change while it makes very many, the region saves only the
   newest answers, as if the floor were just below them.
-- An answer may list large cells: the new cells of appends, and the cells that a condition compared. A region saves the
-  newest SAVED_CELL_BYTES_MAX of them. Older answers are cut: the region knows that the change was made, but not the
-  cells.
+- An answer may list large cells: the new cells of appends, and the cells that a condition compared. What a procedure
+  returns may be large, too. A region saves the newest SAVED_CELL_BYTES_MAX of them. Older answers are cut: the region
+  knows that the change was made, but not the cells.
 - All regions together save `request_ids_bytes_max` (idempotency_memory.py). Beyond that they forget the clients that
   have been silent for longest.
 
@@ -245,7 +245,7 @@ class IdempotencyTable:
         self._answer_count += 1
         self._bytes_held += answer[5]
         outcome = answer[3]
-        if answer[5] >= LARGE_BYTES and isinstance(outcome, RowResult) and (outcome.results or outcome.seen):
+        if answer[5] >= LARGE_BYTES and isinstance(outcome, RowResult) and bytes_of_cells(outcome):
             cell_bytes = bytes_of_cells(outcome)
             self._with_cells[client.name, answer[0]] = cell_bytes
             self._cell_bytes += cell_bytes

@@ -54,8 +54,7 @@ class _LiveAnswers:
     def add(self, answer: SavedAnswer) -> None:
         self.answer_count += 1
         self.byte_count += _ANSWER_BYTES + len(answer.row)
-        if answer.result.seen or answer.result.results:
-            self.byte_count += bytes_of_cells(answer.result)
+        self.byte_count += bytes_of_cells(answer.result)
 
     @property
     def is_half_forgotten(self) -> bool:

@@ -21,8 +21,8 @@ def repeated(request: RequestId, saved: RepeatedAnswer, budget: int) -> tuple[Ro
         return outcome._replace(repeated_request=True), saved.write_number, byte_count
     became = f"its change was made with the stamp {outcome.timestamp}" if outcome.timestamp else "it changed nothing"
     error = UnknownOutcomeError(
-        f"request {request.sequence} was answered before, and {became}; the cells of that answer are "
-        f"{'no longer saved' if saved.is_cut else 'too large for this answer'}, read the row"
+        f"request {request.sequence} was answered before, and {became}; the content of that answer is "
+        f"{'no longer saved' if saved.is_cut else 'too large for this one'}, read the row"
     )
     return error, saved.write_number, 0
 

@@ -61,7 +61,6 @@ class RowState:
         try:
             return bool(visible_cells(self.family_cells(family, _FEW_CELLS), read_point, family))
         except LongRowError:
-            self._read_in_parts.add(family.number)
             reading = RowReading(
                 self._row, [(family, self._view[family.number][1])], read_point, _ANY_CELL, _PART_BYTES
             )
@@ -76,7 +75,12 @@ class RowState:
         cells = self._read.get(key)
         if cells is None:
             sources = self._view[family.number][1]
-            cells = self._read[key] = _merged([source.row_cells(self._row, cells_max) for source in sources])
+            try:
+                cells = _merged([source.row_cells(self._row, cells_max) for source in sources])
+            except LongRowError:
+                self._read_in_parts.add(family.number)
+                raise
+            self._read[key] = cells
         return cells
 
     def column_cells(self, family: Family, qualifier: bytes) -> Sequence[FoundCell]:

@@ -76,6 +76,20 @@ def put_answers(request_ids: Sequence[int], outcomes: Sequence[RowOutcome]) -> b
         return None
 
 
+def call_answer(request_id: int, outcome: RowOutcome) -> bytes:
+    """Encodes the answer of a row procedure."""
+    if isinstance(outcome, RegionServerError):
+        return error_answer(request_id, outcome, "calling a procedure")
+    message = PointAnswers()
+    answer = message.answers.add()
+    answer.id = request_id
+    answer.call.SetInParent()
+    answer.call.answer = outcome.answer
+    answer.call.timestamp = outcome.timestamp
+    answer.call.repeated_request = outcome.repeated_request
+    return message.SerializeToString()
+
+
 def opened_scan_answer(request_id: int, batches: Sequence[bytes], read_point: int, held_scan: int) -> bytes:
     """Encodes the answer to opening a scan, given its first ScanBatch messages. `held_scan`: 0 if it is complete."""
     # By hand, as in scan_batches.py: protobuf would copy the rows three times.

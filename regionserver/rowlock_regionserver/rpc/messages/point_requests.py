@@ -10,9 +10,10 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.interfaces import ScanToOpen
 from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.operations import AnswerCell, RowMutation, RowOutcome, Selection
+from rowlock_regionserver.operations import AnswerCell, ProcedureCall, RowMutation, RowOutcome, Selection
 from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.rpc.messages.answers import (
+    call_answer,
     error_answer,
     get_answer,
     mutate_answer,
@@ -26,6 +27,7 @@ from rowlock_regionserver.rpc.messages.mutations import (
     TooLongError,
     check_client_id,
     plain_puts,
+    request_id,
     row_mutations,
 )
 from rowlock_regionserver.rpc.messages.put_rows import put_batch, rows_at_most
@@ -129,7 +131,7 @@ class PointChange:
             message = self._message
             if not message.HasField("mutate"):
                 raise InvalidRequestError(
-                    f"request {message.id} has no operation; set one of get, mutate, open_scan, put_rows "
+                    f"request {message.id} has no operation; set one of get, mutate, open_scan, put_rows, call "
                     "(or it has an operation that this server is too old to know)"
                 )
             mutate = message.mutate
@@ -190,6 +192,39 @@ class PointPutRows:
 
     def answer(self, outcomes: Sequence[RowOutcome]) -> bytes:
         return put_rows_answer(self.id, outcomes)
+
+    def failure(self, error: BaseException, doing: str) -> bytes:
+        return error_answer(self._message.id, error, doing)
+
+
+class PointCall:
+    """A PointRequest with the call of a procedure; a CallRequest of engine/interfaces.py."""
+
+    __slots__ = ("_client_id", "_message", "_sequence_floor", "id", "name", "region_id", "timeout_ms")
+
+    def __init__(self, message: PointRequest, client_id: bytes, sequence_floor: int) -> None:
+        self._message = message
+        self._client_id = client_id
+        self._sequence_floor = sequence_floor
+        self.id = message.id
+        self.name = message.call.name
+        self.region_id = message.region_id
+        self.timeout_ms = message.timeout_ms
+
+    def byte_count(self) -> int:
+        return self._message.ByteSize()
+
+    def row_count(self) -> int:
+        return 1
+
+    def read(self) -> tuple[ProcedureCall, Durability | None]:
+        message = self._message.call
+        check_client_id(self._client_id)
+        request = request_id(self._client_id, message.sequence, self._sequence_floor, message.age_ms)
+        return ProcedureCall(message.row, message.name, message.argument, request), durability(message.durability)
+
+    def answer(self, outcomes: Sequence[RowOutcome]) -> bytes:
+        return call_answer(self.id, outcomes[0])
 
     def failure(self, error: BaseException, doing: str) -> bytes:
         return error_answer(self._message.id, error, doing)

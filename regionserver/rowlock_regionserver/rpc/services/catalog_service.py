@@ -36,7 +36,7 @@ from rowlock_regionserver.rpc.services.locked_calls import run_locked
 from rowlock_regionserver.rpc.services.region_operations import RegionOperations, RegionsHost
 from rowlock_regionserver.table import Table
 
-PROTOCOL = 7
+PROTOCOL = 8
 
 
 class CatalogHost(RegionsHost, Protocol):
@@ -83,7 +83,7 @@ class CatalogService:
     """The methods of rowlock.v1.Catalog.
 
     `server`: this server's address for clients, empty if it advertises none. `direct`: where it takes direct
-    connections; None: nowhere.
+    connections; None: nowhere. `procedures`: the row procedures that clients may call.
     """
 
     def __init__(
@@ -94,9 +94,11 @@ class CatalogService:
         data_folder_id: str,
         config: Config,
         direct: catalog_pb2.DirectAddress | None = None,
+        procedures: Sequence[str] = (),
     ) -> None:
         self._host = host
         self._direct = direct
+        self._procedures = procedures
         self._data_folder_id = data_folder_id
         self._workers = workers
         self._server = server
@@ -264,6 +266,7 @@ class CatalogService:
             uptime_ms=self._host.uptime_ms(),
             request_ids_remembered_ms=config.request_ids_forgotten_after_ms,
             direct=self._direct,
+            procedures=self._procedures,
             limits=catalog_pb2.Limits(
                 row_bytes_max=config.row_bytes_max,
                 qualifier_bytes_max=config.qualifier_bytes_max,

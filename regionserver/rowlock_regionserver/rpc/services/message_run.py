@@ -15,6 +15,7 @@ from rowlock_regionserver.engine.interfaces import Responder
 from rowlock_regionserver.engine.points import Points
 from rowlock_regionserver.rpc.messages.mutations import CLIENT_ID_BYTES
 from rowlock_regionserver.rpc.messages.point_requests import (
+    PointCall,
     PointChange,
     PointGet,
     PointPutRows,
@@ -33,6 +34,9 @@ def begin_single(points: Points, message: PointRequests, responder: Responder, *
         points.put_rows(puts, responder, is_large=is_large)
     elif request.HasField("open_scan"):
         points.open_scan(PointScan(request, points.config), responder, is_large=is_large)
+    elif request.HasField("call"):
+        call = PointCall(request, message.client_id, message.sequence_floor)
+        points.call(call, responder, is_large=is_large)
     else:
         change = PointChange(request, message.client_id, message.sequence_floor, points.config)
         points.change(change, responder, is_large=is_large, is_single=True)
@@ -65,6 +69,9 @@ class MessageRun:
             elif request.HasField("open_scan"):
                 puts.make()
                 points.open_scan(PointScan(request, config), responder, is_large=is_large)
+            elif request.HasField("call"):
+                puts.make()
+                points.call(PointCall(request, self._client_id, self._sequence_floor), responder, is_large=is_large)
             else:
                 change = PointChange(request, self._client_id, self._sequence_floor, config)
                 if not self._may_join or not puts.join(change):
