@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from rowlock.snapshot import Snapshot
     from rowlock.split_plan import Split
     from rowlock.statistics import ClientStatistics, ConnectionStatistics
-    from rowlock.status import MemoryPart, ServerStatus, SnapshotStatus, TableStatus
+    from rowlock.status import MemoryPart, ProcedureStatus, ServerStatus, SnapshotStatus, TableStatus
     from rowlock.table import Table
     from rowlock.typed_batch import TypedBatch
     from rowlock.typed_checks import TypedCheckResult
@@ -93,7 +93,7 @@ _MODULES = {
     "rowlock.snapshot": ("Snapshot",),
     "rowlock.split_plan": ("Split",),
     "rowlock.statistics": ("ClientStatistics", "ConnectionStatistics"),
-    "rowlock.status": ("MemoryPart", "ServerStatus", "SnapshotStatus", "TableStatus"),
+    "rowlock.status": ("MemoryPart", "ProcedureStatus", "ServerStatus", "SnapshotStatus", "TableStatus"),
     "rowlock.table": ("Table",),
     "rowlock.typed_batch": ("TypedBatch",),
     "rowlock.typed_checks": ("TypedCheckResult",),
@@ -128,6 +128,7 @@ __all__ = [
     "LockInfo",
     "Mapping",
     "MemoryPart",
+    "ProcedureStatus",
     "Put",
     "Region",
     "RegionInfo",

@@ -58,6 +58,18 @@ class SnapshotStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcedureStatus:
+    """A row procedure that clients may call.
+
+    call_count: calls that have run since the server's start; failed_count: those that raised an error or took too long.
+    """
+
+    name: str
+    call_count: int
+    failed_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStatus:
     """A server at a moment. Sizes are in bytes.
 
@@ -71,6 +83,7 @@ class ServerStatus:
     connection_count, call_count, scan_count: connections (gRPC's and direct ones), calls of any kind and scans, now.
         conversation_count: clients that send point operations, by gRPC or over a direct connection.
     compactions_queued, compactions_working: see `Client.compactions`.
+    procedures: those that `Table.call` may call, sorted by name.
     """
 
     address: str
@@ -97,6 +110,7 @@ class ServerStatus:
     conversation_count: int
     compactions_queued: int
     compactions_working: int
+    procedures: tuple[ProcedureStatus, ...] = ()
 
 
 def status_from(message: _Response, address: str) -> ServerStatus:
@@ -129,6 +143,7 @@ def status_from(message: _Response, address: str) -> ServerStatus:
         conversation_count=calls.conversation_count,
         compactions_queued=message.compactions.queued_count,
         compactions_working=message.compactions.working_count,
+        procedures=tuple(ProcedureStatus(each.name, each.call_count, each.failed_count) for each in message.procedures),
     )
 
 

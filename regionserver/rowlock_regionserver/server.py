@@ -323,6 +323,7 @@ class Server:
                 self._clock,
                 (folder.folder_id, region_server.incarnation_id),
                 partial(_call_counts, calls, engine, regions, clients),
+                procedures.statistics,
             )
             sessions = SessionService(region_server, engine)
             calls.serve(

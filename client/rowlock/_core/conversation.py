@@ -68,7 +68,15 @@ class Request:
     def set_age(self, age_ms: int) -> None:
         """Sets how long ago the change was first sent, for the next attempt; 0: it was not sent."""
         if age_ms:
-            self.point.mutate.mutations[0].age_ms = age_ms
+            self._numbered().age_ms = age_ms
+
+    def set_sequence(self, sequence: int) -> None:
+        """Sets the number under which the server makes the change once."""
+        self._numbered().sequence = sequence
+
+    def _numbered(self) -> region_pb2.RowMutation | region_pb2.CallProcedure:
+        point = self.point
+        return point.call if point.HasField("call") else point.mutate.mutations[0]
 
     def fail(self, failure: RowlockError) -> None:
         """Ends the attempt with a failure, before the request is sent."""

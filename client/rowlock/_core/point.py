@@ -56,7 +56,7 @@ def failure_of(request: Request) -> RowlockError | None:
     elif kind == "put_rows":
         requested = len(request.point.put_rows.sequences)
         answered, is_single = len(answer.put_rows.results) or requested, False
-    elif kind == "opened_scan" and request.point.HasField("open_scan"):
+    elif (kind, request.point.WhichOneof("operation")) in (("opened_scan", "open_scan"), ("call", "call")):
         return None
     else:
         requested, answered, is_single = 1, 0, False
@@ -222,6 +222,22 @@ def append(table: str, row: Name, column: Name, suffix: Value, durability: types
     change = mutation.changes.add().append
     change.family, change.qualifier = parse_cell_column(column)
     change.suffix = encoded_value(suffix, "suffix")
+    return Request(table, encoded, message, is_change=True)
+
+
+def call(table: str, row: Name, name: str, argument: Value, durability: types_pb2.Durability) -> Request:
+    """Returns a request that calls a row procedure."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a procedure must be a str, not {type(name).__name__}")
+    if not name:
+        raise InvalidArgumentError("the name of the procedure is empty")
+    encoded = encoded_row(row)
+    message = region_pb2.PointRequests()
+    called = message.requests.add().call
+    called.row = encoded
+    called.name = name
+    called.argument = encoded_value(argument, "argument")
+    called.durability = durability
     return Request(table, encoded, message, is_change=True)
 
 

@@ -144,6 +144,18 @@ class TableChanges(Generic[Text]):
         request = point.append(self._view.table, row, column, suffix, self._view.durability)
         return point.new_text(self._call(request), self._view.decode)
 
+    def call(self, row: Name, name: str, argument: Value = b"") -> bytes:
+        """Calls a row procedure, which the server's operator has installed. Returns its answer. docs/procedures.md.
+
+        It reads and changes this row under the row's lock; its changes are made all together, or none. It runs once,
+        also if the client has to repeat the call. argument: for the procedure to understand.
+
+        Raises ProcedureNotFoundError, and ProcedureFailedError if it raised an error or took too long; then nothing
+        was changed.
+        """
+        request = point.call(self._view.table, row, name, argument, self._view.durability)
+        return self._call(request).call.answer
+
     def batch(self, size: int = SIZE_DEFAULT, max_bytes: int = MAX_BYTES_DEFAULT) -> Batch[Text]:
         """Returns a Batch, which sends changes when it holds `size` of them or about max_bytes bytes."""
         return Batch(self._servers, self._view, size, max_bytes)

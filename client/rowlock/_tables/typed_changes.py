@@ -226,6 +226,10 @@ class TypedTableChanges(Generic[Row]):
             is_partial=True,
         )
 
+    def call(self, key: Key, name: str, argument: Value = b"") -> bytes:
+        """Calls a row procedure for the row with this key; see Table.call."""
+        return self._table.call(self._encoded(lambda codec: codec.key.encode(key)), name, argument)
+
     # Calls
 
     def _changed_if(

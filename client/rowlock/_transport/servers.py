@@ -45,7 +45,7 @@ class Servers(Connections):
             return self._point(request, timeout_s, Kind.READ)
         first = self.sequences.take()
         try:
-            request.point.mutate.mutations[0].sequence = first
+            request.set_sequence(first)
             return self._point(request, timeout_s, Kind.NUMBERED_CHANGE)
         finally:
             self.sequences.release(first)

@@ -316,6 +316,12 @@ class Client(TableAccess, RegionCalls):
         answer = await self._servers.call(methods.SERVER_INFO, request, self._timeout_s)
         return server_info_from(answer, self._servers.catalog_address)
 
+    async def procedures(self) -> list[str]:
+        """Returns the names of the row procedures that Table.call may call, sorted; [] if the server runs none."""
+        request = catalog_pb2.ServerInfoRequest(protocol=PROTOCOL)
+        answer = await self._servers.call(methods.SERVER_INFO, request, self._timeout_s)
+        return list(answer.procedures)
+
     async def status(self) -> ServerStatus:
         """Returns what the server holds and does at this moment: memory, log, tables, scans and snapshots.
 

@@ -97,6 +97,7 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "delete-range": scans.delete_range,
     "increment": rows.increment,
     "append": rows.append,
+    "call": rows.call,
     "check-and-put": checks.check_and_put,
     "check-and-delete": checks.check_and_delete,
     "check-and-mutate": checks.check_and_mutate,

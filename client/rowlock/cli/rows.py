@@ -1,4 +1,4 @@
-"""Commands that read or change rows one by one: put, get, exists, delete, increment, append."""
+"""Commands that read or change rows one by one: put, get, exists, delete, increment, append, call."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
 from rowlock.cli.layouts import Layout, TypedLayout, check_text, layout_of
 from rowlock.cli.output import ShownRow
@@ -242,3 +243,26 @@ def append(
         "value": layout.as_json(name, value),
     }
     call.output.record(record, layout.shown(name, value))
+
+
+def call(
+    call: Call,
+    table: TableArgument,
+    row: RowArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="One that 'rowlock status' shows.")],
+    argument: Annotated[
+        str, typer.Argument(metavar="ARGUMENT", show_default=False, help=r"Given to the procedure; \xNN is a byte.")
+    ] = "",
+    mapping: TypingOption = None,
+) -> None:
+    """Calls a row procedure, which the server's operator has installed, and shows its answer.
+
+    It reads and changes the row under the row's lock. See docs/procedures.md.
+
+    --json: {"row", "procedure", "answer"}
+    """
+    check_text(row, argument)
+    layout = layout_of(call, table, mapping)
+    key = layout.key(row)
+    answer = escaped(layout.table.call(key, name, arguments.bytes_of(argument)))
+    call.output.record({"row": layout.shown_key(key), "procedure": name, "answer": answer}, answer)

@@ -10,11 +10,12 @@ from rowlock.cli.quantities import clock_text, count_text, duration_text, size_t
 from rowlock.cli.session import Call
 
 if TYPE_CHECKING:
-    from rowlock.status import ServerStatus, SnapshotStatus, TableStatus
+    from rowlock.status import ProcedureStatus, ServerStatus, SnapshotStatus, TableStatus
 
 
 def status(call: Call) -> None:
-    """Shows the server: its memory and the parts of it, log, disk, tables, open scans and snapshots.
+    """Shows the server: its memory and the parts of it, log, disk, tables, procedures, open scans and
+    snapshots.
 
     A part of the memory is named by the setting that bounds it, see docs/memory.md. An open snapshot keeps the server
     from removing what was replaced or deleted since.
@@ -42,6 +43,8 @@ def _groups(found: ServerStatus) -> Iterator[tuple[str, Mapping[str, str]]]:
     )
     if found.tables:
         yield "tables", {table.name: _table(table) for table in found.tables}
+    if found.procedures:
+        yield "procedures", {each.name: _procedure(each) for each in found.procedures}
     if found.snapshots:
         yield "snapshots", {each.snapshot_id.hex(): _snapshot(each, found.now_ms) for each in found.snapshots}
 
@@ -72,6 +75,11 @@ def _table(found: TableStatus) -> str:
         f"{count_text(found.store_file_count, 'file')}, {size_text(found.store_file_bytes)}, "
         f"{count_text(found.store_file_cells, 'cell')}"
     )
+
+
+def _procedure(found: ProcedureStatus) -> str:
+    failed = f", {found.failed_count} of them failed" if found.failed_count else ""
+    return f"{count_text(found.call_count, 'call')}{failed}"
 
 
 def _snapshot(found: SnapshotStatus, now_ms: int) -> str:

@@ -479,7 +479,7 @@ class ServerStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ServerStatusResponse(_message.Message):
-    __slots__ = ("version", "data_folder_id", "incarnation_id", "uptime_ms", "now_ms", "memory", "disk", "log", "tables", "snapshots", "calls", "compactions")
+    __slots__ = ("version", "data_folder_id", "incarnation_id", "uptime_ms", "now_ms", "memory", "disk", "log", "tables", "snapshots", "calls", "compactions", "procedures")
     class Memory(_message.Message):
         __slots__ = ("bytes_max", "bytes_held", "resident_bytes", "parts")
         BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
@@ -566,6 +566,15 @@ class ServerStatusResponse(_message.Message):
         queued_count: int
         working_count: int
         def __init__(self, queued_count: _Optional[int] = ..., working_count: _Optional[int] = ...) -> None: ...
+    class Procedure(_message.Message):
+        __slots__ = ("name", "call_count", "failed_count")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        CALL_COUNT_FIELD_NUMBER: _ClassVar[int]
+        FAILED_COUNT_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        call_count: int
+        failed_count: int
+        def __init__(self, name: _Optional[str] = ..., call_count: _Optional[int] = ..., failed_count: _Optional[int] = ...) -> None: ...
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DATA_FOLDER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -578,6 +587,7 @@ class ServerStatusResponse(_message.Message):
     SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
     CALLS_FIELD_NUMBER: _ClassVar[int]
     COMPACTIONS_FIELD_NUMBER: _ClassVar[int]
+    PROCEDURES_FIELD_NUMBER: _ClassVar[int]
     version: str
     data_folder_id: str
     incarnation_id: str
@@ -590,4 +600,5 @@ class ServerStatusResponse(_message.Message):
     snapshots: _containers.RepeatedCompositeFieldContainer[ServerStatusResponse.SnapshotStatus]
     calls: ServerStatusResponse.Calls
     compactions: ServerStatusResponse.Compactions
-    def __init__(self, version: _Optional[str] = ..., data_folder_id: _Optional[str] = ..., incarnation_id: _Optional[str] = ..., uptime_ms: _Optional[int] = ..., now_ms: _Optional[int] = ..., memory: _Optional[_Union[ServerStatusResponse.Memory, _Mapping]] = ..., disk: _Optional[_Union[ServerStatusResponse.Disk, _Mapping]] = ..., log: _Optional[_Union[ServerStatusResponse.Log, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[ServerStatusResponse.TableStatus, _Mapping]]] = ..., snapshots: _Optional[_Iterable[_Union[ServerStatusResponse.SnapshotStatus, _Mapping]]] = ..., calls: _Optional[_Union[ServerStatusResponse.Calls, _Mapping]] = ..., compactions: _Optional[_Union[ServerStatusResponse.Compactions, _Mapping]] = ...) -> None: ...
+    procedures: _containers.RepeatedCompositeFieldContainer[ServerStatusResponse.Procedure]
+    def __init__(self, version: _Optional[str] = ..., data_folder_id: _Optional[str] = ..., incarnation_id: _Optional[str] = ..., uptime_ms: _Optional[int] = ..., now_ms: _Optional[int] = ..., memory: _Optional[_Union[ServerStatusResponse.Memory, _Mapping]] = ..., disk: _Optional[_Union[ServerStatusResponse.Disk, _Mapping]] = ..., log: _Optional[_Union[ServerStatusResponse.Log, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[ServerStatusResponse.TableStatus, _Mapping]]] = ..., snapshots: _Optional[_Iterable[_Union[ServerStatusResponse.SnapshotStatus, _Mapping]]] = ..., calls: _Optional[_Union[ServerStatusResponse.Calls, _Mapping]] = ..., compactions: _Optional[_Union[ServerStatusResponse.Compactions, _Mapping]] = ..., procedures: _Optional[_Iterable[_Union[ServerStatusResponse.Procedure, _Mapping]]] = ...) -> None: ...

@@ -225,6 +225,10 @@ class TypedTableChanges(Generic[Row]):
             is_partial=True,
         )
 
+    async def call(self, key: Key, name: str, argument: Value = b"") -> bytes:
+        """Calls a row procedure for the row with this key; see Table.call."""
+        return await self._table.call(await self._encoded(lambda codec: codec.key.encode(key)), name, argument)
+
     # Calls
 
     async def _changed_if(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.snapshots import OpenSnapshot
 from rowlock_regionserver.host.status import StatusHost, TableStatus, folder_bytes, table_statuses, writes_since
 from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.procedures.runner import ProcedureStatistics
 from rowlock_regionserver.resident import anonymous_bytes
 from rowlock_regionserver.rpc.grpc.calls import Context, Method
 from rowlock_regionserver.rpc.messages.failures import parsed
@@ -48,6 +49,7 @@ class StatusService:
         clock: Clock,
         ids: tuple[str, str],
         call_counts: Callable[[], CallCounts],
+        procedures: Callable[[], Sequence[ProcedureStatistics]] = tuple,
     ) -> None:
         """`ids`: of the data folder and of the incarnation."""
         self._host = host
@@ -58,6 +60,7 @@ class StatusService:
         self._clock = clock
         self._ids = ids
         self._call_counts = call_counts
+        self._procedures = procedures
 
     def methods(self) -> dict[str, Method]:
         """Returns the method by its name in catalog.proto. It runs in a worker."""
@@ -100,6 +103,10 @@ class StatusService:
                 conversation_count=counts.conversations,
             ),
             compactions=self._compactions(),
+            procedures=[
+                _Response.Procedure(name=each.name, call_count=each.call_count, failed_count=each.failed_count)
+                for each in self._procedures()
+            ],
         )
 
     def _memory(self) -> _Response.Memory:
