@@ -18,6 +18,8 @@ from rowlock_regionserver.config import GIB, KIB, MIB, TEXTS, Config
 from rowlock_regionserver.memory_limit import memory_limit
 from rowlock_regionserver.memory_plan import planned
 
+# What a text that is empty looks like in the list, and on the command line.
+_NO_TEXT = "none"
 _UNITS = {"": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
 # By a word of the name, its unit; the others are counts.
 _UNITS_OF_NAMES = {"bytes": "bytes", "memory": "bytes", "ms": "ms", "us": "us", "percent": "%", "days": "days"}
@@ -35,7 +37,8 @@ def config_of(settings: Sequence[str]) -> Config:
         named = re.match(r"[a-z_]+=", setting) is not None
         for source, text in (("--config", setting),) if named else _of_file(setting):
             if text.startswith("procedures="):
-                procedures = text.removeprefix("procedures=")
+                value_text = text.removeprefix("procedures=")
+                procedures = "" if value_text == _NO_TEXT else value_text
                 continue
             name, value = _parsed(source, text, available)
             changed[name] = value
@@ -48,7 +51,7 @@ def settings_help() -> str:
     rows = [("NAME", "DEFAULT", "UNIT", "WHAT")]
     for name, annotated in get_type_hints(Config, include_extras=True).items():
         unit, value = _unit(name), getattr(config, name)
-        shown = (value or "-") if name in TEXTS else _shown(value, unit)
+        shown = (value or _NO_TEXT) if name in TEXTS else _shown(value, unit)
         rows.append((name, shown, unit or "-", *annotated.__metadata__))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [

@@ -73,7 +73,7 @@ def small_config(**limits: int) -> Config:
         "manifest_answers_bytes_max": 700,
         "compaction_threads": 0,  # the steps of a life compact
     }
-    return Config(**(small | limits))
+    return Config(procedures="", **(small | limits))
 
 
 def tight_config() -> Config:

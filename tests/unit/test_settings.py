@@ -58,3 +58,18 @@ def test_the_list_has_each_setting_with_a_default_that_may_be_set(capsys: pytest
         main(["--config", "help"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.splitlines()[4].split()[0] == "row_bytes_max"
+
+
+def test_text_is_taken_as_it_is_and_may_be_a_list_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "rowlock.toml"
+    file.write_text('procedures = ["a", "b.c"]\n')
+    assert config_of([]).procedures == ""
+    assert config_of([str(file)]).procedures == "a,b.c"
+    assert config_of([str(file), "procedures=d"]).procedures == "d"
+    assert config_of([str(file), "procedures=none"]).procedures == ""
+    file.write_text("procedures = [1]\n")
+    with pytest.raises(ValueError, match="procedures must be a number or a string"):
+        config_of([str(file)])
+    file.write_text('locks = ["a"]\n')
+    with pytest.raises(ValueError, match="locks must be a number or a string"):
+        config_of([str(file)])

@@ -15,6 +15,7 @@ from rowlock_regionserver.engine.slow_calls import SlowCalls
 from rowlock_regionserver.errors import InvalidRequestError, NotServingRegionError, RegionTooBusyError
 from rowlock_regionserver.operations import (
     AnswerCell,
+    ProcedureCall,
     RequestId,
     RowMutation,
     RowOutcome,
@@ -23,6 +24,7 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
+from rowlock_regionserver.procedures.runner import Runner
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
 from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch, RowBatch
@@ -109,6 +111,12 @@ class FakeRegion:
         self.put_batches.append(batch)
         self.put_threads.add(threading.get_ident())
         self.mutate(batch.mutations(), options, done, may_wait=True)
+
+    def call(self, call: ProcedureCall, runner: Runner, options: WriteOptions, done: Done) -> None:
+        self._wait(call.row)
+        self.begun.append(call.row)
+        with runner.ready(call.name, options.deadline):
+            done([RowResult(timestamp=self.timestamp, answer=self.value + call.argument)])
 
     def mutate_each(self, mutations: Sequence[RowMutation], options: WriteOptions, done: DoneEach) -> bool:
         if any(mutation.row.startswith(b"slow") for mutation in mutations):

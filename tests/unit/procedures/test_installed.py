@@ -27,7 +27,7 @@ def test_what_is_not_installed_is_refused_with_what_is(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"no installed package has an entry point 'a'.*; those installed: none"):
         installed_procedures("a")
     write_package(folder, "some_module", "", {"b": "some_module:f", "c": "some_module:f"})
-    with pytest.raises(ValueError, match="entry point 'a' in the group rowlock.procedures; those installed: b, c"):
+    with pytest.raises(ValueError, match=r"entry point 'a' in the group rowlock.procedures; those installed: b, c"):
         installed_procedures("b,a")
 
 

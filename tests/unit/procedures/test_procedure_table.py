@@ -106,9 +106,9 @@ def test_wrong_types_and_names_are_refused() -> None:
     with pytest.raises(TypeError, match="a list of columns, not str"):
         table.row("r", "f:a")
     with pytest.raises(TypeError, match="a list of columns, not bytes"):
-        table.delete("r", b"f:a")
+        table.delete("r", b"f:a")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a value must be bytes or str, not int"):
-        table.put("r", {"f:a": 1})  # type: ignore[dict-item]
+        table.put("r", {"f:a": 1})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a row must be bytes or str, not NoneType"):
         table.row(None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'f' is no column"):

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -209,7 +210,7 @@ def test_a_read_that_is_refused_fails_the_call_whatever_the_procedure_does_then(
     )
 
     def read(_: object) -> list[tuple[bytes, bytes, bytes]]:
-        raise CorruptionError(__file__, 0, "a block", "none")  # type: ignore[arg-type]
+        raise CorruptionError(Path(__file__), 0, "a block", "none")
 
     with pytest.raises(CorruptionError):
         run(runner, "stubborn", read=read)

@@ -85,9 +85,8 @@ def outcome_of(
     name: str = "known",
     argument: bytes = b"",
     deadline: float | None = None,
-    done: Callable[[list[RowOutcome]], None] | None = None,
 ) -> RowOutcome:
-    """Calls the procedure, and returns its outcome when it is published; with `done`, the first of those given to it."""
+    """Calls the procedure, and returns its outcome when it is published."""
     outcomes: list[RowOutcome] = []
     told = threading.Event()
 

@@ -214,7 +214,7 @@ def test_a_batch_that_can_not_be_parsed_releases_its_bytes(region: FakeRegion, w
 
 def room_for(count: float, **settings: int) -> Config:
     """Returns a configuration with memory for `count` batches in progress."""
-    return Config(request_bytes_in_flight_max=int(count * REQUEST_COST * len(batch(b"1"))), **settings)
+    return Config(procedures="", request_bytes_in_flight_max=int(count * REQUEST_COST * len(batch(b"1"))), **settings)
 
 
 def test_a_batch_waits_until_there_is_memory_for_it(region: FakeRegion, workers: Workers) -> None:
@@ -304,7 +304,7 @@ def test_a_batch_is_refused_at_once_when_the_waiting_ones_leave_no_memory_to_beg
 @pytest.mark.parametrize("limit", ["request_bytes_in_flight_max", "memstore_bytes_max"])
 def test_a_batch_that_never_fits_is_refused_for_good(region: FakeRegion, workers: Workers, limit: str) -> None:
     async def test() -> None:
-        stream = Stream(region, workers, Config(**{limit: 100}))
+        stream = Stream(region, workers, Config(procedures="", **{limit: 100}))
         stream.send(batch(b"1"), None)
         await stream.serving
         error = stream.answers[0].error

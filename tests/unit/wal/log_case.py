@@ -26,7 +26,7 @@ Change = tuple[int, int, int, bytes]  # region id, write number, kind, payload
 
 def small_config(**limits: int) -> Config:
     defaults = {"log_segment_bytes": 1024, "disk_free_bytes_min": 0, "log_idle_marker_ms": 5}
-    return Config(**(defaults | limits))
+    return Config(procedures="", **(defaults | limits))
 
 
 @dataclass
