@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import rowlock
@@ -67,7 +67,7 @@ class LossyServer:
 
 @contextlib.contextmanager
 def lossy_server(
-    answers_before_cut: float, seed: int, limits: Mapping[str, int] | None = None
+    answers_before_cut: float, seed: int, limits: Mapping[str, int] | None = None, options: Sequence[str] = ()
 ) -> Iterator[LossyServer]:
     """A server as `live_server` has it, behind two proxies that lose answers."""
     address, direct_address = free_address(), free_address()
@@ -79,6 +79,7 @@ def lossy_server(
             limits,
             address=address,
             options=(
+                *options,
                 f"--advertise={grpc.address}",
                 f"--direct={direct_address}",
                 f"--advertise-direct={direct.address}",

@@ -24,6 +24,7 @@ from rowlock.pytest_plugin import RowlockServer
 
 from tests.consistency.both_ways import client_both_ways, lossy_server
 from tests.consistency.checker import UNKNOWN_END, Operation, problem_of
+from tests.consistency.installed_procedure import exchange_installed
 from tests.consistency.live_server import kill_and_restart
 from tests.consistency.row_actions import FAMILIES, perform
 from tests.consistency.row_model import (
@@ -34,6 +35,7 @@ from tests.consistency.row_model import (
     Create,
     DeleteRow,
     DeleteValue,
+    Exchange,
     Increment,
     Put,
     Read,
@@ -72,8 +74,12 @@ def run(settings: Settings) -> Account:
     account = Account("linearizability", PROMISE)
     count = 16 if settings.is_short else 400
     with (
+        exchange_installed() as options,
         lossy_server(
-            ANSWERS_BEFORE_CUT, settings.seed, {"memstore_flush_bytes": 64 * 1024, "log_segment_bytes": 256 * 1024}
+            ANSWERS_BEFORE_CUT,
+            settings.seed,
+            {"memstore_flush_bytes": 64 * 1024, "log_segment_bytes": 256 * 1024},
+            options,
         ) as lossy,
         contextlib.ExitStack() as connections,
         ThreadPoolExecutor(CLIENTS) as pool,
@@ -143,7 +149,7 @@ def _work(history: History, number: int, client: rowlock.Client) -> None:
 
 def draw_action(draw: random.Random, history: History, value: bytes) -> Action:
     """Returns a random action, whose expected values were put recently, so that some checks hold."""
-    kind = draw.randrange(14)
+    kind = draw.randrange(16)
     match kind:
         case 0:
             return Put(value)
@@ -161,7 +167,9 @@ def draw_action(draw: random.Random, history: History, value: bytes) -> Action:
             return Increment(draw.randrange(1, 1000))
         case 10:
             return Append(value)
-        case 11:
+        case 11 | 12:
+            return Exchange(value, draw.randrange(1, 1000))
+        case 13:
             return Replace(value, draw.randrange(1, 1000))
         case _:
             return Read(draw.choice(("get", "get", "rows", "scan")))
@@ -171,7 +179,7 @@ def _some_value(draw: random.Random, history: History) -> bytes | None:
     put = [
         operation.action.value
         for operation in history.operations[-8:]
-        if isinstance(operation.action, Put | Create | Update | CheckAndPut | Replace)
+        if isinstance(operation.action, Put | Create | Update | CheckAndPut | Exchange | Replace)
     ]
     return draw.choice([None, *put])
 

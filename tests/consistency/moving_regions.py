@@ -15,6 +15,7 @@ import rowlock
 
 from tests.consistency.both_ways import client_both_ways
 from tests.consistency.checker import problem_of
+from tests.consistency.installed_procedure import exchange_installed
 from tests.consistency.linearizability import CLIENTS, PATIENT_SECONDS, History, draw_action, perform_and_note
 from tests.consistency.live_server import live_server
 from tests.consistency.row_actions import FAMILIES
@@ -37,7 +38,8 @@ def run(settings: Settings) -> Account:
     history = History(0, settings.seed, PATIENT_SECONDS)
     with (
         contextlib.ExitStack() as connections,
-        live_server(_LIMITS) as server,
+        exchange_installed() as options,
+        live_server(_LIMITS, options=options) as server,
         rowlock.connect(server.address, timeout=60) as operator,
     ):
         clients = [

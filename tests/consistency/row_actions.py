@@ -15,6 +15,7 @@ from tests.consistency.row_model import (
     Create,
     DeleteRow,
     DeleteValue,
+    Exchange,
     Increment,
     Put,
     Read,
@@ -56,6 +57,9 @@ def perform(table: rowlock.Table[bytes], row: bytes, action: Action) -> Answer:
             return table.increment(row, _COUNTER, amount)
         case Append(suffix):
             return table.append(row, _TEXT, suffix)
+        case Exchange(value, amount):
+            number, before = table.call(row, "exchange", b"%d %s" % (amount, value)).split(b" ")
+            return None if before == b"-" else before, int(number)
         case Replace(value, amount):
             puts = [rowlock.Put(column, value) for column in (_VALUE, _SAME_VALUE)]
             twice = [rowlock.Increment(_COUNTER, amount)] * 2

@@ -99,10 +99,18 @@ class Replace:
     amount: int
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A procedure: puts the value and adds to the counter; answers the value before, None if absent, and the new number."""
+
+    value: bytes
+    amount: int
+
+
 Action = (
-    Read | Put | Create | Update | CheckAndPut | CheckAndDelete | DeleteValue | DeleteRow | Increment | Append | Replace
+    Exchange | Read | Put | Create | Update | CheckAndPut | CheckAndDelete | DeleteValue | DeleteRow | Increment | Append | Replace
 )
-Answer = None | bool | int | bytes | Row | tuple[bool, bytes | None] | Sequence[int]
+Answer = None | bool | int | bytes | Row | tuple[bool, bytes | None] | tuple[bytes | None, int] | Sequence[int]
 
 
 def step(action: Action, row: Row) -> tuple[Row, Answer]:
@@ -132,5 +140,8 @@ def step(action: Action, row: Row) -> tuple[Row, Answer]:
         case Append(suffix):
             text = (row.text or b"") + suffix
             return replace(row, text=text), text
+        case Exchange(value, amount):
+            counter = (row.counter or 0) + amount
+            return replace(row, value=value, counter=counter), (row.value, counter)
         case Replace(value, amount):
             return Row(value, 2 * amount), (amount, 2 * amount)

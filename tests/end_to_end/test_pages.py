@@ -20,8 +20,10 @@ _ELSEWHERE = {
     "docs/api.md",  # signatures: tests/tidy/test_api_reference.py
     "docs/client.md",  # needs the README's tour: test_client_page.py
     "docs/operating.md",  # test_server_log.py
+    "docs/procedures.md",  # test_procedure_pages.py
     "docs/recipes/feature_store.md",  # tests/spark/test_docs.py
-    "docs/spark.md",  # the same
+    "docs/recipes/sliding_window.md",  # test_procedure_pages.py
+    "docs/spark.md",  # tests/spark/test_docs.py
 }
 _PAGES = [
     path.relative_to(ROOT).as_posix() for folder in ("docs", "docs/recipes") for path in (ROOT / folder).glob("*.md")

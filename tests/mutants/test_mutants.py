@@ -47,6 +47,7 @@ from .locks import LOCK_MUTANTS
 from .memory import MEMORY
 from .opened_scans import OPENED_SCANS
 from .picking import PICKING
+from .procedures import PROCEDURES
 from .reading import READING
 from .recovery import RECOVERY
 from .regions import REGION_MUTANTS
@@ -92,6 +93,7 @@ MUTANTS = [
     *SESSION_MUTANTS,
     *SNAPSHOT_MUTANTS,
     *STAMPS_AND_ANSWERS,
+    *PROCEDURES,
 ]
 RUNS_AT_ONCE = 2
 DRAWN = generator_of("broken builds").sample(MUTANTS, int(os.environ.get("ROWLOCK_BROKEN_BUILDS") or len(MUTANTS)))

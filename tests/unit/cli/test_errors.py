@@ -147,6 +147,7 @@ IN_DOUBT = "interrupted; the change may or may not have been applied: check befo
         ("delete", ["delete", "t", "r"]),
         ("increment", ["increment", "t", "r", "f:n"]),
         ("append", ["append", "t", "r", "f:a", "x"]),
+        ("call", ["call", "t", "r", "sell"]),
         ("check_and_put", ["check-and-put", "t", "r", "f:a", "f:a=1", "--absent"]),
         ("create_table", ["create", "t", "f"]),
         ("drop_table", ["drop", "t", "--yes"]),

@@ -125,6 +125,16 @@ def test_append_shows_the_complete_new_value(console: Console) -> None:
     assert console.out == "ab\\x00\n"
 
 
+def test_call_shows_the_answer_of_a_procedure(console: Console) -> None:
+    console.client.answers["call"] = b"ab\x00"
+    assert console.run("call", "t", "r", "sell", r"b\x00") == 0
+    assert console.client.calls[1] == ("call", (b"r", "sell", b"b\x00"), {})
+    assert console.out == "ab\\x00\n"
+    assert console.run("call", "t", "r", "sell", "--json") == 0
+    assert console.client.calls[-1] == ("call", (b"r", "sell", b""), {})
+    assert console.records == [{"row": "r", "procedure": "sell", "answer": "ab\\x00"}]
+
+
 def test_check_and_put_exits_with_0_when_the_condition_holds(console: Console) -> None:
     console.client.answers["check_and_put"] = CheckResult(applied=True, decode=bytes, stored={b"f:a": b"5"})
     assert console.run("check-and-put", "t", "r", "f:a", "f:a=6", "--expected", "5", "--json") == 0

@@ -33,6 +33,7 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
         self.script: deque[Scripted] = deque()
         self.rows: dict[bytes, dict[tuple[bytes, bytes], bytes]] = {}
         self.answers: dict[tuple[bytes, int], region_pb2.MutationResult] = {}
+        self.called: dict[tuple[bytes, int], bytes] = {}  # answers of procedures
         self.requests: list[region_pb2.PointRequest] = []
         self.message_sizes: list[int] = []
         self.floors: list[int] = []
@@ -224,6 +225,9 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
                 ]
                 answer.get.rows.add(cells=cells)
             return answer
+        if request.HasField("call"):
+            self._call(client_id, request.call, answer)
+            return answer
         is_in_columns = request.HasField("put_rows")
         mutations = mutations_of(request.put_rows) if is_in_columns else request.mutate.mutations
         for mutation in mutations:
@@ -245,6 +249,17 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
             answer.put_rows.ClearField("results")
             answer.put_rows.timestamp = 1
         return answer
+
+    def _call(self, client_id: bytes, called: region_pb2.CallProcedure, answer: region_pb2.PointAnswer) -> None:
+        """The only procedure counts its calls, and answers with the count and its argument."""
+        if called.name != "count":
+            answer.error.CopyFrom(error(types_pb2.Error.PROCEDURE_NOT_FOUND, "no such procedure"))
+            return
+        key = (client_id, called.sequence)
+        self.repeated_count += key in self.called
+        if key not in self.called:
+            self.called[key] = b"%d %s" % (len(self.called) + 1, called.argument)
+        answer.call.answer = self.called[key]
 
     def _mutate(self, mutation: region_pb2.RowMutation) -> region_pb2.MutationResult:
         result = region_pb2.MutationResult(condition_met=True, timestamp=1)

@@ -124,6 +124,22 @@ def test_a_call_that_takes_too_long_is_killed_with_its_process(new_runner: NewRu
     assert not _children(), "the process still runs"
 
 
+def test_a_result_that_comes_too_late_is_none(new_runner: NewRunner) -> None:
+    runner = new_runner(
+        """
+        import time
+
+        def late(table, row, argument):
+            table.put(row, {"f:a": "1"})
+            time.sleep(0.5)
+            return b"late"
+        """,
+        HASTY,
+    )
+    with pytest.raises(ProcedureFailedError, match="took longer"):
+        run(runner, "late")
+
+
 def test_code_that_never_lets_go_of_the_interpreter_is_killed_too(new_runner: NewRunner) -> None:
     runner = new_runner(
         """

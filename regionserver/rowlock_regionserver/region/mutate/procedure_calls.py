@@ -106,16 +106,17 @@ class ProcedureCalls:
 
     def _make(self, call: ProcedureCall, run: Run, options: WriteOptions) -> PendingOutcome:
         """Takes steps 2 to 7."""
+        rows = [call.row]
         while True:
             self._gate.enter(options.deadline)
             try:
-                self._row_locks.acquire([call.row], options.deadline)
+                self._row_locks.acquire(rows, options.deadline)
                 try:
                     stamp = self._numbering.next_stamp()
                     if stamp is not None:
                         return self._call_once(call, run, stamp, options)
                 finally:
-                    self._row_locks.release([call.row])
+                    self._row_locks.release(rows)
             finally:
                 self._gate.leave()
             self._numbering.wait_for_stamp(options.deadline)

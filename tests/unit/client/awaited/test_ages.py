@@ -21,6 +21,10 @@ async def increment(db: rowlock.aio.Client) -> None:
     await db.table("t").increment("row", "f:n")
 
 
+async def call(db: rowlock.aio.Client) -> None:
+    await db.table("t").call("row", "count")
+
+
 async def send_batch(db: rowlock.aio.Client) -> None:
     async with db.table("t").batch() as batch:
         await batch.put("a", {"f:q": "1"})
@@ -32,7 +36,7 @@ async def put_arrow(db: rowlock.aio.Client) -> None:
 
 
 Change = Callable[[rowlock.aio.Client], Awaitable[object]]
-CHANGES: list[Change] = [increment, send_batch, put_arrow]
+CHANGES: list[Change] = [increment, call, send_batch, put_arrow]
 
 
 async def make(server: FakeServer, change: Change) -> None:
@@ -43,7 +47,10 @@ async def make(server: FakeServer, change: Change) -> None:
 def ages(server: FakeServer) -> list[set[int]]:
     """Returns the age in each attempt, in ms."""
     bulk = [{batch.age_ms} for batch in server.bulks]
-    return bulk or [{mutation.age_ms for mutation in request.mutate.mutations} for request in server.requests]
+    return bulk or [
+        {request.call.age_ms} if request.HasField("call") else {mutation.age_ms for mutation in request.mutate.mutations}
+        for request in server.requests
+    ]
 
 
 @pytest.fixture
