@@ -151,6 +151,7 @@ class Config:
         str, "installed row procedures that clients may call, with commas between names; none: procedures are off"
     ] = ""
     procedure_processes: Annotated[int, "that run procedures, each one call at a time"] = 2
+    procedure_memory_bytes_max: Annotated[int, "of the data of each such process, beside `memory`"] = 256 * MIB
     procedure_ms_max: Annotated[int, "how long a call may hold its row; then its process is killed"] = 200
     procedure_read_bytes_max: Annotated[
         int, "the argument, and the cells that a call reads, 100 bytes more for each"

@@ -1,8 +1,8 @@
 """The process that runs procedures, one call after the other: `python -m rowlock_regionserver.procedures.child`.
 
-Its arguments are the descriptor of a socket to the server, and NAME=MODULE:FUNCTION of each procedure. It imports them,
-says READY, and answers calls until the server closes the socket. It imports nothing heavy, and opens no file of the
-data.
+Its arguments are the descriptor of a socket to the server, the longest time of a call in seconds, the bytes of its data
+at most, and NAME=MODULE:FUNCTION of each procedure. It imports them, says READY, and answers calls until the server
+closes the socket. It imports nothing heavy, and opens no file of the server's data.
 
 The server kills a process whose call takes too long. If the server itself has died, nobody would: so the kernel ends
 the process some time later, by a timer that needs no Python to run.
@@ -11,6 +11,7 @@ the process some time later, by a timer that needs no Python to run.
 from __future__ import annotations
 
 import importlib
+import resource
 import signal
 import socket
 import sys
@@ -33,10 +34,12 @@ class ReadRefusedError(BaseException):
 
 def main(arguments: Sequence[str]) -> None:
     """Serves calls until the server has gone."""
+    descriptor, seconds_max, bytes_max = int(arguments[0]), float(arguments[1]), int(arguments[2])
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    seconds_max = float(arguments[1])
-    channel = Channel(socket.socket(fileno=int(arguments[0])))
-    procedures = {name: loaded(value) for name, _, value in (each.partition("=") for each in arguments[2:])}
+    # Else code that takes all memory could make the system kill the server.
+    resource.setrlimit(resource.RLIMIT_DATA, (bytes_max, bytes_max))
+    channel = Channel(socket.socket(fileno=descriptor))
+    procedures = {name: loaded(value) for name, _, value in (each.partition("=") for each in arguments[3:])}
     try:
         channel.send(MessageKind.READY, [])
         while True:

@@ -65,6 +65,7 @@ class ChildProcess:
                 [
                     *(sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())),
                     str(2 * config.procedure_ms_max / 1000 + 1),
+                    str(config.procedure_memory_bytes_max),
                     *(f"{name}={value}" for name, value in procedures.items()),
                 ],
                 stdin=subprocess.DEVNULL,

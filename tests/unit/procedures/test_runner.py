@@ -200,6 +200,20 @@ def test_a_process_is_used_again(new_runner: NewRunner) -> None:
     assert run(runner, "process").answer == run(runner, "process").answer
 
 
+def test_the_memory_of_a_process_is_bounded(new_runner: NewRunner) -> None:
+    runner = new_runner(
+        """
+        def take(table, row, argument):
+            return bytes(int(argument))[:1]
+        """,
+        replace(PATIENT, procedure_memory_bytes_max=64 << 20),
+    )
+    assert run(runner, "take", b"%d" % (16 << 20)).answer == b"\0"
+    with pytest.raises(ProcedureFailedError, match="MemoryError"):
+        run(runner, "take", b"%d" % (64 << 20))
+    assert run(runner, "take", b"%d" % (16 << 20)).answer == b"\0"
+
+
 def test_what_returns_too_much_is_killed(new_runner: NewRunner) -> None:
     runner = new_runner("def long(table, row, argument):\n    return b'x' * 10_000_000\n")
     with pytest.raises(
