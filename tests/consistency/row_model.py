@@ -101,14 +101,25 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A procedure: puts the value and adds to the counter; answers the value before, None if absent, and the new number."""
+    """A procedure: puts the value and adds to the counter; answers the value before and the new number."""
 
     value: bytes
     amount: int
 
 
 Action = (
-    Exchange | Read | Put | Create | Update | CheckAndPut | CheckAndDelete | DeleteValue | DeleteRow | Increment | Append | Replace
+    Exchange
+    | Read
+    | Put
+    | Create
+    | Update
+    | CheckAndPut
+    | CheckAndDelete
+    | DeleteValue
+    | DeleteRow
+    | Increment
+    | Append
+    | Replace
 )
 Answer = None | bool | int | bytes | Row | tuple[bool, bytes | None] | tuple[bytes | None, int] | Sequence[int]
 

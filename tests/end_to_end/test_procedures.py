@@ -175,7 +175,8 @@ def test_a_repeated_call_runs_once_also_if_the_server_was_killed(packages: Path,
     runs = tmp_path / "runs"
     with server_with(packages, ["count"], tmp_path) as server:
         with rowlock.connect(server.address) as db:
-            region = db.create_table("t", ["f"]) and db.describe("t").regions[0].region
+            db.create_table("t", ["f"])
+            region = db.describe("t").regions[0].region
 
         def send(sequence: int, age_ms: int) -> region_pb2.PointAnswer:
             message = region_pb2.PointRequests(client_id=b"c" * 16, sequence_floor=1)
@@ -204,7 +205,7 @@ def test_a_repeated_call_runs_once_also_if_the_server_was_killed(packages: Path,
 def _converse(address: str, message: region_pb2.PointRequests) -> region_pb2.PointAnswer:
     """Sends one message on a point stream of its own, by gRPC."""
     with grpc.insecure_channel(address) as channel:
-        stub = region_pb2_grpc.RegionServiceStub(channel)
+        stub = region_pb2_grpc.RegionServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
         (answers,) = stub.Converse(iter([message]), timeout=WAIT_S)
         return answers.answers[0]  # type: ignore[no-any-return]
 

@@ -48,7 +48,9 @@ def ages(server: FakeServer) -> list[set[int]]:
     """Returns the age in each attempt, in ms."""
     bulk = [{batch.age_ms} for batch in server.bulks]
     return bulk or [
-        {request.call.age_ms} if request.HasField("call") else {mutation.age_ms for mutation in request.mutate.mutations}
+        {request.call.age_ms}
+        if request.HasField("call")
+        else {mutation.age_ms for mutation in request.mutate.mutations}
         for request in server.requests
     ]
 

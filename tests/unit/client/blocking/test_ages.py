@@ -22,6 +22,10 @@ def increment(db: rowlock.Client) -> None:
     db.table("t").increment("row", "f:n")
 
 
+def call(db: rowlock.Client) -> None:
+    db.table("t").call("row", "count")
+
+
 def send_batch(db: rowlock.Client) -> None:
     with db.table("t").batch() as batch:
         batch.put("a", {"f:q": "1"})
@@ -33,7 +37,7 @@ def put_arrow(db: rowlock.Client) -> None:
 
 
 Change = Callable[[rowlock.Client], object]
-CHANGES: list[Change] = [increment, send_batch, put_arrow]
+CHANGES: list[Change] = [increment, call, send_batch, put_arrow]
 
 
 def make(server: FakeServer, change: Change) -> None:
@@ -44,7 +48,12 @@ def make(server: FakeServer, change: Change) -> None:
 def ages(server: FakeServer) -> list[set[int]]:
     """Returns the age in each attempt, in ms."""
     bulk = [{batch.age_ms} for batch in server.bulks]
-    return bulk or [{mutation.age_ms for mutation in request.mutate.mutations} for request in server.requests]
+    return bulk or [
+        {request.call.age_ms}
+        if request.HasField("call")
+        else {mutation.age_ms for mutation in request.mutate.mutations}
+        for request in server.requests
+    ]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import rowlock
 from rowlock._transport.servers import Servers
 from rowlock.changes import Change
-from rowlock_proto.v1 import types_pb2
+from rowlock_proto.v1 import region_pb2, types_pb2
 
 from tests.unit.client.fake_errors import Mishap, error
 from tests.unit.client.fake_server import FakeServer
@@ -119,6 +119,23 @@ def test_values_seen_by_checks_are_text_in_a_table_with_an_encoding(db: rowlock.
     )
     assert (result.current, result.seen) == ("€", {"f:a": "€", "f:b": None})
     assert table.append("row", "f:a", "y") == "€xy"
+
+
+@pytest.mark.parametrize("mishap", [Mishap.ANSWER_IS_LOST, Mishap.REQUEST_IS_LOST])
+def test_a_call_of_a_procedure_is_sent_again_with_its_number(
+    db: rowlock.Client, fake_server: FakeServer, mishap: Mishap
+) -> None:
+    fake_server.script.extend([mishap, mishap])
+    table = db.table("t", durability="os")
+    assert table.call("row", "count", "x") == b"1 x"
+    assert [request.call.sequence for request in fake_server.requests] == [1, 1, 1]
+    assert fake_server.repeated_count == (2 if mishap is Mishap.ANSWER_IS_LOST else 0)
+    assert table.call("row", "count", b"y") == b"2 y"
+    assert fake_server.requests[-1].call == region_pb2.CallProcedure(
+        row=b"row", name="count", argument=b"y", sequence=2, durability=types_pb2.DURABILITY_OS
+    )
+    with pytest.raises(rowlock.ProcedureNotFoundError):
+        table.call("row", "other")
 
 
 @pytest.mark.parametrize("mishap", [Mishap.ANSWER_IS_LOST, Mishap.REQUEST_IS_LOST])
