@@ -70,10 +70,9 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "a timestamp that was read moves the clock at the next start",
-        "Region.serve",
-        "            max(stamps_until, live_files.manifest.stamps_until),\n            is_own",
-        "            max([stamps_until, *(each.result.timestamp + 1 for each in live_files.manifest.answers)]),\n"
-        "            is_own",
+        "stamps_of",
+        "        max(stamps_until, manifest.stamps_until),\n        is_own",
+        "        max([stamps_until, *(each.result.timestamp + 1 for each in manifest.answers)]),\n        is_own",
         f"{TIMESTAMPS}::test_timestamps_that_clients_send_or_changes_read_move_no_stamps",
     ),
     # ---- timestamp ranges

@@ -11,13 +11,11 @@ other. `serve` makes those that write, because they need a log that can be writt
 from __future__ import annotations
 
 import contextlib
-import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rowlock_regionserver.cells import NEWEST, ReadPoint
 from rowlock_regionserver.commit.numbering import Numbering
-from rowlock_regionserver.commit.stamps import stamps_after_restart
 from rowlock_regionserver.compaction.picker import Plan
 from rowlock_regionserver.compaction.progress import CompactionResult, Progress
 from rowlock_regionserver.errors import (
@@ -48,23 +46,16 @@ from rowlock_regionserver.region.predecessor import Predecessor
 from rowlock_regionserver.region.read_path import ReadPath
 from rowlock_regionserver.region.region_parts import FoundFolder, RegionParts
 from rowlock_regionserver.region.region_replay import Replay
+from rowlock_regionserver.region.region_state import State
 from rowlock_regionserver.region.region_statistics import RegionStatistics, region_statistics
 from rowlock_regionserver.region.stores import Stores
-from rowlock_regionserver.region.writers import Writers, writers_of
+from rowlock_regionserver.region.writers import Writers, stamps_of, writers_of
 from rowlock_regionserver.scan.ranges import RowsAt
 from rowlock_regionserver.scan.scanner import Scan
 from rowlock_regionserver.scan.split_points import Part
 from rowlock_regionserver.sources import Reading
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
-
-
-class State(enum.Enum):
-    """The life cycle: OPENING becomes SERVING or CLOSED, SERVING becomes CLOSED."""
-
-    OPENING = enum.auto()
-    SERVING = enum.auto()
-    CLOSED = enum.auto()
 
 
 class Region:
@@ -110,13 +101,7 @@ class Region:
         replayed = mvcc.last
         mvcc.restore(max(replayed, numbers_until, self.table.newest_alter))
         self._altering.apply_wanted_limits()
-        stamps = stamps_after_restart(
-            shared.clock,
-            shared.config.stamp_leap_ms,
-            max(stamps_until, live_files.manifest.stamps_until),
-            is_own=live_files.manifest.stamps_are_own,
-            newest_cell=parts.stores.newest_timestamp,
-        )
+        stamps = stamps_of(parts, stamps_until)
         self._flusher.begin_serving(replayed + 1, mvcc.last, stamps_are_own=not stamps.cells_until)
         numbering = self._numbering = Numbering(region_id, mvcc, stamps, log, shared.config, shared.clock)
         self._writers = writers_of(parts, bulk_numbers, numbering, log)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
+from rowlock_regionserver.commit.stamps import Stamps, stamps_after_restart
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers
 from rowlock_regionserver.region.mutate.column_puts import ColumnPuts
 from rowlock_regionserver.region.mutate.procedure_calls import ProcedureCalls
@@ -22,6 +23,18 @@ class Writers:
     column_puts: ColumnPuts
     procedure_calls: ProcedureCalls
     bulk_load: BulkLoad
+
+
+def stamps_of(parts: RegionParts, stamps_until: int) -> Stamps:
+    """Returns the stamps of a region that was replayed. `stamps_until`: those before it are reserved in the log."""
+    manifest = parts.live_files.manifest
+    return stamps_after_restart(
+        parts.shared.clock,
+        parts.shared.config.stamp_leap_ms,
+        max(stamps_until, manifest.stamps_until),
+        is_own=manifest.stamps_are_own,
+        newest_cell=parts.stores.newest_timestamp,
+    )
 
 
 def writers_of(parts: RegionParts, bulk_numbers: BulkNumbers, numbering: Numbering, log: Log) -> Writers:
