@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -48,12 +48,13 @@ SOURCE = """
         return "text"
 
     def hold(table, row, argument):
-        # Until the file is there; then it changes the row.
+        # Reads the row, and changes it when the file is there.
+        before = table.counter(row, "f:n")
         Path(argument.decode() + ".begun").touch()
         while not Path(argument.decode()).exists():
             time.sleep(0.001)
-        table.put(row, {"f:late": "1"})
-        return b"done"
+        table.put(row, {"f:n": (before + 1).to_bytes(8, "big")})
+        return b"%d" % (before + 1)
     """
 
 
@@ -137,22 +138,22 @@ def test_a_server_without_procedures_refuses_each(
 
 
 def test_other_callers_go_on_while_a_procedure_runs_and_those_of_its_row_wait(
-    db: rowlock.Client, table: rowlock.Table[bytes], tmp_path: Path
+    table: rowlock.Table[bytes], tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
-    answers: list[bytes] = []
-    thread = threading.Thread(target=lambda: answers.append(table.call("r", "hold", str(go))))
-    thread.start()
-    wait_until(Path(f"{go}.begun").exists)
-    table.put("other", {"f:a": "1"})
-    assert table.row("r") == {}
-    assert table.call("other", "count") == b"1"
-    with pytest.raises(rowlock.DeadlineError):
-        table.with_options(timeout=0.05).put("r", {"f:a": "1"})
-    go.touch()
-    thread.join()
-    assert answers == [b"done"]
-    assert table.row("r") == {b"f:late": b"1"}
+    with ThreadPoolExecutor(2) as threads:
+        try:
+            held = threads.submit(table.call, "r", "hold", str(go))
+            wait_until(Path(f"{go}.begun").exists)
+            waiting = threads.submit(table.increment, "r", "f:n", 10)
+            table.put("other", {"f:a": "1"})
+            assert table.row("r") == {}
+            assert table.call("other", "count") == b"1"
+            assert not waiting.done()
+        finally:
+            go.touch()
+        assert held.result() == b"1"
+        assert waiting.result() == 11, "the procedure had read 0 before, and nothing came between"
 
 
 def test_a_call_that_is_too_late_changes_nothing_and_frees_the_row(packages: Path, tmp_path: Path) -> None:
