@@ -398,6 +398,8 @@ class Error(_message.Message):
         LOCK_UNAVAILABLE: _ClassVar[Error.Code]
         TABLE_IN_USE: _ClassVar[Error.Code]
         CONFLICT: _ClassVar[Error.Code]
+        SNAPSHOT_NOT_FOUND: _ClassVar[Error.Code]
+        SNAPSHOT_EXISTS: _ClassVar[Error.Code]
     CODE_UNSPECIFIED: Error.Code
     INVALID_ARGUMENT: Error.Code
     TABLE_NOT_FOUND: Error.Code
@@ -423,6 +425,8 @@ class Error(_message.Message):
     LOCK_UNAVAILABLE: Error.Code
     TABLE_IN_USE: Error.Code
     CONFLICT: Error.Code
+    SNAPSHOT_NOT_FOUND: Error.Code
+    SNAPSHOT_EXISTS: Error.Code
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]

@@ -27,6 +27,16 @@ def check_table_name(name: str) -> None:
         )
 
 
+def check_snapshot_name(name: str) -> None:
+    """Raises InvalidRequestError for a name outside the pattern, which is that of table names."""
+    if not TABLE_NAME.fullmatch(name):
+        shown = name if len(name) <= 64 else name[:64] + "…"
+        raise InvalidRequestError(
+            f"{shown!r} is no snapshot name: use up to 255 letters, digits, '_', '.' and '-', without '.' or '-' at the "
+            "start"
+        )
+
+
 def check_families(families: Sequence[Family], table: str) -> None:
     """Raises an error for no families, duplicates, names outside HBase's rules, and settings out of range."""
     if not families:

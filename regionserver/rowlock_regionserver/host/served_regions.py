@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowlock_regionserver.catalog.catalog import TableEntry
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
+from rowlock_regionserver.catalog.named_snapshots import NamedSnapshot
 from rowlock_regionserver.catalog.regions import RegionEntry
+from rowlock_regionserver.catalog.table_entry import TableEntry
 from rowlock_regionserver.errors import NotServingRegionError, RegionServerError
 from rowlock_regionserver.host.snapshot_region import SnapshotRegion
 from rowlock_regionserver.host.snapshots import Snapshots
@@ -60,6 +61,11 @@ class ServedRegions:
         return dict(self._damaged)
 
     # Snapshots.
+
+    @property
+    def named_snapshots(self) -> Sequence[NamedSnapshot]:
+        """All named snapshots, by name."""
+        return self._catalog.state.snapshots
 
     def region_at(self, region_id: int, snapshot_id: bytes) -> SnapshotRegion:
         """The region as a snapshot sees it; see SnapshotRegion.of."""

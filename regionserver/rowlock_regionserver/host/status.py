@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from rowlock_regionserver.catalog.catalog import TableEntry
+from rowlock_regionserver.catalog.table_entry import TableEntry
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.host.compacting import CompactionThreads
 from rowlock_regionserver.host.server_statistics import RegionServerStatistics

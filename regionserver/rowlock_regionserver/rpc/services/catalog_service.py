@@ -36,7 +36,7 @@ from rowlock_regionserver.rpc.services.locked_calls import run_locked
 from rowlock_regionserver.rpc.services.region_operations import RegionOperations, RegionsHost
 from rowlock_regionserver.table import Table
 
-PROTOCOL = 7
+PROTOCOL = 8
 
 
 class CatalogHost(RegionsHost, Protocol):

@@ -10,8 +10,8 @@ from typing import Protocol
 from google.protobuf.message import Message
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
-from rowlock_regionserver.catalog.catalog import TableEntry
 from rowlock_regionserver.catalog.regions import RegionEntry, range_text, region_of_row
+from rowlock_regionserver.catalog.table_entry import TableEntry
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import (
