@@ -32,8 +32,7 @@ def check_snapshot_name(name: str) -> None:
     if not TABLE_NAME.fullmatch(name):
         shown = name if len(name) <= 64 else name[:64] + "…"
         raise InvalidRequestError(
-            f"{shown!r} is no snapshot name: use up to 255 letters, digits, '_', '.' and '-', without '.' or '-' at the "
-            "start"
+            f"{shown!r} is no snapshot name: use up to 255 letters, digits, '_', '.' and '-', and no '.' or '-' first"
         )
 
 
