@@ -41,6 +41,7 @@ from rowlock_regionserver.host.compaction_runs import counted_memory, settings_o
 from rowlock_regionserver.host.disk_failures import DiskFailures, OnFatal
 from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads, log_flush
+from rowlock_regionserver.host.named_snapshot_sizes import HeldBySnapshots, held_by_snapshots
 from rowlock_regionserver.host.named_snapshots import create_snapshot, drop_snapshot, restore_snapshot
 from rowlock_regionserver.host.opening import Opened, Opening
 from rowlock_regionserver.host.region_changes import RegionChanges
@@ -326,6 +327,10 @@ class RegionServer(ServedRegions):
     def restore_named_snapshot(self, name: str, table: str, caller: Caller = THE_SERVER) -> Table:
         """Makes a new table of a named snapshot. See named_snapshots.py."""
         return restore_snapshot(self, self._changes, name, table, caller)
+
+    def held_by_snapshots(self, snapshots: Sequence[NamedSnapshot]) -> HeldBySnapshots:
+        """Returns what named snapshots take on the disk."""
+        return held_by_snapshots(self._folder, snapshots)
 
     def drop_named_snapshot(self, name: str) -> None:
         """Removes a named snapshot. See named_snapshots.py."""

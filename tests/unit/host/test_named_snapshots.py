@@ -85,10 +85,16 @@ def test_a_restored_table_has_the_rows_of_the_moment(table: Serving) -> None:
     assert TableOfRegions(table.server, "restored").scan() == expected
 
 
+def change_all(table: Serving) -> None:
+    put_all(table, b"later")
+    table.server.flush("t")
+    table.compact()
+
+
 CHANGES: dict[str, Callable[[Serving], object]] = {
     "truncated": lambda table: table.server.truncate_table("t"),
     "dropped": lambda table: table.server.drop_table("t"),
-    "compacted": lambda table: (put_all(table, b"later"), table.server.flush("t"), table.compact()),
+    "compacted": lambda table: change_all(table),
     "split": lambda table: table.split(b"r000025"),
     "merged": lambda table: table.merge(),
     "altered": lambda table: table.server.alter_table("t", drop_families=[b"f"]),

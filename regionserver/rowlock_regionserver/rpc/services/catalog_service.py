@@ -34,12 +34,13 @@ from rowlock_regionserver.rpc.messages.tables import (
 )
 from rowlock_regionserver.rpc.services.locked_calls import run_locked
 from rowlock_regionserver.rpc.services.region_operations import RegionOperations, RegionsHost
+from rowlock_regionserver.rpc.services.snapshot_operations import SnapshotOperations, SnapshotsHost
 from rowlock_regionserver.table import Table
 
 PROTOCOL = 8
 
 
-class CatalogHost(RegionsHost, Protocol):
+class CatalogHost(RegionsHost, SnapshotsHost, Protocol):
     """The region server as this service sees it. Thread-safe; methods that change tables block."""
 
     @property
@@ -102,10 +103,14 @@ class CatalogService:
         self._server = server
         self._config = config
         self._regions = RegionOperations(host, workers, server, data_folder_id, config)
+        self._named_snapshots = SnapshotOperations(host, workers)
 
     def methods(self) -> dict[str, Method]:
         """Returns the methods by their names in catalog.proto. Each runs in a worker; slow ones have their own pool."""
-        slow: dict[str, Callable[[bytes], Message]] = {"CancelCompactions": self._cancel_compactions}
+        slow: dict[str, Callable[[bytes], Message]] = {
+            "CancelCompactions": self._cancel_compactions,
+            **self._named_snapshots.slow,
+        }
         locked: dict[str, Method] = {
             "CreateTable": self._create_table,
             "AlterTable": self._alter_table,
@@ -113,6 +118,7 @@ class CatalogService:
             "TruncateTable": self._truncate_table,
             "MakeSnapshot": self._make_snapshot,
             **self._regions.methods,
+            **self._named_snapshots.methods,
         }
         quick: dict[str, Callable[[bytes], Message]] = {
             "DescribeTable": self._describe_table,

@@ -82,9 +82,7 @@ class StatusService:
             uptime_ms=host.uptime_ms(),
             now_ms=self._clock.now_ms(),
             memory=self._memory(),
-            disk=_Response.Disk(
-                free_bytes=self._files.free_bytes(self._folder), open_store_files=statistics.open_files.open_count
-            ),
+            disk=self._disk(statistics.open_files.open_count),
             log=_Response.Log(
                 segment_count=statistics.log.segment_count,
                 segment_bytes=folder_bytes(self._folder / "log"),
@@ -100,6 +98,15 @@ class StatusService:
                 conversation_count=counts.conversations,
             ),
             compactions=self._compactions(),
+        )
+
+    def _disk(self, open_store_files: int) -> _Response.Disk:
+        snapshots = self._host.named_snapshots
+        return _Response.Disk(
+            free_bytes=self._files.free_bytes(self._folder),
+            open_store_files=open_store_files,
+            named_snapshot_count=len(snapshots),
+            named_snapshot_bytes=self._host.held_by_snapshots(snapshots).held_bytes,
         )
 
     def _memory(self) -> _Response.Memory:
