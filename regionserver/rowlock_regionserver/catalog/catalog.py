@@ -27,6 +27,7 @@ from rowlock_regionserver.catalog.named_snapshots import (
 )
 from rowlock_regionserver.catalog.names import (
     FAMILY_NUMBER_MAX,
+    SNAPSHOT_PREFIX,
     check_families,
     check_family_settings,
     check_table_name,
@@ -95,7 +96,10 @@ class CatalogState:
         for entry in self.tables:
             if entry.table.name == name:
                 return entry
-        raise TableNotFoundError(f"there is no table {name[:256]!r}; create it, or list the tables", table=name[:256])
+        what_to_do = "create it, or list the tables"
+        if name.startswith(SNAPSHOT_PREFIX):
+            what_to_do = "a name like this is of a named snapshot, which can only be read: restore it to a new table"
+        raise TableNotFoundError(f"there is no table {name[:256]!r}; {what_to_do}", table=name[:256])
 
     def with_new_table(
         self,

@@ -11,6 +11,8 @@ from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 from rowlock_regionserver.escapes import name_text
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
+# A named snapshot is read as a table of its name behind this.
+SNAPSHOT_PREFIX = "@"
 FAMILY_NAME_BYTES_MAX = 127
 FAMILIES_MAX = 1000
 FAMILY_NUMBER_MAX = (1 << 16) - 1  # the log has two bytes for it (wal/mutation.py)

@@ -13,7 +13,7 @@ A named snapshot is a table in the catalog that is not served. Taking one:
 
 A commit of a bulk write holds the gates of all its regions until it is visible, so it is in the cut everywhere or
 nowhere. Restoring takes steps 2, 4 and 5 with the snapshot as its source, and serves the new regions. Dropping commits,
-and then removes the folders. All steps that may fail precede the commit, and undo what they made.
+then ends its readers and removes the folders. All steps that may fail precede the commit, and undo what they made.
 """
 
 from __future__ import annotations
@@ -141,11 +141,14 @@ def drop_snapshot(host: NamedSnapshotHost, changes: RegionChanges, name: str) ->
     Raises SnapshotNotFoundError, DiskFullError and OSError, with nothing changed, or UnknownOutcomeError.
     """
     with host.catalog_change():
+        dropped = changes.catalog.state.snapshot(name)
         state = changes.catalog.state.without_snapshot(name)
-        regions = changes.catalog.state.snapshot(name).entry.regions
         with changes.catalog.committed(state, f"snapshot {name!r} was dropped"):
-            for region in regions:
-                remove_region_folder(changes.shared.files, region_folder(changes.folder, region.region_id))
+            changes.snapshots.end_those_of(dropped.entry.table.table_id, f"named snapshot {name!r} was dropped")
+            read_by_scans = changes.read_snapshots.remove(dropped)
+            for region in dropped.entry.regions:
+                folder = region_folder(changes.folder, region.region_id)
+                remove_region_folder(changes.shared.files, folder, read_by_scans)
 
 
 def _new_path(changes: RegionChanges, region_id: int, undo: contextlib.ExitStack) -> Path:

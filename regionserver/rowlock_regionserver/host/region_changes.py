@@ -30,6 +30,7 @@ from rowlock_regionserver.catalog.table_entry import TableEntry
 from rowlock_regionserver.errors import RegionServerError, TooManyOpenFilesError, UnknownOutcomeError
 from rowlock_regionserver.host.compacting import CompactionThreads
 from rowlock_regionserver.host.opening import open_region
+from rowlock_regionserver.host.read_snapshots import ReadSnapshots
 from rowlock_regionserver.host.region_folder import free_region_path, region_folder, remove_region_folder
 from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.host.timestamps import Timestamps
@@ -57,6 +58,7 @@ class RegionChanges:
     compactions: CompactionThreads
     timestamps: Timestamps
     bulk_numbers: BulkNumbers
+    read_snapshots: ReadSnapshots
     made: set[int] = field(default_factory=set)  # regions for which this server has made folders
 
     @contextlib.contextmanager

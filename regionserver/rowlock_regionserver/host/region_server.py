@@ -44,6 +44,7 @@ from rowlock_regionserver.host.flushing import FlushThreads, log_flush
 from rowlock_regionserver.host.named_snapshot_sizes import HeldBySnapshots, held_by_snapshots
 from rowlock_regionserver.host.named_snapshots import create_snapshot, drop_snapshot, restore_snapshot
 from rowlock_regionserver.host.opening import Opened, Opening
+from rowlock_regionserver.host.read_snapshots import ReadSnapshots
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_folder import region_folder
 from rowlock_regionserver.host.served_regions import ServedRegions
@@ -99,6 +100,7 @@ class RegionServer(ServedRegions):
         self._splits: AutomaticSplits
         self.set_aside: tuple[SetAside, ...] = ()  # when it was opened
         self._timestamps = Timestamps(clock, config.stamp_leap_ms)
+        self._read_snapshots = ReadSnapshots(folder, self._shared, lambda: self._catalog.state)
 
     # Opening and stopping.
 
@@ -152,6 +154,7 @@ class RegionServer(ServedRegions):
             self.compactions,
             self._timestamps,
             opened.bulk_numbers,
+            self._read_snapshots,
         )
         self._splits = AutomaticSplits(
             self._regions,
@@ -168,9 +171,11 @@ class RegionServer(ServedRegions):
     def _regions_to_flush(self) -> list[Region]:
         """Returns the regions for the flush threads, every second or so.
 
-        Also removes store files without readers, and writes manifests for which there was no space.
+        Also removes store files without readers, closes named snapshots that nobody reads, and writes manifests for
+        which there was no space.
         """
         self._shared.open_files.close_released()
+        self._read_snapshots.close_unused()
         regions = list(self._regions.values())
         for region in regions:
             if region.altering.owes_limits:

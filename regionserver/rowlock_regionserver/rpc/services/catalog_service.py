@@ -21,6 +21,7 @@ from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
 from rowlock_regionserver.host.timestamps import TimestampRange
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
+from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.rpc.grpc.calls import Context, Method
 from rowlock_regionserver.rpc.messages.compactions import compaction_messages
 from rowlock_regionserver.rpc.messages.enums import durability
@@ -76,6 +77,7 @@ class CatalogHost(RegionsHost, SnapshotsHost, Protocol):
     ) -> Table: ...
     def drop_table(self, name: str, caller: Caller, *, force: bool) -> None: ...
     def truncate_table(self, name: str, caller: Caller) -> Table: ...
+    def regions_of(self, name: str) -> Sequence[Region]: ...
     def tables(self) -> Sequence[Table]: ...
     def table(self, name: str) -> Table: ...
 
@@ -203,12 +205,10 @@ class CatalogService:
 
     def _describe_table(self, data: bytes) -> catalog_pb2.DescribeTableResponse:
         name = parsed(catalog_pb2.DescribeTableRequest, data).name
-        table = self._host.table(name)
+        regions = self._host.readable_regions_of(name)
         return catalog_pb2.DescribeTableResponse(
-            table=table_message(table),
-            regions=[
-                statistics_message(region, self._server, self._data_folder_id) for region in self._host.regions_of(name)
-            ],
+            table=table_message(self._host.readable_entry(name).table),
+            regions=[statistics_message(region, self._server, self._data_folder_id) for region in regions],
         )
 
     def _list_tables(self, data: bytes) -> catalog_pb2.ListTablesResponse:
