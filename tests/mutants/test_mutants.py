@@ -45,6 +45,7 @@ from .limits import LIMIT_MUTANTS
 from .lines import OF_LINES
 from .locks import LOCK_MUTANTS
 from .memory import MEMORY
+from .named_snapshots import NAMED_SNAPSHOT_MUTANTS
 from .opened_scans import OPENED_SCANS
 from .picking import PICKING
 from .reading import READING
@@ -91,6 +92,7 @@ MUTANTS = [
     *RETENTION_MUTANTS,
     *SESSION_MUTANTS,
     *SNAPSHOT_MUTANTS,
+    *NAMED_SNAPSHOT_MUTANTS,
     *STAMPS_AND_ANSWERS,
 ]
 RUNS_AT_ONCE = 2

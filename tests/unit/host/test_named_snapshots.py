@@ -7,14 +7,14 @@ import errno
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rowlock_regionserver import generations
 from rowlock_regionserver.cells import Durability, Family
-from rowlock_regionserver.clock import ManualClock
+from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     CorruptionError,
@@ -29,6 +29,7 @@ from rowlock_regionserver.errors import (
     SnapshotNotFoundError,
     TableExistsError,
     TableNotFoundError,
+    UnknownOutcomeError,
 )
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host import named_snapshots
@@ -52,8 +53,9 @@ from rowlock_regionserver.region.copied_folder import make_snapshot_folder
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.region import Region
 
-from tests.unit.region.conftest import bulk_batch
-from tests.waiting import WAIT_S
+from tests.crash.simulated_files import Call, Loss, SimulatedCrash, SimulatedFiles
+from tests.unit.region.conftest import abandon, bulk_batch
+from tests.waiting import WAIT_S, wait_until
 
 from .serving_table import CONFIG, FAMILIES, Serving, fill
 from .table_of_regions import TableOfRegions, cells_of, numbered_rows
@@ -200,6 +202,30 @@ def test_no_snapshot_has_a_write_without_one_that_was_acknowledged_before_it(tab
         found = [int.from_bytes(counts.get(row, b""), "big") for row in rows]
         assert found == sorted(found, reverse=True)
         assert found[0] - found[-1] <= 1
+
+
+def test_all_gates_are_held_at_one_moment(table: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the second region is about to be flushed, a writer begins to change the first one, and then the second."""
+    table.split(b"r5")
+    first, second = table.regions
+    usual = Region.all_flushed
+
+    def write() -> None:
+        table.put(b"r1", b"first")
+        table.put(b"r7", b"second")
+
+    def flushed(region: Region, deadline: float) -> contextlib.AbstractContextManager[object]:
+        if region is second:
+            writing.append(pool.submit(write))
+            wait_until(lambda: writing[0].done() or first._parts.gate.statistics().shared_waiting == 1)
+        return usual(region, deadline)
+
+    writing: list[Future[None]] = []
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(Region, "all_flushed", flushed)
+        table.server.create_named_snapshot("s", "t")
+        writing[0].result(WAIT_S)
+    assert restored(table).scan() == []
 
 
 def test_a_bulk_write_is_in_a_snapshot_everywhere_or_nowhere(table: Serving) -> None:
@@ -506,6 +532,78 @@ def test_a_full_disk_leaves_nothing_and_later_it_works(tmp_path: Path) -> None:
     table.server.stop()
 
 
+# ---- power failures
+
+
+def images(disk: SimulatedFiles, folder: Path) -> Iterator[RegionServer]:
+    """Yields servers on what a kill and a power failure leave, after two starts each."""
+    for loss in (Loss.NOTHING, Loss.ALL):
+        image = disk.power_failure(folder / loss.name, loss)
+        RegionServer.open(image, CONFIG, Clock(), Files(), lambda _: None).stop()
+        server = RegionServer.open(image, CONFIG, Clock(), Files(), lambda _: None)
+        assert not server.damaged_regions()
+        ids = {str(region_id) for region_id in server._catalog.state.region_ids}
+        assert {path.name for path in (image / "regions").iterdir()} == ids
+        yield server
+        server.stop()
+
+
+def test_after_the_answer_a_power_failure_changes_nothing(tmp_path: Path) -> None:
+    disk = SimulatedFiles(tmp_path / "disk")
+    table = Serving(disk.root, files=disk)
+    rows = fill(table)
+    table.split(b"r000013")
+    table.server.create_named_snapshot("s", "t")
+    table.server.create_named_snapshot("dropped", "t")
+    table.server.restore_named_snapshot("s", "restored")
+    table.server.drop_named_snapshot("dropped")
+    table.server.drop_table("t")
+    for server in images(disk, tmp_path):
+        assert [snapshot.name for snapshot in server.named_snapshots] == ["s"]
+        server.restore_named_snapshot("s", "again")
+        assert TableOfRegions(server, "restored").scan() == TableOfRegions(server, "again").scan() == rows
+    table.server.stop()
+
+
+OPERATIONS: dict[str, Callable[[RegionServer], object]] = {
+    "create": lambda server: server.create_named_snapshot("new", "t"),
+    "restore": lambda server: server.restore_named_snapshot("s", "new"),
+    "drop": lambda server: server.drop_named_snapshot("s"),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+def test_until_the_commit_everything_is_as_before_and_no_folder_is_left(
+    tmp_path: Path, operation: Callable[[RegionServer], object]
+) -> None:
+    """The power fails when everything is done but the commit."""
+    disk = SimulatedFiles(tmp_path / "disk")
+    table = Serving(disk.root, files=disk)
+    rows = fill(table)
+    table.split(b"r000013")
+    table.server.create_named_snapshot("s", "t")
+    calls: list[str] = []
+
+    def crash(call: Call) -> None:
+        calls.append(call.name)
+        is_commit = call.name == "rename" and call.path.parent.name == "catalog"
+        if is_commit and (operation is OPERATIONS["drop"] or "link" in calls):
+            disk.is_dead = True  # Before this call.
+
+    disk.before_call = crash
+    with contextlib.suppress(SimulatedCrash, UnknownOutcomeError):
+        operation(table.server)
+    assert disk.is_dead, calls
+    for server in images(disk, tmp_path):
+        assert [snapshot.name for snapshot in server.named_snapshots] == ["s"]
+        assert [found.name for found in server.tables()] == ["t"]
+        server.restore_named_snapshot("s", "again")
+        assert TableOfRegions(server, "t").scan() == TableOfRegions(server, "again").scan() == rows
+        server.drop_table("again")
+    with contextlib.suppress(SimulatedCrash):
+        abandon(table.server)
+
+
 # ---- reading without restoring
 
 
@@ -540,7 +638,7 @@ def test_what_is_read_by_name_can_not_be_changed(table: Serving) -> None:
     options = WriteOptions(server._shared.clock.monotonic() + WAIT_S, Durability.FSYNC)
     for call in (
         lambda: region.mutate([RowMutation(b"r1", (Put(b"f", b"q", b"v"),))], options, lambda _: None, may_wait=True),
-        lambda: region.mutate_each([], options, lambda _: True),
+        lambda: region.mutate_each([], options, lambda places, outcomes: None),
         lambda: region.bulk_put(bulk_batch((b"r1", b"f", b"q", None, b"v")), None, options, lambda _: None),
         lambda: region.bulk_load,
         region.flush,
@@ -558,9 +656,10 @@ def test_what_is_read_by_name_can_not_be_changed(table: Serving) -> None:
     ):
         with pytest.raises(TableNotFoundError, match="restore it"):
             change()
-    for create in (lambda: server.create_table("@x", FAMILIES), lambda: server.restore_named_snapshot("s", "@x")):
-        with pytest.raises(InvalidRequestError, match="no table name"):
-            create()
+    with pytest.raises(InvalidRequestError, match="no table name"):
+        server.create_table("@x", FAMILIES)
+    with pytest.raises(InvalidRequestError, match="no table name"):
+        server.restore_named_snapshot("s", "@x")
     with pytest.raises(SnapshotNotFoundError):
         server.readable_regions_of("@other")
 
