@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import rowlock
 from rowlock.pytest_plugin import RowlockServer
@@ -87,6 +88,72 @@ def test_the_lock_of_the_table_keeps_others_out_and_not_its_own_session(
         with pytest.raises(rowlock.LockUnavailableError):
             other.create_snapshot("s", "t")
         assert rowlock_client.create_snapshot("s", "t", session=lock.session).region_count == 1
+
+
+def test_a_snapshot_is_read_as_a_table_of_its_name(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    db = rowlock_client
+    table = db.create_table("t", mapping=MAPPING, splits=[b"m"])
+    plain = db.table("t")
+    for letter in "az":
+        for number in range(20):
+            plain.put(f"{letter}{number:02}", {"info:delay": number.to_bytes(4, "big")})
+    rows, typed = list(plain.scan()), list(table.scan())
+    db.create_snapshot("noon", "t")
+    plain.put("a05", {"info:delay": bytes(4)})
+    plain.delete("z05")
+    db.drop_table("t")
+    noon = db.table("@noon")
+    assert (list(noon.scan()), list(noon.scan(reverse=True))) == (rows, rows[::-1])
+    assert list(noon.scan(prefix="z", limit=3)) == rows[20:23]
+    assert noon.row("a05") == dict(rows)[b"a05"]
+    assert noon.rows(["z19", "absent"]) == [(b"z19", dict(rows)[b"z19"]), (b"absent", {})]
+    assert noon.count() == 40
+    assert list(db.typed_table("@noon").scan()) == typed
+    assert [(region.start, region.state) for region in db.regions("@noon")] == [(b"", "open"), (b"m", "open")]
+    assert (db.describe("@noon").name, db.exists("@noon"), db.tables()) == ("@noon", True, [])
+    with db.snapshot("@noon") as moment:
+        assert list(noon.scan(snapshot=moment)) == rows
+    rowlock_server.restart()
+    assert list(noon.scan()) == rows
+    assert noon.row("z00") == dict(rows)[b"z00"]
+
+
+def test_a_named_snapshot_is_not_changed(rowlock_client: rowlock.Client) -> None:
+    db = rowlock_client
+    db.create_table("t", ["f"]).put("r", {"f:q": b"v"})
+    db.create_snapshot("s", "t")
+    table = db.table("@s")
+    data = pa.table({"row": [b"r"], "family": [b"f"], "qualifier": [b"q"], "value": [b"w"]})
+    changes: list[Callable[[], object]] = [
+        lambda: table.put("r", {"f:q": b"w"}),
+        lambda: table.delete("r"),
+        lambda: table.increment("r", "f:n"),
+        lambda: table.check_and_put("r", "f:q", b"v", {"f:q": b"w"}),
+        lambda: table.put_arrow(data),
+        lambda: db.split("@s", "q"),
+        lambda: db.truncate_table("@s"),
+        lambda: db.drop_table("@s"),
+        lambda: db.alter_table("@s", drop_families=["f"]),
+        lambda: db.compact("@s"),
+        lambda: db.create_snapshot("s2", "@s"),
+        lambda: db.create_table("@new", ["f"]),
+        lambda: db.restore_snapshot("s", "@new"),
+    ]
+    for change in changes:
+        with pytest.raises(rowlock.RowlockError):
+            change()
+    with pytest.raises(rowlock.InvalidArgumentError, match="restore it"):
+        table.put("r", {"f:q": b"w"})
+    with pytest.raises(rowlock.BatchError), table.batch() as batch:
+        batch.put("r", {"f:q": b"w"})
+    assert list(table.scan()) == [(b"r", {b"f:q": b"v"})]
+    with pytest.raises(rowlock.SnapshotNotFoundError):
+        db.table("@absent").row("r")
+    db.drop_snapshot("s")
+    with pytest.raises(rowlock.SnapshotNotFoundError):
+        list(table.scan())
 
 
 def test_with_asyncio_it_is_the_same(rowlock_server: RowlockServer) -> None:
