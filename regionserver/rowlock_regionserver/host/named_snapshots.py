@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Protocol
 
 from rowlock_regionserver.catalog.named_snapshots import NamedSnapshot
+from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.host.opening import open_region
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_folder import region_folder, remove_region_folder
@@ -71,7 +72,8 @@ def create_snapshot(
     reserved, ids = state.with_reserved_regions(count)
     reserved.with_snapshot(name, table, ids, 0, limits)  # Refuses a wrong request before any work.
     for region in host.regions_of(table):
-        host.flush_region(region)
+        with contextlib.suppress(NotServingRegionError):  # It was split a moment ago.
+            host.flush_region(region)
     with host.operation(Operation.CREATE_NAMED_SNAPSHOT, table, caller):
         regions = host.regions_of(table)
         reserved, ids = changes.catalog.state.with_reserved_regions(len(regions))

@@ -64,7 +64,7 @@ class RegionOperations:
 
     @property
     def quick(self) -> dict[str, Callable[[bytes], Message]]:
-        """The methods that never wait."""
+        """The methods that never wait, except to open a named snapshot, which reads the ends of its files."""
         return {"LocateRegions": self._locate_regions, "ListRegions": self._list_regions}
 
     def _locate_regions(self, data: bytes) -> catalog_pb2.LocateRegionsResponse:
