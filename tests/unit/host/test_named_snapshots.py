@@ -479,6 +479,31 @@ def test_sizes_say_what_only_snapshots_hold(table: Serving) -> None:
     assert "no manifest" in found.error
 
 
+def test_the_work_does_not_depend_on_the_size_of_the_files(tmp_path: Path) -> None:
+    """The same calls change the disk for few cells and for many, and none of them writes a store file."""
+    calls: dict[int, list[str]] = {}
+    for row_count in (3, 3000):
+        disk = SimulatedFiles(tmp_path / f"disk-{row_count}")
+        table = Serving(disk.root, files=disk)
+        batch = bulk_batch(*[(row, b"f", b"q", None, bytes(100)) for row in numbered_rows(row_count)])
+        options = WriteOptions(table.clock.monotonic() + WAIT_S, Durability.FSYNC)
+        is_put = threading.Event()
+        table.regions[0].bulk_put(batch, None, options, lambda _: is_put.set())
+        assert is_put.wait(WAIT_S)
+        table.server.flush("t")
+        begun = len(disk.calls)
+        table.server.create_named_snapshot("s", "t")
+        table.server.restore_named_snapshot("s", "restored")
+        table.server.drop_named_snapshot("s")
+        made = [call for call in disk.calls[begun:] if call.path.parent.name != "log"]
+        calls[row_count] = [call.name for call in made]
+        assert not [call for call in made if call.path.suffix == ".store" and call.name == "pwrite"]
+        assert len(TableOfRegions(table.server, "restored").scan()) == row_count
+        table.server.stop()
+    assert calls[3] == calls[3000]
+    assert calls[3].count("link") == 2
+
+
 def test_an_earlier_server_refuses_a_folder_with_snapshots_and_reads_one_without(table: Serving) -> None:
     def body_for_version_1() -> bytes:
         return generations.read_newest(Files(), table.folder / "catalog", "catalog", version_max=1)[1]
