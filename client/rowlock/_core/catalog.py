@@ -21,7 +21,10 @@ SNAPSHOT_PREFIX = "@"
 
 
 def check_table_name(name: str, argument: str = "name") -> None:
-    """Raises InvalidArgumentError unless it can be a table's name, or a named snapshot's as `@NAME`; TypeError: no str."""
+    """Raises InvalidArgumentError unless it can be the name of a table, or `@NAME` of a named snapshot.
+
+    Raises TypeError if it is no str.
+    """
     if not isinstance(name, str):
         raise TypeError(f"{argument} must be a str, the name of a table, not {type(name).__name__}")
     if TABLE_NAME.fullmatch(name.removeprefix(SNAPSHOT_PREFIX)) is None:

@@ -49,6 +49,7 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
+from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.copied_folder import make_snapshot_folder
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.region import Region
@@ -479,6 +480,13 @@ def test_sizes_say_what_only_snapshots_hold(table: Serving) -> None:
     assert "no manifest" in found.error
 
 
+def put_at_once(table: Serving, batch: BulkBatch) -> None:
+    options = WriteOptions(table.clock.monotonic() + WAIT_S, Durability.FSYNC)
+    is_put = threading.Event()
+    table.regions[0].bulk_put(batch, None, options, lambda _: is_put.set())
+    assert is_put.wait(WAIT_S)
+
+
 def test_the_work_does_not_depend_on_the_size_of_the_files(tmp_path: Path) -> None:
     """The same calls change the disk for few cells and for many, and none of them writes a store file."""
     calls: dict[int, list[str]] = {}
@@ -486,10 +494,7 @@ def test_the_work_does_not_depend_on_the_size_of_the_files(tmp_path: Path) -> No
         disk = SimulatedFiles(tmp_path / f"disk-{row_count}")
         table = Serving(disk.root, files=disk)
         batch = bulk_batch(*[(row, b"f", b"q", None, bytes(100)) for row in numbered_rows(row_count)])
-        options = WriteOptions(table.clock.monotonic() + WAIT_S, Durability.FSYNC)
-        is_put = threading.Event()
-        table.regions[0].bulk_put(batch, None, options, lambda _: is_put.set())
-        assert is_put.wait(WAIT_S)
+        put_at_once(table, batch)
         table.server.flush("t")
         begun = len(disk.calls)
         table.server.create_named_snapshot("s", "t")

@@ -106,7 +106,7 @@ def test_snapshot_is_a_word_or_an_id() -> None:
     assert _options(snapshot="Latest").is_latest
     assert _options(snapshot="00" * 16).snapshot_id == bytes(16)
     for wrong in ("newest", "00" * 15):
-        with pytest.raises(InvalidArgumentError, match="'token', 'latest' or the id"):
+        with pytest.raises(InvalidArgumentError, match="'token', 'latest', the id"):
             _options(snapshot=wrong)
 
 
