@@ -156,6 +156,7 @@ def test_a_named_snapshot_is_not_changed(rowlock_client: rowlock.Client) -> None
         list(table.scan())
 
 
+@pytest.mark.usefixtures("rowlock_client")
 def test_with_asyncio_it_is_the_same(rowlock_server: RowlockServer) -> None:
     async def program() -> None:
         async with rowlock.aio.connect(rowlock_server.address) as db:
