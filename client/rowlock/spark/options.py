@@ -114,6 +114,11 @@ class ReadOptions:
     busy_timeout_s: float = BUSY_TIMEOUT_S_DEFAULT
 
     @property
+    def is_of_named_snapshot(self) -> bool:
+        """Whether the table is a named snapshot, which never changes. So its reads need no snapshot of their own."""
+        return self.table.startswith(SNAPSHOT_PREFIX) and self.snapshot_mode == "token"
+
+    @property
     def snapshot_mode(self) -> SnapshotMode:
         if self.snapshot_id is not None:
             return "held"

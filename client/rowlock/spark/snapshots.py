@@ -7,7 +7,7 @@
    without use.
 4. A server that restarted after step 1 refuses the id: it can't know whether a scan has read at that read point.
 
-A named snapshot is read in the same way, as the table `@NAME`; there 4 does not hold, because it never changes.
+A named snapshot is read as the table `@NAME`. It never changes, so its reads need none of this.
 
 With snapshot=latest each query has its own snapshot, with a lease of minutes, see latest.py. A snapshot of
 rowlock.spark.snapshot is renewed, and never created here.

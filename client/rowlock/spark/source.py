@@ -14,7 +14,6 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 from pyspark_rowlock import DefaultSource
 
-from rowlock._core.catalog import SNAPSHOT_PREFIX
 from rowlock._core.kept_mapping import agreed
 from rowlock._transport.kept_mapping import kept_mapping_text
 from rowlock.client import Client
@@ -156,9 +155,6 @@ class RowlockSource(DefaultSource):
         if options.snapshot_id is not None:
             return SnapshotRef(options.snapshot_id, "", is_held=True)
         assert self._snapshot is not None, self.options
-        if options.table.startswith(SNAPSHOT_PREFIX):
-            # It is the same after a restart of the server.
-            return replace(self._snapshot, incarnation_id="")
         return replace(self._snapshot, lease_ms=LATEST_LEASE_MS) if options.is_latest else self._snapshot
 
 
