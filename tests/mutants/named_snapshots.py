@@ -5,6 +5,8 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 NAMED = "unit/host/test_named_snapshots.py"
+FOLDERS = "unit/host/test_snapshot_folders.py"
+READ = "unit/host/test_read_snapshots.py"
 _CUT = (
     "        found = {region.region_id: gates.enter_context(region.all_flushed(deadline)) for region in by_id}\n",
     "        found = {}\n"
@@ -12,8 +14,8 @@ _CUT = (
     "            with region.all_flushed(deadline) as each:\n"
     "                found[region.region_id] = each\n",
 )
-ANSWERED = f"{NAMED}::test_after_the_answer_a_power_failure_changes_nothing"
-UNCOMMITTED = f"{NAMED}::test_until_the_commit_everything_is_as_before_and_no_folder_is_left"
+ANSWERED = f"{FOLDERS}::test_after_the_answer_a_power_failure_changes_nothing"
+UNCOMMITTED = f"{FOLDERS}::test_until_the_commit_everything_is_as_before_and_no_folder_is_left"
 STAYS = f"{NAMED}::test_whatever_happens_to_the_table_the_snapshot_stays"
 
 NAMED_SNAPSHOT_MUTANTS = [
@@ -98,14 +100,14 @@ NAMED_SNAPSHOT_MUTANTS = [
         "CatalogState.format_version",
         "FORMAT_VERSION if self.snapshots else _VERSION_WITHOUT_SNAPSHOTS",
         "_VERSION_WITHOUT_SNAPSHOTS",
-        f"{NAMED}::test_an_earlier_server_refuses_a_folder_with_snapshots_and_reads_one_without",
+        f"{FOLDERS}::test_an_earlier_server_refuses_a_folder_with_snapshots_and_reads_one_without",
     ),
     Mutant(
         "a snapshot has the id of its table",
         "CatalogState._copied",
         "replace(entry.table, name=name, table_id=self.next_table_id)",
         "replace(entry.table, name=name)",
-        f"{NAMED}::test_a_leased_snapshot_of_it_reads_until_it_is_dropped",
+        f"{READ}::test_a_leased_snapshot_of_it_reads_until_it_is_dropped",
     ),
     # ---- what a restored table begins with
     Mutant(
@@ -142,27 +144,27 @@ NAMED_SNAPSHOT_MUTANTS = [
         "ReadableRegion._check_writable",
         "        if self._state is State.READING:\n",
         "        if False:\n",
-        f"{NAMED}::test_what_is_read_by_name_can_not_be_changed",
+        f"{READ}::test_what_is_read_by_name_can_not_be_changed",
     ),
     Mutant(
         "a snapshot that a scan reads is closed as unused",
         "ReadSnapshots.close_unused",
         " and not opened.is_read",
         "",
-        f"{NAMED}::test_a_snapshot_that_nobody_reads_is_closed_and_opened_again",
+        f"{READ}::test_a_snapshot_that_nobody_reads_is_closed_and_opened_again",
     ),
     Mutant(
         "dropping a snapshot removes files under a scan",
         "drop_snapshot",
         "            read_by_scans = changes.read_snapshots.remove(dropped)\n",
         "            read_by_scans = set()\n",
-        f"{NAMED}::test_a_leased_snapshot_of_it_reads_until_it_is_dropped",
+        f"{READ}::test_a_leased_snapshot_of_it_reads_until_it_is_dropped",
     ),
     Mutant(
         "files that two snapshots share count as held by none",
         "held_by_snapshots",
         "file.st_nlink == names[place]",
         "file.st_nlink == 1",
-        f"{NAMED}::test_sizes_say_what_only_snapshots_hold",
+        f"{FOLDERS}::test_sizes_say_what_only_snapshots_hold",
     ),
 ]
