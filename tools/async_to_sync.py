@@ -55,6 +55,7 @@ FACES = (
     "session.py",
     "_region_calls.py",
     "_session_calls.py",
+    "_snapshot_calls.py",
     "snapshot.py",
     "table.py",
     "typed_batch.py",

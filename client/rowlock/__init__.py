@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rowlock.filters import Filter, column, row_key
     from rowlock.lock import Lock
     from rowlock.mapping import Mapping
+    from rowlock.named_snapshot import NamedSnapshot
     from rowlock.region_info import RegionInfo
     from rowlock.rows import Cell
     from rowlock.scan import Scan
@@ -74,6 +75,7 @@ _MODULES = {
     "rowlock.filters": ("Filter", "column", "row_key"),
     "rowlock.lock": ("Lock",),
     "rowlock.mapping": ("Mapping",),
+    "rowlock.named_snapshot": ("NamedSnapshot",),
     "rowlock.region_info": ("RegionInfo",),
     "rowlock.rows": ("Cell",),
     "rowlock.scan": ("Scan",),
@@ -128,6 +130,7 @@ __all__ = [
     "LockInfo",
     "Mapping",
     "MemoryPart",
+    "NamedSnapshot",
     "ProcedureStatus",
     "Put",
     "Region",

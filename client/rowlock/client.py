@@ -23,8 +23,7 @@ from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.search import PROTOCOL, check_has_status
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, checked_id, lease_ms_of
 from rowlock._core.view import checked_timeout
-from rowlock._region_calls import RegionCalls
-from rowlock._tables.access import TableAccess
+from rowlock._snapshot_calls import SnapshotCalls
 from rowlock._transport import methods
 from rowlock.compactions import Compaction, compaction_from
 from rowlock.errors import (
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from rowlock.typed_table import TypedTable
 
 
-class Client(TableAccess, RegionCalls):
+class Client(SnapshotCalls):
     """A connection to the servers of one store, returned by `rowlock.connect` and `rowlock.open`.
 
     Thread-safe. It also works in the child of a fork, which opens its own connections. Close it, or use it with `with`.

@@ -23,6 +23,8 @@ RowlockError
 ├── CorruptionError            The server found damaged data and serves none of it
 ├── LeaseExpiredError          A strict scan lost its read point: its caller was too slow, or the server was lost
 ├── SnapshotEndedError         The snapshot has ended; make a new one
+├── SnapshotNotFoundError      No named snapshot has this name
+├── SnapshotExistsError        A named snapshot with this name already exists
 ├── SessionEndedError          The session has ended, or never existed
 ├── LockUnavailableError       Others hold the lock; nothing was changed
 ├── TableInUseError            Open sessions use the table; nothing was changed
@@ -93,6 +95,8 @@ __all__ = [
     "ServerUnavailableError",
     "SessionEndedError",
     "SnapshotEndedError",
+    "SnapshotExistsError",
+    "SnapshotNotFoundError",
     "TableExistsError",
     "TableInUseError",
     "TableNotFoundError",
@@ -189,6 +193,14 @@ class SnapshotEndedError(RowlockError):
     It was ended, its lease expired, its table was dropped or truncated, or its server stopped. Repeat the reads with
     the new one.
     """
+
+
+class SnapshotNotFoundError(RowlockError):
+    """No named snapshot has this name."""
+
+
+class SnapshotExistsError(RowlockError):
+    """A named snapshot with this name already exists."""
 
 
 class ProcedureNotFoundError(RowlockError):

@@ -127,17 +127,23 @@ def rowlock_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rowlock
 
 @pytest.fixture
 def rowlock_client(rowlock_server: RowlockServer) -> Iterator[Client]:
-    """A connection to `rowlock_server`. Tables that the test creates are dropped after it.
+    """A connection to `rowlock_server`. Tables and named snapshots that the test creates are dropped after it.
 
     If the test killed the server, it is started again for the next test. The test may close the connection.
     """
     import rowlock
 
     with rowlock.connect(rowlock_server.address) as client:
-        before = set(client.tables())
+        before, snapshots_before = set(client.tables()), _snapshots(client)
         yield client
     if not rowlock_server.is_running:
         rowlock_server.restart()
     with rowlock.connect(rowlock_server.address) as other:
         for name in set(other.tables()) - before:
             other.drop_table(name, force=True)
+        for name in _snapshots(other) - snapshots_before:
+            other.drop_snapshot(name)
+
+
+def _snapshots(client: Client) -> set[str]:
+    return {snapshot.name for snapshot in client.named_snapshots()}

@@ -77,6 +77,8 @@ class ServerStatus:
     memory_bytes_max: the setting `memory`. memory_bytes_held: what the parts hold together. resident_bytes: of the
         process, without file pages; None: unknown on its system. memory_parts: see docs/memory.md.
     disk_free_bytes: of the data folder's file system. open_store_files: those whose descriptor is open.
+    named_snapshot_count, named_snapshot_bytes: named snapshots, and the bytes of store files that they have and no
+        table.
     log_segment_count, log_segment_bytes: of the write-ahead log. log_pending_bytes: not written yet. is_log_full: the
         disk is full, and the server refuses writes.
     tables: sorted by name. snapshots: oldest first.
@@ -98,6 +100,8 @@ class ServerStatus:
     memory_parts: tuple[MemoryPart, ...]
     disk_free_bytes: int
     open_store_files: int
+    named_snapshot_count: int
+    named_snapshot_bytes: int
     log_segment_count: int
     log_segment_bytes: int
     log_pending_bytes: int
@@ -131,6 +135,8 @@ def status_from(message: _Response, address: str) -> ServerStatus:
         ),
         disk_free_bytes=message.disk.free_bytes,
         open_store_files=message.disk.open_store_files,
+        named_snapshot_count=message.disk.named_snapshot_count,
+        named_snapshot_bytes=message.disk.named_snapshot_bytes,
         log_segment_count=log.segment_count,
         log_segment_bytes=log.segment_bytes,
         log_pending_bytes=log.pending_bytes,

@@ -227,6 +227,18 @@ ERRORS: Sequence[ErrorRow] = (
         ),
     ),
     ErrorRow(
+        "No named snapshot has this name.",
+        code=Code("SNAPSHOT_NOT_FOUND", "NOT_FOUND"),
+        server=ErrorClass("SnapshotNotFoundError", "RegionServerError"),
+        client=ErrorClass("SnapshotNotFoundError", "RowlockError"),
+    ),
+    ErrorRow(
+        "A named snapshot with this name already exists.",
+        code=Code("SNAPSHOT_EXISTS", "ALREADY_EXISTS"),
+        server=ErrorClass("SnapshotExistsError", "RegionServerError"),
+        client=ErrorClass("SnapshotExistsError", "RowlockError"),
+    ),
+    ErrorRow(
         "The session has ended, or never existed.",
         code=Code("SESSION_ENDED", "ABORTED"),
         server=ErrorClass("SessionEndedError", "RegionServerError"),

@@ -162,6 +162,7 @@ class Config:
 
     # Regions.
     regions_per_table_max: Annotated[int, "of a new table; splits may make more"] = 1000
+    named_snapshots_max: Annotated[int, "beyond it none is created"] = 1000
 
     # Bulk writes.
     commit_identities_days: Annotated[int, "how long at least a commit with an identity is known"] = 30

@@ -21,6 +21,8 @@ RegionServerError
 ├── CorruptionError            Stored bytes are not what was written
 ├── LeaseExpiredError          The client did not take a scan's next batch in time
 ├── SnapshotEndedError         The snapshot has ended, or never existed
+├── SnapshotNotFoundError      No named snapshot has this name
+├── SnapshotExistsError        A named snapshot with this name already exists
 ├── SessionEndedError          The session has ended, or never existed
 ├── LockUnavailableError       Others hold the lock; nothing was changed
 ├── TableInUseError            Open sessions use the table; nothing was changed
@@ -167,6 +169,14 @@ class LeaseExpiredError(RegionServerError):
 
 class SnapshotEndedError(RegionServerError):
     """The snapshot has ended, or never existed."""
+
+
+class SnapshotNotFoundError(RegionServerError):
+    """No named snapshot has this name."""
+
+
+class SnapshotExistsError(RegionServerError):
+    """A named snapshot with this name already exists."""
 
 
 class ProcedureNotFoundError(RegionServerError):

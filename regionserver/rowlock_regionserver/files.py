@@ -177,8 +177,8 @@ class Files:
                 raise
             raise DataFolderError(
                 f"{target} can't be made as a hard link to {source} ({error.strerror}); nothing was changed: splits "
-                "and merges of regions need a data folder on one file system with hard links, such as ext4 or XFS, so "
-                "copy the folder of the stopped server to one"
+                "and merges of regions, and named snapshots, need a data folder on one file system with hard links, "
+                "such as ext4 or XFS, so copy the folder of the stopped server to one"
             ) from error
 
     def remove(self, path: Path) -> None:

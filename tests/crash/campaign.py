@@ -20,6 +20,7 @@ from tests.crash import (
     power_cuts,
     regions,
     short_writes,
+    snapshots,
     torn_tail,
 )
 from tests.crash.account import Account, Settings
@@ -29,6 +30,7 @@ CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
     "every_call": every_call.run,
     "compactions": compactions.run,
     "regions": regions.run,
+    "snapshots": snapshots.run,
     "every_system_call": every_system_call.run,
     "short_writes": short_writes.run,
     "torn_tail": torn_tail.run,

@@ -29,12 +29,15 @@ from tests.crash.steps import (
     AlterTable,
     BulkWrite,
     Compact,
+    CreateSnapshot,
     CreateTable,
     DataStep,
+    DropSnapshot,
     DropTable,
     Flush,
     Merge,
     Restart,
+    RestoreSnapshot,
     Rows,
     RowWrite,
     Split,
@@ -43,6 +46,7 @@ from tests.crash.steps import (
     TableState,
     TruncateTable,
     column,
+    snapshot_key,
 )
 
 WAIT_SECONDS = 120.0
@@ -127,6 +131,12 @@ class Driver:
                 server.truncate_table(table)
             case DropTable(table):
                 server.drop_table(table)
+            case CreateSnapshot(name, table):
+                server.create_named_snapshot(name, table)
+            case RestoreSnapshot(name, table):
+                server.restore_named_snapshot(name, table)
+            case DropSnapshot(name):
+                server.drop_named_snapshot(name)
             case Flush(table):
                 server.flush(table)
             case Compact(table, is_major):
@@ -194,26 +204,30 @@ class Driver:
     def read_all(self) -> Store:
         """Returns all contents, by scans; gets must give the same, and nothing for absent rows."""
         assert not self.server.damaged_regions(), f"damaged regions: {self.server.damaged_regions()}"
-        store: Store = {}
-        for table in self.server.tables():
-            regions = self.server.regions_of(table.name)
-            try:
-                rows = {row: cells for region in regions for row, cells in scanned(region).items()}
-            except NotServingRegionError as error:
-                if self.fatal:
-                    raise ServerDiedError(f"the server ended while it was read: {self.fatal[0]!r}") from self.fatal[0]
-                raise ServerDiedError(f"a region was closed while it was read: {error}") from error
-            asked = [*rows, b"a", b"row-", b"zzz"]
-            gets: Rows = {}
-            for region in regions:
-                gets |= got(region, [row for row in asked if region is self.region(table.name, row)])
-            assert gets == rows, f"gets and scans of {table.name} differ"
-            store[table.name] = TableState({family.name for family in table.families}, rows)
-        return store
+        names = [table.name for table in self.server.tables()]
+        names += [snapshot_key(snapshot.name) for snapshot in self.server.named_snapshots]
+        return {name: self._read(name) for name in names}
+
+    def _read(self, name: str) -> TableState:
+        """Returns the contents of a table, or of a named snapshot."""
+        regions = self.server.readable_regions_of(name)
+        try:
+            rows = {row: cells for region in regions for row, cells in scanned(region).items()}
+        except NotServingRegionError as error:
+            if self.fatal:
+                raise ServerDiedError(f"the server ended while it was read: {self.fatal[0]!r}") from self.fatal[0]
+            raise ServerDiedError(f"a region was closed while it was read: {error}") from error
+        asked = [*rows, b"a", b"row-", b"zzz"]
+        gets: Rows = {}
+        for region in regions:
+            gets |= got(region, [row for row in asked if region is self.region(name, row)])
+        assert gets == rows, f"gets and scans of {name} differ"
+        families = self.server.readable_entry(name).table.families
+        return TableState({family.name for family in families}, rows)
 
     def region(self, table: str, row: bytes) -> Region:
-        """Returns the region of a table that holds the row."""
-        (region,) = self.server.regions_of(table, row, row + b"\0")
+        """Returns the region of a table, or of a named snapshot, that holds the row."""
+        (region,) = self.server.readable_regions_of(table, row, row + b"\0")
         return region
 
 

@@ -24,22 +24,26 @@ from tests.crash.steps import (
     AlterTable,
     BulkWrite,
     Compact,
+    CreateSnapshot,
     CreateTable,
+    DropSnapshot,
     DropTable,
     Flush,
     Merge,
     Restart,
+    RestoreSnapshot,
     Rows,
     RowWrite,
     Split,
     Step,
     Store,
     TruncateTable,
+    snapshot_key,
 )
 
 NOT_SENT, SENT, DONE = range(3)
 
-_CATALOG_STEPS = (CreateTable, AlterTable, TruncateTable, DropTable)
+_CATALOG_STEPS = (CreateTable, AlterTable, TruncateTable, DropTable, CreateSnapshot, RestoreSnapshot, DropSnapshot)
 
 
 def small_life(seed: int, *, rounds: int = 3) -> list[Step]:
@@ -115,6 +119,43 @@ def splitting_life(seed: int, *, rounds: int = 1) -> list[Step]:
         steps.append(Merge("flights", b"zzz" if number % 2 else b"row-2"))
         write(1)
     return [*steps, Restart(), Merge("flights", b"zzz"), Compact("flights", is_major=True), Split("flights", b"row-2")]
+
+
+def snapshotting_life(seed: int) -> list[Step]:
+    """Returns a life of named snapshots: tables are restored from them after the first table has changed.
+
+    All its writes are synced, for the reason that splitting_life has.
+    """
+    chance = random.Random(seed)
+    steps: list[Step] = [CreateTable("flights", (b"info", b"stats")), CreateTable("counters", (b"n",))]
+
+    def write(count: int) -> None:
+        steps.extend(_row_writes(chance, len(steps), count, (Durability.FSYNC,)))
+
+    def write_to(table: str) -> None:
+        put_and_count = (Put(b"info", b"delay", b"%06d" % len(steps)), Increment(b"stats", b"changes", 1))
+        steps.append(RowWrite(table, b"row-%d" % chance.randrange(6), put_and_count, Durability.FSYNC))
+
+    write(3)
+    if chance.random() < 0.5:
+        steps.append(Flush("flights"))
+    steps.append(Split("flights", chance.choice(_SPLIT_ROWS)))
+    write(2)
+    steps.append(CreateSnapshot("first", "flights"))
+    write(2)
+    changes: list[Step] = [TruncateTable("flights"), Compact("flights", is_major=True), Merge("flights", b"zzz")]
+    steps.append(chance.choice(changes))
+    write(2)
+    steps += [CreateSnapshot("second", "flights"), RestoreSnapshot("first", "copy")]
+    write_to("copy")
+    if chance.random() < 0.5:
+        steps += [Flush("copy"), Compact("copy", is_major=True)]
+    write_to("copy")
+    steps += [DropSnapshot("first"), DropTable("copy"), RestoreSnapshot("second", "copy")]
+    write_to("copy")
+    steps += [Restart(), DropSnapshot("second")]
+    write_to("copy")
+    return steps
 
 
 # No two rows of a bulk batch are in different regions: it would be two batches, each atomic by itself.
@@ -243,7 +284,9 @@ class Judge:
                 if state == DONE and step.durability >= self.survives and self.is_written(number):
                     ends.clear()
                 ends.append(number)
-            elif state == DONE and (isinstance(step, Restart) or (isinstance(step, Flush) and step.table == table)):
+            elif state == DONE and (
+                isinstance(step, Restart) or (isinstance(step, Flush | CreateSnapshot) and step.table == table)
+            ):
                 del ends[:-1]
         return ends
 
@@ -252,13 +295,20 @@ class Judge:
         step = self.steps[number]
         if not isinstance(step, RowWrite) or step.expected is None:
             return True
-        return step.is_met(self._state(self._catalogs()[0], step.table, number - 1)[step.table].rows)
+        return step.is_met(self._state(self._catalogs()[0], step.table, number - 1, number)[step.table].rows)
 
-    def _state(self, catalog: set[int], table: str | None, last: int) -> Store:
-        """Returns the store after the table operations in `catalog` and the table's writes up to `last`."""
+    def _state(self, catalog: set[int], table: str | None, last: int, stop: int | None = None) -> Store:
+        """Returns the store after the table operations in `catalog` and the table's writes up to `last`.
+
+        A named snapshot has all writes before it, because they were answered. `stop`: the first step that is left out.
+        """
         store: Store = {}
-        for number, step in enumerate(self.steps):
-            if isinstance(step, _CATALOG_STEPS):
+        for number, step in enumerate(self.steps[:stop]):
+            if isinstance(step, CreateSnapshot) and number in catalog:
+                source = self._state(catalog, step.table, number, number)
+                step.apply(source)
+                store[snapshot_key(step.name)] = source[snapshot_key(step.name)]
+            elif isinstance(step, _CATALOG_STEPS):
                 if number in catalog:
                     step.apply(store)
             elif isinstance(step, RowWrite | BulkWrite):

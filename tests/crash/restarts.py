@@ -28,10 +28,12 @@ from tests.crash.steps import (
     CreateTable,
     DropTable,
     Flush,
+    RestoreSnapshot,
     RowWrite,
     Step,
     Store,
     TruncateTable,
+    snapshot_key,
 )
 
 _PROBE_TABLE = "probe"
@@ -85,7 +87,9 @@ def _second(folder: Path, expected: Store, files: Files) -> str | None:
 
 def _orphans(driver: Driver, files: Files) -> str | None:
     """Returns the folders of no region, or the store files that no manifest names; None when there are none."""
-    regions = [region for table in driver.server.tables() for region in driver.server.regions_of(table.name)]
+    names = [table.name for table in driver.server.tables()]
+    names += [snapshot_key(snapshot.name) for snapshot in driver.server.named_snapshots]
+    regions = [region for name in names for region in driver.server.readable_regions_of(name)]
     folders = {str(region.region_id) for region in regions}
     if unnamed := set(files.list_folder(driver.folder / "regions")) - folders:
         return f"no region has the folders {sorted(unnamed)}"
@@ -132,8 +136,9 @@ def _resent(driver: Driver, judge: Judge, found: Store) -> str | None:
 def _is_still_served(judge: Judge, number: int) -> bool:
     """Returns whether no table operation has replaced the table's region, and its saved answers, since the step."""
     table = judge.steps[number].table  # type: ignore[union-attr]  # The caller has only writes.
+    replacing = CreateTable | AlterTable | TruncateTable | DropTable | RestoreSnapshot
     return not any(
-        isinstance(step, CreateTable | AlterTable | TruncateTable | DropTable) and step.table == table and state
+        isinstance(step, replacing) and step.table == table and state
         for step, state in zip(judge.steps[number:], judge.progress[number:], strict=True)
     )
 

@@ -129,6 +129,46 @@ class DropTable:
         del store[self.table]
 
 
+def snapshot_key(name: str) -> str:
+    """Returns the place of a named snapshot in a store: it is a table that never changes."""
+    return f"@{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSnapshot:
+    """Takes a named snapshot of a table."""
+
+    name: str
+    table: str
+
+    def apply(self, store: Store) -> None:
+        store[snapshot_key(self.name)] = copied(store[self.table])
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSnapshot:
+    """Makes a new table of a named snapshot."""
+
+    name: str
+    table: str
+
+    def apply(self, store: Store) -> None:
+        store[self.table] = copied(store[snapshot_key(self.name)])
+
+
+@dataclass(frozen=True, slots=True)
+class DropSnapshot:
+    name: str
+
+    def apply(self, store: Store) -> None:
+        del store[snapshot_key(self.name)]
+
+
+def copied(table: TableState) -> TableState:
+    """Returns a copy that changes of the table don't reach."""
+    return TableState(set(table.families), {row: dict(cells) for row, cells in table.rows.items()})
+
+
 @dataclass(frozen=True, slots=True)
 class Flush:
     """Flushes the table's memstore to store files."""
@@ -166,5 +206,5 @@ class Restart:
 
 
 DataStep = RowWrite | BulkWrite
-CatalogStep = CreateTable | AlterTable | TruncateTable | DropTable
+CatalogStep = CreateTable | AlterTable | TruncateTable | DropTable | CreateSnapshot | RestoreSnapshot | DropSnapshot
 Step = DataStep | CatalogStep | Flush | Compact | Split | Merge | Restart

@@ -10,9 +10,12 @@ from tests.crash.life import DONE, NOT_SENT, SENT, Judge, small_life, splitting_
 from tests.crash.steps import (
     AlterTable,
     BulkWrite,
+    CreateSnapshot,
     CreateTable,
+    DropSnapshot,
     DropTable,
     Flush,
+    RestoreSnapshot,
     Rows,
     RowWrite,
     Step,
@@ -123,3 +126,25 @@ def test_every_life_has_each_kind_of_step(seed: int) -> None:
 def test_every_life_of_splits_has_each_kind_of_step(seed: int) -> None:
     kinds = {type(step).__name__ for step in splitting_life(seed)}
     assert {"RowWrite", "Split", "Merge", "Compact", "Restart"} <= kinds
+
+
+def test_a_snapshot_has_exactly_what_was_answered_before_it() -> None:
+    steps: list[Step] = [put(1, OS), CreateSnapshot("s", "t"), put(2)]
+    before, after = TableState({b"f", b"g"}, row(1)), TableState({b"f", b"g"}, row(2))
+    assert problem(steps, DONE, {"t": after, "@s": before}) is None
+    for found in ({"t": after}, {"t": after, "@s": after}, {"t": after, "@s": TableState({b"f", b"g"})}):
+        assert problem(steps, DONE, found) is not None
+    # Its call makes durable what was before it, if it was answered.
+    assert problem(steps[:2], SENT, {"t": TableState({b"f", b"g"})}) is None
+    assert problem(steps[:2], DONE, {"t": TableState({b"f", b"g"}), "@s": before}) is not None
+    assert problem(steps[:2], DONE, {"t": before, "@s": before}) is None
+
+
+def test_a_restored_table_begins_with_the_snapshot() -> None:
+    steps: list[Step] = [put(1), CreateSnapshot("s", "t"), put(2), DropTable("t"), RestoreSnapshot("s", "t"), put(3)]
+    old, new = TableState({b"f", b"g"}, row(1)), TableState({b"f", b"g"}, row(3))
+    assert problem(steps, SENT, {"t": old, "@s": old}) is None
+    assert problem(steps, DONE, {"t": new, "@s": old}) is None
+    assert problem(steps, SENT, {"t": TableState({b"f", b"g"}, row(2)), "@s": old}) is not None
+    assert problem([*steps[:5], DropSnapshot("s")], DONE, {"t": old}) is None
+    assert problem([*steps[:5], DropSnapshot("s")], DONE, {"t": old, "@s": old}) is not None

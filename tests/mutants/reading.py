@@ -42,7 +42,7 @@ READING = [
     ),
     Mutant(
         "a reader passes the gate",
-        "Region.get",
+        "ReadableRegion.get",
         "        return self._read_path.get(rows, selection, may_wait=may_wait, reached=reached)\n",
         "        with self._parts.gate.exclusive():\n"
         "            return self._read_path.get(rows, selection, may_wait=may_wait, reached=reached)\n",

@@ -270,8 +270,8 @@ RECOVERY = [
     ),
     Mutant(
         "a region accepts calls during replay",
-        "Region._check_serving",
-        "        if self._state is not State.SERVING:\n",
+        "ReadableRegion._check_serving",
+        "        if self._state not in (State.SERVING, State.READING):\n",
         "        if self._state is State.CLOSED:\n",
         f"{LIFE}::test_only_a_serving_region_takes_calls",
     ),

@@ -140,7 +140,7 @@ SNAPSHOT_MUTANTS = [
     ),
     Mutant(
         "a new region ignores reserved ranges of all tables",
-        "RegionChanges._serve",
+        "RegionChanges.serve",
         "            self.timestamps.begin(region, replaced)\n",
         "",
         f"{TIMESTAMPS}::test_a_write_that_comes_after_a_range_is_later_than_it",

@@ -13,10 +13,10 @@ SPLITTING_MUTANTS = [
     # ---- the steps, in their order
     Mutant(
         "ids of new regions are not reserved before their folders are made",
-        "_reserved",
-        '    with changes.catalog.committed(state, f"{count} numbers of regions were reserved"):\n'
-        "        return tuple(ids)\n",
-        "    changes.catalog.state = state\n    return tuple(ids)\n",
+        "RegionChanges.reserved",
+        '        with self.catalog.committed(state, f"{count} numbers of regions were reserved"):\n'
+        "            return tuple(ids)\n",
+        "        self.catalog.state = state\n        return tuple(ids)\n",
         UNCOMMITTED,
     ),
     Mutant(

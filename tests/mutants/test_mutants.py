@@ -45,6 +45,7 @@ from .limits import LIMIT_MUTANTS
 from .lines import OF_LINES
 from .locks import LOCK_MUTANTS
 from .memory import MEMORY
+from .named_snapshots import NAMED_SNAPSHOT_MUTANTS
 from .opened_scans import OPENED_SCANS
 from .picking import PICKING
 from .procedures import PROCEDURES
@@ -92,6 +93,7 @@ MUTANTS = [
     *RETENTION_MUTANTS,
     *SESSION_MUTANTS,
     *SNAPSHOT_MUTANTS,
+    *NAMED_SNAPSHOT_MUTANTS,
     *STAMPS_AND_ANSWERS,
     *PROCEDURES,
 ]

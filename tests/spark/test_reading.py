@@ -224,6 +224,39 @@ def test_all_scans_of_a_dataframe_see_one_moment(spark: SparkSession, rowlock_se
         client.drop_table("moments")
 
 
+def test_a_named_snapshot_is_read_by_an_option(spark: SparkSession, rowlock_server: RowlockServer) -> None:
+    with rowlock.connect(rowlock_server.address) as client:
+        table = client.create_table("named", {"info": rowlock.Family()})
+        for flight in range(40):
+            table.put(_key("UA", flight), {"info:delay": _delay(flight)})
+        client.create_snapshot("noon", "named")
+        client.create_table("other", {"info": rowlock.Family()})
+
+        def reader() -> Any:  # Any: Spark's reader, of either kind of session
+            options = {"server": rowlock_server.address, "mapping": _MAPPING, "snapshot": "@noon"}
+            return spark.read.format("rowlock").options(**options)
+
+        frame = reader().load("named")
+        assert retried(frame.count) == 40
+        for flight in range(40):
+            table.put(_key("UA", flight), {"info:delay": _delay(-1)})
+        expected = [("UA", flight, flight) for flight in range(40)]
+        chosen = ("carrier", "flight", "delay")
+        assert sorted(map(tuple, retried(frame.select(*chosen).collect))) == expected
+        with pytest.raises(Exception, match="is of table 'named', not of 'other'"):
+            reader().load("other")
+        with pytest.raises(Exception, match="there is no named snapshot 'absent'"):
+            reader().option("snapshot", "@absent").load()
+        client.drop_table("named")
+        assert retried(reader().load().where("delay >= 30").count) == 10
+        assert retried(spark.read.format("rowlock").options(server=rowlock_server.address).load("@noon").count) == 40
+    rowlock_server.restart()
+    assert sorted(map(tuple, retried(frame.select(*chosen).collect))) == expected
+    with rowlock.connect(rowlock_server.address) as client:
+        client.drop_snapshot("noon")
+        client.drop_table("other")
+
+
 def test_each_query_of_a_latest_view_or_dataframe_sees_what_is_there_when_it_begins(
     spark: SparkSession, rowlock_server: RowlockServer
 ) -> None:

@@ -64,6 +64,7 @@ _CLIENT_LAYERS: Sequence[frozenset[str]] = (
             "counters",
             "filters",
             "mapping",
+            "named_snapshot",
             "region_info",
             "schema",
             "selection",
@@ -78,7 +79,8 @@ _CLIENT_LAYERS: Sequence[frozenset[str]] = (
     frozenset({"_transport"}),
     frozenset(
         {
-            *("_region_calls", "_session_calls", "_tables", "_unfinished", "aio", "batch", "bulk_write", "client"),
+            *("_region_calls", "_session_calls", "_snapshot_calls", "_tables", "_unfinished", "aio"),
+            *("batch", "bulk_write", "client"),
             *("connecting", "lock", "scan", "session", "snapshot", "table", "typed_batch", "typed_scan", "typed_table"),
         }
     ),

@@ -16,13 +16,18 @@ if TYPE_CHECKING:
     from rowlock.mapping import Mapping as RowMapping
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
+# A named snapshot is read as a table of its name behind this.
+SNAPSHOT_PREFIX = "@"
 
 
 def check_table_name(name: str, argument: str = "name") -> None:
-    """Raises InvalidArgumentError unless the name is a valid table name, TypeError if it is no str."""
+    """Raises InvalidArgumentError unless it can be the name of a table, or `@NAME` of a named snapshot.
+
+    Raises TypeError if it is no str.
+    """
     if not isinstance(name, str):
         raise TypeError(f"{argument} must be a str, the name of a table, not {type(name).__name__}")
-    if TABLE_NAME.fullmatch(name) is None:
+    if TABLE_NAME.fullmatch(name.removeprefix(SNAPSHOT_PREFIX)) is None:
         raise InvalidArgumentError(
             f"{name[:300]!r} is not the name of a table: 1 to 255 letters, digits, '_', '-' and '.' of ASCII, starting "
             "with a letter, digit or '_'"

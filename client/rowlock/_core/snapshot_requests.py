@@ -6,6 +6,7 @@ import secrets
 
 from rowlock_proto.v1 import catalog_pb2
 
+from rowlock._core.catalog import TABLE_NAME
 from rowlock.errors import InvalidArgumentError
 
 SNAPSHOT_ID_BYTES = 16
@@ -42,6 +43,18 @@ class TakenSnapshot:
 def new_snapshot_id() -> bytes:
     """Returns a random id of 16 bytes."""
     return secrets.token_bytes(SNAPSHOT_ID_BYTES)
+
+
+def checked_name(name: str) -> str:
+    """Returns the name of a named snapshot. Raises InvalidArgumentError if it is invalid, TypeError if it is no str."""
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a str, the name of a snapshot, not {type(name).__name__}")
+    if TABLE_NAME.fullmatch(name) is None:
+        raise InvalidArgumentError(
+            f"{name[:300]!r} is not the name of a snapshot: 1 to 255 letters, digits, '_', '-' and '.' of ASCII, "
+            "starting with a letter, digit or '_'"
+        )
+    return name
 
 
 def lease_ms_of(lease_s: float) -> int:

@@ -67,6 +67,26 @@ SPLIT_REGION = Method(
 MERGE_REGIONS = Method(
     _CATALOG + "MergeRegions", catalog.MergeRegionsRequest.SerializeToString, catalog.MergeRegionsResponse.FromString
 )
+CREATE_NAMED_SNAPSHOT = Method(
+    _CATALOG + "CreateNamedSnapshot",
+    catalog.CreateNamedSnapshotRequest.SerializeToString,
+    catalog.CreateNamedSnapshotResponse.FromString,
+)
+LIST_NAMED_SNAPSHOTS = Method(
+    _CATALOG + "ListNamedSnapshots",
+    catalog.ListNamedSnapshotsRequest.SerializeToString,
+    catalog.ListNamedSnapshotsResponse.FromString,
+)
+RESTORE_NAMED_SNAPSHOT = Method(
+    _CATALOG + "RestoreNamedSnapshot",
+    catalog.RestoreNamedSnapshotRequest.SerializeToString,
+    catalog.RestoreNamedSnapshotResponse.FromString,
+)
+DROP_NAMED_SNAPSHOT = Method(
+    _CATALOG + "DropNamedSnapshot",
+    catalog.DropNamedSnapshotRequest.SerializeToString,
+    catalog.DropNamedSnapshotResponse.FromString,
+)
 MAKE_SNAPSHOT = Method(
     _CATALOG + "MakeSnapshot", catalog.MakeSnapshotRequest.SerializeToString, catalog.MakeSnapshotResponse.FromString
 )

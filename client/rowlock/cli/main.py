@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from rowlock.cli import (
     checks,
     compactions,
+    named_snapshots,
     regions,
     rows,
     scans,
@@ -77,6 +78,7 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "drop": tables.drop,
     "truncate": tables.truncate,
     "snapshot": snapshots.snapshot,
+    "snapshots": named_snapshots.snapshots,
     "status": status.status,
     "tables": tables.tables,
     "describe": tables.describe,

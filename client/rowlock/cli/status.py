@@ -64,6 +64,7 @@ def _server(found: ServerStatus) -> dict[str, str]:
         f"{unwritten}{full}",
         "disk": f"{size_text(found.disk_free_bytes)} free",
         "store files": f"{found.open_store_files} open",
+        "named snapshots": f"{found.named_snapshot_count}, which alone hold {size_text(found.named_snapshot_bytes)}",
         "compactions": f"{found.compactions_working} working, {found.compactions_queued} queued",
     }
 

@@ -12,7 +12,7 @@ filter           SQL conditions on the DataFrame's columns, "delay > 15 AND id L
 rows             all (default), or mapped: without the rows that have none of the mapping's columns
 timestamps       mapped columns, separated by commas, or *: adds the cell's timestamp, delay_timestamp for delay
 snapshot         token (default): one read point for all uses of the DataFrame; latest: a new one for each query;
-                 or the id of a snapshot of rowlock.spark.snapshot
+                 the id of a snapshot of rowlock.spark.snapshot; or @NAME: the named snapshot, and table may be left out
 partition_bytes  approximate input of one task; default: one task a core of the driver's machine, 4 to 256 MiB each
 batch_bytes      approximate size of the server's batches, default 4 MiB
 count            true: one column `count`, with a number of rows of the table in each row; see rowlock.spark.count
@@ -30,6 +30,7 @@ from typing import Literal, TypeAlias
 
 from rowlock._codec.columns import prefix_stop
 from rowlock._codec.escapes import EscapeError, unescaped
+from rowlock._core.catalog import SNAPSHOT_PREFIX
 from rowlock._core.defaults import BUSY_TIMEOUT_S_DEFAULT
 from rowlock._core.scan_plan import RowRange
 from rowlock._transport.channels import given_addresses
@@ -85,7 +86,10 @@ class ReadOptions:
     """The parsed options of a read. Picklable."""
 
     server: str
+    # `@NAME`: a named snapshot.
     table: str
+    # The table that the named snapshot must be of; empty: any.
+    snapshot_of: str = ""
     mapping: Mapping | None = None
     # Neither a mapping, nor none, nor infer is given.
     uses_kept_mapping: bool = False
@@ -108,6 +112,11 @@ class ReadOptions:
     malformed_is_null: bool = False
     timeout_s: float = TIMEOUT_S_DEFAULT
     busy_timeout_s: float = BUSY_TIMEOUT_S_DEFAULT
+
+    @property
+    def is_of_named_snapshot(self) -> bool:
+        """Whether the table is a named snapshot, which never changes. So its reads need no snapshot of their own."""
+        return self.table.startswith(SNAPSHOT_PREFIX) and self.snapshot_mode == "token"
 
     @property
     def snapshot_mode(self) -> SnapshotMode:
@@ -166,6 +175,17 @@ def table_of(options: Dict[str, str]) -> str:
     return name
 
 
+def named_snapshot(options: Dict[str, str]) -> str | None:
+    """Returns the named snapshot that the option snapshot names, as `@NAME`; None if it is of another kind."""
+    text = options.get("snapshot", "")
+    return text if text.startswith(SNAPSHOT_PREFIX) else None
+
+
+def table_to_read(options: Dict[str, str]) -> str:
+    """Returns the table of a read, or the named snapshot as `@NAME`. Raises InvalidArgumentError."""
+    return named_snapshot(options) or table_of(options)
+
+
 _LOST_OPTIONS = (
     ". If CREATE TABLE ... USING rowlock created this table: Spark does not pass its OPTIONS when the table is read or "
     "written, so give them in the statement, SELECT * FROM t WITH (table = '...', mapping = '...') and "
@@ -180,13 +200,15 @@ def read_options(options: Dict[str, str]) -> ReadOptions:
     infer_rows = _count(given, "infer")
     if "mapping" in given and infer_rows is not None:
         raise InvalidArgumentError("the options mapping and infer exclude each other: give one of them")
-    is_latest, snapshot_id = _snapshot(given.get("snapshot", "token"))
+    named = named_snapshot(given)
+    is_latest, snapshot_id = _snapshot("token" if named else given.get("snapshot", "token"))
     batch_bytes = byte_count(given, "batch_bytes") or BATCH_BYTES_DEFAULT
     if batch_bytes > BATCH_BYTES_MAX:
         raise InvalidArgumentError(f"the option batch_bytes must be at most {BATCH_BYTES_MAX}, not {batch_bytes}")
     return ReadOptions(
         server=server_of(given),
-        table=table_of(given),
+        table=table_to_read(given),
+        snapshot_of=table_of(given) if named and ("table" in given or PATH in given) else "",
         mapping=mapping,
         uses_kept_mapping="mapping" not in given and infer_rows is None,
         infer_rows=infer_rows,
@@ -281,7 +303,8 @@ def _snapshot(text: str) -> tuple[bool, bytes | None]:
         snapshot_id = b""
     if len(snapshot_id) != SNAPSHOT_ID_BYTES:
         raise InvalidArgumentError(
-            f"the option snapshot must be 'token', 'latest' or the id of a rowlock.spark.snapshot, not {text!r}"
+            "the option snapshot must be 'token', 'latest', the id of a rowlock.spark.snapshot, or '@' and the name of "
+            f"a named snapshot, not {text!r}"
         )
     return False, snapshot_id
 

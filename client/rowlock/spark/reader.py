@@ -78,7 +78,7 @@ class RowlockReader(DataSourceReader):
         """
         options = self._reading.options
         try:
-            if not options.is_latest:
+            if not options.is_latest and not options.is_of_named_snapshot:
                 self._reading.open_snapshot(self._reading.snapshot)
             parts = split_ranges(
                 self._reading.table, self._reading.rows.ranges, self._reading.columns, options.part_bytes
@@ -121,7 +121,7 @@ class RowlockReader(DataSourceReader):
             columns=self._reading.columns,
             where=self._reading.rows.where,
             batch_bytes=options.batch_bytes,
-            snapshot=self._latest_id() if options.is_latest else partition.snapshot_id,
+            snapshot=self._snapshot_id(partition),
             busy_timeout=options.busy_timeout_s,
         ) as scan:
             if frame.has_cells:
@@ -134,8 +134,12 @@ class RowlockReader(DataSourceReader):
                 for batch in scan.form_batches(form_columns(frame), with_keys=with_keys or frame.has_keys):
                     yield rows_of_form(batch, frame, schema, options.malformed_is_null)
 
-    def _latest_id(self) -> bytes:
-        """Opens the snapshot of this task's query. Returns its id."""
+    def _snapshot_id(self, partition: ScanPartition) -> bytes | None:
+        """Returns the id of the snapshot to read, that of this task's query if each has its own; it is opened then."""
+        if self._reading.options.is_of_named_snapshot:
+            return None
+        if not self._reading.options.is_latest:
+            return partition.snapshot_id
         ref = snapshot_of_query(self._reading.client, self._reading.snapshot, query_of_task())
         self._reading.open_snapshot(ref)
         return ref.snapshot_id

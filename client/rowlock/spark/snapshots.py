@@ -7,6 +7,8 @@
    without use.
 4. A server that restarted after step 1 refuses the id: it can't know whether a scan has read at that read point.
 
+A named snapshot is read as the table `@NAME`. It never changes, so its reads need none of this.
+
 With snapshot=latest each query has its own snapshot, with a lease of minutes, see latest.py. A snapshot of
 rowlock.spark.snapshot is renewed, and never created here.
 """
@@ -18,12 +20,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rowlock._core.catalog import SNAPSHOT_PREFIX
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, new_snapshot_id
 from rowlock._transport.channels import given_addresses
 from rowlock.client import Client
 from rowlock.errors import InvalidArgumentError
 from rowlock.snapshot import make_snapshot, renew_snapshot
-from rowlock.spark.options import TIMEOUT_S_DEFAULT
+from rowlock.spark.options import TIMEOUT_S_DEFAULT, ReadOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,6 +68,18 @@ def open_snapshot(client: Client, table: str, ref: SnapshotRef, timeout_s: float
             f"the option snapshot names a snapshot of table {held.table!r}, but the DataFrame reads table {table!r}; "
             "take a snapshot of that table"
         )
+
+
+def check_named_snapshot(client: Client, options: ReadOptions) -> None:
+    """Raises InvalidArgumentError if the options name a table and a named snapshot of another one."""
+    if not options.snapshot_of:
+        return
+    for found in client.named_snapshots():
+        if SNAPSHOT_PREFIX + found.name == options.table and found.table != options.snapshot_of:
+            raise InvalidArgumentError(
+                f"the named snapshot {found.name!r} is of table {found.table!r}, not of {options.snapshot_of!r}; leave "
+                "the table out, or name a snapshot of it"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,10 @@ from rowlock.spark.connections import client_of
 from rowlock.spark.explanations import explained
 from rowlock.spark.frame import Frame, count_frame, mapped_frame, plain_frame
 from rowlock.spark.inference import inferred_mapping
-from rowlock.spark.options import ReadOptions, read_options, server_of, table_of, timeout_of
+from rowlock.spark.options import ReadOptions, read_options, server_of, table_to_read, timeout_of
 from rowlock.spark.pushdown import rows_of
 from rowlock.spark.reader import Reading, RowlockReader
-from rowlock.spark.snapshots import LATEST_LEASE_MS, SnapshotRef, new_snapshot_ref
+from rowlock.spark.snapshots import LATEST_LEASE_MS, SnapshotRef, check_named_snapshot, new_snapshot_ref
 from rowlock.spark.streaming import CHECKPOINT, RefusingStreamReader, no_streaming
 from rowlock.spark.worker_process import exclude_modules
 from rowlock.spark.write_options import write_options
@@ -57,7 +57,7 @@ class RowlockSource(DefaultSource):
             client = client_of(server, self._patience_s)
             self._snapshot = new_snapshot_ref(client)
             if not {"mapping", "infer"} & self.options.keys():
-                self._kept_text = _kept_mapping_text(client, table_of(self.options), self._patience_s)
+                self._kept_text = _kept_mapping_text(client, table_to_read(self.options), self._patience_s)
         except RowlockError as error:
             raise explained(error, server, self.options.get("table", ""), self._patience_s) from None
         if "infer" in self.options:
@@ -113,7 +113,9 @@ class RowlockSource(DefaultSource):
 
     def _frame(self, options: ReadOptions, wait_s: float) -> Frame:
         try:
-            table = client_of(options.server, wait_s).describe(options.table)
+            client = client_of(options.server, wait_s)
+            check_named_snapshot(client, options)
+            table = client.describe(options.table)
             frame = self._requested_frame(options, table.mapping_text)
             families = table.families
         except RowlockError as error:

@@ -297,6 +297,78 @@ class EndSnapshotResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class NamedSnapshot(_message.Message):
+    __slots__ = ("name", "table", "made_ms", "region_count", "store_file_count", "store_file_bytes", "own_bytes", "error")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    MADE_MS_FIELD_NUMBER: _ClassVar[int]
+    REGION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    STORE_FILE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    STORE_FILE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OWN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    table: _types_pb2.TableDescriptor
+    made_ms: int
+    region_count: int
+    store_file_count: int
+    store_file_bytes: int
+    own_bytes: int
+    error: str
+    def __init__(self, name: _Optional[str] = ..., table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ..., made_ms: _Optional[int] = ..., region_count: _Optional[int] = ..., store_file_count: _Optional[int] = ..., store_file_bytes: _Optional[int] = ..., own_bytes: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+
+class CreateNamedSnapshotRequest(_message.Message):
+    __slots__ = ("name", "table", "lock")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    LOCK_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    table: str
+    lock: LockOptions
+    def __init__(self, name: _Optional[str] = ..., table: _Optional[str] = ..., lock: _Optional[_Union[LockOptions, _Mapping]] = ...) -> None: ...
+
+class CreateNamedSnapshotResponse(_message.Message):
+    __slots__ = ("snapshot",)
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    snapshot: NamedSnapshot
+    def __init__(self, snapshot: _Optional[_Union[NamedSnapshot, _Mapping]] = ...) -> None: ...
+
+class ListNamedSnapshotsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListNamedSnapshotsResponse(_message.Message):
+    __slots__ = ("snapshots",)
+    SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    snapshots: _containers.RepeatedCompositeFieldContainer[NamedSnapshot]
+    def __init__(self, snapshots: _Optional[_Iterable[_Union[NamedSnapshot, _Mapping]]] = ...) -> None: ...
+
+class RestoreNamedSnapshotRequest(_message.Message):
+    __slots__ = ("name", "table", "lock")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    LOCK_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    table: str
+    lock: LockOptions
+    def __init__(self, name: _Optional[str] = ..., table: _Optional[str] = ..., lock: _Optional[_Union[LockOptions, _Mapping]] = ...) -> None: ...
+
+class RestoreNamedSnapshotResponse(_message.Message):
+    __slots__ = ("table",)
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    table: _types_pb2.TableDescriptor
+    def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ...) -> None: ...
+
+class DropNamedSnapshotRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DropNamedSnapshotResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class CompactRequest(_message.Message):
     __slots__ = ("table", "families", "region_ids", "major", "properties")
     class PropertiesEntry(_message.Message):
@@ -503,12 +575,16 @@ class ServerStatusResponse(_message.Message):
         bytes_held_peak: int
         def __init__(self, setting: _Optional[str] = ..., bytes_max: _Optional[int] = ..., bytes_held: _Optional[int] = ..., bytes_held_peak: _Optional[int] = ...) -> None: ...
     class Disk(_message.Message):
-        __slots__ = ("free_bytes", "open_store_files")
+        __slots__ = ("free_bytes", "open_store_files", "named_snapshot_count", "named_snapshot_bytes")
         FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
         OPEN_STORE_FILES_FIELD_NUMBER: _ClassVar[int]
+        NAMED_SNAPSHOT_COUNT_FIELD_NUMBER: _ClassVar[int]
+        NAMED_SNAPSHOT_BYTES_FIELD_NUMBER: _ClassVar[int]
         free_bytes: int
         open_store_files: int
-        def __init__(self, free_bytes: _Optional[int] = ..., open_store_files: _Optional[int] = ...) -> None: ...
+        named_snapshot_count: int
+        named_snapshot_bytes: int
+        def __init__(self, free_bytes: _Optional[int] = ..., open_store_files: _Optional[int] = ..., named_snapshot_count: _Optional[int] = ..., named_snapshot_bytes: _Optional[int] = ...) -> None: ...
     class Log(_message.Message):
         __slots__ = ("segment_count", "segment_bytes", "pending_bytes", "is_full")
         SEGMENT_COUNT_FIELD_NUMBER: _ClassVar[int]

@@ -99,6 +99,26 @@ class CatalogStub(object):
                 request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotRequest.SerializeToString,
                 response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotResponse.FromString,
                 _registered_method=True)
+        self.CreateNamedSnapshot = channel.unary_unary(
+                '/rowlock.v1.Catalog/CreateNamedSnapshot',
+                request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.CreateNamedSnapshotRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.CreateNamedSnapshotResponse.FromString,
+                _registered_method=True)
+        self.ListNamedSnapshots = channel.unary_unary(
+                '/rowlock.v1.Catalog/ListNamedSnapshots',
+                request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.ListNamedSnapshotsRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.ListNamedSnapshotsResponse.FromString,
+                _registered_method=True)
+        self.RestoreNamedSnapshot = channel.unary_unary(
+                '/rowlock.v1.Catalog/RestoreNamedSnapshot',
+                request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.RestoreNamedSnapshotRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.RestoreNamedSnapshotResponse.FromString,
+                _registered_method=True)
+        self.DropNamedSnapshot = channel.unary_unary(
+                '/rowlock.v1.Catalog/DropNamedSnapshot',
+                request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.DropNamedSnapshotRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.DropNamedSnapshotResponse.FromString,
+                _registered_method=True)
         self.Compact = channel.unary_unary(
                 '/rowlock.v1.Catalog/Compact',
                 request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.CompactRequest.SerializeToString,
@@ -228,6 +248,37 @@ class CatalogServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateNamedSnapshot(self, request, context):
+        """Since protocol 8. Makes a named snapshot: a table as it is at one moment, on disk, until it is dropped. All of it or
+        nothing, also after a crash. SNAPSHOT_EXISTS, TABLE_NOT_FOUND, INVALID_ARGUMENT for a name that breaks the rules of
+        table names, LIMIT_EXCEEDED for too many. CORRUPTION if a region of the table is closed because of damage.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListNamedSnapshots(self, request, context):
+        """Since protocol 8. Returns all named snapshots, sorted by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RestoreNamedSnapshot(self, request, context):
+        """Since protocol 8. Makes a new table of a named snapshot. The two are independent from then on. SNAPSHOT_NOT_FOUND,
+        TABLE_EXISTS. CORRUPTION if a file of the snapshot is damaged or missing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropNamedSnapshot(self, request, context):
+        """Since protocol 8. Removes a named snapshot. SNAPSHOT_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Compact(self, request, context):
         """Queues compactions of a table's stores, each a family of a region, and returns before they start. A store that is
         in the queue already is not queued again: the answer has the id of that compaction, which becomes major if this
@@ -336,6 +387,26 @@ def add_CatalogServicer_to_server(servicer, server):
                     servicer.EndSnapshot,
                     request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotRequest.FromString,
                     response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotResponse.SerializeToString,
+            ),
+            'CreateNamedSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateNamedSnapshot,
+                    request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.CreateNamedSnapshotRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.CreateNamedSnapshotResponse.SerializeToString,
+            ),
+            'ListNamedSnapshots': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListNamedSnapshots,
+                    request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.ListNamedSnapshotsRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.ListNamedSnapshotsResponse.SerializeToString,
+            ),
+            'RestoreNamedSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestoreNamedSnapshot,
+                    request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.RestoreNamedSnapshotRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.RestoreNamedSnapshotResponse.SerializeToString,
+            ),
+            'DropNamedSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropNamedSnapshot,
+                    request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.DropNamedSnapshotRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.DropNamedSnapshotResponse.SerializeToString,
             ),
             'Compact': grpc.unary_unary_rpc_method_handler(
                     servicer.Compact,
@@ -714,6 +785,114 @@ class Catalog(object):
             '/rowlock.v1.Catalog/EndSnapshot',
             rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotRequest.SerializeToString,
             rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateNamedSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Catalog/CreateNamedSnapshot',
+            rowlock__proto_dot_v1_dot_catalog__pb2.CreateNamedSnapshotRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_catalog__pb2.CreateNamedSnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListNamedSnapshots(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Catalog/ListNamedSnapshots',
+            rowlock__proto_dot_v1_dot_catalog__pb2.ListNamedSnapshotsRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_catalog__pb2.ListNamedSnapshotsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RestoreNamedSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Catalog/RestoreNamedSnapshot',
+            rowlock__proto_dot_v1_dot_catalog__pb2.RestoreNamedSnapshotRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_catalog__pb2.RestoreNamedSnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropNamedSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Catalog/DropNamedSnapshot',
+            rowlock__proto_dot_v1_dot_catalog__pb2.DropNamedSnapshotRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_catalog__pb2.DropNamedSnapshotResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -400,6 +400,8 @@ class Error(_message.Message):
         CONFLICT: _ClassVar[Error.Code]
         PROCEDURE_NOT_FOUND: _ClassVar[Error.Code]
         PROCEDURE_FAILED: _ClassVar[Error.Code]
+        SNAPSHOT_NOT_FOUND: _ClassVar[Error.Code]
+        SNAPSHOT_EXISTS: _ClassVar[Error.Code]
     CODE_UNSPECIFIED: Error.Code
     INVALID_ARGUMENT: Error.Code
     TABLE_NOT_FOUND: Error.Code
@@ -427,6 +429,8 @@ class Error(_message.Message):
     CONFLICT: Error.Code
     PROCEDURE_NOT_FOUND: Error.Code
     PROCEDURE_FAILED: Error.Code
+    SNAPSHOT_NOT_FOUND: Error.Code
+    SNAPSHOT_EXISTS: Error.Code
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]

@@ -16,8 +16,18 @@ from types import MappingProxyType
 
 from rowlock_regionserver import generations
 from rowlock_regionserver.catalog.commits import NO_COMMITS, Commits, commits_from_json, commits_to_json
+from rowlock_regionserver.catalog.named_snapshots import (
+    NamedSnapshot,
+    NamedSnapshots,
+    check_new_snapshot,
+    snapshot_of_name,
+    snapshots_from_json,
+    snapshots_to_json,
+    with_snapshot,
+)
 from rowlock_regionserver.catalog.names import (
     FAMILY_NUMBER_MAX,
+    SNAPSHOT_PREFIX,
     check_families,
     check_family_settings,
     check_table_name,
@@ -27,10 +37,12 @@ from rowlock_regionserver.catalog.regions import (
     RegionEntry,
     checked_splits,
     new_regions,
+    renumbered,
     with_merged,
     with_split,
 )
-from rowlock_regionserver.cells import Compression, Durability, Family
+from rowlock_regionserver.catalog.table_entry import TableEntry, entry_from_json, entry_to_json
+from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     CorruptionError,
@@ -47,17 +59,12 @@ from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.record import NOWHERE, Position
 
 NAME = "catalog"
+# Version 2 has named snapshots, whose folders earlier servers would remove. So it is written only with such, and they
+# refuse it then.
+FORMAT_VERSION = 2
+_VERSION_WITHOUT_SNAPSHOTS = 1
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 _DEFAULT_LIMITS = Config()
-
-
-@dataclass(frozen=True, slots=True)
-class TableEntry:
-    """The entry of a table: its regions in row order, and the number of its next new family."""
-
-    table: Table
-    regions: tuple[RegionEntry, ...]
-    next_family_number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +78,28 @@ class CatalogState:
     log_position: Position = NOWHERE  # the log was durable up to here when this was written
     session_numbers_until: int = 1  # numbers of sessions and locks below this may have been used
     commits: Commits = NO_COMMITS  # of bulk writes
+    snapshots: NamedSnapshots = ()  # the named ones, by name
+
+    @property
+    def format_version(self) -> int:
+        """The least version that has what is in it."""
+        return FORMAT_VERSION if self.snapshots else _VERSION_WITHOUT_SNAPSHOTS
+
+    @property
+    def region_ids(self) -> frozenset[int]:
+        """The regions that have folders: those of tables, and of named snapshots."""
+        entries = (*self.tables, *(snapshot.entry for snapshot in self.snapshots))
+        return frozenset([region.region_id for entry in entries for region in entry.regions])
 
     def entry(self, name: str) -> TableEntry:
         """The table of this name. Raises TableNotFoundError."""
         for entry in self.tables:
             if entry.table.name == name:
                 return entry
-        raise TableNotFoundError(f"there is no table {name[:256]!r}; create it, or list the tables", table=name[:256])
+        what_to_do = "create it, or list the tables"
+        if name.startswith(SNAPSHOT_PREFIX):
+            what_to_do = "a name like this is of a named snapshot, which can only be read: restore it to a new table"
+        raise TableNotFoundError(f"there is no table {name[:256]!r}; {what_to_do}", table=name[:256])
 
     def with_new_table(
         self,
@@ -92,10 +114,8 @@ class CatalogState:
 
         `splits`: the first rows of its regions but the first, in any order; see checked_splits.
         """
-        check_table_name(name)
+        self._check_new_table(name)
         check_families(families, name)
-        if any(entry.table.name == name for entry in self.tables):
-            raise TableExistsError(f"table {name!r} exists already; drop it first, or choose another name", table=name)
         numbered = tuple(
             replace(family, number=number)
             for number, family in enumerate(sorted(families, key=lambda family: family.name), start=1)
@@ -208,6 +228,49 @@ class CatalogState:
         entry = self.entry(name)
         return self._with(replace(entry, regions=with_merged(name, entry.regions, left_id, right_id, merged_id)))
 
+    def snapshot(self, name: str) -> NamedSnapshot:
+        """The named snapshot. Raises SnapshotNotFoundError."""
+        return snapshot_of_name(self.snapshots, name)
+
+    def with_snapshot(
+        self, name: str, table: str, region_ids: Sequence[int], made_ms: int, limits: Config = _DEFAULT_LIMITS
+    ) -> CatalogState:
+        """Returns the state with a named snapshot of a table. `region_ids`: of its regions, which are reserved.
+
+        Raises TableNotFoundError, InvalidRequestError, SnapshotExistsError and LimitExceededError.
+        """
+        check_new_snapshot(self.snapshots, name, limits)
+        self._check_reserved(*region_ids)
+        entry = self._copied(self.entry(table), table, region_ids)
+        added = with_snapshot(self.snapshots, NamedSnapshot(name, entry, made_ms))
+        return replace(self, snapshots=added, next_table_id=self.next_table_id + 1)
+
+    def without_snapshot(self, name: str) -> CatalogState:
+        """Returns the state without the named snapshot. Raises SnapshotNotFoundError."""
+        dropped = self.snapshot(name)
+        return replace(self, snapshots=tuple([each for each in self.snapshots if each is not dropped]))
+
+    def with_restored_table(self, name: str, table: str, region_ids: Sequence[int]) -> CatalogState:
+        """Returns the state with a new table like that of a named snapshot. `region_ids`: as in with_snapshot.
+
+        Raises SnapshotNotFoundError, InvalidRequestError and TableExistsError.
+        """
+        found = self.snapshot(name)
+        self._check_new_table(table)
+        self._check_reserved(*region_ids)
+        restored = self._copied(found.entry, table, region_ids)
+        return replace(self, tables=_by_name((*self.tables, restored)), next_table_id=self.next_table_id + 1)
+
+    def _copied(self, entry: TableEntry, name: str, region_ids: Sequence[int]) -> TableEntry:
+        """Returns an entry of the same families and rows, under the next id of a table."""
+        table = replace(entry.table, name=name, table_id=self.next_table_id)
+        return replace(entry, table=table, regions=renumbered(entry.regions, region_ids))
+
+    def _check_new_table(self, name: str) -> None:
+        check_table_name(name)
+        if any(entry.table.name == name for entry in self.tables):
+            raise TableExistsError(f"table {name!r} exists already; drop it first, or choose another name", table=name)
+
     def _check_reserved(self, *region_ids: int) -> None:
         for region_id in region_ids:
             assert region_id < self.next_region_id, f"region id {region_id} is not reserved: {self.next_region_id}"
@@ -245,7 +308,7 @@ def _by_name(entries: Iterable[TableEntry]) -> tuple[TableEntry, ...]:
 
 def write_catalog(files: Files, folder: Path, number: int, state: CatalogState) -> None:
     """Commits the state as this generation, durably."""
-    generations.write(files, folder, NAME, number, encode(state))
+    generations.write(files, folder, NAME, number, encode(state), version=state.format_version)
 
 
 def read_catalog(files: Files, folder: Path) -> tuple[int, CatalogState] | None:
@@ -254,7 +317,7 @@ def read_catalog(files: Files, folder: Path) -> tuple[int, CatalogState] | None:
     Raises CorruptionError when it is damaged; an older one never replaces it.
     """
     try:
-        number, body = generations.read_newest(files, folder, NAME)
+        number, body = generations.read_newest(files, folder, NAME, version_max=FORMAT_VERSION)
     except FileNotFoundError:
         return None
     try:
@@ -269,24 +332,12 @@ def encode(state: CatalogState) -> bytes:
         {
             "next_table_id": state.next_table_id,
             "next_region_id": state.next_region_id,
-            "log_id": _text(state.log_id),
+            "log_id": base64.b64encode(state.log_id).decode(),
             "log_position": state.log_position,
             **({"session_numbers_until": state.session_numbers_until} if state.session_numbers_until > 1 else {}),
             **commits_to_json(state.commits),
-            "tables": [
-                {
-                    "name": entry.table.name,
-                    "table_id": entry.table.table_id,
-                    "durability": entry.table.durability.name,
-                    "next_family_number": entry.next_family_number,
-                    "families": [_family_to_json(family) for family in entry.table.families],
-                    **({"properties": dict(entry.table.properties)} if entry.table.properties else {}),
-                    "regions": [
-                        [region.region_id, _text(region.start), _text(region.stop)] for region in entry.regions
-                    ],
-                }
-                for entry in state.tables
-            ],
+            "tables": [entry_to_json(entry) for entry in state.tables],
+            **snapshots_to_json(state.snapshots),
         }
     ).encode()
 
@@ -294,60 +345,13 @@ def encode(state: CatalogState) -> bytes:
 def decode(body: bytes) -> CatalogState:
     """The inverse of `encode`. Raises KeyError, TypeError or ValueError when it is of another version."""
     fields = json.loads(body)
-    entries = [
-        TableEntry(
-            Table(
-                table["name"],
-                table["table_id"],
-                tuple(_family_from_json(family) for family in table["families"]),
-                Durability[table["durability"]],
-                tuple(sorted(table.get("properties", NO_PROPERTIES).items())),
-            ),
-            tuple(
-                RegionEntry(region_id, base64.b64decode(start), base64.b64decode(stop))
-                for region_id, start, stop in table["regions"]
-            ),
-            table["next_family_number"],
-        )
-        for table in fields["tables"]
-    ]
     return CatalogState(
-        tuple(entries),
+        tuple([entry_from_json(each) for each in fields["tables"]]),
         fields["next_table_id"],
         fields["next_region_id"],
         base64.b64decode(fields["log_id"]),
         Position(*fields.get("log_position", NOWHERE)),  # Version 0.1.0 writes none.
         fields.get("session_numbers_until", 1),
         commits_from_json(fields),
-    )
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-def _family_to_json(family: Family) -> list[str | int]:
-    return [
-        family.number,
-        _text(family.name),
-        family.versions,
-        family.min_versions,
-        family.time_to_live_ms,
-        family.block_bytes,
-        family.compression.name,
-        int(family.bloom_filter),
-    ]
-
-
-def _family_from_json(fields: Sequence[str | int]) -> Family:
-    number, name, versions, min_versions, time_to_live_ms, block_bytes, compression, bloom_filter = fields
-    return Family(
-        number=int(number),
-        name=base64.b64decode(str(name)),
-        versions=int(versions),
-        min_versions=int(min_versions),
-        time_to_live_ms=int(time_to_live_ms),
-        block_bytes=int(block_bytes),
-        compression=Compression[str(compression)],
-        bloom_filter=bool(bloom_filter),
+        snapshots_from_json(fields),
     )

@@ -11,6 +11,8 @@ from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 from rowlock_regionserver.escapes import name_text
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
+# A named snapshot is read as a table of its name behind this.
+SNAPSHOT_PREFIX = "@"
 FAMILY_NAME_BYTES_MAX = 127
 FAMILIES_MAX = 1000
 FAMILY_NUMBER_MAX = (1 << 16) - 1  # the log has two bytes for it (wal/mutation.py)
@@ -24,6 +26,15 @@ def check_table_name(name: str) -> None:
         shown = name if len(name) <= 64 else name[:64] + "…"
         raise InvalidRequestError(
             f"{shown!r} is no table name: use up to 255 letters, digits, '_', '.' and '-', not '.' or '-' at the start"
+        )
+
+
+def check_snapshot_name(name: str) -> None:
+    """Raises InvalidRequestError for a name outside the pattern, which is that of table names."""
+    if not TABLE_NAME.fullmatch(name):
+        shown = name if len(name) <= 64 else name[:64] + "…"
+        raise InvalidRequestError(
+            f"{shown!r} is no snapshot name: use up to 255 letters, digits, '_', '.' and '-', and no '.' or '-' first"
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError, NotServingRegionError
@@ -79,6 +79,11 @@ def new_regions(splits: Sequence[bytes], first_id: int) -> Regions:
     """Returns the regions of a new table. `splits`: the first rows of all but the first, in row order."""
     starts, stops = (b"", *splits), (*splits, b"")
     return tuple([RegionEntry(first_id + i, start, stops[i]) for i, start in enumerate(starts)])
+
+
+def renumbered(regions: Regions, region_ids: Sequence[int]) -> Regions:
+    """Returns regions of the same rows with these ids, in row order."""
+    return tuple([replace(region, region_id=new) for region, new in zip(regions, region_ids, strict=True)])
 
 
 def region_of_id(table: str, regions: Regions, region_id: int) -> RegionEntry:

@@ -64,8 +64,8 @@ def lost_manifest(folder: Path, generation: int, logged: RegionState | None) -> 
 
 
 def unnamed_region_folders(folder: Path, files: Files, state: CatalogState, recovered: Recovered) -> Iterator[Unnamed]:
-    """Yields the region folders that the catalog does not name. There is no evidence of a newer catalog."""
-    named = {region.region_id for entry in state.tables for region in entry.regions}
+    """Yields the region folders of no table and no named snapshot. There is no evidence of a newer catalog."""
+    named = state.region_ids
     is_proven = recovered.catalog_generation > 0 and not recovered.gaps
     for region_id, path in region_folders(folder, files):
         if region_id in named:
@@ -74,7 +74,7 @@ def unnamed_region_folders(folder: Path, files: Files, state: CatalogState, reco
             yield Unnamed(path, "it is not a folder, so no region made it", is_leftover=False)
             continue
         if region_id < state.next_region_id:
-            yield Unnamed(path, "its table was dropped or truncated", is_leftover=True)
+            yield Unnamed(path, "its table or snapshot was dropped, or its table truncated", is_leftover=True)
         elif is_proven and holds_what_a_create_makes(path, files):
             yield Unnamed(path, "its table was never made", is_leftover=True)
         elif is_proven:

@@ -23,12 +23,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
+from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
 from rowlock_regionserver.catalog.regions import RegionEntry
+from rowlock_regionserver.catalog.table_entry import TableEntry
 from rowlock_regionserver.errors import RegionServerError, TooManyOpenFilesError, UnknownOutcomeError
 from rowlock_regionserver.host.compacting import CompactionThreads
 from rowlock_regionserver.host.opening import open_region
+from rowlock_regionserver.host.read_snapshots import ReadSnapshots
 from rowlock_regionserver.host.region_folder import free_region_path, region_folder, remove_region_folder
 from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.host.timestamps import Timestamps
@@ -56,6 +58,7 @@ class RegionChanges:
     compactions: CompactionThreads
     timestamps: Timestamps
     bulk_numbers: BulkNumbers
+    read_snapshots: ReadSnapshots
     made: set[int] = field(default_factory=set)  # regions for which this server has made folders
 
     @contextlib.contextmanager
@@ -70,7 +73,7 @@ class RegionChanges:
         made: list[Region] = []
         with contextlib.ExitStack() as undo:
             for region in entry.regions:
-                path = self._free_path(region.region_id)
+                path = self.free_path(region.region_id)
                 answers = inherited_answers(replaced[region.region_id]) if region.region_id in replaced else None
                 make_region_folder(self.shared.files, path, region.region_id, entry.table, self.shared.config, answers)
                 made.append(open_region(self.folder, entry.table, region, self.shared))
@@ -78,13 +81,15 @@ class RegionChanges:
             with self.catalog.committed(state, what):
                 undo.pop_all()
                 for new in made:
-                    self._serve(new, replaced.get(new.region_id))
+                    self.serve(new, replaced.get(new.region_id))
                 yield
 
-    def _free_path(self, region_id: int) -> Path:
+    def free_path(self, region_id: int) -> Path:
+        """Frees and returns the path of a new region's folder; see free_region_path."""
         return free_region_path(self.folder, self.shared, region_id, self.made)
 
-    def _serve(self, region: Region, replaced: Region | None) -> None:
+    def serve(self, region: Region, replaced: Region | None = None) -> None:
+        """Puts an opened region into service."""
         region.serve(self.log, self.bulk_numbers)
         with self.timestamps.lock:
             self.timestamps.begin(region, replaced)
@@ -154,9 +159,15 @@ class RegionChanges:
             with contextlib.ExitStack() as undo:
                 made = [self._successor(table, entry, predecessors, stamps_until, undo) for entry in new]
                 self.shared.files.fsync_folder(self.folder / "regions")
-                with self._committed(state, what, undo):
+                with self.committed(state, what, undo):
                     self._exchange(old, made)
                     gates.close()
+
+    def reserved(self, count: int) -> tuple[int, ...]:
+        """Takes the ids of new regions from the catalog, durably."""
+        state, ids = self.catalog.state.with_reserved_regions(count)
+        with self.catalog.committed(state, f"{count} numbers of regions were reserved"):
+            return tuple(ids)
 
     def _successor(
         self,
@@ -168,7 +179,7 @@ class RegionChanges:
     ) -> Region:
         """3. Makes the folder of a region that takes over the rows of others, and opens it. `undo` removes both."""
         files, config = self.shared.files, self.shared.config
-        path = self._free_path(entry.region_id)
+        path = self.free_path(entry.region_id)
         undo.callback(remove_region_folder, files, path)
         bounds = entry.start, entry.stop
         make_successor_folder(files, path, entry.region_id, bounds, predecessors, stamps_until, config)
@@ -177,8 +188,8 @@ class RegionChanges:
         return region
 
     @contextlib.contextmanager
-    def _committed(self, state: CatalogState, what: str, undo: contextlib.ExitStack) -> Iterator[None]:
-        """4. Commits the state, and runs the block. Nothing is undone from then on, nor if the outcome is unknown."""
+    def committed(self, state: CatalogState, what: str, undo: contextlib.ExitStack) -> Iterator[None]:
+        """Commits the state, and runs the block. Nothing is undone from then on, nor if the outcome is unknown."""
         try:
             with self.catalog.committed(state, what):
                 undo.pop_all()

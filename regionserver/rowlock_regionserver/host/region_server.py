@@ -23,6 +23,7 @@ from pathlib import Path
 
 from rowlock_regionserver.catalog.catalog import NO_PROPERTIES
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
+from rowlock_regionserver.catalog.named_snapshots import NamedSnapshot
 from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
@@ -40,7 +41,10 @@ from rowlock_regionserver.host.compaction_runs import counted_memory, settings_o
 from rowlock_regionserver.host.disk_failures import DiskFailures, OnFatal
 from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads, log_flush
+from rowlock_regionserver.host.named_snapshot_sizes import HeldBySnapshots, held_by_snapshots
+from rowlock_regionserver.host.named_snapshots import create_snapshot, drop_snapshot, restore_snapshot
 from rowlock_regionserver.host.opening import Opened, Opening
+from rowlock_regionserver.host.read_snapshots import ReadSnapshots
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_folder import region_folder
 from rowlock_regionserver.host.served_regions import ServedRegions
@@ -96,6 +100,7 @@ class RegionServer(ServedRegions):
         self._splits: AutomaticSplits
         self.set_aside: tuple[SetAside, ...] = ()  # when it was opened
         self._timestamps = Timestamps(clock, config.stamp_leap_ms)
+        self._read_snapshots = ReadSnapshots(folder, self._shared, lambda: self._catalog.state)
 
     # Opening and stopping.
 
@@ -149,6 +154,7 @@ class RegionServer(ServedRegions):
             self.compactions,
             self._timestamps,
             opened.bulk_numbers,
+            self._read_snapshots,
         )
         self._splits = AutomaticSplits(
             self._regions,
@@ -165,9 +171,11 @@ class RegionServer(ServedRegions):
     def _regions_to_flush(self) -> list[Region]:
         """Returns the regions for the flush threads, every second or so.
 
-        Also removes store files without readers, and writes manifests for which there was no space.
+        Also removes store files without readers, closes named snapshots that nobody reads, and writes manifests for
+        which there was no space.
         """
         self._shared.open_files.close_released()
+        self._read_snapshots.close_unused()
         regions = list(self._regions.values())
         for region in regions:
             if region.altering.owes_limits:
@@ -287,7 +295,13 @@ class RegionServer(ServedRegions):
         self, operation: Operation, name: str, caller: Caller, region_ids: Sequence[int] = ()
     ) -> Iterator[None]:
         """Returns a context for a table operation: it holds its locks, and excludes all other table operations."""
-        with self.clients.locked(operation, name, caller, region_ids), self._catalog_lock, self._failures.are_final():
+        with self.clients.locked(operation, name, caller, region_ids), self.catalog_change():
+            yield
+
+    @contextlib.contextmanager
+    def catalog_change(self) -> Iterator[None]:
+        """Returns a context for a change of the catalog, which excludes all others. It holds no lock of a table."""
+        with self._catalog_lock, self._failures.are_final():
             yield
 
     def commit_parts(self) -> CommitParts:
@@ -298,7 +312,7 @@ class RegionServer(ServedRegions):
             return self.bulk_writes.stage(session, self.region(region_id), batch, request)
 
     def _reserve_session_numbers(self, until: int) -> None:
-        with self._catalog_lock, self._failures.are_final():
+        with self.catalog_change():
             self._catalog.reserve_session_numbers(until)
 
     # Snapshots.
@@ -310,6 +324,22 @@ class RegionServer(ServedRegions):
         if incarnation_id and incarnation_id != self.incarnation_id:
             raise ended_error(snapshot_id, name, "the server was restarted since it was requested")
         return make_snapshot(self, name, snapshot_id, lease_ms, caller)
+
+    def create_named_snapshot(self, name: str, table: str, caller: Caller = THE_SERVER) -> NamedSnapshot:
+        """Takes a snapshot of a table that stays until it is dropped. See named_snapshots.py."""
+        return create_snapshot(self, self._changes, name, table, caller)
+
+    def restore_named_snapshot(self, name: str, table: str, caller: Caller = THE_SERVER) -> Table:
+        """Makes a new table of a named snapshot. See named_snapshots.py."""
+        return restore_snapshot(self, self._changes, name, table, caller)
+
+    def held_by_snapshots(self, snapshots: Sequence[NamedSnapshot]) -> HeldBySnapshots:
+        """Returns what named snapshots take on the disk."""
+        return held_by_snapshots(self._folder, snapshots)
+
+    def drop_named_snapshot(self, name: str) -> None:
+        """Removes a named snapshot. See named_snapshots.py."""
+        drop_snapshot(self, self._changes, name)
 
     def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange:
         """A range of timestamps to write with, for one table or for all; see Timestamps. It may be shorter.

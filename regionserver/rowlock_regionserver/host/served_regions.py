@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowlock_regionserver.catalog.catalog import TableEntry
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
+from rowlock_regionserver.catalog.named_snapshots import NamedSnapshot
 from rowlock_regionserver.catalog.regions import RegionEntry
+from rowlock_regionserver.catalog.table_entry import TableEntry
 from rowlock_regionserver.errors import NotServingRegionError, RegionServerError
+from rowlock_regionserver.host.read_snapshots import ReadSnapshots, is_snapshot
 from rowlock_regionserver.host.snapshot_region import SnapshotRegion
 from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.region.region import Region
@@ -22,6 +24,7 @@ class ServedRegions:
     _catalog: LiveCatalog
     _regions: dict[int, Region]
     _damaged: dict[int, RegionServerError]
+    _read_snapshots: ReadSnapshots
 
     def tables(self) -> list[Table]:
         return [entry.table for entry in self._catalog.state.tables]
@@ -39,8 +42,11 @@ class ServedRegions:
         return self._catalog.state.entry(name)
 
     def region(self, region_id: int) -> Region:
-        """The region of this id. Raises NotServingRegionError, or CorruptionError when it was closed for damage."""
-        region = self._regions.get(region_id)
+        """The region of this id, of a table or of a named snapshot that is read.
+
+        Raises NotServingRegionError, or CorruptionError when it was closed for damage.
+        """
+        region = self._regions.get(region_id) or self._read_snapshots.region(region_id)
         if region is None:
             damage = self._damaged.get(region_id)
             if damage is not None:
@@ -56,10 +62,27 @@ class ServedRegions:
         """The entries of the regions of a table that overlap [start, stop), in row order; also of damaged ones."""
         return [region for region in self.table_entry(name).regions if region.overlaps(start, stop)]
 
+    # Tables and named snapshots, for calls that only read. A named snapshot has the name `@NAME`.
+
+    def readable_entry(self, name: str) -> TableEntry:
+        """The table or snapshot with its regions. Raises TableNotFoundError and SnapshotNotFoundError."""
+        return self._read_snapshots.entry(name) if is_snapshot(name) else self.table_entry(name)
+
+    def readable_regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> list[Region]:
+        """The regions that overlap [start, stop), in row order. Opens those of a snapshot, which blocks on the disk."""
+        if is_snapshot(name):
+            return self._read_snapshots.regions_of(name, start, stop)
+        return self.regions_of(name, start, stop)
+
     def damaged_regions(self) -> dict[int, RegionServerError]:
         return dict(self._damaged)
 
     # Snapshots.
+
+    @property
+    def named_snapshots(self) -> Sequence[NamedSnapshot]:
+        """All named snapshots, by name."""
+        return self._catalog.state.snapshots
 
     def region_at(self, region_id: int, snapshot_id: bytes) -> SnapshotRegion:
         """The region as a snapshot sees it; see SnapshotRegion.of."""

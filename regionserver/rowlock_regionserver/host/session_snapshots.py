@@ -28,7 +28,7 @@ class SnapshotHost(Protocol):
     def snapshots(self) -> Snapshots: ...
     @property
     def clients(self) -> ClientState: ...
-    def regions_of(self, name: str) -> Sequence[Region]: ...
+    def readable_regions_of(self, name: str) -> Sequence[Region]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,11 @@ def make_snapshot(host: SnapshotHost, name: str, snapshot_id: bytes, lease_ms: i
     clients, snapshots, ref = host.clients, host.snapshots, caller.session
     with clients.using(ref), clients.locked(Operation.SNAPSHOT, name, caller):
         if ref is None:
-            return snapshots.make(snapshot_id, lambda: host.regions_of(name), lease_ms, owner=caller.owner)
+            return snapshots.make(snapshot_id, lambda: host.readable_regions_of(name), lease_ms, owner=caller.owner)
         holding = SessionSnapshot(snapshots, snapshot_id, name)
         made = snapshots.make(
             snapshot_id,
-            lambda: host.regions_of(name),
+            lambda: host.readable_regions_of(name),
             lease_ms,
             owner=caller.owner,
             on_end=partial(clients.sessions.detach, ref, holding),

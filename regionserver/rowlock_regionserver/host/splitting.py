@@ -23,7 +23,7 @@ from rowlock_regionserver.region.region import Region
 # How finely the middle is searched for.
 _PARTS = 1000
 # What is written while an operation waits for its locks is flushed again before writes have to wait for it.
-_FLUSHED_AGAIN_BYTES = 4 * MIB
+FLUSHED_AGAIN_BYTES = 4 * MIB
 
 
 class SplittingHost(Protocol):
@@ -95,13 +95,6 @@ def middle_row(region: Region) -> bytes:
     return min(found)[1]
 
 
-def _reserved(changes: RegionChanges, count: int) -> tuple[int, ...]:
-    """1. Takes the ids of new regions from the catalog, durably."""
-    state, ids = changes.catalog.state.with_reserved_regions(count)
-    with changes.catalog.committed(state, f"{count} numbers of regions were reserved"):
-        return tuple(ids)
-
-
 def _replaced(
     host: SplittingHost,
     changes: RegionChanges,
@@ -121,13 +114,13 @@ def _replaced(
     for region_id in old_ids:
         host.flush_region(host.region(region_id))
     with host.operation(operation, name, caller, old_ids):
-        new_ids = _reserved(changes, new_count)
+        new_ids = changes.reserved(new_count)
         state = with_new(changes.catalog.state, new_ids)
         entry = state.entry(name)
         new = [region for region in entry.regions if region.region_id in new_ids]
         old = [host.region(region_id) for region_id in old_ids]
         for region in old:
-            if region.memstore_bytes > _FLUSHED_AGAIN_BYTES:
+            if region.memstore_bytes > FLUSHED_AGAIN_BYTES:
                 host.flush_region(region)
         deadline = changes.shared.clock.monotonic() + changes.shared.config.row_lock_wait_ms / 1000
         changes.replace(entry.table, old, new, state, deadline, what)

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from rowlock_regionserver.catalog.catalog import TableEntry
+from rowlock_regionserver.catalog.named_snapshots import NamedSnapshot
+from rowlock_regionserver.catalog.table_entry import TableEntry
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.host.compacting import CompactionThreads
+from rowlock_regionserver.host.named_snapshot_sizes import HeldBySnapshots
 from rowlock_regionserver.host.server_statistics import RegionServerStatistics
 from rowlock_regionserver.host.snapshots import OpenSnapshot, Snapshots
 from rowlock_regionserver.region.region import Region
@@ -37,6 +39,9 @@ class StatusHost(Protocol):
     def snapshots(self) -> Snapshots: ...
     @property
     def compactions(self) -> CompactionThreads: ...
+    @property
+    def named_snapshots(self) -> Sequence[NamedSnapshot]: ...
+    def held_by_snapshots(self, snapshots: Sequence[NamedSnapshot]) -> HeldBySnapshots: ...
     @property
     def table_entries(self) -> Sequence[TableEntry]: ...
     def region(self, region_id: int) -> Region: ...

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -16,6 +16,7 @@ from rowlock_regionserver import generations
 from rowlock_regionserver.catalog import catalog
 from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.catalog.regions import RegionEntry
+from rowlock_regionserver.catalog.table_entry import TableEntry
 from rowlock_regionserver.data_folder import FORMAT, LOCK, read_format, take_folder_lock
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
@@ -55,6 +56,7 @@ class StoredFolder:
     folder: Path
     regions: tuple[StoredRegion, ...]
     catalog: Newest[CatalogState] | None  # None: there is no intact one
+    snapshot_regions: tuple[StoredRegion, ...] = ()  # of named snapshots
 
     @property
     def log_id(self) -> bytes | None:
@@ -121,17 +123,24 @@ def read_folder(folder: Path, files: Files, damage: list[CorruptionError]) -> St
 
     Raises DataFolderError when a file was written by a newer version.
     """
-    found = _newest(files, folder / "catalog", catalog.NAME, catalog.decode, damage)
+    found = _newest(files, folder / "catalog", catalog.NAME, catalog.decode, damage, catalog.FORMAT_VERSION)
     if found is None:
         if any(name.isdigit() for name in listed(files, folder / "regions", damage)):
             damage.append(CorruptionError(folder / "catalog", 0, "a catalog that names the regions", "no intact one"))
         return StoredFolder(folder, (), None)
-    regions = tuple(
+    tables = _regions_of(found.body.tables, folder, files, damage)
+    snapshots = _regions_of([snapshot.entry for snapshot in found.body.snapshots], folder, files, damage)
+    return StoredFolder(folder, tables, found, snapshots)
+
+
+def _regions_of(
+    tables: Iterable[TableEntry], folder: Path, files: Files, damage: list[CorruptionError]
+) -> tuple[StoredRegion, ...]:
+    return tuple(
         read_region(folder / "regions" / str(entry.region_id), entry, table.table, files, damage)
-        for table in found.body.tables
+        for table in tables
         for entry in table.regions
     )
-    return StoredFolder(folder, regions, found)
 
 
 def listed(files: Files, folder: Path, damage: list[CorruptionError]) -> list[str]:

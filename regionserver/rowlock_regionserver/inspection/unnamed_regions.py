@@ -27,7 +27,7 @@ def unnamed_regions(stored: StoredFolder, files: Files, damage: list[CorruptionE
     """Returns the unnamed regions with cells, in files or in the log. Dropped regions are excluded."""
     if not listed(files, stored.folder / "regions", damage):
         return []
-    named = {region.entry.region_id for region in stored.regions}
+    named = {region.entry.region_id for region in (*stored.regions, *stored.snapshot_regions)}
     first = stored.catalog.body.next_region_id if stored.catalog is not None else 1
     ids = [number for number, _ in region_folders(stored.folder, files) if number >= first and number not in named]
     return list(_found(stored, files, ids, damage)) if ids else []

@@ -37,7 +37,8 @@ class Verification:
     """Counts of what was checked, and all damage, in the order of the checks."""
 
     table_count: int = 0
-    region_count: int = 0
+    region_count: int = 0  # of tables
+    snapshot_count: int = 0  # named ones
     store_file_count: int = 0
     log_segment_count: int = 0
     log_record_count: int = 0
@@ -69,7 +70,8 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
         )
     stdout.write(
         f"{'damaged' if found.damage else 'intact'}: {found.table_count} tables, {found.region_count} regions, "
-        f"{found.store_file_count} store files, {found.log_segment_count} log segments with {found.log_record_count} "
+        f"{found.snapshot_count} named snapshots, {found.store_file_count} store files, "
+        f"{found.log_segment_count} log segments with {found.log_record_count} "
         f"changes, {found.bulk_file_count} bulk files; {len(found.damage)} damaged places\n"
     )
     if found.damage:
@@ -90,7 +92,8 @@ def verify_folder(folder: Path, files: Files, found: Verification) -> None:
     stored = read_folder(folder, files, found.damage)
     found.region_count = len(stored.regions)
     found.table_count = len({region.table.table_id for region in stored.regions})
-    for region in stored.regions:
+    found.snapshot_count = len(stored.catalog.body.snapshots) if stored.catalog is not None else 0
+    for region in (*stored.regions, *stored.snapshot_regions):
         _verify_store_files(region, files, found)
     recovered = _verify_log(stored, files, found)
     if recovered is not None:

@@ -26,6 +26,8 @@ class Operation(enum.Enum):
     COMMIT_REPLACING_ROWS = "commit that replaces a prefix or a range"
     COMMIT_REPLACING_TABLE = "commit that replaces the whole table"
     SNAPSHOT = "take a snapshot"
+    CREATE_NAMED_SNAPSHOT = "create a named snapshot"
+    RESTORE_NAMED_SNAPSHOT = "restore a named snapshot"
 
 
 class Modes(NamedTuple):
@@ -47,6 +49,8 @@ MATRIX: Mapping[Operation, Modes] = MappingProxyType(
         Operation.COMMIT_REPLACING_ROWS: Modes(Mode.SHARED, Mode.EXCLUSIVE),
         Operation.COMMIT_REPLACING_TABLE: Modes(Mode.EXCLUSIVE),
         Operation.SNAPSHOT: Modes(Mode.SHARED),
+        Operation.CREATE_NAMED_SNAPSHOT: Modes(Mode.SHARED),
+        Operation.RESTORE_NAMED_SNAPSHOT: Modes(Mode.EXCLUSIVE),
     }
 )
 

@@ -2,10 +2,12 @@
 
     OPENING     its manifest and store files are open, and replay fills it from the log; it refuses calls
     SERVING     after `serve`: the log can be written, and callers read and write
+    READING     after `serve_reads`: callers read, and nothing changes it
     CLOSED      after `close`, `fail` or `abandon`: it refuses calls
 
-The read path, the write path, the flusher and so on share the frozen RegionParts (region_parts.py) and do not know each
-other. `serve` makes those that write, because they need a log that can be written.
+What readers need is in readable_region.py. The read path, the write path, the flusher and so on share the frozen
+RegionParts (region_parts.py) and do not know each other. `serve` makes those that write, because they need a log that
+can be written.
 """
 
 from __future__ import annotations
@@ -14,25 +16,16 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from rowlock_regionserver.cells import NEWEST, ReadPoint
+from rowlock_regionserver.cells import NEWEST
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.compaction.picker import Plan
 from rowlock_regionserver.compaction.progress import CompactionResult, Progress
 from rowlock_regionserver.errors import (
     DiskFullError,
-    NotServingRegionError,
     RegionServerError,
     UnknownOutcomeError,
 )
-from rowlock_regionserver.operations import (
-    AnswerCell,
-    ProcedureCall,
-    RequestId,
-    RowMutation,
-    ScanPlan,
-    Selection,
-    WriteOptions,
-)
+from rowlock_regionserver.operations import ProcedureCall, RequestId, RowMutation, WriteOptions
 from rowlock_regionserver.procedures.runner import Runner
 from rowlock_regionserver.region.altering import Altering
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
@@ -43,37 +36,27 @@ from rowlock_regionserver.region.flush import Flusher, FlushResult
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, InheritedAnswers
 from rowlock_regionserver.region.mutate.write_path import Done, DoneEach
 from rowlock_regionserver.region.predecessor import Predecessor
-from rowlock_regionserver.region.read_path import ReadPath
+from rowlock_regionserver.region.readable_region import ReadableRegion, State
 from rowlock_regionserver.region.region_parts import FoundFolder, RegionParts
 from rowlock_regionserver.region.region_replay import Replay
-from rowlock_regionserver.region.region_state import State
-from rowlock_regionserver.region.region_statistics import RegionStatistics, region_statistics
-from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.region.writers import Writers, stamps_of, writers_of
-from rowlock_regionserver.scan.ranges import RowsAt
-from rowlock_regionserver.scan.scanner import Scan
-from rowlock_regionserver.scan.split_points import Part
-from rowlock_regionserver.sources import Reading
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 
 
-class Region:
+class Region(ReadableRegion):
     """Holds the rows [start, stop) of one table. Thread-safe while SERVING and after."""
 
     def __init__(self, parts: RegionParts) -> None:
         """`parts`: see open_parts. The region is OPENING, and only one thread may use it."""
-        self._parts = parts
-        self._read_path = ReadPath(parts)
+        super().__init__(parts)
         self._flusher = Flusher(parts, self._flushed)
         self._compactor = RegionCompactor(parts)
         self._altering = Altering(parts, self._flusher, self._compactor)
-        self._pacing = parts.shared.pacing
         self.replay = Replay(parts)  # until the region serves
         # Made by `serve`.
         self._numbering: Numbering
         self._writers: Writers
-        self._state = State.OPENING
 
     @property
     def found(self) -> FoundFolder:
@@ -108,6 +91,13 @@ class Region:
         parts.log.begin(log, live_files.generation, live_files.manifest.flushed_write_number)
         self._state = State.SERVING
 
+    def serve_reads(self) -> None:
+        """Changes OPENING to READING: the region is of a named snapshot, and nothing changes it."""
+        assert self._state is State.OPENING, self._state
+        self.replay.apply_deferred()
+        del self.replay
+        self._state = State.READING
+
     def abandon(self) -> None:
         """Changes OPENING to CLOSED without serving. Frees its memory; its bulk files stay, for salvage."""
         assert self._state is State.OPENING, self._state
@@ -121,27 +111,6 @@ class Region:
         self._parts.mvcc._check()
         for store in self._parts.stores.all():
             store.memstore._check()
-
-    @property
-    def region_id(self) -> int:
-        return self._parts.region_id
-
-    @property
-    def start(self) -> bytes:
-        return self._parts.start
-
-    @property
-    def stop(self) -> bytes:
-        return self._parts.stop
-
-    @property
-    def table(self) -> Table:
-        """The table as this region currently serves it."""
-        return self._parts.stores.served.table
-
-    @property
-    def table_name(self) -> str:
-        return self.table.name
 
     @property
     def newest_stamp(self) -> int:
@@ -168,25 +137,25 @@ class Region:
 
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
         """Changes rows, each atomically; see WritePath.mutate."""
-        self._check_serving()
+        self._check_writable()
         self._pacing.note_request()
         return self._writers.write_path.mutate(mutations, options, done, may_wait=may_wait)
 
     def mutate_each(self, mutations: Sequence[RowMutation], options: WriteOptions, done: DoneEach) -> bool:
         """Changes rows of several requests; see WritePath.mutate_each."""
-        self._check_serving()
+        self._check_writable()
         self._pacing.note_request()
         return self._writers.write_path.mutate_each(mutations, options, done)
 
     def put_rows(self, batch: PutBatch, options: WriteOptions, done: Done) -> None:
         """Changes rows, each atomically; see ColumnPuts.put. Blocking."""
-        self._check_serving()
+        self._check_writable()
         self._pacing.note_request()
         self._writers.column_puts.put(batch, options, done)
 
     def call(self, call: ProcedureCall, runner: Runner, options: WriteOptions, done: Done) -> None:
         """Calls a row procedure; see ProcedureCalls.call. Blocking."""
-        self._check_serving()
+        self._check_writable()
         self._pacing.note_request()
         self._writers.procedure_calls.call(call, runner, options, done)
 
@@ -194,94 +163,32 @@ class Region:
         self, batch: BulkBatch, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
     ) -> None:
         """Applies a bulk batch atomically; see BulkLoad.put. Blocking."""
-        self._check_serving()
+        self._check_writable()
         self._writers.bulk_load.put(batch, request, options, done)
 
     @property
     def bulk_load(self) -> BulkLoad:
         """Stages and commits bulk writes."""
-        self._check_serving()
+        self._check_writable()
         return self._writers.bulk_load
-
-    @property
-    def stores(self) -> Stores:
-        """Its sources, for a holder of the gate, or of a read point."""
-        return self._parts.stores
 
     @property
     def flushed_write_number(self) -> int:
         return self._parts.live_files.manifest.flushed_write_number
 
-    def get(
-        self,
-        rows: Sequence[bytes],
-        selection: Selection,
-        *,
-        may_wait: bool,
-        reached: Callable[[int], None] = lambda byte_count: None,
-    ) -> list[Sequence[AnswerCell]] | None:
-        """Reads rows at one read point; see ReadPath.get."""
-        self._check_serving()
-        self._pacing.note_request()
-        return self._read_path.get(rows, selection, may_wait=may_wait, reached=reached)
-
-    def scan(
-        self,
-        plan: ScanPlan,
-        rows_at: Sequence[RowsAt] = (),
-        past_table: Table | None = None,
-        *,
-        is_slice_over: Callable[[], bool] = lambda: False,
-        reading: Callable[[], Reading] = lambda: Reading.BULK,
-    ) -> contextlib.AbstractContextManager[tuple[int, Scan]]:
-        """Scans at one read point, or at several; see ReadPath.scan. Blocking."""
-        self._check_serving()
-        return self._read_path.scan(plan, rows_at, past_table, is_slice_over=is_slice_over, reading=reading)
-
-    def parts(self, plan: ScanPlan, part_bytes: int) -> list[Part]:
-        """Returns the parts into which a scan may be split; see ReadPath.parts."""
-        self._check_serving()
-        return self._read_path.parts(plan, part_bytes)
-
-    @contextlib.contextmanager
-    def without_writes(self, deadline: float) -> Iterator[None]:
-        """Returns a context that holds the gate exclusively: no write is under way, and none begins. Blocks.
-
-        Raises DeadlineError and NotServingRegionError.
-        """
-        self._check_serving()
-        with self._parts.gate.exclusive(deadline):
-            yield
-
-    def open_read_point(self) -> ReadPoint:
-        """Registers the current read point; see Mvcc. `close_read_point` must follow."""
-        return self._parts.mvcc.open_read_point()
-
-    def reopen_read_point(self, read_point: ReadPoint) -> None:
-        """Registers an already registered read point a second time; `close_read_point` must follow."""
-        self._parts.mvcc.reopen_read_point(read_point)
-
-    def adopt_read_point(self, read_point: ReadPoint) -> None:
-        """Registers a read point of a predecessor of this region; `close_read_point` must follow."""
-        self._parts.mvcc.adopt_read_point(read_point)
-
-    def close_read_point(self, read_point: ReadPoint) -> None:
-        """Ends one registration."""
-        self._parts.mvcc.close_read_point(read_point)
-
     def flush(self) -> FlushResult:
         """Writes the memstore to store files; returns when they are live. Blocking."""
-        self._check_serving()
+        self._check_writable()
         return self._flusher.flush()
 
     def compaction_facts(self) -> list[StoreFacts]:
         """Returns what there is to compact in each store, by family name."""
-        self._check_serving()
+        self._check_writable()
         return self._compactor.facts()
 
     def compact(self, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:
         """Replaces store files of a family by fewer ones; see RegionCompactor.compact. Blocking."""
-        self._check_serving()
+        self._check_writable()
         return self._compactor.compact(family_number, plan, progress)
 
     def alter(self, table: Table) -> None:
@@ -304,7 +211,7 @@ class Region:
         Writes wait; the block ends them by `end_replaced`, or changes nothing. Blocks; flush before, so that it is
         short. Raises NotServingRegionError, DeadlineError, and the errors of `flush`.
         """
-        self._check_serving()
+        self._check_writable()
         with self._flusher.all_flushed(deadline) as write_number:
             yield Predecessor.of(self._parts, write_number, self.saved_answers())
 
@@ -352,6 +259,12 @@ class Region:
         with contextlib.suppress(UnknownOutcomeError):
             mvcc.wait_until_published(mvcc.last, log_waits_for_space)
 
+    def release(self) -> None:
+        """Frees the memory of a closed region whose files stay. Scans that have begun continue."""
+        self._free_memory()
+        self._parts.stores.retire()
+        self._parts.shared.open_files.close_released()
+
     def discard(self) -> set[Path]:
         """Frees the memory and removes the files of a closed region that was dropped. Returns its store files' paths.
 
@@ -386,14 +299,3 @@ class Region:
         """Fails all waiting callers, and refuses later calls, because the log failed."""
         self._state = State.CLOSED
         self.fail_waiting(failure)
-
-    def statistics(self) -> RegionStatistics:
-        """Returns counts for operators and tests."""
-        return region_statistics(self._parts)
-
-    def _check_serving(self) -> None:
-        if self._state is not State.SERVING:
-            raise NotServingRegionError(
-                f"region {self.region_id} of table {self.table.name!r} is closed here; look the region up again",
-                table=self.table.name,
-            )

@@ -103,9 +103,9 @@ def test_a_log_that_fails_just_after_the_commit_leaves_the_outcome_unknown(
 
 STEPS_AFTER_COMMIT: Sequence[tuple[str, type, str]] = [
     *[(operation, Log, "note_catalog") for operation in OPERATIONS],
-    ("create", RegionChanges, "_serve"),
+    ("create", RegionChanges, "serve"),
     ("alter", Region, "alter"),
-    ("truncate", RegionChanges, "_serve"),
+    ("truncate", RegionChanges, "serve"),
     ("truncate", RegionChanges, "remove"),
     ("drop", RegionChanges, "remove"),
 ]

@@ -94,11 +94,19 @@ def test_a_mapping_is_parsed_and_excludes_infer() -> None:
     assert _options(infer="10").infer_rows == 10
 
 
+def test_a_named_snapshot_is_read_as_a_table() -> None:
+    options = _options(snapshot="@noon")
+    assert (options.table, options.snapshot_of, options.snapshot_mode) == ("@noon", "t", "token")
+    alone = read_options({"server": "db:7460", "snapshot": "@noon"})
+    assert (alone.table, alone.snapshot_of) == ("@noon", "")
+    assert read_options({"server": "db:7460", "path": "t", "snapshot": "@noon"}).snapshot_of == "t"
+
+
 def test_snapshot_is_a_word_or_an_id() -> None:
     assert _options(snapshot="Latest").is_latest
     assert _options(snapshot="00" * 16).snapshot_id == bytes(16)
     for wrong in ("newest", "00" * 15):
-        with pytest.raises(InvalidArgumentError, match="'token', 'latest' or the id"):
+        with pytest.raises(InvalidArgumentError, match="'token', 'latest', the id"):
             _options(snapshot=wrong)
 
 

@@ -21,6 +21,7 @@ from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
 from rowlock_regionserver.host.timestamps import TimestampRange
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
+from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.rpc.grpc.calls import Context, Method
 from rowlock_regionserver.rpc.messages.compactions import compaction_messages
 from rowlock_regionserver.rpc.messages.enums import durability
@@ -34,12 +35,13 @@ from rowlock_regionserver.rpc.messages.tables import (
 )
 from rowlock_regionserver.rpc.services.locked_calls import run_locked
 from rowlock_regionserver.rpc.services.region_operations import RegionOperations, RegionsHost
+from rowlock_regionserver.rpc.services.snapshot_operations import SnapshotOperations, SnapshotsHost
 from rowlock_regionserver.table import Table
 
 PROTOCOL = 8
 
 
-class CatalogHost(RegionsHost, Protocol):
+class CatalogHost(RegionsHost, SnapshotsHost, Protocol):
     """The region server as this service sees it. Thread-safe; methods that change tables block."""
 
     @property
@@ -75,6 +77,7 @@ class CatalogHost(RegionsHost, Protocol):
     ) -> Table: ...
     def drop_table(self, name: str, caller: Caller, *, force: bool) -> None: ...
     def truncate_table(self, name: str, caller: Caller) -> Table: ...
+    def regions_of(self, name: str) -> Sequence[Region]: ...
     def tables(self) -> Sequence[Table]: ...
     def table(self, name: str) -> Table: ...
 
@@ -104,10 +107,14 @@ class CatalogService:
         self._server = server
         self._config = config
         self._regions = RegionOperations(host, workers, server, data_folder_id, config)
+        self._named_snapshots = SnapshotOperations(host, workers)
 
     def methods(self) -> dict[str, Method]:
         """Returns the methods by their names in catalog.proto. Each runs in a worker; slow ones have their own pool."""
-        slow: dict[str, Callable[[bytes], Message]] = {"CancelCompactions": self._cancel_compactions}
+        slow: dict[str, Callable[[bytes], Message]] = {
+            "CancelCompactions": self._cancel_compactions,
+            **self._named_snapshots.slow,
+        }
         locked: dict[str, Method] = {
             "CreateTable": self._create_table,
             "AlterTable": self._alter_table,
@@ -115,6 +122,7 @@ class CatalogService:
             "TruncateTable": self._truncate_table,
             "MakeSnapshot": self._make_snapshot,
             **self._regions.methods,
+            **self._named_snapshots.methods,
         }
         quick: dict[str, Callable[[bytes], Message]] = {
             "DescribeTable": self._describe_table,
@@ -199,12 +207,10 @@ class CatalogService:
 
     def _describe_table(self, data: bytes) -> catalog_pb2.DescribeTableResponse:
         name = parsed(catalog_pb2.DescribeTableRequest, data).name
-        table = self._host.table(name)
+        regions = self._host.readable_regions_of(name)
         return catalog_pb2.DescribeTableResponse(
-            table=table_message(table),
-            regions=[
-                statistics_message(region, self._server, self._data_folder_id) for region in self._host.regions_of(name)
-            ],
+            table=table_message(self._host.readable_entry(name).table),
+            regions=[statistics_message(region, self._server, self._data_folder_id) for region in regions],
         )
 
     def _list_tables(self, data: bytes) -> catalog_pb2.ListTablesResponse:

@@ -10,8 +10,8 @@ from typing import Protocol
 from google.protobuf.message import Message
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
-from rowlock_regionserver.catalog.catalog import TableEntry
 from rowlock_regionserver.catalog.regions import RegionEntry, range_text, region_of_row
+from rowlock_regionserver.catalog.table_entry import TableEntry
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import (
@@ -21,6 +21,7 @@ from rowlock_regionserver.errors import (
     RegionServerError,
 )
 from rowlock_regionserver.host.client_state import ClientState
+from rowlock_regionserver.host.read_snapshots import is_snapshot
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.region.region import Region
@@ -37,9 +38,9 @@ class RegionsHost(Protocol):
     @property
     def clients(self) -> ClientState: ...
     def table_entry(self, name: str) -> TableEntry: ...
-    def entries_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> Sequence[RegionEntry]: ...
+    def readable_entry(self, name: str) -> TableEntry: ...
     def region(self, region_id: int) -> Region: ...
-    def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> Sequence[Region]: ...
+    def readable_regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> Sequence[Region]: ...
     def split_region(
         self, name: str, region_id: int, row: bytes | None, caller: Caller
     ) -> tuple[RegionEntry, RegionEntry]: ...
@@ -63,21 +64,24 @@ class RegionOperations:
 
     @property
     def quick(self) -> dict[str, Callable[[bytes], Message]]:
-        """The methods that never wait."""
+        """The methods that never wait, except to open a named snapshot, which reads the ends of its files."""
         return {"LocateRegions": self._locate_regions, "ListRegions": self._list_regions}
 
     def _locate_regions(self, data: bytes) -> catalog_pb2.LocateRegionsResponse:
         message = parsed(catalog_pb2.LocateRegionsRequest, data)
-        regions = self._host.regions_of(message.table, message.start, message.stop)
+        regions = self._host.readable_regions_of(message.table, message.start, message.stop)
         return catalog_pb2.LocateRegionsResponse(
             regions=[region_message(region, self._server, self._data_folder_id) for region in regions]
         )
 
     def _list_regions(self, data: bytes) -> catalog_pb2.ListRegionsResponse:
         message = parsed(catalog_pb2.ListRegionsRequest, data)
-        table = self._host.table_entry(message.table).table
+        found = self._host.readable_entry(message.table)
+        if is_snapshot(message.table):
+            self._host.readable_regions_of(message.table)  # Opens them.
+        table = found.table
         listed = []
-        for entry in self._host.entries_of(message.table, message.start, message.stop):
+        for entry in [region for region in found.regions if region.overlaps(message.start, message.stop)]:
             try:
                 region = self._host.region(entry.region_id)
             except NotServingRegionError:

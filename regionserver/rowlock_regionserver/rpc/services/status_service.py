@@ -85,9 +85,7 @@ class StatusService:
             uptime_ms=host.uptime_ms(),
             now_ms=self._clock.now_ms(),
             memory=self._memory(),
-            disk=_Response.Disk(
-                free_bytes=self._files.free_bytes(self._folder), open_store_files=statistics.open_files.open_count
-            ),
+            disk=self._disk(statistics.open_files.open_count),
             log=_Response.Log(
                 segment_count=statistics.log.segment_count,
                 segment_bytes=folder_bytes(self._folder / "log"),
@@ -107,6 +105,15 @@ class StatusService:
                 _Response.Procedure(name=each.name, call_count=each.call_count, failed_count=each.failed_count)
                 for each in self._procedures()
             ],
+        )
+
+    def _disk(self, open_store_files: int) -> _Response.Disk:
+        snapshots = self._host.named_snapshots
+        return _Response.Disk(
+            free_bytes=self._files.free_bytes(self._folder),
+            open_store_files=open_store_files,
+            named_snapshot_count=len(snapshots),
+            named_snapshot_bytes=self._host.held_by_snapshots(snapshots).held_bytes,
         )
 
     def _memory(self) -> _Response.Memory:
