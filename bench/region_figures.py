@@ -1,9 +1,12 @@
-"""The figures of splits and merges; measured only when they are named: `python -m bench split-pause merge-pause`."""
+"""The figures of splits, merges and large bulk writes; measured only when they are named.
+
+python -m bench split-pause merge-pause bulk-commit
+"""
 
 from __future__ import annotations
 
 from bench.figure import at_most
-from bench.workloads import split_pause
+from bench.workloads import bulk_commit, split_pause
 
 REGIONS = (
     at_most(
@@ -19,5 +22,12 @@ REGIONS = (
         "",
         "the same when two regions are merged",
         split_pause.merge,
+    ),
+    at_most(
+        "bulk-commit",
+        1.0,
+        "s",
+        "the commit of a bulk write of 1 GiB over 8 regions, after its last batch was staged",
+        bulk_commit.commit,
     ),
 )

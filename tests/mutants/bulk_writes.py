@@ -1,10 +1,15 @@
-"""Broken builds of bulk writes: commits over several regions."""
+"""Broken builds of bulk writes: commits over several regions, spilled batches and adopted files."""
 
 from __future__ import annotations
 
 from .broken_build import Mutant
 
 COMMIT = "unit/host/test_bulk_commit.py"
+LARGE = "unit/host/test_large_bulk_writes.py"
+LARGE_CRASHES = "unit/host/test_large_bulk_crashes.py"
+LARGE_CRASH = f"{LARGE_CRASHES}::test_a_crash_at_any_call_of_a_large_commit_leaves_all_of_it_or_nothing[False]"
+SPILL_CRASH = f"{LARGE_CRASHES}::test_a_crash_at_any_call_of_a_spill_loses_no_batch_that_was_staged"
+TWINS = f"{LARGE}::test_a_large_write_is_what_a_small_one_would_have_been"
 CRASH = f"{COMMIT}::test_a_crash_at_any_call_of_a_commit_leaves_all_of_it_or_nothing"
 
 BULK_WRITE_MUTANTS = [
@@ -40,7 +45,7 @@ BULK_WRITE_MUTANTS = [
     Mutant(
         "staged files are removed at start",
         "Opening._remove_unnamed_bulk_files",
-        "        named.update([each.record.file_number for batch in batches for each in batch.staged])\n",
+        "        named.update([each.record.file_number for each in staged_files])\n",
         "",
         f"{COMMIT}::test_staged_batches_survive_a_restart_with_their_session",
     ),
@@ -64,5 +69,135 @@ BULK_WRITE_MUTANTS = [
         "request.identity is not None and commits.has_identity",
         "False and commits.has_identity",
         f"{COMMIT}::test_a_commit_of_a_known_identity_does_nothing",
+    ),
+    # ---- large writes
+    Mutant(
+        "an entry of a manifest counts without its commit",
+        "Manifest.counted",
+        "                        if not info.commit_number or info.commit_number in commits\n",
+        "",
+        LARGE_CRASH,
+    ),
+    Mutant(
+        "a server of an earlier version opens a manifest with adopted files and ignores their numbers",
+        "Manifest.format_version",
+        "            return FORMAT_VERSION\n",
+        "            return _VERSION_OF_CLIPPED_FILES\n",
+        "unit/region/test_manifest.py::test_a_server_of_version_3_refuses_one_with_adopted_files",
+    ),
+    Mutant(
+        "two of four regions adopt a large write",
+        "_Committing._linked",
+        "        for each in commits.values():\n",
+        "        for each in list(commits.values())[:2]:\n",
+        f"{LARGE}::test_spilled_batches_are_invisible_until_the_commit_which_has_all_of_them",
+    ),
+    Mutant(
+        "adopted files are published before the manifest names them",
+        "LiveFiles.prepare",
+        "            self._commit(replace(manifest, store_files={**live, **named}))\n",
+        "            manifest = replace(manifest, store_files={**live, **named})\n"
+        "            self._live = replace(self._live, manifest=manifest)\n",
+        LARGE_CRASH,
+    ),
+    Mutant(
+        "the write numbers of adopted files are those in the files",
+        "StoreFileInfo.numbers",
+        "AdoptedNumbers(self.write_number_base, self.stamp)",
+        "AdoptedNumbers(0, self.stamp)",
+        TWINS,
+    ),
+    Mutant(
+        "the stamp of adopted lines is ignored",
+        "AdoptedNumbers.of_directory",
+        "self.stamp or directory.timestamp",
+        "directory.timestamp",
+        TWINS,
+    ),
+    Mutant(
+        "the base of lines with numbers of their own is ignored",
+        "_write_numbers",
+        "numbers if is_constant or not directory.write_number_base else numbers + directory.write_number_base",
+        "numbers",
+        f"{LARGE}::test_lines_of_several_batches_in_one_file_get_the_numbers_of_the_commit",
+    ),
+    Mutant(
+        "the stamp of adopted cells is ignored",
+        "AdoptedNumbers.of_batch",
+        "        if self.stamp:\n",
+        "        if False:\n",
+        TWINS,
+    ),
+    Mutant(
+        "a region adopts files before it is flushed",
+        "_Committing._enter_gates",
+        "            if region_id in adopting:\n",
+        "            if False:\n",
+        f"{LARGE}::test_a_change_that_comes_while_a_large_commit_waits_for_its_gates_is_not_lost",
+    ),
+    Mutant(
+        "a commit that failed leaves its files in the manifest",
+        "LiveFiles.withdraw",
+        "            self._live = replace(self._live, manifest=self.manifest.counted(()))\n",
+        "            pass\n",
+        f"{LARGE}::test_a_commit_that_fails_leaves_the_regions_as_they_were",
+    ),
+    Mutant(
+        "a commit that failed leaves its files in the folders",
+        "Adoption.withdraw",
+        "            for path in self._paths:\n",
+        "            for path in self._paths[:0]:\n",
+        f"{LARGE}::test_a_commit_that_fails_leaves_the_regions_as_they_were",
+    ),
+    Mutant(
+        "bulk files are removed before their spill is durable",
+        "Spilling._spill",
+        "        finally:\n            shared.memory.add(-byte_count)\n",
+        "        finally:\n            shared.memory.add(-byte_count)\n"
+        "            for _, each in batches:\n"
+        "                shared.files.remove_if_there(bulk_file_path(shared.bulk_folder, each.record.file_number))\n",
+        SPILL_CRASH,
+    ),
+    Mutant(
+        "the order of spilled batches is lost",
+        "RunWriter._written",
+        "segments_of(parts, number, 0)",
+        "segments_of(parts, 1 + len(batches) - number, 0)",
+        TWINS,
+    ),
+    Mutant(
+        "an aborted write leaves its store files",
+        "Staging._remove",
+        "            for name in self._files.list_folder(folder):\n",
+        '            for name in [each for each in self._files.list_folder(folder) if ".store" not in each]:\n',
+        f"{LARGE}::test_an_aborted_write_leaves_nothing",
+    ),
+    Mutant(
+        "a write number of an adopted file is used again",
+        "RegionCommit._take_numbers",
+        "            for _ in range(count):\n",
+        "            for _ in range(0):\n",
+        f"{LARGE}::test_a_change_before_the_commit_loses_and_one_after_it_wins",
+    ),
+    Mutant(
+        "rows in spilled files do not conflict",
+        "StagedRows.among",
+        "range(len(rows) if self._spilled else 0)",
+        "range(0)",
+        f"{LARGE}::test_a_spilled_row_that_has_changed_since_the_snapshot_refuses_the_commit",
+    ),
+    Mutant(
+        "a batch that is repeated while it is staged is staged twice",
+        "BulkWrite.add",
+        "            if known is not None:\n",
+        "            if False:\n",
+        f"{LARGE}::test_a_batch_that_is_repeated_while_it_waits_for_a_spill_is_staged_once",
+    ),
+    Mutant(
+        "tombstones of a large replacement come after its files",
+        "Adoption.hide",
+        "        self._runs.insert(0, _LinkedRun",
+        "        self._runs.append(_LinkedRun",
+        f"{LARGE}::test_a_large_replacement_hides_everything_older",
     ),
 ]

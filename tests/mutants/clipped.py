@@ -63,7 +63,7 @@ CLIPPED = [
     Mutant(
         "a server of an earlier version opens a manifest with clips and ignores them",
         "Manifest.format_version",
-        "FORMAT_VERSION if any(info.is_clipped or info.written_number for info in infos) else _VERSION_OF_WHOLE_FILES",
+        "_VERSION_OF_WHOLE_FILES if is_whole else _VERSION_OF_CLIPPED_FILES",
         "_VERSION_OF_WHOLE_FILES",
         "unit/region/test_manifest.py::test_a_server_of_version_2_refuses_one_with_clipped_or_renumbered_files",
     ),

@@ -117,8 +117,6 @@ def test_views_and_tables_are_inserted_into(
         retried(lambda: spark.sql(f"INSERT INTO sink_table WITH ({with_options}) SELECT 'w', 6, 'LGA'"))
         message = _refusal(lambda: spark.sql("INSERT INTO sink_table VALUES ('x', 7, 'EWR')"))
         assert "INSERT INTO t WITH" in message
-        message = _refusal(lambda: spark.sql("INSERT OVERWRITE sink_view VALUES ('x', 7, 'EWR')"))
-        assert "rowlock can't overwrite" in message
     finally:
         spark.sql("DROP VIEW sink_view")
         spark.sql("DROP TABLE sink_table")
@@ -148,11 +146,41 @@ def test_a_script_of_sql_inserts(
         spark.catalog.dropTempView("scripted")
 
 
+def test_a_view_is_overwritten(spark: SparkSession, table: rowlock.Table[bytes], rowlock_server: RowlockServer) -> None:
+    given = f"server '{rowlock_server.address}', table 't', mapping '{_MAPPING}', snapshot 'latest'"
+    retried(lambda: spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW replaced ({_SCHEMA}) USING rowlock OPTIONS ({given})"))
+    try:
+        retried(lambda: spark.sql("INSERT INTO replaced VALUES ('a', 1, 'JFK'), ('b', 2, 'LGA')"))
+        # It reads what it replaces.
+        retried(
+            lambda: spark.sql("INSERT OVERWRITE replaced SELECT id, delay + 10, 'EWR' FROM replaced WHERE id > 'a'")
+        )
+    finally:
+        spark.catalog.dropTempView("replaced")
+    assert list(table.scan()) == [(b"b", {b"info:delay": b"\0\0\0\x0c", b"info:from": b"EWR"})]
+
+
+def test_a_job_in_mode_overwrite_replaces_all_rows_or_none(
+    spark: SparkSession,
+    table: rowlock.Table[bytes],
+    rowlock_client: rowlock.Client,
+    writer: Callable[..., DataFrameWriter],
+) -> None:
+    table.put(b"old", {"info:delay": b"\0\0\0\1"})
+    before = list(table.scan())
+    frame = spark.range(0, 200, 1, 4).selectExpr("cast(id as string) id", "cast(id as int) delay", "'JFK' from")
+    failing = frame.selectExpr("id", "if(id = '199', raise_error('a bad row'), delay) delay", "from")
+    assert "a bad row" in _refusal(writer(failing).mode("overwrite").save)
+    assert (list(table.scan()), rowlock_client.sessions()) == (before, [])
+    retried(lambda: writer(frame).mode("overwrite").save())
+    assert sorted(row for row, _ in table.scan()) == sorted(b"%d" % number for number in range(200))
+    assert rowlock_client.sessions() == []
+
+
 def test_invalid_writes_are_refused_before_the_job(
     spark: SparkSession, table: rowlock.Table[bytes], writer: Callable[..., DataFrameWriter]
 ) -> None:
     frame = spark.createDataFrame([("a", 1, "x")], _SCHEMA)
-    assert "rowlock can't overwrite" in _refusal(writer(frame).mode("overwrite").save)
     # Spark's own: it has to know whether there is data already.
     assert "UNSUPPORTED_DATA_SOURCE_SAVE_MODE" in _refusal(writer(frame).mode("errorifexists").save)
     assert "UNSUPPORTED_DATA_SOURCE_SAVE_MODE" in _refusal(writer(frame).mode("ignore").save)

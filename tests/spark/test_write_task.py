@@ -287,10 +287,60 @@ def test_a_writer_is_pickled_and_logs_the_result_of_its_job(
         assert "failed after it wrote 1 of its 2 partitions completely to table 't'" in caplog.text
 
 
-def test_overwriting_is_refused_with_advice() -> None:
-    """Before any request to a server."""
-    with pytest.raises(InvalidArgumentError, match=r"can't overwrite.*truncate_table"):
-        RowlockWriter({"table": "t"}, StructType(), overwrite=True)
+def _overwriting(server: RowlockServer) -> RowlockWriter:
+    """Returns a writer as the driver makes it, and as a task and the commit get it."""
+    schema = StructType([StructField(name, StringType()) for name in _SCHEMA.names])
+    options = {"server": server.address, "table": "t", "mapping": _MAPPING, "create": "true"}
+    writer: RowlockWriter = pickle.loads(pickle.dumps(RowlockWriter(options, schema, overwrite=True)))
+    return writer
+
+
+def test_the_commit_of_an_overwriting_job_replaces_all_rows_at_once(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    _write(_plan(rowlock_server), ("old", "1", "1"), ("x", "1", "1"))
+    before = _rows(rowlock_client)
+    writer = _overwriting(rowlock_server)
+    messages = [writer.write(iter([_batch((row, "2", None))])) for row in ("x", "y")]
+    [session] = rowlock_client.sessions()
+    assert session.purpose == "Spark overwrites t"
+    # A second attempt of a task, whose result Spark does not take.
+    writer.write(iter([_batch(("y", "2", None))]))
+    rowlock_client.table("t").put(b"meanwhile", {"f:a": b"3"})
+    assert _rows(rowlock_client) == [(b"meanwhile", {b"f:a": b"3"}), *before]
+    with caplog.at_level("INFO", "rowlock.spark"):
+        writer.commit(messages)
+    assert "replaced all rows: wrote 2 rows, 2 cells to table 't'" in caplog.text
+    assert [row for row, _ in _rows(rowlock_client)] == [b"x", b"y"]
+    assert all(len(data) == 1 for _, data in _rows(rowlock_client))
+    assert rowlock_client.sessions() == []
+    with pytest.raises(WriteFailedError, match="the table stays as it was"):  # A straggler.
+        writer.write(iter([_batch(("z", "2", None))]))
+    rowlock_client.table("t").put(b"x", {"f:a": b"4"})
+    assert dict(_rows(rowlock_client))[b"x"].items() >= {b"f:a": b"4"}.items()
+
+
+def test_an_overwriting_job_that_fails_leaves_the_table_as_it_was(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    _write(_plan(rowlock_server), ("old", "1", "1"))
+    before = _rows(rowlock_client)
+    writer = _overwriting(rowlock_server)
+    message = writer.write(iter([_batch(("x", "2", None))]))
+    writer.abort([message, None])
+    assert "the rows of table 't' were not replaced" in caplog.text
+    assert (_rows(rowlock_client), rowlock_client.sessions()) == (before, [])
+    with pytest.raises(WriteFailedError, match="the table stays as it was"):
+        writer.commit([message])
+    assert _rows(rowlock_client) == before
+
+
+def test_an_overwriting_job_without_rows_empties_the_table(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    _write(_plan(rowlock_server), ("old", "1", "1"))
+    _overwriting(rowlock_server).commit([])
+    assert _rows(rowlock_client) == []
 
 
 def test_a_table_that_is_dropped_meanwhile_ends_the_task(

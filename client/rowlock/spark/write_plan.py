@@ -13,7 +13,7 @@ All errors that the driver can detect are raised before anything is written. The
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from rowlock.errors import (
 from rowlock.mapping import Mapping
 from rowlock.schema import Durability, TableDescription
 from rowlock.spark.connections import client_of
+from rowlock.spark.overwrite import StagedJob, open_job
 from rowlock.spark.row_forms import RowForm, form_of, is_map_form
 from rowlock.spark.write_options import WriteOptions
 
@@ -59,19 +60,27 @@ class WritePlan:
     """How many milliseconds after `timestamp` are reserved too."""
     sizes: Sizes
     """The sizes of batches, which the server accepts."""
+    job: StagedJob | None = None
+    """Where the rows are staged, if the job replaces all rows; None: they are written at once."""
 
     def timestamp_of(self, batch_number: int) -> int:
         """Returns the timestamp of the cells in a task's batch; batch_number counts from 0."""
         return self.timestamp + min(batch_number, self.later_ms)
 
 
-def write_plan(options: WriteOptions, schema: pa.Schema) -> WritePlan:
-    """Checks the table, or creates it. Blocks. Raises RowlockError for a job that can't write."""
+def write_plan(options: WriteOptions, schema: pa.Schema, *, overwrites: bool = False) -> WritePlan:
+    """Checks the table, or creates it. Blocks. Raises RowlockError for a job that can't write.
+
+    overwrites: also opens the bulk write into which the tasks stage their rows.
+    """
     if options.mapping is not None or options.is_raw:
         # Before anything is created.
         _check_created(options, _form(schema, options.mapping, options))
     try:
-        return _plan(client_of(options.server, min(options.timeout_s, _CONNECT_S_MAX)), options, schema)
+        client = client_of(options.server, min(options.timeout_s, _CONNECT_S_MAX))
+        plan = _plan(client, options, schema)
+        # Last: whoever opens it must end it.
+        return replace(plan, job=open_job(client, options.table, options.timeout_s)) if overwrites else plan
     except UNREACHED as error:
         # One short message, without the chain of attempts.
         raise ServerUnavailableError(

@@ -18,7 +18,7 @@ from rowlock.spark.write_plan import UNREACHED, WritePlan
 
 
 class WriteFailedError(RowlockError):
-    """A task could not write all of its rows. The rows that it wrote stay."""
+    """A task could not write all of its rows; those that it wrote stay. Or a job could not replace the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Written:
 
 
 def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch], part: str) -> Written:
-    """Writes all rows and returns when they are durable. `part` is the name of the rows in errors.
+    """Writes all rows, or stages them, and returns when they are durable. `part` is the name of the rows in errors.
 
     Raises WriteFailedError. An error of the iterator `batches` is raised as it is.
     """
@@ -41,7 +41,8 @@ def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch], part: str) ->
         client = client_of(options.server, wait_s)
         table = client.table(options.table, durability=options.durability, timeout=wait_s)
         # Their servers and views are private to the package.
-        result = put_pieces(client._servers, table._view, rows.pieces(batches), options.busy_timeout_s, None)
+        stage = None if plan.job is None else plan.job.session
+        result = put_pieces(client._servers, table._view, rows.pieces(batches), options.busy_timeout_s, None, stage)
     except RowlockError as error:
         if isinstance(error, BulkError) and error.__cause__ and not isinstance(error.__cause__, RowlockError):
             raise error.__cause__ from None  # the error of the iterator
@@ -143,4 +144,6 @@ def _failure_message(plan: WritePlan, part: str, error: RowlockError, waited_s: 
         what = f"a row of {part} can't be written: {cause}"
     else:
         what = f"not all rows of {part} were written to table {options.table!r}: {cause}"
+    if plan.job is not None:
+        return f"{what}. Nothing that the job has staged is seen; if it fails, the table stays as it was"
     return f"{what}. The rows that the job has written stay; running the job again overwrites them"

@@ -1,13 +1,16 @@
 """The commit of a bulk write: all of it in all regions of the table at once, or nothing. docs/bulk_writes.md.
 
-1. Read the staged files, and check that all regions can take them. If the commit replaces rows, find these.
-2. Gates of all regions, exclusively, by region id. Wait until every write is published. Check what has changed.
-3. In each region a write number is taken that stays incomplete, so the read point stops before it. The batches are
-   logged and applied under the next numbers, and the log is synced. A log record counts only with its commit.
+1. Read the staged files, and check that all regions can take them. If the commit replaces rows, find these. The store
+   files of a large write are linked into the folders of the regions that will adopt them, and these are flushed.
+2. Gates of all regions, exclusively, by region id. Wait until every write is published, and in regions that adopt files
+   flushed. Check what has changed.
+3. In each region a write number is taken that stays incomplete, so the read point stops before it. Store files get the
+   next numbers, and a manifest names them. The batches are logged and applied under the numbers after that, and the log
+   is synced. A log record counts only with its commit, and so does an entry of the manifest.
 4. The catalog's next generation has the commit: the commit point.
 5. Each region completes its first number, so the read point moves over all of it. The gates are released.
 
-A failure before 4 takes the cells back; the session and what it has staged stay.
+A failure before 4 takes cells and files back; the session and what it has staged stay.
 """
 
 from __future__ import annotations
@@ -17,27 +20,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from rowlock_regionserver.arrow.columns import Column, bytes_at, constant_binary_array, integer_array
+from rowlock_regionserver.arrow.columns import Column, bytes_at
 from rowlock_regionserver.catalog.commits import CommitEntry, Identity
-from rowlock_regionserver.cells import DELETE_FAMILY
+from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import ConflictError, InvalidRequestError, RegionServerError, UnknownOutcomeError
-from rowlock_regionserver.host.bulk_writes import BulkWrite, BulkWrites
+from rowlock_regionserver.host.bulk_write import BulkWrite
+from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
+from rowlock_regionserver.host.commit_conflicts import StagedRows
 from rowlock_regionserver.host.commit_parts import CommitParts
 from rowlock_regionserver.host.snapshot_parts import SnapshotPart
 from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
-from rowlock_regionserver.region.bulk.arranged import FAMILY_CELLS_SCHEMA, FamilyPart, FamilyParts
-from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, bulk_file_path, read_bulk_file
+from rowlock_regionserver.region.bulk.arranged import FamilyParts
+from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path, read_staged_file
 from rowlock_regionserver.region.bulk.cut_batch import bounds_of, cut, rows_of
+from rowlock_regionserver.region.bulk.family_tombstones import family_tombstones
 from rowlock_regionserver.region.bulk.region_commit import RegionCommit
 from rowlock_regionserver.region.bulk.staged import StagedBatch
 from rowlock_regionserver.region.changed_rows import Ranges, changed_rows, distinct_rows
+from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.scan.ranges import joined
 from rowlock_regionserver.sessions.session import SessionRef
@@ -45,6 +48,8 @@ from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.mutation import BulkRecord
 
 _ROWS_NAMED_MAX = 100
+# What is written while a commit waits for its locks is flushed again before writes have to wait for it.
+_FLUSHED_AGAIN_BYTES = 4 * MIB
 EVERYTHING: Ranges = ((b"", b""),)
 
 
@@ -89,6 +94,8 @@ class CommitHost(Protocol):
     def bulk_writes(self) -> BulkWrites: ...
     def table(self, name: str) -> Table: ...
     def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> Sequence[Region]: ...
+    def flush_region(self, region: Region) -> FlushResult: ...
+    def files_were_adopted(self, region_id: int) -> None: ...
     def operation(
         self, operation: Operation, name: str, caller: Caller, region_ids: Sequence[int]
     ) -> contextlib.AbstractContextManager[None]: ...
@@ -115,6 +122,7 @@ def commit_bulk_write(
     """
     table = host.table(request.table)
     host.clients.numbers.prepare()  # Which takes the catalog's lock.
+    _flush_for_adoption(host, request, table)
     with (
         host.clients.sessions.uninterrupted(request.session) as session,
         host.operation(request.operation, request.table, caller, region_ids),
@@ -127,6 +135,14 @@ def commit_bulk_write(
         write = host.bulk_writes.find(session, table)
         with write.closed():
             return _Committing(host, request, table, write).commit()
+
+
+def _flush_for_adoption(host: CommitHost, request: CommitRequest, table: Table) -> None:
+    """Flushes before any lock is taken, so that the flush with the gates held is short."""
+    with host.clients.sessions.using(request.session) as session:
+        if host.bulk_writes.has_spills(session, table):
+            for region in host.regions_of(request.table):
+                host.flush_region(region)
 
 
 def known_commit(host: CommitHost, request: CommitRequest) -> CommitResult | None:
@@ -153,8 +169,10 @@ class _Committing:
         self._write = write
         self._regions = {region.region_id: region for region in host.regions_of(request.table)}
         self._staged = write.staged()
-        # Files that this commit has written itself: removed if there is no commit.
-        self._own: list[int] = []
+        self._runs = [run for spill in write.contents.spills for run in spill.runs]
+        self._folder = host.bulk_writes.staging.folder_of(write.write)
+        # Removes files that this commit has made itself, if there is no commit.
+        self._undo = contextlib.ExitStack()
         # Staged files that it has replaced by its own: removed if there is one.
         self._replaced: list[int] = []
 
@@ -166,11 +184,8 @@ class _Committing:
             writes.remove(self._write, bulk_files_too=True)
             return CommitResult(0, 0, 0, is_repeated=True)
         self._check()
-        try:
+        with self._undo:
             return self._commit()
-        except BaseException:
-            self._remove(self._own)
-            raise
 
     def _commit(self) -> CommitResult:
         request, writes = self._request, self._host.bulk_writes
@@ -179,19 +194,51 @@ class _Committing:
         self._shared.memory.check(sum([part.byte_count for each in parts for part in each.values()]))
         since = self._snapshot_parts() if request.snapshot_id else ()
         replaced = {region_id: self._rows_before(region) for region_id, region in self._regions.items()}
+        commits = {region_id: self._regions[region_id].bulk_load.region_commit() for region_id in sorted(self._regions)}
+        adopting = self._linked(commits)
         with contextlib.ExitStack() as gates:
-            deadline = self._shared.clock.monotonic() + self._shared.config.row_lock_wait_ms / 1000
-            for region_id in sorted(self._regions):
-                gates.enter_context(self._regions[region_id].without_writes(deadline))
-            result = self._commit_in_gates(parts, since, replaced)
+            self._enter_gates(gates, adopting)
+            result = self._commit_in_gates(commits, adopting, parts, since, replaced)
         writes.committed(self._write)
-        writes.remove(self._write, bulk_files_too=False)
+        if self._runs:
+            writes.remove_later(self._write)
+        else:
+            writes.remove(self._write, bulk_files_too=False)
         self._remove(self._replaced)
+        for region_id in adopting:
+            self._host.files_were_adopted(region_id)
         return result
+
+    def _linked(self, commits: Mapping[int, RegionCommit]) -> list[int]:
+        """Links the store files into the regions that adopt them, and returns these regions, by id.
+
+        If store files replace rows, the tombstones are store files too, as they must be older.
+        """
+        for each in commits.values():
+            self._undo.callback(each.adoption.withdraw)
+            for run in self._runs:
+                each.adoption.link(self._folder, run)
+        if self._runs and self._request.replaces:
+            return list(commits)
+        return [region_id for region_id, each in commits.items() if each.adoption.has_files]
+
+    def _enter_gates(self, gates: contextlib.ExitStack, adopting: Sequence[int]) -> None:
+        for region_id in adopting:
+            if self._regions[region_id].memstore_bytes > _FLUSHED_AGAIN_BYTES:
+                self._host.flush_region(self._regions[region_id])
+        for region_id in adopting:
+            gates.enter_context(self._regions[region_id].without_flushes())
+        deadline = self._shared.clock.monotonic() + self._shared.config.row_lock_wait_ms / 1000
+        for region_id in sorted(self._regions):
+            region = self._regions[region_id]
+            if region_id in adopting:
+                gates.enter_context(region.all_flushed(deadline))
+            else:
+                gates.enter_context(region.without_writes(deadline))
 
     def _check(self) -> None:
         """Raises InvalidRequestError."""
-        for each in self._staged:
+        for each in self._write.contents.every_batch():
             unknown = set(each.family_numbers) - set(self._table.name_by_number)
             if unknown:
                 raise InvalidRequestError(
@@ -220,14 +267,12 @@ class _Committing:
                 first, last = bounds_of(rows)
                 cell_count = sum([part.cell_count for part in parts.values()])
                 record = region.bulk_load.write_file(parts, BulkRecord(0, cell_count, len(rows), first, None))
-                self._own.append(record.file_number)
+                self._undo.callback(self._remove, [record.file_number])
                 yield StagedBatch(region_id, record, last, tuple(sorted(parts)))
         self._replaced.append(staged.record.file_number)
 
     def _read(self, staged: StagedBatch) -> FamilyParts:
-        record = staged.record
-        written = WrittenBulkFile(record.file_number, record.file_bytes, record.file_checksum)
-        return read_bulk_file(self._shared.files, self._shared.bulk_folder, written)
+        return read_staged_file(self._shared.files, self._shared.bulk_folder, staged.record)
 
     def _snapshot_parts(self) -> Sequence[SnapshotPart]:
         snapshot = self._host.snapshots.check(self._request.snapshot_id)
@@ -250,34 +295,37 @@ class _Committing:
 
     def _commit_in_gates(
         self,
+        commits: Mapping[int, RegionCommit],
+        adopting: Sequence[int],
         parts: Sequence[FamilyParts],
         since: Sequence[SnapshotPart],
         replaced: Mapping[int, tuple[int, Column] | None],
     ) -> CommitResult:
         number = self._host.clients.numbers.next()
         with contextlib.ExitStack() as undo:
-            commits: dict[int, RegionCommit] = {}
-            for region_id in sorted(self._regions):
-                commits[region_id] = self._regions[region_id].bulk_load.region_commit()
-                undo.callback(commits[region_id].take_back)
-                commits[region_id].begin()
+            for each in commits.values():
+                undo.callback(each.take_back)
+                each.begin()
             self._check_unchanged(since)
             stamp = max([self._shared.clock.now_ms(), *(each.newest_stamp + 1 for each in commits.values())])
             for each in commits.values():
                 each.pass_over(stamp)
             for region_id, before in replaced.items():
                 if before is not None:
-                    self._hide(commits[region_id], self._regions[region_id], before, number, stamp)
+                    self._hide(commits[region_id], region_id, before, number, stamp, as_files=region_id in adopting)
+            for region_id in adopting:
+                commits[region_id].prepare(number, stamp)
             for staged, of_batch in zip(self._staged, parts, strict=True):
                 commits[staged.region_id].add(staged.record_for(number, stamp), of_batch)
             self._log.sync(gives_up=lambda: False)
+            written = [*self._staged, *self._write.contents.spilled()]
             entry = CommitEntry(
                 number,
                 self._table.table_id,
                 self._write.write.write_number,
                 self._shared.clock.now_ms(),
-                sum([each.record.row_count for each in self._staged]),
-                sum([each.record.cell_count for each in self._staged]),
+                sum([each.record.row_count for each in written]),
+                sum([each.record.cell_count for each in written]),
                 stamp,
                 tuple([(region_id, each.last_number) for region_id, each in commits.items()]),
             )
@@ -288,26 +336,27 @@ class _Committing:
             try:
                 with self._catalog.committed(state, f"a bulk write of table {self._table.name!r} was committed"):
                     undo.pop_all()
-                    self._own.clear()
+                    self._undo.pop_all()
                     for each in commits.values():
                         each.finish()
             except UnknownOutcomeError:
                 undo.pop_all()  # It may be committed, and the server ends.
-                self._own.clear()
+                self._undo.pop_all()
                 raise
         return CommitResult(entry.row_count, entry.cell_count, stamp)
 
     def _check_unchanged(self, since: Sequence[SnapshotPart]) -> None:
         """Raises ConflictError if a row that is written, or hidden, has changed since the snapshot."""
         changed: list[bytes] = []
-        bounds = [(each.record.first_row, each.last_row + b"\0") for each in self._staged]
-        ranges = self._request.ranges if self._request.replaces else bounds
+        staged = StagedRows(self._shared, self._folder, self._staged, self._runs)
+        ranges = self._request.ranges if self._request.replaces else staged.bounds()
         for part in since:
-            written = None if self._request.replaces else self._rows_written(part.region.region_id)
             in_part = joined(ranges, part.rows)
             for rows in changed_rows(part.region.stores.view, part.read_point.write_number, in_part):
-                found = rows if written is None else rows.filter(pc.is_in(rows, value_set=written))
-                changed += [bytes_at(found, place) for place in range(min(len(found), _ROWS_NAMED_MAX))]
+                if self._request.replaces:
+                    changed += [bytes_at(rows, place) for place in range(min(len(rows), _ROWS_NAMED_MAX))]
+                else:
+                    changed += staged.among(rows, part.region.region_id, _ROWS_NAMED_MAX)
         if changed:
             named = sorted(set(changed))[:_ROWS_NAMED_MAX]
             raise ConflictError(
@@ -317,11 +366,18 @@ class _Committing:
                 rows=named,
             )
 
-    def _rows_written(self, region_id: int) -> Column:
-        return distinct_rows(rows_of(self._read(staged)) for staged in self._staged if staged.region_id == region_id)
-
-    def _hide(self, commit: RegionCommit, region: Region, before: tuple[int, Column], number: int, stamp: int) -> None:
+    def _hide(
+        self,
+        commit: RegionCommit,
+        region_id: int,
+        before: tuple[int, Column],
+        number: int,
+        stamp: int,
+        *,
+        as_files: bool,
+    ) -> None:
         """Hides all cells of these rows, and of those that came since, by tombstones with an earlier write number."""
+        region = self._regions[region_id]
         write_number, known = before
         view = region.stores.view
         later = distinct_rows(changed_rows(view, write_number, self._request.ranges))
@@ -329,28 +385,16 @@ class _Committing:
         if not len(rows):
             return
         timestamp = max(stamp, region.stores.newest_timestamp())
-        parts = {family: FamilyPart(cells=_tombstones(rows, timestamp)) for family in self._table.name_by_number}
+        parts = family_tombstones(rows, timestamp, self._table.name_by_number)
+        if as_files:
+            commit.adoption.hide(parts, timestamp)
+            return
         record = BulkRecord(stamp, len(rows) * len(parts), len(rows), bytes_at(rows, 0), None, commit_number=number)
         written = region.bulk_load.write_file(parts, record)
-        self._own.append(written.file_number)
+        self._undo.callback(self._remove, [written.file_number])
         commit.add(written, parts)
 
     def _remove(self, file_numbers: Sequence[int]) -> None:
         with contextlib.suppress(OSError, RegionServerError):
             for file_number in file_numbers:
                 self._shared.files.remove_if_there(bulk_file_path(self._shared.bulk_folder, file_number))
-
-
-def _tombstones(rows: Column, timestamp: int) -> pa.Table:
-    count = len(rows)
-    empty = constant_binary_array(b"", count)
-    return pa.table(
-        [
-            rows,
-            empty,
-            integer_array(np.full(count, timestamp, np.int64), pa.int64()),
-            integer_array(np.full(count, DELETE_FAMILY, np.int8), pa.int8()),
-            empty,
-        ],
-        schema=FAMILY_CELLS_SCHEMA,
-    )

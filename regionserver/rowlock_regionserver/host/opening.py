@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from rowlock_regionserver.host.leftovers import (
 )
 from rowlock_regionserver.host.region_folder import region_folder, remove_region_folder
 from rowlock_regionserver.host.set_aside import SetAside, list_set_aside, set_aside
-from rowlock_regionserver.host.staging import Batch, StagedWrite, Staging
+from rowlock_regionserver.host.staging import StagedContents, StagedWrite, Staging
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_number
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
 from rowlock_regionserver.region.region import Region
@@ -58,14 +59,19 @@ class Opened:
     bulk_numbers: BulkNumbers
     regions: dict[int, Region]
     damaged: dict[int, RegionServerError]  # by region id, why it is closed
-    staged: list[tuple[StagedWrite, dict[int, Batch]]]  # the open bulk writes
+    staged: list[tuple[StagedWrite, StagedContents]]  # the open bulk writes
     set_aside: tuple[SetAside, ...]
 
 
-def open_region(folder: Path, table: Table, region: RegionEntry, shared: SharedParts) -> Region:
-    """Opens a region from its folder, for replay. Raises CorruptionError."""
+def open_region(
+    folder: Path, table: Table, region: RegionEntry, shared: SharedParts, commits: Collection[int] = ()
+) -> Region:
+    """Opens a region from its folder, for replay. `commits`: those of bulk writes in the catalog.
+
+    Raises CorruptionError.
+    """
     path = region_folder(folder, region.region_id)
-    return Region(open_parts(region.region_id, (region.start, region.stop), table, path, shared))
+    return Region(open_parts(region.region_id, (region.start, region.stop), table, path, shared, commits))
 
 
 class Opening:
@@ -109,7 +115,9 @@ class Opening:
         for entry in self._state.tables:
             for region in entry.regions:
                 try:
-                    regions[region.region_id] = open_region(self._folder, entry.table, region, self._shared)
+                    regions[region.region_id] = open_region(
+                        self._folder, entry.table, region, self._shared, self._state.commits.numbers
+                    )
                 except (CorruptionError, OSError) as error:
                     path = region_folder(self._folder, region.region_id)
                     self._damaged[region.region_id] = _damage(error, path)
@@ -226,15 +234,15 @@ class Opening:
         return Opened(self._generation, self._state, log, bulk_numbers, regions, self._damaged, staged, aside)
 
     def _remove_unnamed_bulk_files(
-        self, regions: dict[int, Region], staged: list[tuple[StagedWrite, dict[int, Batch]]]
+        self, regions: dict[int, Region], staged: list[tuple[StagedWrite, StagedContents]]
     ) -> int:
         """Removes bulk files that no live record and no staged batch names. Returns the greatest number of all.
 
         If a region is damaged, all files stay, because salvage may need them.
         """
         named = {number for region in regions.values() for number in region.bulk_files}
-        batches = [batch for _, of_write in staged for batch in of_write.values()]
-        named.update([each.record.file_number for batch in batches for each in batch.staged])
+        staged_files = [each for _, contents in staged for _, each in contents.unspilled()]
+        named.update([each.record.file_number for each in staged_files])
         greatest = 0
         for name in self._files.list_folder(self._shared.bulk_folder):
             number = bulk_file_number(name)

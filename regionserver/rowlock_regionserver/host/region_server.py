@@ -124,7 +124,7 @@ class RegionServer(ServedRegions):
         self._catalog = LiveCatalog(self._folder, self._files, opened.log, opened.generation, opened.state)
         config, clock = self._shared.config, self._shared.clock
         self.clients = ClientState(config, clock, opened.state.session_numbers_until, self._reserve_session_numbers)
-        self.bulk_writes = BulkWrites(self._folder, config, clock, self._files, self.clients)
+        self.bulk_writes = BulkWrites(self._folder, self._shared, self.clients)
         self.bulk_writes.restore(opened.staged)
         self._flusher = FlushThreads(
             self._regions_to_flush,
@@ -171,10 +171,11 @@ class RegionServer(ServedRegions):
     def _regions_to_flush(self) -> list[Region]:
         """Returns the regions for the flush threads, every second or so.
 
-        Also removes store files without readers, closes named snapshots that nobody reads, and writes manifests for
-        which there was no space.
+        Also removes store files without readers and what large bulk writes have staged, closes named snapshots that
+        nobody reads, and writes manifests for which there was no space.
         """
         self._shared.open_files.close_released()
+        self.bulk_writes.remove_ended()
         self._read_snapshots.close_unused()
         regions = list(self._regions.values())
         for region in regions:
@@ -205,6 +206,7 @@ class RegionServer(ServedRegions):
         for region in regions:
             region.release_unused_stamps()
         self._log.close()
+        self.bulk_writes.remove_ended()
         self._shared.open_files.close_released()
         self._shared.open_files.close_idle()
         return unflushed
@@ -371,6 +373,11 @@ class RegionServer(ServedRegions):
         self.compactions.wake(region.region_id)
         self._splits.wake(region.region_id)
         return result
+
+    def files_were_adopted(self, region_id: int) -> None:
+        """Tells those who compact and split that a region has more store files."""
+        self.compactions.wake(region_id)
+        self._splits.wake(region_id)
 
     def _compact_region(self, region_id: int, family_number: int, plan: Plan, progress: Progress) -> CompactionResult:
         """Compacts a store; a commit of unknown outcome is final. Blocks; see Region.compact."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -128,16 +128,21 @@ def read_folder(folder: Path, files: Files, damage: list[CorruptionError]) -> St
         if any(name.isdigit() for name in listed(files, folder / "regions", damage)):
             damage.append(CorruptionError(folder / "catalog", 0, "a catalog that names the regions", "no intact one"))
         return StoredFolder(folder, (), None)
-    tables = _regions_of(found.body.tables, folder, files, damage)
-    snapshots = _regions_of([snapshot.entry for snapshot in found.body.snapshots], folder, files, damage)
+    commits = found.body.commits.numbers
+    tables = _regions_of(found.body.tables, folder, files, damage, commits)
+    snapshots = _regions_of([snapshot.entry for snapshot in found.body.snapshots], folder, files, damage, commits)
     return StoredFolder(folder, tables, found, snapshots)
 
 
 def _regions_of(
-    tables: Iterable[TableEntry], folder: Path, files: Files, damage: list[CorruptionError]
+    tables: Iterable[TableEntry],
+    folder: Path,
+    files: Files,
+    damage: list[CorruptionError],
+    commits: Collection[int],
 ) -> tuple[StoredRegion, ...]:
     return tuple(
-        read_region(folder / "regions" / str(entry.region_id), entry, table.table, files, damage)
+        read_region(folder / "regions" / str(entry.region_id), entry, table.table, files, damage, commits)
         for table in tables
         for entry in table.regions
     )
@@ -153,9 +158,17 @@ def listed(files: Files, folder: Path, damage: list[CorruptionError]) -> list[st
 
 
 def read_region(
-    folder: Path, entry: RegionEntry, table: Table, files: Files, damage: list[CorruptionError]
+    folder: Path,
+    entry: RegionEntry,
+    table: Table,
+    files: Files,
+    damage: list[CorruptionError],
+    commits: Collection[int] | None = None,
 ) -> StoredRegion:
-    """Reads the region of the table in this folder, as far as its manifests are intact."""
+    """Reads the region of the table in this folder, as far as its manifests are intact.
+
+    `commits`: the numbers of committed bulk writes; None: unknown, and all count.
+    """
     found = _newest(files, folder, manifest.NAME, Manifest.decode, damage, manifest.FORMAT_VERSION)
     if found is None:
         damage.append(CorruptionError(folder, 0, f"the manifest of region {entry.region_id}", "no intact one"))
@@ -167,7 +180,8 @@ def read_region(
     # An older manifest may name files that were removed, and miss newer ones.
     if found is None or not found.is_newest:
         return StoredRegion(folder, entry, table, None)
-    return StoredRegion(folder, entry, table, found.body, found.number)
+    counted = found.body if commits is None else found.body.counted(commits)
+    return StoredRegion(folder, entry, table, counted, found.number)
 
 
 def _newest(

@@ -184,7 +184,7 @@ def _intact_part(
         for found in salvage(path, files):
             if isinstance(found, CorruptionError):
                 damage.append(found)
-            elif (found := _clipped(found, info)).num_rows:
+            elif (found := _renumbered(_clipped(found, info), info)).num_rows:
                 is_full = sum(table.nbytes for table in tables) + found.nbytes > segment_bytes_max
                 if is_full or (tables and not _are_in_order(tables[-1], found)):
                     segments += _segment_of(tables)
@@ -202,6 +202,13 @@ def _clipped(table: pa.Table, info: StoreFileInfo | None) -> pa.Table:
     start = first_at_or_after(table, info.clip_start)
     stop = first_at_or_after(table, info.clip_stop) if info.clip_stop else table.num_rows
     return table.slice(start, max(0, stop - start))
+
+
+def _renumbered(table: pa.Table, info: StoreFileInfo | None) -> pa.Table:
+    """Returns the cells with the numbers of their commit. Without a manifest they stay as they were written."""
+    if info is None or not info.is_adopted:
+        return table
+    return pa.Table.from_batches([info.numbers.of_batch(batch) for batch in table.to_batches()], schema=table.schema)
 
 
 def _are_in_order(before: pa.Table, after: pa.Table) -> bool:

@@ -8,6 +8,10 @@ A change is one Edit, applied in this order:
 
 If there is no space or file descriptor for the manifest, the new files are removed, and nothing has changed. After any
 other failure of 1 they stay, because the manifest that names them may be on the disk; the next start finds out.
+
+The files of a bulk write come in two steps, because they are committed by the catalog for all regions at once:
+`prepare` names them in a manifest, on condition of the commit, and then `adopt` publishes them, or `withdraw` gives
+them up. Edits in between keep them.
 """
 
 from __future__ import annotations
@@ -115,6 +119,42 @@ class LiveFiles:
             if store is None:
                 raise FamilyNotFoundError(f"family {number} of the region in {self.folder} was dropped meanwhile")
             _place_of(replacement.inputs, store)
+
+    def prepare(self, files: Mapping[int, Sequence[StoreFile]]) -> None:
+        """Names new files in a manifest, durably; they count if the catalog gets the commit in their infos.
+
+        `files`: by family number, newest first; their cells are newer than those of all other files. No flush runs
+        until `adopt` or `withdraw`. Raises as `apply_edit`; then the files are removed, unless the outcome is unknown.
+        """
+        with self._edit_lock:
+            manifest = self._edited(self.manifest, Edit())
+            live = manifest.store_files
+            added = {number: tuple([file.info for file in of_family]) for number, of_family in files.items()}
+            named = {number: (*infos, *live.get(number, ())) for number, infos in added.items()}
+            self._commit(replace(manifest, store_files={**live, **named}))
+
+    def adopt(self, files: Mapping[int, Sequence[StoreFile]]) -> None:
+        """Publishes files that were prepared: their commit is durable. Never fails; needs no disk.
+
+        The next manifest has them without the condition.
+        """
+        adopted = {number: tuple([file.without_condition() for file in each]) for number, each in files.items()}
+
+        def publish() -> None:
+            for number, of_family in adopted.items():
+                store = self._stores.of(number)
+                store.files = (*of_family, *store.files)
+
+        with self._edit_lock:
+            manifest = self.manifest
+            numbers = {file.info.commit_number for of_family in files.values() for file in of_family}
+            self._live = replace(self._live, manifest=manifest.counted(numbers))
+            self._stores.change(publish)
+
+    def withdraw(self) -> None:
+        """Forgets files that were prepared: there is no commit. The next manifest does not name them."""
+        with self._edit_lock:
+            self._live = replace(self._live, manifest=self.manifest.counted(()))
 
     def discard(self, manifest: Manifest, added: Sequence[Path]) -> None:
         """Removes the files that were written for an edit and its manifest, which will not be applied."""

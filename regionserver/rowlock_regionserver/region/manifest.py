@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rowlock_regionserver import generations
@@ -25,7 +26,10 @@ NAME = "manifest"
 # Version 1 also had the first and last row of each store file, and servers of that version refuse manifests without.
 # Version 3 may have store files that are clipped or have another number in their headers. Earlier servers would ignore
 # these fields, and serve rows of other regions. So it is written only with such files, and they refuse it then.
-FORMAT_VERSION = 3
+# Version 4 may have store files that a bulk write staged: their numbers are others than were written, or they count
+# only with a commit. It is written only with such files too.
+FORMAT_VERSION = 4
+_VERSION_OF_CLIPPED_FILES = 3
 _VERSION_OF_WHOLE_FILES = 2
 
 
@@ -58,8 +62,34 @@ class Manifest:
     def format_version(self) -> int:
         """The least version that has what is in it."""
         infos = [info for of_family in self.store_files.values() for info in of_family]
-        return (
-            FORMAT_VERSION if any(info.is_clipped or info.written_number for info in infos) else _VERSION_OF_WHOLE_FILES
+        if any(info.is_adopted for info in infos):
+            return FORMAT_VERSION
+        is_whole = not any(info.is_clipped or info.written_number for info in infos)
+        return _VERSION_OF_WHOLE_FILES if is_whole else _VERSION_OF_CLIPPED_FILES
+
+    @property
+    def newest_number(self) -> int:
+        """A write number that no write in these files is above. All up to the flushed number are in them."""
+        infos = [info for of_family in self.store_files.values() for info in of_family]
+        return max([self.flushed_write_number, *(info.write_number_max for info in infos)])
+
+    def counted(self, commits: Collection[int]) -> Manifest:
+        """Returns the manifest without the files of bulk writes that are not among the commits of the catalog.
+
+        Those of the others count from then on without a condition.
+        """
+        return replace(
+            self,
+            store_files={
+                number: tuple(
+                    [
+                        replace(info, commit_number=0)
+                        for info in infos
+                        if not info.commit_number or info.commit_number in commits
+                    ]
+                )
+                for number, infos in self.store_files.items()
+            },
         )
 
     def encode(self) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -62,17 +63,25 @@ class RegionParts:
 
 
 def open_parts(
-    region_id: int, bounds: tuple[bytes, bytes], table: Table, folder: Path, shared: SharedParts
+    region_id: int,
+    bounds: tuple[bytes, bytes],
+    table: Table,
+    folder: Path,
+    shared: SharedParts,
+    commits: Collection[int] = (),
 ) -> RegionParts:
-    """Reads the manifest and opens its store files. Raises CorruptionError, and OSError for an unreadable file."""
+    """Reads the manifest and opens its store files. Raises CorruptionError, and OSError for an unreadable file.
+
+    `commits`: the numbers of all commits of bulk writes that the catalog has.
+    """
     files, clock, config = shared.files, shared.clock, shared.config
     live = read_manifest(files, folder)
-    manifest = live.manifest
+    manifest = live.manifest.counted(commits)
     if manifest.region_id != region_id:
         raise CorruptionError(folder, 0, f"the manifest of region {region_id}", f"that of {manifest.region_id}")
     _remove_temporary(files, folder)
     unnamed = unnamed_files(manifest, files, folder)
-    mvcc = Mvcc(manifest.flushed_write_number, clock)
+    mvcc = Mvcc(manifest.newest_number, clock)
     # Enough for a repetition of the largest request, or of as many small ones as may be in flight.
     answers_max = max(config.rows_per_request_max, config.requests_in_flight_max)
     idempotency = IdempotencyTable(clock, shared.request_ids, config.request_ids_forgotten_after_ms, answers_max)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.found_cells import AwayValue
 from rowlock_regionserver.sources import WouldWaitError
+from rowlock_regionserver.storefile.adopted_numbers import AdoptedNumbers
 from rowlock_regionserver.storefile.block import Block, decoded
 from rowlock_regionserver.storefile.block_file import AtOnce, BlockFile, ReadAhead
 from rowlock_regionserver.storefile.index import BlockIndex
@@ -25,9 +26,10 @@ class CellBlocks:
     Reads block on the disk unless their docstring says otherwise, and raise CorruptionError for damage.
     """
 
-    def __init__(self, file: BlockFile, index: BlockIndex) -> None:
+    def __init__(self, file: BlockFile, index: BlockIndex, numbers: AdoptedNumbers) -> None:
         self.file = file
         self.index = index
+        self._numbers = numbers
 
     def block(self, number: int) -> Block:
         """Returns a block for look-ups and caches it."""
@@ -112,4 +114,5 @@ class CellBlocks:
         return [self._decoded(number, payload) for number, payload in zip(numbers, payloads, strict=True)]
 
     def _decoded(self, number: int, payload: pa.Buffer) -> pa.RecordBatch:
-        return decoded(payload, self.index.cell_counts[number], self.file.path, self.index.offsets[number])
+        batch = decoded(payload, self.index.cell_counts[number], self.file.path, self.index.offsets[number])
+        return self._numbers.of_batch(batch)

@@ -32,7 +32,7 @@ class CellRun:
     def __init__(self, file: BlockFile, info: StoreFileInfo, index: BlockIndex, rows: RowFilter) -> None:
         self.info = info
         self._file = file
-        self._blocks = CellBlocks(file, index)
+        self._blocks = CellBlocks(file, index, info.numbers)
         self._index = index
         self.rows = rows
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
+from rowlock_regionserver.storefile.adopted_numbers import AdoptedNumbers
 from rowlock_regionserver.storefile.format import FORMAT_VERSION, OLDER_FORMAT_VERSION, WIDE_FORMAT_VERSION
 
 # Places are known only when the file is finished, so the summary inside the file lacks these.
@@ -18,7 +19,8 @@ _PLACE_FIELDS = frozenset(
     {"file_bytes", "metadata_offset", "metadata_bytes", "metadata_checksum", "container_checksum"}
 )
 # Only the manifest has these, because they change while the file stays as it is.
-_MANIFEST_FIELDS = frozenset({"is_base", "made_ms", "clip_start", "clip_stop", "written_number"})
+_ADOPTION_FIELDS = frozenset({"write_number_base", "stamp", "commit_number"})
+_MANIFEST_FIELDS = frozenset({"is_base", "made_ms", "clip_start", "clip_stop", "written_number"}) | _ADOPTION_FIELDS
 # Entries of files that have none lack these, as all entries of earlier versions do.
 _LATER_FIELDS = frozenset({"wide_block_count", "older_block_count"}) | _MANIFEST_FIELDS
 
@@ -65,6 +67,12 @@ class StoreFileInfo:
     clip_stop: bytes = b""
     # The number in the file's header, if the merge of two regions gave the file another one; 0: it is `number`.
     written_number: int = 0
+    # Of a file that a bulk write staged: see adopted_numbers.py. The bounds of write numbers and timestamps above are
+    # those after adoption; the file's own summary has those that were written.
+    write_number_base: int = 0
+    stamp: int = 0
+    # The entry counts only if the catalog has this commit; 0: it counts.
+    commit_number: int = 0
 
     def __post_init__(self) -> None:
         if self.clip_stop and self.clip_start >= self.clip_stop:
@@ -74,6 +82,44 @@ class StoreFileInfo:
     def is_clipped(self) -> bool:
         """Whether rows of the file may not count."""
         return bool(self.clip_start or self.clip_stop)
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether its numbers are others than were written, or it may not count."""
+        return bool(self.write_number_base or self.stamp or self.commit_number)
+
+    @property
+    def numbers(self) -> AdoptedNumbers:
+        """What its readers make of the numbers in the file."""
+        return AdoptedNumbers(self.write_number_base, self.stamp)
+
+    def adopted(self, base: int, stamp: int, commit_number: int) -> StoreFileInfo:
+        """Returns the entry of a staged file for its commit. `stamp` 0: the cells have timestamps of their own."""
+        return replace(
+            self,
+            write_number_min=self.write_number_min + base,
+            write_number_max=self.write_number_max + base,
+            timestamp_min=stamp or self.timestamp_min,
+            timestamp_max=stamp or self.timestamp_max,
+            write_number_base=base,
+            stamp=stamp,
+            commit_number=commit_number,
+        )
+
+    def as_written(self) -> StoreFileInfo:
+        """Returns the entry with the bounds that the file has."""
+        if not self.is_adopted:
+            return self
+        return replace(
+            self,
+            write_number_min=self.write_number_min - self.write_number_base,
+            write_number_max=self.write_number_max - self.write_number_base,
+            timestamp_min=0 if self.stamp else self.timestamp_min,
+            timestamp_max=0 if self.stamp else self.timestamp_max,
+            write_number_base=0,
+            stamp=0,
+            commit_number=0,
+        )
 
     @property
     def header_number(self) -> int:
@@ -94,7 +140,8 @@ class StoreFileInfo:
 
     def summary(self) -> Json:
         """Returns the part that the file itself has: the properties of its cells."""
-        own = {name: value for name, value in self.to_json().items() if name not in _PLACE_FIELDS | _MANIFEST_FIELDS}
+        written = self.as_written().to_json()
+        own = {name: value for name, value in written.items() if name not in _PLACE_FIELDS | _MANIFEST_FIELDS}
         return {**own, "number": self.header_number}
 
     def agrees_with(self, summary: Mapping[str, object]) -> bool:

@@ -7,7 +7,8 @@ and the Bloom filter are in memory. Blocks are read on demand (block_file.py), w
 each read (open_files.py).
 
 Of a clipped file only some rows count, and its runs have no others (clipped_run.py). Its counts and its bytes are then
-estimates, from the bytes of the blocks that may have these rows.
+estimates, from the bytes of the blocks that may have these rows. A file that a bulk write staged has other numbers than
+were written (adopted_numbers.py).
 
 A store file has no close(). Cells, tables and lines that its runs returned do not refer to it. The runs, and values
 that are away, hold a reference to the open file.
@@ -92,6 +93,12 @@ class StoreFile:
         base.info = replace(self.info, is_base=True)
         return base
 
+    def without_condition(self) -> StoreFile:
+        """Returns the same open file when its commit is durable."""
+        committed = copy.copy(self)
+        committed.info = replace(self.info, commit_number=0)
+        return committed
+
     def remove_when_unused(self, *, folder_too: bool = False) -> None:
         """Removes the file after the last reference to it, and with `folder_too` its folder if it is empty then."""
         self._file.handle.remove_when_unused(folder_too=folder_too)
@@ -101,13 +108,16 @@ def _runs_of(
     info: StoreFileInfo, file: BlockFile, contents: metadata.Metadata, clip: Clip | None
 ) -> list[CellRun | WideRun]:
     """Returns the runs that have blocks; an empty file has an empty run of cells."""
-    groups = contents.row_groups if clip is None else clip.of_groups(contents.row_groups)
+    numbers = info.numbers
+    groups = numbers.of_groups(contents.row_groups if clip is None else clip.of_groups(contents.row_groups))
     runs: list[CellRun | WideRun] = []
     if len(contents.wide_index):
-        runs.append(WideRun(file, contents.wide_index, RowFilter(contents.bloom_words, contents.wide_index), groups))
+        rows = RowFilter(contents.bloom_words, contents.wide_index)
+        runs.append(WideRun(file, numbers.of_index(contents.wide_index), rows, groups, numbers))
     if len(contents.older_index):
         rows = RowFilter(contents.bloom_words, contents.older_index)
-        runs.append(WideRun(file, contents.older_index, rows, groups.of_older_lines()))
+        index = numbers.of_index(contents.older_index)
+        runs.append(WideRun(file, index, rows, groups.of_older_lines(), numbers))
     if len(contents.index) or not runs:
         runs.append(CellRun(file, info, contents.index, RowFilter(contents.bloom_words, contents.index)))
     return runs

@@ -49,6 +49,7 @@ def verify_store_file(path: Path, info: StoreFileInfo, files: Files) -> list[Cor
 
 
 def _verify(path: Path, info: StoreFileInfo, files: Files, descriptor: int) -> list[CorruptionError]:
+    info = info.as_written()
     try:
         contents = read_metadata(path, info, files, descriptor)
     except CorruptionError as damage:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
+import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.lines import Lines
@@ -111,10 +112,8 @@ class WideBlock:
     def _decoded_keys(self) -> _Keys:
         with self._lock:
             if self._keys is None:
-                timestamps, write_numbers = (
-                    self._numbers(self._form.timestamps),
-                    self._numbers(self._form.write_numbers),
-                )
+                timestamps = self._numbers(self._form.timestamps)
+                write_numbers = self._write_numbers(self._form.write_numbers)
                 self._keys = _Keys(self._values(0), timestamps, write_numbers)
             return self._keys
 
@@ -140,7 +139,7 @@ class WideBlock:
             self._values(values),
             None if validity is None else self._kept(validity),
             self._numbers(timestamps),
-            self._numbers(write_numbers),
+            self._write_numbers(write_numbers),
         )
 
     def _values(self, number: int) -> _Values:
@@ -150,6 +149,14 @@ class WideBlock:
 
     def _numbers(self, number: int | None) -> memoryview | None:
         return None if number is None else memoryview(self._kept(number)).cast("q")
+
+    def _write_numbers(self, number: int | None) -> memoryview | None:
+        numbers, base = self._numbers(number), self._directory.write_number_base
+        return (
+            numbers
+            if numbers is None or not base
+            else memoryview((np.frombuffer(numbers, "<i8") + base).tobytes()).cast("q")
+        )
 
     def _kept(self, number: int) -> bytes:
         """Returns a chunk, which it decompresses once and keeps."""

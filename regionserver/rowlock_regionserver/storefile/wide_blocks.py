@@ -16,6 +16,7 @@ from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.found_cells import FoundCell
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile import wide_directory
+from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
 from rowlock_regionserver.storefile.block_file import AtOnce, BlockFile, ReadAhead
 from rowlock_regionserver.storefile.extents import read_exactly, read_start
 from rowlock_regionserver.storefile.format import HEADER_BYTES
@@ -45,9 +46,10 @@ class WideBlocks:
     Reads block on the disk unless their docstring says otherwise, and raise CorruptionError for damage.
     """
 
-    def __init__(self, file: BlockFile, index: WideIndex) -> None:
+    def __init__(self, file: BlockFile, index: WideIndex, numbers: AdoptedNumbers = AS_WRITTEN) -> None:
         self.file = file
         self.index = index
+        self._numbers = numbers
         later = _OLDER_KEYS if isinstance(index, OlderIndex) else 0
         self._first_key = _FIRST_KEY + later
         self._first_directory_key = _FIRST_DIRECTORY_KEY + later
@@ -122,7 +124,9 @@ class WideBlocks:
         """Returns the directory, from a verified payload or its start."""
         raw = payload.slice(0, self.index.directory_bytes[number]).to_pybytes()
         place = self.file.path, self.index.offsets[number]
-        return wide_directory.decode(raw, self.index.payload_bytes[number], self.index.line_counts[number], *place)
+        return self._numbers.of_directory(
+            wide_directory.decode(raw, self.index.payload_bytes[number], self.index.line_counts[number], *place)
+        )
 
     def directory(self, number: int) -> Directory:
         """Returns a block's directory."""

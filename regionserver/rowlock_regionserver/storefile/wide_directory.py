@@ -58,6 +58,8 @@ class Directory:
     raw_bytes: Sequence[int]
     checksums: Sequence[int]
     compressions: bytes
+    # Added to the write numbers that chunks have (adopted_numbers.py); `write_number` includes it.
+    write_number_base: int = 0
 
     @property
     def bytes_held(self) -> int:

@@ -40,7 +40,7 @@ def keys_of(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> LineKey
     return LineKeys(
         _rows(directory, raw_of(0)),
         _numbers(raw_of, directory.timestamp, form.timestamps, [each.timestamps for each in chosen]),
-        _numbers(raw_of, directory.write_number, form.write_numbers, [each.write_numbers for each in chosen]),
+        _write_numbers(directory, raw_of, [each.write_numbers for each in chosen]),
         tuple([form.qualifiers[place] for place in places]),
     )
 
@@ -78,6 +78,12 @@ def _marks(directory: Directory, raw_of: RawOf, validity: int | None) -> Column:
     bitmap = None if validity is None else raw_of(validity)
     null_count = 0 if validity is None else -1
     return pa.Array.from_buffers(pa.binary(0), directory.line_count, [bitmap, pa.py_buffer(b"")], null_count)
+
+
+def _write_numbers(directory: Directory, raw_of: RawOf, by_column: Sequence[int | None]) -> Integers:
+    numbers = _numbers(raw_of, directory.write_number, directory.form.write_numbers, by_column)
+    is_constant = directory.form.write_numbers is None and all(number is None for number in by_column)
+    return numbers if is_constant or not directory.write_number_base else numbers + directory.write_number_base
 
 
 def _numbers(raw_of: RawOf, constant: int, by_line: int | None, by_column: Sequence[int | None]) -> Integers:

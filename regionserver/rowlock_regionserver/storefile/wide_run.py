@@ -23,6 +23,7 @@ from rowlock_regionserver.cells import TIMESTAMP_MAX
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.row_filter import RowFilter
 from rowlock_regionserver.storefile.stored_block import Shares, StoredBlocks, StoredWideBlock, shares_of
@@ -48,9 +49,17 @@ class WideRun:
 
     has_tombstones = False
 
-    def __init__(self, file: BlockFile, index: WideIndex, rows: RowFilter, row_groups: RowGroups) -> None:
+    def __init__(
+        self,
+        file: BlockFile,
+        index: WideIndex,
+        rows: RowFilter,
+        row_groups: RowGroups,
+        numbers: AdoptedNumbers = AS_WRITTEN,
+    ) -> None:
+        """`index` and `row_groups` have the adopted numbers; `numbers` is for the blocks."""
         self._file = file
-        self._blocks = WideBlocks(file, index)
+        self._blocks = WideBlocks(file, index, numbers)
         self._index = index
         self.rows = rows
         self.row_groups = row_groups

@@ -12,110 +12,34 @@ import pytest
 from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.catalog.commits import Identity
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
-from rowlock_regionserver.cells import Durability, Family
+from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import Clock, ManualClock
-from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     ConflictError,
     DiskFullError,
     InvalidRequestError,
-    LimitExceededError,
     LockUnavailableError,
     NotServingRegionError,
     SessionEndedError,
     StoppingError,
     UnknownOutcomeError,
 )
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.bulk_commit import (
     CommitRequest,
-    CommitResult,
     RegionsMovedError,
     commit_bulk_write,
     known_commit,
     regions_locked,
 )
-from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
-from rowlock_regionserver.operations import Put, RequestId, RowMutation, ScanPlan, WriteOptions
-from rowlock_regionserver.region.bulk.row_batch import BulkBatch
+from rowlock_regionserver.operations import RequestId
 from rowlock_regionserver.region.region import Region
-from rowlock_regionserver.sessions.session import SessionRef
 
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
+from tests.unit.host.bulk_store import FAMILIES, ID, ROWS, Store, everywhere
 from tests.unit.host.several_regions import make_tables_of_several_regions
 from tests.unit.region.conftest import abandon, bulk_batch
-from tests.waiting import WAIT_S
-
-CONFIG = Config(log_segment_bytes=1 << 16, disk_free_bytes_min=0, lock_wait_ms=0)
-FAMILIES = [Family(0, b"f"), Family(0, b"g")]
-ID = b"snapshot is 16 b"
-ROWS = (b"a", b"h", b"p", b"x")  # one in each region
-
-Cells = list[tuple[bytes, bytes, bytes]]
-
-
-class Store:
-    """A server with a table `t` of four regions."""
-
-    def __init__(self, folder: Path, clock: Clock | None = None, files: Files | None = None) -> None:
-        self.folder = folder
-        folder.mkdir(exist_ok=True)
-        self.clock = clock or ManualClock()
-        self.files = files or Files()
-        self.open()
-
-    def open(self) -> None:
-        self.server = RegionServer.open(self.folder, CONFIG, self.clock, self.files, lambda _: None)
-
-    def crash(self) -> None:
-        abandon(self.server)
-        self.open()
-
-    def put(self, row: bytes, value: bytes) -> None:
-        (region,) = self.server.regions_of("t", row, row + b"\0")
-        done = threading.Event()
-        options = WriteOptions(self.clock.monotonic() + WAIT_S, Durability.FSYNC)
-        mutation = RowMutation(row, (Put(b"f", b"q", value),))
-        assert region.mutate([mutation], options, lambda _: done.set(), may_wait=True)
-        assert done.wait(WAIT_S)
-
-    def session(self, name: str = "job") -> SessionRef:
-        ref = self.server.clients.sessions.open(name, "ana").ref
-        self.server.bulk_writes.open(ref, self.server.table("t"))
-        return ref
-
-    def stage(
-        self, ref: SessionRef, *cells: tuple[bytes, bytes], sequence: int = 0, batch: BulkBatch | None = None
-    ) -> None:
-        """Stages (row, value) in family f, each row in its region."""
-        for row, value in cells or ((b"", b""),) if batch is None else ((b"a", b""),):
-            (region,) = self.server.regions_of("t", row, row + b"\0")
-            data = bulk_batch((row, b"f", b"q", None, value)) if batch is None else batch
-            request = RequestId(bytes(16), sequence, sequence) if sequence else None
-            self.server.bulk_writes.stage(ref, region, data, request)
-
-    def commit(self, ref: SessionRef, **options: object) -> CommitResult:
-        request = CommitRequest(ref, "t", **options)  # type: ignore[arg-type]
-        return commit_bulk_write(self.server, request, Caller("ana", ref), regions_locked(self.server, request))
-
-    def content(self, snapshot_id: bytes = b"") -> dict[bytes, bytes]:
-        found: dict[bytes, bytes] = {}
-        for region in self.server.regions_of("t"):
-            reader = self.server.region_at(region.region_id, snapshot_id) if snapshot_id else region
-            with reader.scan(ScanPlan()) as (_, answers):
-                for answer in answers:
-                    found |= {cell["row"]: cell["value"] for cell in answer.table.to_pylist()}
-        return found
-
-    @property
-    def bulk_files(self) -> list[str]:
-        return sorted(each.name for each in (self.folder / "bulk").iterdir())
-
-    @property
-    def staging(self) -> list[str]:
-        return sorted(each.name for each in (self.folder / "staging").iterdir())
 
 
 @pytest.fixture(autouse=True)
@@ -129,10 +53,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made.server.create_table("t", FAMILIES)
     yield made
     made.server.stop()
-
-
-def everywhere(value: bytes) -> list[tuple[bytes, bytes]]:
-    return [(row, value) for row in ROWS]
 
 
 def test_what_is_staged_is_invisible_until_its_commit_which_has_all_of_it(store: Store) -> None:
@@ -443,19 +363,6 @@ def test_a_commit_whose_regions_were_split_while_it_waited_does_nothing(store: S
     assert store.content() == {}
     assert store.commit(ref).row_count == 2
     assert store.content() == {b"a": b"1", b"z": b"1"}
-
-
-def test_a_bulk_write_has_a_bound(tmp_path: Path) -> None:
-    small = Config(log_segment_bytes=1 << 16, memstore_bytes_max=1 << 14, disk_free_bytes_min=0)
-    server = RegionServer.open(tmp_path, small, ManualClock(), Files(), lambda _: None)
-    server.create_table("t", FAMILIES)
-    ref = server.clients.sessions.open("job", "ana").ref
-    server.bulk_writes.open(ref, server.table("t"))
-    batch = bulk_batch((b"a", b"f", b"q", None, bytes(5000)))
-    with pytest.raises(LimitExceededError, match="larger than a quarter of memstore_bytes_max"):
-        server.bulk_writes.stage(ref, server.regions_of("t")[0], batch, None)
-    assert list((tmp_path / "bulk").iterdir()) == []
-    server.stop()
 
 
 def test_a_commit_takes_its_locks(store: Store) -> None:

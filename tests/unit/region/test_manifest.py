@@ -117,6 +117,25 @@ def test_a_server_of_version_2_refuses_one_with_clipped_or_renumbered_files(
         generations.read_newest(Files(), tmp_path, NAME, version_max=2)
 
 
+@pytest.mark.parametrize("change", [{"write_number_base": 4}, {"stamp": 5}, {"commit_number": 6}])
+def test_a_server_of_version_3_refuses_one_with_adopted_files(
+    engine: Engine, tmp_path: Path, change: dict[str, int]
+) -> None:
+    """It would take the numbers in the files for those that count, or take a file of no commit."""
+    engine.change(b"a", Put(b"f", b"q", b"v"))
+    engine.server.flush("t")
+    live = read_manifest(engine.files, folder_of(engine)).manifest
+    ((number, (info,)),) = live.store_files.items()
+    changed = replace(live, store_files={number: (replace(info, **change),)})  # type: ignore[arg-type]  # by name
+    write_manifest(Files(), tmp_path, 1, changed)
+    found = read_manifest(Files(), tmp_path).manifest
+    assert found == changed
+    assert found.counted({6}).store_files[number][0].commit_number == 0
+    assert len(found.counted({7}).store_files[number]) == (0 if "commit_number" in change else 1)
+    with pytest.raises(DataFolderError, match="version 4, but this rowlock reads up to 3; use a newer one"):
+        generations.read_newest(Files(), tmp_path, NAME, version_max=3)
+
+
 def test_a_missing_field_of_a_store_file_is_damage(tmp_path: Path) -> None:
     fields = json.loads(Manifest(1, 1).encode())
     fields["store_files"] = {"1": [{"number": 1}]}

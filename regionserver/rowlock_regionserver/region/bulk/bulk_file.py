@@ -33,6 +33,7 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.bulk.arranged import FamilyPart, FamilyParts
 from rowlock_regionserver.region.bulk.family_lines import FamilyLines
+from rowlock_regionserver.wal.mutation import BulkRecord
 
 MAGIC = b"rowlkblk"
 # Without lines, and with them.
@@ -115,6 +116,12 @@ def decode_parts(data: bytes, path: Path | str = "the log") -> dict[int, FamilyP
             part = replace(part, cells=table)
         parts[family_number] = part
     return parts
+
+
+def read_staged_file(files: Files, folder: Path, record: BulkRecord) -> dict[int, FamilyPart]:
+    """Returns the parts of the bulk file that a record names; see `read_bulk_file`."""
+    written = WrittenBulkFile(record.file_number, record.file_bytes, record.file_checksum)
+    return read_bulk_file(files, folder, written)
 
 
 def write_bulk_file(

@@ -1,10 +1,11 @@
 """One region's part of the commit of a bulk write. The caller holds the region's gate exclusively.
 
 begin       takes a write number that stays incomplete: the read point can't pass it
+prepare     gives the store files of a large write the next numbers; no reader sees them
 add         logs and applies batches, which take the next numbers; no reader sees them
 finish      the commit is durable: completes the first number, so all become visible in one step
-take_back   there is no commit: removes the cells, then completes the number. The log records stay, and are no
-            writes, because the catalog does not have their commit
+take_back   there is no commit: removes cells and files, then completes the number. Log records and entries of the
+            manifest stay, and do not count, because the catalog does not have their commit
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.commit.commit import Commit, TakeBack
 from rowlock_regionserver.commit.numbering import Numbering
+from rowlock_regionserver.region.bulk.adoption import Adoption
 from rowlock_regionserver.region.bulk.arranged import FamilyParts
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.wal.log import Log
@@ -33,6 +35,8 @@ class RegionCommit:
         self._first = 0
         self._added: list[TakeBack] = []
         self._files: list[tuple[int, int]] = []
+        # Its files are linked before `begin`.
+        self.adoption = Adoption(parts)
 
     def begin(self) -> None:
         """Takes the number that holds the read point back. All writes before it are published.
@@ -59,6 +63,18 @@ class RegionCommit:
         """Makes all further stamps later, also after a restart."""
         self._numbering.pass_over(timestamp, is_reserved=True)
 
+    def prepare(self, commit_number: int, stamp: int) -> None:
+        """Prepares the adoption. Every write before is in store files. Raises as `Adoption.prepare`."""
+        self.adoption.prepare(commit_number, stamp, self._take_numbers)
+
+    def _take_numbers(self, count: int) -> int:
+        with self._log.order:
+            before = self._mvcc.last
+            for _ in range(count):
+                # They are published with the first number of the commit.
+                self._mvcc.complete(self._numbering.begin())
+        return before
+
     def add(self, record: BulkRecord, parts: FamilyParts) -> None:
         """Logs and applies one batch. Raises RegionServerError; then the batch is not applied."""
 
@@ -76,10 +92,12 @@ class RegionCommit:
         """Makes all of it visible. A flush removes the bulk files."""
         for file_number, write_number in self._files:
             self._bulk_files.add(file_number, write_number)
+        self.adoption.adopt()
         self._mvcc.complete(self._first)
 
     def take_back(self) -> None:
         """Removes what was applied."""
+        self.adoption.withdraw()
         if self._first:
             for take_back in reversed(self._added):
                 take_back()
