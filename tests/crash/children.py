@@ -42,6 +42,8 @@ def in_child(function: Callable[[], Result], seconds_max: float | None = JOB_S_M
             faulthandler.dump_traceback_later(seconds_max, exit=True)
         send(function())
 
+    # Of a process whose watchdog runs, a child could set none: it would wait for the thread, which fork does not copy.
+    faulthandler.cancel_dump_traceback_later()
     pid, pipe = _fork(work)
     frames = _Frames()
     with os.fdopen(pipe, "rb") as file:

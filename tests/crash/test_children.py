@@ -63,3 +63,13 @@ def test_a_child_that_hangs_shows_where_and_ends() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.stdout.count("printed the stacks of its threads") == 2, done.stderr
     assert done.stderr.count("in hang") == 2
+
+
+def test_a_job_that_is_spread_may_have_a_child_of_its_own() -> None:
+    """Each of the two has a watchdog."""
+    program = """
+from tests.crash.children import in_child, spread
+print(sorted(spread(lambda number: in_child(lambda: number + 1), [1, 2, 3])))
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.stdout == "[(1, 2), (2, 3), (3, 4)]\n", done.stderr
