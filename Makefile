@@ -37,6 +37,7 @@ crash: setup ## run the long campaigns: kills, crashes at each file-system call,
 	@failed=0; \
 	$(PYTHON) -m tests.crash.campaign || failed=1; \
 	$(PYTHON) -m tests.consistency.campaign || failed=1; \
+	ROWLOCK_EVERY_CALL=1 $(PYTHON) -m pytest -q tests/unit/host/test_large_bulk_crashes.py || failed=1; \
 	exit $$failed
 
 spark-crash: setup ## run the long campaigns with Spark: failing tasks, speculation, killed drivers and servers

@@ -133,7 +133,7 @@ SPLITTING_MUTANTS = [
         "make_successor_folder",
         "flushed_write_number=max([each.write_number for each in predecessors])",
         "flushed_write_number=0",
-        f"{SPLITTING}::test_a_split_leaves_every_row_in_one_of_two_regions",
+        "property/test_snapshots_of_regions.py::test_each_snapshot_reads_its_moment_wherever_its_rows_are",
     ),
     Mutant(
         "write numbers of a merged region go on from those of its left part",

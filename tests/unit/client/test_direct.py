@@ -385,11 +385,13 @@ def test_a_server_without_a_sign_of_life_loses_its_requests(server: DirectServer
 # Interruptions within sections
 
 
-def interrupted_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Makes a method of the conversation raise KeyboardInterrupt at its next call, when it is half done."""
+def interrupted_once(monkeypatch: pytest.MonkeyPatch, name: str, row: bytes) -> None:
+    """Makes a method of the conversation raise KeyboardInterrupt when the call of this row has called it."""
     method = getattr(Conversation, name)
 
     def interrupted(conversation: Conversation, *arguments: object) -> object:
+        if threading.current_thread().name != f"call {row!r}":
+            return method(conversation, *arguments)
         monkeypatch.setattr(Conversation, name, method)
         method(conversation, *arguments)
         raise KeyboardInterrupt
@@ -404,7 +406,7 @@ def test_an_interruption_while_a_thread_sends_breaks_the_connection(
     waiting = Call(server, b"waiting")
     server.read_until(b"waiting")
     reader_of(waiting)
-    interrupted_once(monkeypatch, name)
+    interrupted_once(monkeypatch, name, b"interrupted")
     with pytest.raises(KeyboardInterrupt):
         Call(server, b"interrupted").ended()
     with pytest.raises(ServerUnavailableError, match="interrupted"):
@@ -419,7 +421,7 @@ def test_an_interruption_while_a_thread_receives_breaks_the_connection(
     reader_of(reader)
     waiting = Call(server, b"waiting")
     server.read_until(b"reader", b"waiting")
-    interrupted_once(monkeypatch, "answered")
+    interrupted_once(monkeypatch, "answered", b"reader")
     server.socket.sendall(server.answer(b"reader"))
     with pytest.raises(KeyboardInterrupt):
         reader.ended()

@@ -1,9 +1,14 @@
-"""A crash or a full disk at each file-system call of a large bulk write: all of it, or nothing, and no orphans."""
+"""A crash or a full disk at each file-system call of a large bulk write: all of it, or nothing, and no orphans.
+
+A run tries one call of four, from one on that its seed draws; with ROWLOCK_EVERY_CALL=1, as `make crash` sets, it tries
+each call.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +17,7 @@ from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, St
 from rowlock_regionserver.sessions.session import SessionRef
 
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
+from tests.seeds import generator_of
 from tests.unit.host.bulk_store import FAMILIES, ONLY_ON_REQUEST, Store, everywhere
 from tests.unit.host.several_regions import make_tables_of_several_regions
 from tests.unit.region.conftest import abandon
@@ -23,6 +29,16 @@ SMALL = 100
 @pytest.fixture(autouse=True)
 def several_regions(monkeypatch: pytest.MonkeyPatch) -> None:
     make_tables_of_several_regions(monkeypatch, [b"g", b"m", b"t"])
+
+
+# The last two: the log's thread has met the crash first.
+CRASHED = (SimulatedCrash, UnknownOutcomeError, StoppingError, NotServingRegionError)
+EVERY = 1 if os.environ.get("ROWLOCK_EVERY_CALL") else 4
+
+
+def calls(case: object) -> range:
+    """The calls that are tried, from early ones to beyond the last one."""
+    return range(1 + generator_of(case).randrange(EVERY), 500, EVERY)
 
 
 BEFORE = {b"a": b"old", b"k": b"old"}
@@ -60,19 +76,18 @@ def check_no_orphans(store: Store) -> None:
 def test_a_crash_at_any_call_of_a_large_commit_leaves_all_of_it_or_nothing(tmp_path: Path, *, replaces: bool) -> None:
     after = NEW if replaces else {**NEW, b"k": b"old"}
     committed = again_committed = 0
-    for call in range(1, 400):
+    for call in calls(f"large commit {replaces}"):
         disk = SimulatedFiles(tmp_path / f"disk-{call}")
         store, ref = open_on(disk)
         stage_new(store, ref)
         disk.crash_at(call)
         acknowledged = False
-        # The last two: the log's thread has met the crash first.
-        with contextlib.suppress(SimulatedCrash, UnknownOutcomeError, StoppingError, NotServingRegionError):
+        with contextlib.suppress(*CRASHED):
             store.commit(ref, replaces=replaces)
             acknowledged = True
             store.server.bulk_writes.remove_ended()
         has_crashed = disk.is_dead
-        for loss in (Loss.NOTHING, Loss.ALL) if call % 4 == 0 else (Loss.ALL,):
+        for loss in (Loss.NOTHING, Loss.ALL) if call % 16 < 4 else (Loss.ALL,):
             image = disk.power_failure(tmp_path / f"image-{call}-{loss.name}", loss)
             for restart in range(2):
                 again = Store(image, Clock(), spills_at=SMALL)
@@ -101,17 +116,17 @@ def test_a_crash_at_any_call_of_a_large_commit_leaves_all_of_it_or_nothing(tmp_p
 
 def test_a_crash_at_any_call_of_a_spill_loses_no_batch_that_was_staged(tmp_path: Path) -> None:
     spilled = 0
-    for call in range(1, 200):
+    for call in calls("spill"):
         disk = SimulatedFiles(tmp_path / f"disk-{call}")
         store, ref = open_on(disk)
         disk.crash_at(call)
         staged: dict[bytes, bytes] = {}
-        with contextlib.suppress(SimulatedCrash, UnknownOutcomeError):
+        with contextlib.suppress(*CRASHED):
             for row in (b"a", b"h", b"a2", b"h2"):
                 store.stage(ref, (row, b"new"))
                 staged[row] = b"new"
         has_crashed = disk.is_dead
-        image = disk.power_failure(tmp_path / f"image-{call}", Loss.NOTHING if call % 2 else Loss.ALL)
+        image = disk.power_failure(tmp_path / f"image-{call}", Loss.NOTHING if call % 8 < 4 else Loss.ALL)
         again = Store(image, Clock(), spills_at=SMALL)
         assert again.content() == BEFORE
         spilled += bool(again.write_of(ref).contents.spills)
@@ -127,7 +142,7 @@ def test_a_crash_at_any_call_of_a_spill_loses_no_batch_that_was_staged(tmp_path:
         if not has_crashed:
             break
     assert len(staged) == 4
-    assert spilled > 4
+    assert spilled > 1
 
 
 def test_a_full_disk_refuses_a_large_commit_and_nothing_of_it_is_seen(tmp_path: Path) -> None:
