@@ -51,11 +51,11 @@ def run(settings: Settings) -> Account:
     """Runs the campaign, in a separate process, because gRPC's threads would make the forks of others unsafe."""
     account = Account("kills", PROMISE)
     try:
-        told = in_child(lambda: Campaign(settings).run(), seconds_max=None)
+        outcome = in_child(lambda: Campaign(settings).run(), seconds_max=None)
     except ChildFailedError as error:
         account.problems.append(str(error))
         return account
-    account.counts, account.problems = told.counts, told.problems
+    account.counts, account.problems = outcome.counts, outcome.problems
     return account
 
 

@@ -146,7 +146,7 @@ _PROCESSES = [
         f"{PROCESSES}::test_what_is_no_bytes_is_no_answer",
     ),
     Mutant(
-        "a procedure goes on after a read that was refused",
+        "a procedure continues after a refused read",
         "ChildProcess._run",
         "                if refusal is not None:\n",
         "                if False:\n",

@@ -79,7 +79,7 @@ def write_plan(options: WriteOptions, schema: pa.Schema, *, overwrites: bool = F
     try:
         client = client_of(options.server, min(options.timeout_s, _CONNECT_S_MAX))
         plan = _plan(client, options, schema)
-        # Last: whoever opens it must end it.
+        # Last: what is opened must be ended.
         return replace(plan, job=open_job(client, options.table, options.timeout_s)) if overwrites else plan
     except UNREACHED as error:
         # One short message, without the chain of attempts.

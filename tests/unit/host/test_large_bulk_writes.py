@@ -54,6 +54,20 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made.server.stop()
 
 
+def late_rows(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Makes the next commit put two rows just before it flushes for the last time. Returns those that are to come."""
+    enter = Region.without_flushes
+    late = [b"b", b"y"]
+
+    def write_first(region: Region) -> contextlib.AbstractContextManager[None]:
+        while late:
+            store.put(late.pop(), b"late")
+        return enter(region)
+
+    monkeypatch.setattr(Region, "without_flushes", write_first)
+    return late
+
+
 def stage_twice(store: Store, ref: SessionRef, value: bytes) -> dict[bytes, bytes]:
     """Stages rows of all regions, then more of them, so that the first ones are spilled. Returns the rows."""
     later = [(row + b"2", value) for row in ROWS]
@@ -363,15 +377,7 @@ def test_a_row_that_comes_while_a_large_replacement_is_prepared_is_replaced_too(
     store.put(b"a", b"old")
     ref = store.session()
     expected = stage_twice(store, ref, b"new")
-    enter = Region.without_flushes
-    late = [b"b", b"y"]
-
-    def write_first(region: Region) -> contextlib.AbstractContextManager[None]:
-        while late:
-            store.put(late.pop(), b"late")
-        return enter(region)
-
-    monkeypatch.setattr(Region, "without_flushes", write_first)
+    late = late_rows(store, monkeypatch)
     store.commit(ref, replaces=True)
     assert late == []
     assert store.content() == expected
@@ -442,15 +448,7 @@ def test_a_change_that_comes_while_a_large_commit_waits_for_its_gates_is_not_los
     """It is flushed before the files are adopted, or replay would take it for one that is in a file."""
     ref = store.session()
     expected = stage_twice(store, ref, b"new")
-    enter = Region.without_flushes
-    late = [b"b", b"y"]
-
-    def write_first(region: Region) -> contextlib.AbstractContextManager[None]:
-        while late:
-            store.put(late.pop(), b"late")
-        return enter(region)
-
-    monkeypatch.setattr(Region, "without_flushes", write_first)
+    late_rows(store, monkeypatch)
     store.commit(ref)
     monkeypatch.undo()
     expected.update({b"b": b"late", b"y": b"late"})

@@ -58,6 +58,18 @@ def table(tmp_path: Path) -> Iterator[Serving]:
     serving.server.stop()
 
 
+def take_snapshots_beside(table: Serving, write: Callable[[], None], is_over: threading.Event) -> None:
+    """Takes the snapshots s0 to s9 while another thread writes until `is_over` is set."""
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            for number in range(10):
+                table.server.create_named_snapshot(f"s{number}", "t")
+        finally:
+            is_over.set()
+        writing.result(WAIT_S)
+
+
 # ---- the moment
 
 
@@ -166,14 +178,7 @@ def test_no_snapshot_has_a_write_without_one_that_was_acknowledged_before_it(tab
             for row in rows:
                 table.change(row, Increment(b"f", b"n", 1))
 
-    with ThreadPoolExecutor(1) as pool:
-        writing = pool.submit(write)
-        try:
-            for number in range(10):
-                table.server.create_named_snapshot(f"s{number}", "t")
-        finally:
-            is_over.set()
-        writing.result(WAIT_S)
+    take_snapshots_beside(table, write, is_over)
     for number in range(10):
         counts = dict(restored(table, f"s{number}", f"t{number}").scan())
         found = [int.from_bytes(counts.get(row, b""), "big") for row in rows]
@@ -221,14 +226,7 @@ def test_a_bulk_write_is_in_a_snapshot_everywhere_or_nowhere(table: Serving) -> 
             request = CommitRequest(ref, "t")
             commit_bulk_write(table.server, request, Caller("ana", ref), regions_locked(table.server, request))
 
-    with ThreadPoolExecutor(1) as pool:
-        writing = pool.submit(write)
-        try:
-            for number in range(10):
-                table.server.create_named_snapshot(f"s{number}", "t")
-        finally:
-            is_over.set()
-        writing.result(WAIT_S)
+    take_snapshots_beside(table, write, is_over)
     for number in range(10):
         found = dict(restored(table, f"s{number}", f"t{number}").scan())
         assert found.get(b"r1") == found.get(b"r7")

@@ -88,16 +88,16 @@ def outcome_of(
 ) -> RowOutcome:
     """Calls the procedure, and returns its outcome when it is published."""
     outcomes: list[RowOutcome] = []
-    told = threading.Event()
+    is_answered = threading.Event()
 
     def note(them: list[RowOutcome]) -> None:
         outcomes.extend(them)
-        told.set()
+        is_answered.set()
 
     here = procedure if isinstance(procedure, Here) else Here(procedure)
     options = WriteOptions(region.clock.monotonic() + WAIT_S if deadline is None else deadline)
     region.region.call(ProcedureCall(row, name, argument, request), here, options, note)
-    assert told.wait(WAIT_S)
+    assert is_answered.wait(WAIT_S)
     (outcome,) = outcomes
     return outcome
 
