@@ -16,6 +16,13 @@ ADMISSION = [
         "unit/rpc/test_untaken_calls.py::test_calls_wait_for_a_busy_event_loop",
     ),
     Mutant(
+        "calls beyond a thousand that the event loop has not taken are cancelled",
+        "_UNTAKEN_CALLS_MAX",
+        "100_000",
+        "1_000",
+        "unit/rpc/test_untaken_calls.py::test_thousands_of_calls_wait_for_a_busy_event_loop",
+    ),
+    Mutant(
         "a coalesced put forgets its request id",
         "plain_puts",
         "mutation.age_ms) if sequence else None,\n",

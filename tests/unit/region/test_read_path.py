@@ -52,9 +52,20 @@ def test_a_get_of_a_row_beyond_the_limit_is_refused_before_its_answer_is_made(en
     assert engine.region.get([b"b"] * 1000, EVERYTHING, may_wait=True) == [[]] * 1000
 
 
+class StoppedClock(Clock):
+    """The time when it was made."""
+
+    def __init__(self) -> None:
+        self._now = super().monotonic()
+
+    def monotonic(self) -> float:
+        return self._now
+
+
 def test_a_get_on_the_event_loop_asks_the_files_without_the_row_once(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    engine = Engine(tmp_path, config, StoppedClock(), Files(), Durability.OS)  # It loads blocks only for a moment.
     for row in (b"a", b"b"):  # So few that none is compacted meanwhile.
         # Of the range of each file, so that only the Bloom filters can tell.
         for each in (b"0", row, b"z"):
@@ -75,6 +86,7 @@ def test_a_get_on_the_event_loop_asks_the_files_without_the_row_once(
     assert files == 2
     assert asked.count(b"none") == files
     assert asked.count(b"b") == files + 1
+    engine.server.stop()
 
 
 class PushedClock(Clock):

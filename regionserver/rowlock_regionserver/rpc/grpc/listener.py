@@ -36,6 +36,9 @@ KEEPALIVE_TIMEOUT_MS = 20_000
 # How long a call may wait until the event loop takes it. Then gRPC cancels it, and its client can't know that nothing
 # was done; by default after 30 s, which a loaded server may need for thousands of calls that came before.
 _UNTAKEN_CALL_SECONDS = 24 * 3600
+# How many calls may wait for that. gRPC cancels calls beyond it in the same way, by default some beyond 1,000 and all
+# beyond 3,000, which ten connections of streams reach.
+_UNTAKEN_CALLS_MAX = 100_000
 # How often clients may ping; ours do every 30 s. A client that pings more often is not disconnected.
 _PING_INTERVAL_MS = 5_000
 # The grace period for health and reflection clients, after the last of our calls has ended.
@@ -53,6 +56,8 @@ def _options(config: Config, *, is_unix: bool) -> list[tuple[str, int]]:
         ("grpc.max_allowed_incoming_connections", config.connections_max * (1 if is_unix else 2)),
         ("grpc.max_concurrent_streams", config.streams_per_connection_max),
         ("grpc.server_max_unrequested_time_in_server", _UNTAKEN_CALL_SECONDS),
+        ("grpc.server.max_pending_requests", _UNTAKEN_CALLS_MAX),
+        ("grpc.server.max_pending_requests_hard_limit", _UNTAKEN_CALLS_MAX),
         # How much a stream may send before it is read: on a fast network gRPC would raise it to many MiB.
         ("grpc.http2.bdp_probe", 0),
         ("grpc.http2.lookahead_bytes", _UNREAD_BYTES_MAX),
