@@ -53,7 +53,7 @@ def busy_server(config: Config) -> Iterator[tuple[int, threading.Event]]:
 def health_checks(port: int) -> Iterator[Callable[[int], list[grpc.Future[health_pb2.HealthCheckResponse]]]]:
     """Returns a function that begins so many calls."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        check = channel.unary_unary(
+        check: grpc.UnaryUnaryMultiCallable[bytes, health_pb2.HealthCheckResponse] = channel.unary_unary(
             "/grpc.health.v1.Health/Check", response_deserializer=health_pb2.HealthCheckResponse.FromString
         )
         yield lambda count: [check.future(b"", timeout=WAIT_S) for _ in range(count)]
