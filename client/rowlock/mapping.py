@@ -25,12 +25,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from rowlock_proto.nearest import did_you_mean
 
 from rowlock._codec.column_types import ENCODINGS, codec_of, type_of, type_text
 from rowlock._codec.columns import parse_cell_column
 from rowlock._codec.encodings import Codec
 from rowlock._codec.mapping_grammar import DEFAULT_SEPARATOR, KEY, TIMESTAMP, ColumnText, parsed, quoted
-from rowlock._codec.nearest import did_you_mean
 from rowlock._codec.widening import Former, are_distinct, has_same_bytes, may_follow, widened_codec
 from rowlock.errors import InvalidArgumentError, MappingError
 

@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_type_hints
 
+from rowlock_proto.nearest import did_you_mean
+
 from rowlock_regionserver.config import GIB, KIB, MIB, TEXTS, Config
 from rowlock_regionserver.memory_limit import memory_limit
 from rowlock_regionserver.memory_plan import planned
@@ -97,7 +99,8 @@ def _parsed(source: str, setting: str, available_bytes: int) -> tuple[str, int]:
         )
     name, number, unit = match[1], int(match[2]), match[3]
     if name not in Config.__slots__:
-        raise ValueError(f"{source} {name}: no such setting; the settings are {', '.join(Config.__slots__)}")
+        meant = did_you_mean(name, Config.__slots__)
+        raise ValueError(f"{source} {name}: no such setting{meant}; the settings are {', '.join(Config.__slots__)}")
     if unit == "%":
         if name != "memory" or not 0 < number < 100:
             raise ValueError(f"{source} {setting!r}: only memory may be a share, from 1% to 99% of what there is")

@@ -20,7 +20,10 @@ def test_a_file_has_settings_and_later_ones_override_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("scan_open_max = 7", "rowlock.toml: scan_open_max: no such setting; the settings are row_bytes_max, "),
+        (
+            "scan_open_max = 7",
+            "rowlock.toml: scan_open_max: no such setting (did you mean 'scans_open_max'?); the settings are ",
+        ),
         ("[memory]\nscans = 7", "memory must be a number or a string"),
         ("locks_max = true", "locks_max must be a number or a string"),
         ("scans_open_max = -1", "'scans_open_max=-1' is not NAME=VALUE"),

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import pyarrow as pa
+from rowlock_proto.nearest import did_you_mean
 
 from rowlock._codec.arrow_buffers import Array
 from rowlock._codec.bulk_rows import BULK_SCHEMA, BulkCells, BulkData, BulkRows, timestamps_array
 from rowlock._codec.mapped_rows import ColumnsRefusedError, bulk_rows_of
-from rowlock._codec.nearest import did_you_mean
 from rowlock.errors import InvalidArgumentError, MappingError
 from rowlock.mapping import Mapping
 

@@ -9,13 +9,13 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
+from rowlock_proto.nearest import nearest
 
 from rowlock._codec.arrow_buffers import Array, Ints, bools_of, int64_array, lengths_of, names_array, values_of
 from rowlock._codec.bulk_rows import BULK_SCHEMA, BulkCells, BulkData, BulkRows
 from rowlock._codec.columns import parse_cell_column
 from rowlock._codec.escapes import EscapeError, unescaped
 from rowlock._codec.mapped_rows import bulk_rows_of, keys_of_rows
-from rowlock._codec.nearest import nearest
 from rowlock.errors import InvalidArgumentError, MappingError
 from rowlock.mapping import MappedColumn, Mapping, TimestampColumn
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from rowlock_proto.nearest import did_you_mean
+
 from rowlock_regionserver import generations
 from rowlock_regionserver.catalog.commits import NO_COMMITS, Commits, commits_from_json, commits_to_json
 from rowlock_regionserver.catalog.named_snapshots import (
@@ -97,9 +99,10 @@ class CatalogState:
             if entry.table.name == name:
                 return entry
         what_to_do = "create it, or list the tables"
+        meant = did_you_mean(name[:256], [entry.table.name for entry in self.tables])
         if name.startswith(SNAPSHOT_PREFIX):
             what_to_do = "a name like this is of a named snapshot, which can only be read: restore it to a new table"
-        raise TableNotFoundError(f"there is no table {name[:256]!r}; {what_to_do}", table=name[:256])
+        raise TableNotFoundError(f"there is no table {name[:256]!r}{meant}; {what_to_do}", table=name[:256])
 
     def with_new_table(
         self,

@@ -16,7 +16,7 @@ from rowlock_regionserver.catalog.properties import (
     split_region_bytes,
 )
 from rowlock_regionserver.cells import Durability, Family
-from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
+from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError, TableNotFoundError
 
 
 def test_a_family_whose_number_the_log_can_not_hold_is_refused() -> None:
@@ -28,6 +28,19 @@ def test_a_family_whose_number_the_log_can_not_hold_is_refused() -> None:
         state.with_altered_table("t", [Family(0, b"h")], [], None)
     without = state.with_altered_table("t", [Family(0, b"g", versions=2)], [b"f"], None)
     assert [family.number for family in without.entry("t").table.families] == [65535]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("order", "there is no table 'order' (did you mean 'orders'?); create it, or list the tables"),
+        ("x", "there is no table 'x'; create it, or list the tables"),
+    ],
+)
+def test_an_unknown_table_is_answered_with_the_one_that_was_probably_meant(name: str, message: str) -> None:
+    state = CatalogState().with_new_table("orders", [Family(0, b"f")], Durability.OS)
+    with pytest.raises(TableNotFoundError, match=f"^{re.escape(message)}$"):
+        state.entry(name)
 
 
 def test_properties_of_a_table_are_set_replaced_and_dropped() -> None:

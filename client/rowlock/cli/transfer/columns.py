@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from rowlock_proto.nearest import did_you_mean
 
 from rowlock import Mapping
-from rowlock._codec.nearest import did_you_mean
 from rowlock.cli.arguments import ArgumentError
 from rowlock.mapping import MappedColumn, TimestampColumn
 

@@ -182,19 +182,19 @@ def put_rows(call: Call, table: str, rows: FileRows, mapping: Mapping | None, *,
             call.session.interrupt_note = rows.interrupt_note
             raise
         except BulkError as error:
-            raise _with_advice(error, rows.skipped, repeat) from error
+            raise _with_advice(error, rows, repeat) from error
 
 
-def _with_advice(error: BulkError, skipped: int, repeat: str) -> Exception:
+def _with_advice(error: BulkError, rows: FileRows, repeat: str) -> Exception:
     """Returns the error of an import that wrote a part of the rows, with advice to repeat it."""
-    counted = f" (rows are counted after the first {skipped} of the file)" if skipped else ""
+    counted = f" (rows are counted after the first {rows.skipped} of the file)" if rows.skipped else ""
     cause = error.__cause__
     if isinstance(cause, ArgumentError):
         # The file is invalid; its line number says more than a row number.
         written = sum(map(len, error.applied))
         return ArgumentError(f"{cause}. {written} rows were written: correct the file and {repeat}")
     return type(error)(
-        f"{error.message.rstrip('.')}{counted}. To write all rows, {repeat}",
+        f"{error.message.rstrip('.')}{counted}. To write all rows, {repeat}{rows.shorter_repeat}",
         applied=error.applied,
         failed=error.failed,
         unknown=error.unknown,
@@ -229,6 +229,11 @@ class FileRows:
             f"the first {self._written} rows of {self.name} were written, and perhaps more. To go on, repeat the "
             f"import with --skip-rows {self._written}, or as it was: it writes the same rows again"
         )
+
+    @property
+    def shorter_repeat(self) -> str:
+        """What to add to the advice to repeat the import; empty if none of its rows is certainly written."""
+        return f"; --skip-rows {self._written} leaves out what was written" if self._written > self.skipped else ""
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         from rowlock.cli.transfer.batches import without_first

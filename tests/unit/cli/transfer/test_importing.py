@@ -11,7 +11,7 @@ from rowlock import Mapping
 from rowlock.bulk_outcome import BulkResult
 from rowlock.cli import output
 from rowlock.cli.transfer import importing
-from rowlock.errors import TableNotFoundError
+from rowlock.errors import BulkError, TableNotFoundError
 
 from tests.unit.cli.recording import Console, RecordingClient
 
@@ -21,9 +21,15 @@ WORDS = ("-m", "id STRING :key, n INT f:n")
 class WritingClient(RecordingClient):
     """A client whose put_arrow acknowledges each batch when it has taken the next but one."""
 
-    def __init__(self, interrupted_after: int | None = None) -> None:
+    def __init__(
+        self,
+        interrupted_after: int | None = None,
+        *,
+        interrupt: BaseException | type[BaseException] = KeyboardInterrupt,
+    ) -> None:
         super().__init__()
         self.interrupted_after = interrupted_after
+        self.interrupt = interrupt
         self.rows: list[str | None] = []
 
     def table(self, name: str, **options: object) -> RecordingClient:
@@ -36,7 +42,7 @@ class WritingClient(RecordingClient):
             self.rows += batch.column("id").to_pylist()
             on_progress(sum(sizes[:-1]))
             if self.interrupted_after is not None and len(sizes) > self.interrupted_after:
-                raise KeyboardInterrupt
+                raise self.interrupt
         on_progress(sum(sizes))
         return BulkResult(sum(sizes), sum(sizes))
 
@@ -105,3 +111,15 @@ def test_positions_follow_what_is_written() -> None:
     for written, position in ((0, 0), (1, 0), (2, 10), (5, 20), (6, 30)):
         rows.written_to(written)
         assert rows.progress.reached == position
+
+
+def test_an_import_whose_server_is_lost_says_which_rows_need_not_be_repeated(file: Path) -> None:
+    lost = BulkError("rows 2 to 4 may or may not have been written: lost", table="t")
+    client = WritingClient(interrupted_after=2, interrupt=lost)
+    console = Console(client)
+    assert console.run("import", "t", str(file), *WORDS) == 2
+    written = len(client.rows) - 1
+    assert console.err.endswith(
+        f"To write all rows, repeat the import; it writes the same rows again; --skip-rows {written} leaves out what "
+        "was written\n"
+    )
