@@ -1,6 +1,7 @@
 """The interactive shell: the commands without `rowlock` in front, with history and completion.
 
-Without a terminal it runs the lines of standard input, and stops at the first that fails, with its exit code.
+Without a terminal it runs the lines of standard input, and stops at the first that fails, with its number and exit
+code.
 """
 
 from __future__ import annotations
@@ -78,11 +79,14 @@ def _run_line(
 
 
 def _run_script(session: Session, lines: Iterable[str], shared: Sequence[str]) -> int:
-    for line in lines:
+    for number, line in enumerate(lines, start=1):
         exit_code = _run_line(session, line, shared, {})
         if exit_code is None:
             return 0
         if exit_code != 0:
+            session.output(json_lines=False).note(
+                f"line {number} of standard input ended with exit code {exit_code}; the lines after it were not run"
+            )
             return exit_code
     return 0
 

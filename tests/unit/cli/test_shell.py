@@ -52,10 +52,12 @@ def test_the_options_of_the_shell_apply_to_every_line(console: Console) -> None:
 @pytest.mark.parametrize("line", ["nonsense", "get", "get t 'r", "shell"])
 def test_a_script_stops_at_the_first_line_that_fails(console: Console, line: str) -> None:
     console.client.answers["tables"] = ["t"]
-    console.stdin = io.StringIO(f"{line}\ntables\n")
+    console.stdin = io.StringIO(f"# comment\n{line}\ntables\n")
     assert console.run("shell") == 2
     assert console.out == ""
     assert console.err.startswith("rowlock: ")
+    last = "line 2 of standard input ended with exit code 2; the lines after it were not run"
+    assert console.err.splitlines()[1:] == [last]
 
 
 def test_a_script_ends_with_the_exit_code_of_a_failed_condition(console: Console) -> None:
