@@ -49,8 +49,7 @@ class Delete:
     timestamp: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Increment:
+class Increment(NamedTuple):
     family: bytes
     qualifier: bytes
     amount: int

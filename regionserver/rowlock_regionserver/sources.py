@@ -156,6 +156,10 @@ class Source(Protocol):
         """The least timestamp of its lines; None if it returns cells only."""
 
     @property
+    def timestamp_max(self) -> int:
+        """The greatest timestamp in it, of a tombstone too; TIMESTAMP_MAX if it is not known."""
+
+    @property
     def row_groups(self) -> RowGroups:
         """The groups of the rows of its lines; NO_ROW_GROUPS if they are not known."""
 

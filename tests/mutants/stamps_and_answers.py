@@ -115,7 +115,7 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "new cells of a row are older than its old ones",
-        "WritePath._read_and_change",
+        "ReadingChanges.change",
         "            stamp = self._numbering.stamp_later_than(mutation.row, cells_of_row, stamp)\n",
         "",
         f"{OLD}::test_the_new_cells_of_a_row_do_not_lie_behind_its_old_ones",

@@ -167,14 +167,14 @@ WRITING = [
     ),
     Mutant(
         "a conditional put is stamped by the clock alone",
-        "WritePath._compare_and_change",
+        "ReadingChanges._compare_and_change",
         "        stamp = max(stamp, read_timestamp_max)\n",
         "",
         f"{WRITES}::test_a_conditional_put_over_a_future_cell_is_seen",
     ),
     Mutant(
         "a timestamp that was read moves the region's stamps",
-        "WritePath._compare_and_change",
+        "ReadingChanges._compare_and_change",
         "        stamp = max(stamp, read_timestamp_max)\n        changer",
         "        stamp = max(stamp, read_timestamp_max)\n"
         "        self._numbering._stamps.pass_over(stamp)\n"
@@ -286,21 +286,21 @@ WRITING = [
     ),
     Mutant(
         "'no' is answered without waiting",
-        "WritePath._compare_and_change",
+        "ReadingChanges._compare_and_change",
         "        if not changes:\n            return RowResult(is_met, seen), state.newest_write_number, ",
         "        if not changes:\n            return RowResult(is_met, seen), 0, ",
         f"{WAITS}[comparison]",
     ),
     Mutant(
         "a delete of nothing is answered without waiting",
-        "WritePath._compare_and_change",
+        "ReadingChanges._compare_and_change",
         "that do not exist.\n            return RowResult(is_met, seen), state.newest_write_number, ",
         "that do not exist.\n            return RowResult(is_met, seen), 0, ",
         f"{WAITS}[no_version]",
     ),
     Mutant(
         "an error is answered without waiting",
-        "WritePath._read_and_change",
+        "ReadingChanges.change",
         "            return error.without_frames(), state.newest_write_number, 0\n",
         "            return error, 0, 0\n",
         f"{WAITS}[overflow]",

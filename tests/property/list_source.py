@@ -99,6 +99,10 @@ class ListSource:
         return min((-cell[1] for cells in self._rows.values() for cell in cells), default=TIMESTAMP_MAX)
 
     @property
+    def timestamp_max(self) -> int:
+        return max((-cell[1] for cells in self._rows.values() for cell in cells), default=0)
+
+    @property
     def row_groups(self) -> RowGroups:
         """Groups that begin where rows say, so that those of sources with the same rows are equal."""
         if not self._has_lines or not self._rows:

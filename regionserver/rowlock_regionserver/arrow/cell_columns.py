@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -22,6 +23,10 @@ from rowlock_regionserver.arrow.columns import (
 from rowlock_regionserver.cells import DELETE_FAMILY, Cell
 from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, AwayValue, FoundCell, LongRowError
 
+# A KeyColumn copies at most one value of so many, and not many more in all than that.
+_STEP_MIN = 8
+_SAMPLED_MAX = 1024
+
 
 class CellColumns:
     """Random access to the cells of a table or record batch of CELL_SCHEMA that is sorted and has one chunk a column.
@@ -35,7 +40,7 @@ class CellColumns:
 
     def __init__(self, table: pa.Table | pa.RecordBatch) -> None:
         arrays = [column(table, i) if isinstance(table, pa.Table) else table.column(i) for i in range(6)]
-        self._rows = BytesColumn(arrays[ROW])
+        self._rows = KeyColumn(arrays[ROW])
         self._qualifiers = BytesColumn(arrays[QUALIFIER])
         self._timestamps = numbers(arrays[TIMESTAMP], "q")
         self._write_numbers = numbers(arrays[WRITE_NUMBER], "q")
@@ -51,11 +56,11 @@ class CellColumns:
 
     def first_at_or_after(self, row: bytes) -> int:
         """Returns the index of the first cell with a row >= `row`; the number of cells when there is none."""
-        return self._rows.first_not_below(row, 0, len(self))
+        return self._rows.first_at_or_after(row)
 
     def row_range(self, row: bytes) -> tuple[int, int]:
         """Returns the row's cells as (start, stop); equal when there are none."""
-        return self._rows.range_of(row, len(self))
+        return self._rows.range_of(row)
 
     def range_within(self, row: bytes, start: bytes, stop: bytes) -> tuple[int, int]:
         """Returns the indices of the row's cells with qualifiers of [start, stop); an empty stop is no bound."""
@@ -135,18 +140,6 @@ class BytesColumn:
                 stop = middle
         return start
 
-    def range_of(self, key: bytes, count: int) -> tuple[int, int]:
-        """Returns where an ascending column of `count` values has `key`, as (start, stop); equal if nowhere."""
-        start = stop = self.first_not_below(key, 0, count)
-        successor = key + b"\x00"
-        width = 16  # most rows are short, so search nearby first
-        while True:
-            limit = min(start + width, count)
-            stop = self.first_not_below(successor, stop, limit)
-            if stop < limit or limit == count:
-                return start, stop
-            width *= 2
-
     def values(self, start: int, stop: int) -> list[bytes]:
         """Returns the values of [start, stop), sliced from one copy, which takes half as long as copying each."""
         at = self._offsets[start : stop + 1].tolist()
@@ -165,3 +158,47 @@ class BytesColumn:
             else AwayValue(last - first, partial(bytes, self._data[first:last]))
             for first, last in pairwise(at[start : stop + 1].tolist())
         ]
+
+
+class KeyColumn(BytesColumn):
+    """An ascending binary array that is searched often: a get asks each segment of the memstore.
+
+    The first search copies some of the values, evenly spaced, into a list that `bisect` searches in a third of a
+    microsecond; the few values between two of them are then probed one by one.
+    """
+
+    __slots__ = ("_count", "_sampled", "_step")
+
+    def __init__(self, array: Column) -> None:
+        super().__init__(array)
+        self._count = len(array)
+        self._step = max(_STEP_MIN, self._count // _SAMPLED_MAX)
+        self._sampled: list[bytes] | None = None
+
+    def first_at_or_after(self, key: bytes) -> int:
+        """Returns the index of the first value >= `key`; the number of values when there is none."""
+        sampled = self._sampled
+        if sampled is None:  # Two threads may do this at once, which is harmless.
+            at, data = self._offsets, self._data
+            places = range(0, self._count, self._step)
+            sampled = self._sampled = [bytes(data[at[place] : at[place + 1]]) for place in places]
+        above = bisect_left(sampled, key)
+        if above == 0:
+            return 0
+        stop = min(above * self._step, self._count)
+        return self.first_not_below(key, (above - 1) * self._step + 1, stop)
+
+    def range_of(self, key: bytes) -> tuple[int, int]:
+        """Returns the indices of the values that are `key`, as (start, stop); equal if there are none."""
+        start = self.first_at_or_after(key)
+        at, count = self._offsets, self._count
+        if start == count or bytes(self._data[at[start] : at[start + 1]]) != key:
+            return start, start
+        stop, successor = start + 1, key + b"\x00"
+        width = 16  # most rows are short, so search nearby first
+        while True:
+            limit = min(start + width, count)
+            stop = self.first_not_below(successor, stop, limit)
+            if stop < limit or limit == count:
+                return start, stop
+            width *= 2

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.cell_columns import BytesColumn
+from rowlock_regionserver.arrow.cell_columns import BytesColumn, KeyColumn
 from rowlock_regionserver.arrow.columns import Column, Integers
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import PUT, Cell
@@ -20,7 +20,7 @@ class LineColumns:
 
     def __init__(self, lines: Lines) -> None:
         self._count = len(lines)
-        self._rows = BytesColumn(lines.rows)
+        self._rows = KeyColumn(lines.rows)
         self._timestamps = lines.timestamps
         self._write_numbers = lines.write_numbers
         self._qualifiers = lines.qualifiers
@@ -39,11 +39,11 @@ class LineColumns:
 
     def first_at_or_after(self, row: bytes) -> int:
         """Returns the first line with a row >= `row`; the number of lines when there is none. O(log n)."""
-        return self._rows.first_not_below(row, 0, self._count)
+        return self._rows.first_at_or_after(row)
 
     def row_range(self, row: bytes) -> tuple[int, int]:
         """Returns the row's lines as (start, stop); equal when there are none. O(log n)."""
-        return self._rows.range_of(row, self._count)
+        return self._rows.range_of(row)
 
     def row_cells(self, row: bytes) -> list[Cell]:
         """Returns all cells of the row in store order; empty when there are none."""

@@ -9,7 +9,18 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.allocations import bytes_kept_alive
 from rowlock_regionserver.arrow.cell_columns import CellColumns
-from rowlock_regionserver.arrow.columns import KIND, QUALIFIER, ROW, VALUE, column, kinds, numbers, single_chunk
+from rowlock_regionserver.arrow.columns import (
+    KIND,
+    QUALIFIER,
+    ROW,
+    TIMESTAMP,
+    VALUE,
+    column,
+    integers,
+    kinds,
+    numbers,
+    single_chunk,
+)
 from rowlock_regionserver.arrow.merge import merged
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, TableProperties, changes
 from rowlock_regionserver.arrow.sorted_run import SortedRun
@@ -41,6 +52,7 @@ class ArrowSegment:
         self._bytes_held = bytes_held
         self._cells = CellColumns(self._table)
         self._facts = TableProperties.of(self._table)
+        self._timestamp_max = int(integers(column(self._table, TIMESTAMP)).max()) if self._table.num_rows else 0
         self._tombstone_count = 0
         if self._facts.has_tombstones:
             self._tombstone_count = int(np.count_nonzero(kinds(column(self._table, KIND))))
@@ -69,6 +81,10 @@ class ArrowSegment:
     def line_timestamp_min(self) -> int | None:
         """None: the segment has no lines."""
         return None
+
+    @property
+    def timestamp_max(self) -> int:
+        return self._timestamp_max
 
     @property
     def has_tombstones(self) -> bool:

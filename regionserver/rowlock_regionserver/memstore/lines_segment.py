@@ -53,7 +53,7 @@ class LinesSegment:
         self.row_count = int(lines.starts_row.sum())
         self.cell_count = lines.cell_count
         self.write_number_min, self.write_number_max = number_bounds(lines.write_numbers)
-        self.line_timestamp_min, _ = number_bounds(lines.timestamps)
+        self.line_timestamp_min, self.timestamp_max = number_bounds(lines.timestamps)
         if bytes_held is None:
             bytes_held = bytes_kept_alive([lines.rows, *lines.columns])
         # With the numbers, and the sums of _ends, which a scan makes.

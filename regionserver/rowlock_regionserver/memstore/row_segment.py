@@ -22,7 +22,7 @@ from itertools import chain, islice
 from sortedcontainers import SortedDict
 
 from rowlock_regionserver.arrow.columns import cells_table
-from rowlock_regionserver.cells import NEWEST, Cell, PastLimits, ProtectedReadPoints
+from rowlock_regionserver.cells import NEWEST, TIMESTAMP_MAX, Cell, PastLimits, ProtectedReadPoints
 from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
 from rowlock_regionserver.memstore.row_reading import (
     ARROW_CELL_BYTES,
@@ -213,6 +213,11 @@ class RowSegment:
     def line_timestamp_min(self) -> int | None:
         """None: the segment has no lines."""
         return None
+
+    @property
+    def timestamp_max(self) -> int:
+        """TIMESTAMP_MAX: not counted, because the newest cells are here."""
+        return TIMESTAMP_MAX
 
     @property
     def has_tombstones(self) -> bool:

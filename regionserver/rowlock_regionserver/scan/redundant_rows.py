@@ -147,6 +147,7 @@ class RemainingRows:
         self.write_number_max = source.write_number_max
         self.has_tombstones = source.has_tombstones
         self.line_timestamp_min = source.line_timestamp_min
+        self.timestamp_max = source.timestamp_max
 
     def is_without(self, covering: Sequence[RowGroups]) -> bool:
         """Returns whether these are the groups that cover it."""

@@ -47,6 +47,11 @@ class CellRun:
         return self.info.write_number_max
 
     @property
+    def timestamp_max(self) -> int:
+        """The file's: at least that of the cells here."""
+        return self.info.timestamp_max
+
+    @property
     def has_tombstones(self) -> bool:
         return self.info.tombstone_count > 0
 

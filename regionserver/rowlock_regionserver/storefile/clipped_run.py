@@ -36,6 +36,7 @@ class ClippedRun:
         self.write_number_max = run.write_number_max
         self.has_tombstones = run.has_tombstones
         self.line_timestamp_min = run.line_timestamp_min
+        self.timestamp_max = run.timestamp_max
 
     # ---- points
 

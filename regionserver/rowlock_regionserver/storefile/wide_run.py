@@ -66,6 +66,7 @@ class WideRun:
         self.write_number_min = min(index.write_numbers_min)
         self.write_number_max = max(index.write_numbers_max)
         self.line_timestamp_min = min(index.timestamps_min)
+        self.timestamp_max = row_groups.timestamp_max
         # By what a scan wants. Threads may find the same at once, which is harmless.
         self._known_shares: dict[LinesWanted, Shares] = {}
 

@@ -44,8 +44,8 @@ _SHORT_BYTES_MAX = 16 * 1024
 _NEWEST_SHARE = 1 / 8
 # A caller writes at most so many bytes itself.
 _CLAIMED_BYTES_MAX = 64 * 1024
-# For so long after a slow write callers leave writing to the thread.
-_SLOW_SECONDS = 0.1
+# After a slow write callers leave writing to the thread for so many times its duration.
+_SLOW_SHARE = 9
 
 
 class Claimed:
@@ -185,7 +185,7 @@ class Writer:
         write_all(self._files, self._descriptor, data, batch.offset)
         ended = time.perf_counter()
         if ended - started > self._quick_sync_seconds:
-            self._claims_from = max(self._claims_from, ended + _SLOW_SECONDS)
+            self._claims_from = max(self._claims_from, ended + _SLOW_SHARE * (ended - started))
         self._written = Position(batch.segment, stop)
         self._pending.written_bytes += len(batch.data)
 

@@ -11,7 +11,7 @@ from itertools import accumulate
 import pyarrow as pa
 import pytest
 from rowlock_regionserver.arrow.columns import cells_table
-from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, Cell, Family, ReadPoint
+from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, TIMESTAMP_MAX, Cell, Family, ReadPoint
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import FilterTypeError, LeaseExpiredError
 from rowlock_regionserver.found_cells import NO_LIMIT
@@ -67,6 +67,7 @@ class TableSource:
     write_number_max = 1
     has_tombstones = False
     line_timestamp_min = None
+    timestamp_max = TIMESTAMP_MAX
     row_groups = NO_ROW_GROUPS
 
     def __init__(self, rows: Sequence[bytes], cells: Sequence[Sequence[Cell]]) -> None:

@@ -44,10 +44,11 @@ from rowlock_regionserver.region.idempotency.repeated import is_definite_without
 from rowlock_regionserver.region.mutate.check import check_in_region, check_mutation, check_row
 from rowlock_regionserver.region.mutate.conditional import changed_timestamp_max
 from rowlock_regionserver.region.mutate.procedure_reads import CELL_BYTES, ProcedureReads
+from rowlock_regionserver.region.mutate.reading_changes import PendingOutcome
 from rowlock_regionserver.region.mutate.row_changer import RowChanger
 from rowlock_regionserver.region.mutate.row_commit import RowCommit
 from rowlock_regionserver.region.mutate.row_state import RowState
-from rowlock_regionserver.region.mutate.write_path import Done, PendingOutcome, WritePath
+from rowlock_regionserver.region.mutate.write_path import Done, WritePath
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log

@@ -23,7 +23,8 @@ from rowlock_regionserver.region.mutate.row_state import RowState
 from rowlock_regionserver.versions.visibility import after_alters, live_versions, visible_cells
 from rowlock_regionserver.wal.mutation import UnnumberedCell
 
-_COUNTER = struct.Struct(">q")
+COUNTER = struct.Struct(">q")
+COUNTER_BYTES = COUNTER.size
 COUNTER_MIN, COUNTER_MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -137,7 +138,7 @@ class RowChanger:
         before = 0
         if newest is not None:
             value = loaded(newest[4])
-            if len(value) != 8:
+            if len(value) != COUNTER_BYTES:
                 raise NotACounterError(
                     f"can't increment {column_text(family, qualifier)} of row {self._row!r}: a counter is 8 bytes, "
                     f"big-endian, and the cell has {len(value)}; delete it, or put a counter there first",
@@ -145,7 +146,7 @@ class RowChanger:
                     family=family,
                     qualifier=qualifier,
                 )
-            (before,) = _COUNTER.unpack(value)
+            (before,) = COUNTER.unpack(value)
         after = before + amount
         if not COUNTER_MIN <= after <= COUNTER_MAX:
             raise CounterOverflowError(
@@ -155,7 +156,7 @@ class RowChanger:
                 family=family,
                 qualifier=qualifier,
             )
-        self._put_newer(family, qualifier, newest, _COUNTER.pack(after))
+        self._put_newer(family, qualifier, newest, COUNTER.pack(after))
 
     def _append(self, family: bytes, qualifier: bytes, suffix: bytes) -> None:
         newest = self._newest(family, qualifier)

@@ -7,6 +7,7 @@ asked for are read.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from rowlock_regionserver.cells import Family, ReadPoint
 from rowlock_regionserver.config import KIB
@@ -91,6 +92,22 @@ class RowState:
             sources = self._view[family.number][1]
             cells = self._read[key] = _merged([source.columns_cells(self._row, (qualifier,)) for source in sources])
         return cells
+
+    def newest_column_cells(self, family: Family, qualifier: bytes) -> Sequence[FoundCell]:
+        """As `column_cells`, but perhaps without cells that are older than the first one.
+
+        Not for a caller that asks for `newest_write_number` later: it is not recorded as read.
+        """
+        found: list[Sequence[FoundCell]] = []
+        newest = 0  # timestamp
+        # Those that do not know their timestamps first: among them is the segment that is written.
+        for source in sorted(self._view[family.number][1], key=attrgetter("timestamp_max"), reverse=True):
+            if source.timestamp_max >= newest:
+                cells = source.columns_cells(self._row, (qualifier,))
+                if cells:
+                    found.append(cells)
+                    newest = max(newest, -cells[0][1])
+        return _merged(found)
 
 
 def _merged(parts: Sequence[Sequence[FoundCell]]) -> Sequence[FoundCell]:

@@ -6,7 +6,8 @@ A row mutation is atomic over all its families. Its steps, in this order:
                      mutation that grows large by what COMPARE reads is checked again before 5.
 2. LOCK              the gate shared, then the row locks in ascending order of row. A request for many rows takes steps
                      2 to 7 for a few rows at a time (gate_batches.py).
-3. COMPARE           request ids, conditions, increments: read the row's newest state, unpublished writes included.
+3. COMPARE           request ids, conditions, increments: read the row's newest state, unpublished writes included
+                     (reading_changes.py). A put without a condition reads nothing.
 4. STAMP             timestamps for cells without one, never below what COMPARE read. A call gets one stamp after it has
                      locked its rows. If it must wait for the stamp (stamps.py), it releases the locks and repeats 2.
 5. BEGIN + APPEND    under the log's order lock: take the write number, append the log record.
@@ -41,7 +42,6 @@ B reads A's unpublished 6, and that is right: B's own number is later, so B is n
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -50,22 +50,19 @@ from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.errors import RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.memstore.row_segment import CELL_BYTES
-from rowlock_regionserver.operations import Change, RowMutation, RowOutcome, RowResult, WriteOptions
-from rowlock_regionserver.region.idempotency.answer_size import AnswerSize, cell_budget
+from rowlock_regionserver.operations import RowMutation, RowOutcome, RowResult, WriteOptions
+from rowlock_regionserver.region.idempotency.answer_size import cell_budget
 from rowlock_regionserver.region.idempotency.repeated import is_definite_without_change, repeated
 from rowlock_regionserver.region.mutate.brief_wait import BriefWait
 from rowlock_regionserver.region.mutate.check import check_in_region, check_mutation
 from rowlock_regionserver.region.mutate.conditional import (
-    NewestRow,
-    changed_timestamp_max,
-    compare,
     families_read,
     reads_whole_rows,
 )
 from rowlock_regionserver.region.mutate.gate_batches import distinct_ascending, next_gate_batch
-from rowlock_regionserver.region.mutate.row_changer import RowChanger, are_puts, only_puts
+from rowlock_regionserver.region.mutate.reading_changes import PendingOutcome, ReadingChanges
+from rowlock_regionserver.region.mutate.row_changer import are_puts, only_puts
 from rowlock_regionserver.region.mutate.row_commit import RowCommit
-from rowlock_regionserver.region.mutate.row_state import RowState
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, row_cell_count, view_in_memory
 from rowlock_regionserver.table import Table
@@ -73,8 +70,6 @@ from rowlock_regionserver.wal.log import Log
 
 Done = Callable[[list[RowOutcome]], None]
 DoneEach = Callable[[list[int], list[RowOutcome]], None]
-# An outcome, the write number that must be published before it is sent, and the bytes of its cells in the answer.
-PendingOutcome = tuple[RowOutcome, int, int]
 
 # Upper bound of a mutation's log bytes beyond its cells' own bytes.
 _RECORD_OVERHEAD_BYTES = 256
@@ -92,6 +87,7 @@ class WritePath:
         self._idempotency = parts.idempotency
         self._memory = parts.shared.memory
         self._commit = RowCommit(parts, commit, log)
+        self._reading = ReadingChanges(parts, numbering, self._commit)
         self._row_locks = parts.row_locks
         self._numbering = numbering
         self._log = log
@@ -339,7 +335,7 @@ class WritePath:
             except RegionServerError as error:
                 return error.without_frames(), 0, 0
         if refusal is None:
-            pending = self._read_and_change(table, mutation, stamp, durability, budget)
+            pending = self._reading.change(table, mutation, stamp, durability, budget)
         else:
             pending = refusal, 0, 0
         outcome, write_number, _ = pending
@@ -348,48 +344,3 @@ class WritePath:
             # copy must not be applied after the client got this answer to another copy.
             self._idempotency.save(request, mutation.row, write_number, outcome)
         return pending
-
-    def _read_and_change(
-        self, table: Table, mutation: RowMutation, stamp: int, durability: Durability, budget: int
-    ) -> PendingOutcome:
-        """Takes steps 3 to 6 for a mutation that reads the row. Returns errors as outcomes."""
-        state = RowState(self._stores.view, mutation.row, self._mvcc.read_point)
-        if self._numbering.reads_rows(stamp):
-            cells_of_row = itertools.chain.from_iterable(map(state.family_cells, table.families))
-            stamp = self._numbering.stamp_later_than(mutation.row, cells_of_row, stamp)
-        try:
-            return self._compare_and_change(table, mutation, state, stamp, durability, budget)
-        except RegionServerError as error:
-            # The error may reveal an unpublished write, so it waits for that write.
-            return error.without_frames(), state.newest_write_number, 0
-
-    def _compare_and_change(
-        self, table: Table, mutation: RowMutation, state: RowState, stamp: int, durability: Durability, budget: int
-    ) -> tuple[RowResult, int, int]:
-        """3 COMPARE and 4 STAMP for a mutation that reads the row, then 5 and 6 if it changes anything."""
-        now_ms = self._clock.now_ms()
-        changes: Sequence[Change] = mutation.changes
-        is_met = True
-        seen: tuple[tuple[bytes, bytes, int, bytes], ...] = ()
-        read_timestamp_max = 0
-        answer = AnswerSize(mutation.row, budget, self._config.request_bytes_max)
-        if mutation.condition is not None:
-            newest = NewestRow(state, table.by_name, now_ms)
-            comparison = compare(mutation.condition, mutation.row, newest, answer)
-            is_met, seen = comparison.is_met, comparison.seen
-            changes = mutation.changes if is_met else mutation.otherwise
-            read_timestamp_max = max(comparison.timestamp_max, changed_timestamp_max(changes, newest))
-        if not changes:
-            return RowResult(is_met, seen), state.newest_write_number, answer.byte_count
-        stamp = max(stamp, read_timestamp_max)
-        changer = RowChanger(mutation.row, table.by_name, state, now_ms, stamp, self._config.cell_bytes_max, answer)
-        for change in changes:
-            changer.apply(change)
-        cells = changer.cells()
-        if not cells:  # It only deletes versions that do not exist.
-            return RowResult(is_met, seen), state.newest_write_number, answer.byte_count
-        result = changer.result(seen, condition_met=is_met)
-        write_number = self._commit.commit(
-            table, mutation.row, cells, mutation.request, result, durability, answer.byte_count
-        )
-        return result, write_number, answer.byte_count

@@ -120,7 +120,7 @@ def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int
     if sequence and not client_id:
         return None
     for change in changes:
-        if not change.HasField("put"):
+        if not (change.HasField("put") or change.HasField("increment")):
             return None
     return RowMutation(
         mutation.row,
