@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .broken_build import Mutant
 
-COALESCED = "unit/rpc/test_coalesced_puts.py"
+COALESCED = "unit/rpc/test_coalesced_changes.py"
 POINTS = "unit/engine/test_points.py"
 
 ADMISSION = [
@@ -24,14 +24,21 @@ ADMISSION = [
     ),
     Mutant(
         "a coalesced put forgets its request id",
-        "plain_puts",
+        "plain_change",
         "mutation.age_ms) if sequence else None,\n",
         "mutation.age_ms) if not sequence else None,\n",
         f"{COALESCED}::test_each_keeps_its_puts_and_its_request_id",
     ),
     Mutant(
+        "an append is made as a plain change",
+        "plain_change",
+        'change.HasField("put") or change.HasField("increment")',
+        'change.HasField("put") or change.HasField("append")',
+        f"{COALESCED}::test_what_is_no_plain_change_is_made_in_its_place",
+    ),
+    Mutant(
         "puts of two regions are made in one of them",
-        "CoalescedPuts.join",
+        "CoalescedChanges.join",
         "            region_id != self._region_id\n            or durability is not ",
         "            durability is not ",
         f"{COALESCED}::test_those_of_another_region_are_made_there",

@@ -13,11 +13,48 @@ EACH = "unit/region/test_mutate_each.py"
 COMMIT = "unit/commit/test_commit.py"
 WRITES = "unit/region/test_write_path.py"
 STAMPS = "unit/region/test_stamps.py"
+LONE = "unit/region/test_lone_increment.py"
 
 # Outcomes that come from reading alone, each with the kind of read.
 WAITS = f"{WRITES}::test_an_answer_from_reading_alone_waits_until_what_it_read_is_published"
 
 WRITING = [
+    # ---- increments alone
+    Mutant(
+        "an increment goes on from what is no counter, or from a tombstone",
+        "incremented",
+        "if len(value) != COUNTER_BYTES:",
+        "if False:",
+        f"{LONE}::test_it_is_made_as_by_row_changer_whatever_the_sources",
+    ),
+    Mutant(
+        "an increment goes on from an expired cell",
+        "incremented",
+        "family.past or family.time_to_live_ms or ",
+        "family.past or ",
+        f"{LONE}::test_it_is_made_as_by_row_changer_whatever_the_sources",
+    ),
+    Mutant(
+        "an increment's cell is older than the one that it read",
+        "incremented",
+        "timestamp = max(stamp, -negative_timestamp)",
+        "timestamp = stamp",
+        f"{LONE}::test_it_is_made_as_by_row_changer_whatever_the_sources",
+    ),
+    Mutant(
+        "an increment ignores a segment whose newest cell is as new as another's",
+        "RowState.newest_column_cells",
+        "if source.timestamp_max >= newest:",
+        "if source.timestamp_max > newest:",
+        f"{LONE}::test_it_reads_no_segment_whose_cells_are_all_older",
+    ),
+    Mutant(
+        "a key between two samples is not found",
+        "KeyColumn.first_at_or_after",
+        "(above - 1) * self._step + 1, stop)",
+        "above * self._step, stop)",
+        "unit/arrow/test_key_column.py::test_it_finds_each_key_and_each_gap_of_a_long_column",
+    ),
     # ---- CHECK
     Mutant(
         "a bad row is not refused",

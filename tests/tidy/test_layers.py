@@ -221,7 +221,7 @@ def test_admission_loads_neither_protobuf_nor_grpc() -> None:
         (
             sys.executable,
             "-c",
-            f"import sys, {_SERVER}.engine.points, {_SERVER}.engine.coalesced_puts; print(*sys.modules)",
+            f"import sys, {_SERVER}.engine.points, {_SERVER}.engine.coalesced_changes; print(*sys.modules)",
         ),
         capture_output=True,
         text=True,

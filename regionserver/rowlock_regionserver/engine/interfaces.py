@@ -100,14 +100,14 @@ class ChangeRequest(Request, Protocol):
         a RegionServerError if the request as a whole is invalid. The second call is cheap.
         """
 
-    def plain_put(self) -> RowMutation | None:
-        """The mutation if it is the only one, is valid and has a few puts and nothing else; else None."""
+    def plain_change(self) -> RowMutation | None:
+        """The mutation if it is the only one, is valid, and is a few puts and increments alone; else None."""
 
     def durability(self) -> Durability | None:
-        """None: the table's. Raises InvalidRequestError for an unknown one, unless `plain_put` returned a mutation."""
+        """None: the table's. Raises InvalidRequestError for an unknown one, never if `plain_change` is a mutation."""
 
     def answer(self, outcomes: Sequence[RowOutcome]) -> bytes:
-        """Encodes the answer, given the outcomes of the mutations of `read` or `plain_put`, in their order."""
+        """Encodes the answer, given the outcomes of the mutations of `read` or `plain_change`, in their order."""
 
 
 class PutRowsRequest(Request, Protocol):

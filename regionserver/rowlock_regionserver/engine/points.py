@@ -12,7 +12,8 @@ The outline of one request, which is accepted and answered exactly once:
    unread, and this client too.
 4. Answer: on the loop. A change is answered when the log thread has published it; completions.py carries the answer.
 
-Adjacent puts of one message share 2 and 4, see coalesced_puts.py. Puts in columns are never tried on the loop.
+Adjacent puts and increments of one message share 2 and 4, see coalesced_changes.py. Puts in columns are never tried on
+the loop.
 
 A change that has begun is never cancelled, even if its deadline passes.
 """

@@ -85,7 +85,7 @@ class PlainChange(PlainRequest):
         self.readers.append(threading.get_ident())
         return self.mutations
 
-    def plain_put(self) -> RowMutation | None:
+    def plain_change(self) -> RowMutation | None:
         return self.mutations[0] if len(self.mutations) == 1 else None
 
     def durability(self) -> Durability | None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.engine.coalesced_puts import CoalescedPuts
+from rowlock_regionserver.engine.coalesced_changes import CoalescedChanges
 from rowlock_regionserver.engine.slow_calls import SlowCalls
 from rowlock_regionserver.errors import NotServingRegionError
 
@@ -81,11 +81,11 @@ def test_a_change_that_is_published_late_is_logged(
     assert caplog.messages == [f"slow change of 1 row in region {REGION_ID} of table 't': 10.1 s"]
 
 
-def test_coalesced_puts_that_are_published_late_are_logged(
+def test_coalesced_changes_that_are_published_late_are_logged(
     run: Run, region: FakeRegion, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test(front_end: FrontEnd) -> None:
-        puts = CoalescedPuts[PlainChange](front_end.points, front_end.caller, lambda requests, outcomes: b"answers")
+        puts = CoalescedChanges[PlainChange](front_end.points, front_end.caller, lambda requests, outcomes: b"answers")
         for row in (b"later 1", b"later 2"):
             assert puts.join(PlainChange(row))
         puts.make()

@@ -39,10 +39,9 @@ def incremented(change: Increment, family: Family, cells: Sequence[FoundCell], s
         return None
     before, timestamp = 0, stamp
     if cells:
-        # No tombstone comes before the newest cell, so nothing hides it.
-        _, negative_timestamp, _, kind, value = cells[0]
-        if kind != PUT or len(value) != COUNTER_BYTES:
-            return None
+        _, negative_timestamp, _, _, value = cells[0]
+        if len(value) != COUNTER_BYTES:
+            return None  # The value of a tombstone is empty. If none comes first, none hides the newest cell.
         (before,) = COUNTER.unpack(loaded(value))
         timestamp = max(stamp, -negative_timestamp)
     after = before + change.amount

@@ -61,7 +61,7 @@ def _are_all(first: RowOutcome, outcomes: Sequence[RowOutcome]) -> bool:
     return outcomes.count(first) == len(outcomes)
 
 
-def put_answers(request_ids: Sequence[int], outcomes: Sequence[RowOutcome]) -> bytes | None:
+def plain_answers(request_ids: Sequence[int], outcomes: Sequence[RowOutcome]) -> bytes | None:
     """Encodes the answers of mutates with one mutation each, in their order. None if one of them can't be encoded."""
     message = PointAnswers()
     add = message.answers.add
@@ -72,7 +72,9 @@ def put_answers(request_ids: Sequence[int], outcomes: Sequence[RowOutcome]) -> b
             fill_mutate_answer(answer.mutate, (outcome,))
         return message.SerializeToString()
     except Exception:
-        logger.exception("unexpected error while encoding the answers of coalesced puts; encoding each one separately")
+        logger.exception(
+            "unexpected error while encoding the answers of coalesced changes; encoding each one separately"
+        )
         return None
 
 

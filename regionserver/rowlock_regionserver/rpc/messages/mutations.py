@@ -28,8 +28,8 @@ from rowlock_regionserver.rpc.messages.enums import member_of
 from rowlock_regionserver.rpc.messages.filters import row_filter
 
 CLIENT_ID_BYTES = 16
-# The most puts in a mutation that `plain_puts` accepts.
-PLAIN_PUTS_MAX = 4
+# The most changes in a mutation that `plain_change` accepts.
+PLAIN_CHANGES_MAX = 4
 
 
 def check_client_id(client_id: bytes) -> None:
@@ -104,8 +104,8 @@ def row_mutations(
     return Mutations(tuple(read), refused)
 
 
-def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int) -> RowMutation | None:
-    """Returns the mutation if it is the only one, is valid, and has only a few puts; else None.
+def plain_change(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int) -> RowMutation | None:
+    """Returns the mutation if it is the only one, is valid, and has only a few puts and increments; else None.
 
     `client_id` was checked.
     """
@@ -115,7 +115,7 @@ def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int
     mutation = mutations[0]
     changes = mutation.changes
     count, sequence = len(changes), mutation.sequence
-    if not 0 < count <= PLAIN_PUTS_MAX or mutation.HasField("condition") or mutation.otherwise:
+    if not 0 < count <= PLAIN_CHANGES_MAX or mutation.HasField("condition") or mutation.otherwise:
         return None
     if sequence and not client_id:
         return None

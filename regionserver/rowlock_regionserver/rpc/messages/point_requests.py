@@ -18,7 +18,7 @@ from rowlock_regionserver.rpc.messages.answers import (
     get_answer,
     mutate_answer,
     opened_scan_answer,
-    put_answers,
+    plain_answers,
     put_rows_answer,
 )
 from rowlock_regionserver.rpc.messages.enums import DURABILITIES, durability
@@ -26,7 +26,7 @@ from rowlock_regionserver.rpc.messages.mutations import (
     Mutations,
     TooLongError,
     check_client_id,
-    plain_puts,
+    plain_change,
     request_id,
     row_mutations,
 )
@@ -144,11 +144,11 @@ class PointChange:
                 return None
         return self._mutations.read
 
-    def plain_put(self) -> RowMutation | None:
+    def plain_change(self) -> RowMutation | None:
         mutate = self._message.mutate
         if mutate.durability not in DURABILITIES:
             return None
-        return plain_puts(mutate, self._client_id, self._sequence_floor)
+        return plain_change(mutate, self._client_id, self._sequence_floor)
 
     def durability(self) -> Durability | None:
         value = self._message.mutate.durability
@@ -230,6 +230,6 @@ class PointCall:
         return error_answer(self._message.id, error, doing)
 
 
-def put_requests_answer(requests: Sequence[PointChange], outcomes: Sequence[RowOutcome]) -> bytes | None:
-    """Encodes the answers of several plain puts in one message. None if one of them can't be encoded."""
-    return put_answers([request.id for request in requests], outcomes)
+def plain_changes_answer(requests: Sequence[PointChange], outcomes: Sequence[RowOutcome]) -> bytes | None:
+    """Encodes the answers of several plain changes in one message. None if one of them can't be encoded."""
+    return plain_answers([request.id for request in requests], outcomes)

@@ -1,7 +1,7 @@
 """The long-lived point stream: requests in, answers out in any order, many of each in one message.
 
-1. The requests of a message begin in its order, adjacent puts together (engine/coalesced_puts.py). Those that need not
-   wait are answered before the next message is read, in one message unless they take long.
+1. The requests of a message begin in its order, adjacent plain changes together (engine/coalesced_changes.py).
+   Those that need not wait are answered before the next message is read, in one message unless they take long.
 2. Answers that are ready later go to the outbox, and are sent together with all others that are ready by then.
 3. While a client has too many unread answers, the stream is not read, and no more requests of the current message
    begin. Requests that workers already have are refused, see Points.unread_refusal.

@@ -1,7 +1,7 @@
 """Begins the requests of one PointRequests message in order, in slices, so that no caller occupies the event loop.
 
-Adjacent plain puts are coalesced (engine/coalesced_puts.py). A request is answered through the responder, perhaps
-before it has begun to run, perhaps much later.
+Adjacent puts and increments are coalesced (engine/coalesced_changes.py). A request is answered through the responder,
+perhaps before it has begun to run, perhaps much later.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from rowlock_proto.v1.region_pb2 import PointRequests
 
-from rowlock_regionserver.engine.coalesced_puts import CoalescedPuts
+from rowlock_regionserver.engine.coalesced_changes import CoalescedChanges
 from rowlock_regionserver.engine.interfaces import Responder
 from rowlock_regionserver.engine.points import Points
 from rowlock_regionserver.rpc.messages.mutations import CLIENT_ID_BYTES
@@ -20,7 +20,7 @@ from rowlock_regionserver.rpc.messages.point_requests import (
     PointGet,
     PointPutRows,
     PointScan,
-    put_requests_answer,
+    plain_changes_answer,
 )
 
 
@@ -51,36 +51,36 @@ class MessageRun:
         self._is_large = is_large
         self._client_id, self._sequence_floor = message.client_id, message.sequence_floor
         self._may_join = not is_large and len(message.client_id) in (0, CLIENT_ID_BYTES)
-        self._puts = CoalescedPuts(points, responder, put_requests_answer)
+        self._plain = CoalescedChanges(points, responder, plain_changes_answer)
         self._pending = iter(message.requests)
 
     def advance(self, must_yield: Callable[[], bool]) -> bool:
         """Begins requests until `must_yield` returns True, at least one. Returns whether all have begun."""
         points, config, responder = self._points, self._points.config, self._responder
-        puts, is_large = self._puts, self._is_large
+        plain, is_large = self._plain, self._is_large
         for request in self._pending:
             if request.HasField("get"):
-                puts.make()
+                plain.make()
                 points.get(PointGet(request, config), responder, is_large=is_large)
             elif request.HasField("put_rows"):
-                puts.make()
+                plain.make()
                 of_rows = PointPutRows(request, self._client_id, self._sequence_floor, config)
                 points.put_rows(of_rows, responder, is_large=is_large)
             elif request.HasField("open_scan"):
-                puts.make()
+                plain.make()
                 points.open_scan(PointScan(request, config), responder, is_large=is_large)
             elif request.HasField("call"):
-                puts.make()
+                plain.make()
                 points.call(PointCall(request, self._client_id, self._sequence_floor), responder, is_large=is_large)
             else:
                 change = PointChange(request, self._client_id, self._sequence_floor, config)
-                if not self._may_join or not puts.join(change):
-                    puts.make()
+                if not self._may_join or not plain.join(change):
+                    plain.make()
                     points.change(change, responder, is_large=is_large)
             if must_yield():
-                puts.make()
+                plain.make()
                 return False
-        puts.make()
+        plain.make()
         return True
 
     def drop(self) -> None:

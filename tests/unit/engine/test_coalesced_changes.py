@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.engine.coalesced_puts import COALESCED_PUTS_MAX, CoalescedPuts
+from rowlock_regionserver.engine.coalesced_changes import COALESCED_CHANGES_MAX, CoalescedChanges
 from rowlock_regionserver.errors import NotServingRegionError, RegionTooBusyError
 from rowlock_regionserver.operations import RowOutcome, RowResult
 
@@ -29,7 +29,7 @@ def no_answer(requests: Sequence[PlainChange], outcomes: Sequence[RowOutcome]) -
 
 
 def send(front_end: FrontEnd, *requests: PlainChange) -> Sequence[PlainChange]:
-    puts = CoalescedPuts(front_end.points, front_end.caller, one_answer)
+    puts = CoalescedChanges(front_end.points, front_end.caller, one_answer)
     for request in requests:
         assert puts.join(request)
     puts.make()
@@ -55,7 +55,7 @@ def test_puts_that_joined_are_made_in_one_call_and_sent_as_one_answer(run: Run, 
 
 def test_a_change_of_several_rows_does_not_join(run: Run, region: FakeRegion) -> None:
     async def test(front_end: FrontEnd) -> None:
-        puts = CoalescedPuts(front_end.points, front_end.caller, one_answer)
+        puts = CoalescedChanges(front_end.points, front_end.caller, one_answer)
         assert not puts.join(PlainChange(b"a", b"b"))
         puts.make()
         assert region.changed == []
@@ -92,8 +92,8 @@ def test_puts_of_another_region_or_durability_are_made_apart(run: Run, region: F
 
 def test_no_more_than_the_bound_are_made_in_one_call(run: Run, region: FakeRegion) -> None:
     async def test(front_end: FrontEnd) -> None:
-        send(front_end, *(PlainChange(b"row") for _ in range(COALESCED_PUTS_MAX + 2)))
-        assert [len(rows) for rows in region.changed_together] == [COALESCED_PUTS_MAX, 2]
+        send(front_end, *(PlainChange(b"row") for _ in range(COALESCED_CHANGES_MAX + 2)))
+        assert [len(rows) for rows in region.changed_together] == [COALESCED_CHANGES_MAX, 2]
 
     run(test)
 
@@ -144,7 +144,7 @@ def test_without_a_joint_answer_each_is_answered_by_itself(run: Run, region: Fak
     region.results = ((b"f", b"q", 1, b"v"),) if has_cells else ()
 
     async def test(front_end: FrontEnd) -> None:
-        puts = CoalescedPuts(front_end.points, front_end.caller, one_answer if has_cells else no_answer)
+        puts = CoalescedChanges(front_end.points, front_end.caller, one_answer if has_cells else no_answer)
         requests = [PlainChange(b"a"), PlainChange(b"b")]
         for request in requests:
             assert puts.join(request)

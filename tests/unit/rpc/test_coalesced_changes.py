@@ -1,4 +1,4 @@
-"""Puts of one message are applied together, and differ from separate puts only in the time that they take."""
+"""Puts and increments of one message are made together, and differ from separate ones only in the time they take."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.engine.coalesced_puts import COALESCED_PUTS_MAX
-from rowlock_regionserver.operations import Put, RequestId, RowOutcome, RowResult
+from rowlock_regionserver.engine.coalesced_changes import COALESCED_CHANGES_MAX
+from rowlock_regionserver.operations import Increment, Put, RequestId, RowOutcome, RowResult
 from rowlock_regionserver.rpc.messages import answers as answers_module
-from rowlock_regionserver.rpc.messages.mutations import PLAIN_PUTS_MAX
+from rowlock_regionserver.rpc.messages.mutations import PLAIN_CHANGES_MAX
 
 from tests.unit.engine.fakes import FakeRegion
 from tests.unit.rpc.stream import Client, HurryingClock, Run, get, put
@@ -62,6 +62,25 @@ def test_each_keeps_its_puts_and_its_request_id(run: Run, region: FakeRegion) ->
     run(test)
 
 
+def test_increments_are_made_with_their_neighbours(run: Run, region: FakeRegion) -> None:
+    requests = numbered([b"a", b"b", b"c"])
+    for request in requests[1:]:
+        increment = request.mutate.mutations[0].changes[0].increment
+        increment.family, increment.qualifier, increment.amount = b"f", b"n", request.id
+
+    async def test(client: Client) -> None:
+        await client.send(*requests)
+        (made,) = region.changed
+        assert [mutation.changes for mutation in made] == [
+            (Put(b"f", b"q", b"v"),),
+            (Increment(b"f", b"n", 1),),
+            (Increment(b"f", b"n", 2),),
+        ]
+        assert sorted(client.answers) == [0, 1, 2]
+
+    run(test)
+
+
 def test_refused_and_repeated_puts_do_not_wait_for_the_others(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         await client.send(*numbered([b"refused", b"later", b"made", b"later"]))
@@ -90,10 +109,10 @@ def test_those_of_another_region_are_made_there(run: Run, region: FakeRegion) ->
     run(test)
 
 
-def test_coalesced_puts_are_split_into_batches_of_limited_size(run: Run, region: FakeRegion) -> None:
+def test_coalesced_changes_are_split_into_batches_of_limited_size(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
-        await client.send(*numbered([b"row"] * (COALESCED_PUTS_MAX + 3)))
-        assert [len(rows) for rows in region.changed_together] == [COALESCED_PUTS_MAX, 3]
+        await client.send(*numbered([b"row"] * (COALESCED_CHANGES_MAX + 3)))
+        assert [len(rows) for rows in region.changed_together] == [COALESCED_CHANGES_MAX, 3]
 
     run(test)
 
@@ -132,24 +151,24 @@ def changed(request: region_pb2.PointRequest, kind: str) -> region_pb2.PointRequ
         mutate.durability = types_pb2.DURABILITY_FSYNC
     elif kind == "rows":
         mutate.mutations.append(mutation)
-    elif kind == "increment":
-        mutation.changes[0].increment.amount = 1
     elif kind == "condition":
         mutation.condition.existence = region_pb2.Condition.EXISTENCE_ABSENT
     elif kind == "otherwise":
         mutation.otherwise.add().put.value = b"v"
     elif kind == "changes":
-        mutation.changes.extend(mutation.changes[:1] * PLAIN_PUTS_MAX)
+        mutation.changes.extend(mutation.changes[:1] * PLAIN_CHANGES_MAX)
+    elif kind == "append":
+        mutation.changes[0].append.suffix = b"v"
     elif kind == "put and delete":
         mutation.changes.append(types_pb2.Change(delete=types_pb2.Delete(kind=types_pb2.Delete.KIND_VERSION)))
     return request
 
 
-KINDS = ("durability", "rows", "increment", "condition", "otherwise", "changes", "put and delete")
+KINDS = ("durability", "rows", "condition", "otherwise", "changes", "append", "put and delete")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_plain_put_is_made_in_its_place(run: Run, region: FakeRegion, kind: str) -> None:
+def test_what_is_no_plain_change_is_made_in_its_place(run: Run, region: FakeRegion, kind: str) -> None:
     async def test(client: Client) -> None:
         other = changed(put(3, b"other"), kind)
         await client.send(put(1, b"a"), put(2, b"b"), other, put(4, b"c"), put(5, b"d"))
