@@ -103,7 +103,7 @@ WRITING_ROLE = [
         "Writer._write_data",
         "        if ended - started > self._quick_sync_seconds:\n",
         "        if False:\n",
-        f"{ROLE}::test_callers_do_not_write_after_a_slow_write",
+        f"{ROLE}::test_callers_write_no_more_for_a_while_after_a_slow_write",
     ),
     Mutant(
         "callers write although the limit is zero",

@@ -95,7 +95,7 @@ _IO_ALLOWED = {("_codec/wire_errors.py", "grpc")}
 # The parts that may import the protocol's code: messages stop at the edge.
 _EDGE_OF_SERVER = {"rpc", "server"}
 # A module of the protocol that has no code of it.
-_WITHOUT_MESSAGES = "rowlock_proto.server_modules"
+_WITHOUT_MESSAGES = ("rowlock_proto.server_modules", "rowlock_proto.nearest")
 
 
 def imports_of(source: str, package: str) -> Iterator[str]:
