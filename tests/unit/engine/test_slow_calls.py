@@ -96,4 +96,4 @@ def test_coalesced_changes_that_are_published_late_are_logged(
         await asyncio.sleep(0)
 
     run(test)
-    assert caplog.messages == [f"slow puts of 2 rows in region {REGION_ID} of table 't': 10.1 s"]
+    assert caplog.messages == [f"slow changes of 2 rows in region {REGION_ID} of table 't': 10.1 s"]
