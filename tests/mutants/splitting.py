@@ -12,6 +12,13 @@ _LINKED = "                info = clipped_info(file, *bounds)\n"
 SPLITTING_MUTANTS = [
     # ---- the steps, in their order
     Mutant(
+        "writes wait for a flush of what was written during the first one",
+        "flush_again",
+        "        if region.memstore_bytes <= _FEW_BYTES:\n            break\n",
+        "        break\n",
+        "unit/host/test_replaced_regions.py::test_it_is_flushed_again_until_little_is_left",
+    ),
+    Mutant(
         "ids of new regions are not reserved before their folders are made",
         "RegionChanges.reserved",
         '        with self.catalog.committed(state, f"{count} numbers of regions were reserved"):\n'

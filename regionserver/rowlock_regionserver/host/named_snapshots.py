@@ -29,7 +29,7 @@ from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.host.opening import open_region
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_folder import region_folder, remove_region_folder
-from rowlock_regionserver.host.splitting import FLUSHED_AGAIN_BYTES
+from rowlock_regionserver.host.splitting import flush_again
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.region.copied_folder import make_restored_folder, make_snapshot_folder
@@ -79,8 +79,7 @@ def create_snapshot(
         reserved, ids = changes.catalog.state.with_reserved_regions(len(regions))
         reserved.with_snapshot(name, table, ids, 0, limits)
         for region in regions:
-            if region.memstore_bytes > FLUSHED_AGAIN_BYTES:
-                host.flush_region(region)
+            flush_again(host, region)
         ids = changes.reserved(len(regions))
         cut = _cut(changes, regions)
         made = changes.catalog.state.with_snapshot(name, table, ids, cut.made_ms, limits)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.catalog.regions import RegionEntry
-from rowlock_regionserver.config import MIB
+from rowlock_regionserver.config import KIB
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.locks.lock_matrix import Operation
@@ -22,15 +22,22 @@ from rowlock_regionserver.region.region import Region
 
 # How finely the middle is searched for.
 _PARTS = 1000
-# What is written while an operation waits for its locks is flushed again before writes have to wait for it.
-FLUSHED_AGAIN_BYTES = 4 * MIB
+# What is written during a flush, or while an operation waits for its locks, is flushed again before writes have to wait
+# for that: until so little is left, but not more often than so, because each flush makes a store file.
+_FEW_BYTES = 64 * KIB
+_FLUSHES_MAX = 4
 
 
-class SplittingHost(Protocol):
+class FlushingHost(Protocol):
+    """The region server as `flush_again` sees it."""
+
+    def flush_region(self, region: Region) -> FlushResult: ...
+
+
+class SplittingHost(FlushingHost, Protocol):
     """The region server as splits and merges see it."""
 
     def region(self, region_id: int) -> Region: ...
-    def flush_region(self, region: Region) -> FlushResult: ...
     def operation(
         self, operation: Operation, name: str, caller: Caller, region_ids: Sequence[int]
     ) -> contextlib.AbstractContextManager[None]: ...
@@ -95,6 +102,14 @@ def middle_row(region: Region) -> bytes:
     return min(found)[1]
 
 
+def flush_again(host: FlushingHost, region: Region) -> None:
+    """Flushes a region that was flushed a moment ago until little is left for a flush while writes wait. Blocks."""
+    for _ in range(_FLUSHES_MAX):
+        if region.memstore_bytes <= _FEW_BYTES:
+            break
+        host.flush_region(region)
+
+
 def _replaced(
     host: SplittingHost,
     changes: RegionChanges,
@@ -120,8 +135,7 @@ def _replaced(
         new = [region for region in entry.regions if region.region_id in new_ids]
         old = [host.region(region_id) for region_id in old_ids]
         for region in old:
-            if region.memstore_bytes > FLUSHED_AGAIN_BYTES:
-                host.flush_region(region)
+            flush_again(host, region)
         deadline = changes.shared.clock.monotonic() + changes.shared.config.row_lock_wait_ms / 1000
         changes.replace(entry.table, old, new, state, deadline, what)
     return new

@@ -77,6 +77,27 @@ def test_what_was_written_after_the_flush_is_in_the_new_regions(
     assert table.scan() == [(b"r1", b"later"), (b"r7", b"later")]
 
 
+@pytest.mark.parametrize(("large_writes", "flushes"), [(0, 1), (2, 3), (100, 5)])
+def test_it_is_flushed_again_until_little_is_left(
+    table: Serving, monkeypatch: pytest.MonkeyPatch, large_writes: int, flushes: int
+) -> None:
+    flush = RegionServer.flush_region
+    written: list[bytes] = []
+
+    def flush_and_write(server: RegionServer, region: Region) -> FlushResult:
+        result = flush(server, region)
+        written.append(b"%d" % len(written) * (100_000 if len(written) < large_writes else 1))
+        table.put(b"r1", written[-1])
+        return result
+
+    table.put(b"r7", b"v")
+    with monkeypatch.context() as patched:
+        patched.setattr(RegionServer, "flush_region", flush_and_write)
+        table.split(b"r5")
+    assert len(written) == flushes
+    assert table.scan() == [(b"r1", written[-1]), (b"r7", b"v")]
+
+
 @pytest.mark.parametrize("merges", [False, True])
 def test_until_the_commit_the_old_regions_are_whole_and_the_new_ones_can_be_removed(
     tmp_path: Path, *, merges: bool
