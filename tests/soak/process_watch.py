@@ -31,23 +31,29 @@ class Sample:
     staging_folders: int = 0
 
 
+def _trough(figures: Sequence[float]) -> float:
+    """Returns what a figure goes back to that rises with each new store file, and falls with each compaction."""
+    return sorted(figures)[len(figures) // 10]
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a figure may grow by, from the second quarter of the samples to the last one."""
+    """What a figure's level may grow by, from the second quarter of the samples to the last one."""
 
     name: str
     of: Callable[[Sample], float]
     share: float
     amount: float
+    level: Callable[[Sequence[float]], float] = statistics.median
 
 
 _BOUNDS = (
-    Bound("open files", lambda sample: sample.descriptors, 0.1, 10),
+    Bound("open files", lambda sample: sample.descriptors, 0.1, 10, _trough),
     Bound("threads", lambda sample: sample.threads, 0.0, 4),
     Bound("resident MiB", lambda sample: sample.resident_mib, 0.1, 16),
-    Bound("region folders", lambda sample: sample.region_folders, 0.1, 6),
-    Bound("bulk files", lambda sample: sample.bulk_files, 0.1, 20),
-    Bound("staging folders", lambda sample: sample.staging_folders, 0.0, 3),
+    Bound("region folders", lambda sample: sample.region_folders, 0.1, 6, _trough),
+    Bound("bulk files", lambda sample: sample.bulk_files, 0.1, 20, _trough),
+    Bound("staging folders", lambda sample: sample.staging_folders, 0.0, 3, _trough),
 )
 
 
@@ -105,8 +111,8 @@ def growth_problems(samples: Sequence[Sample]) -> list[str]:
         return []
     problems = []
     for bound in _BOUNDS:
-        before = statistics.median(bound.of(sample) for sample in samples[quarter : 2 * quarter])
-        after = statistics.median(bound.of(sample) for sample in samples[-quarter:])
+        before = bound.level([bound.of(sample) for sample in samples[quarter : 2 * quarter]])
+        after = bound.level([bound.of(sample) for sample in samples[-quarter:]])
         if after > before * (1 + bound.share) + bound.amount:
             problems.append(f"{bound.name} grew from {before:.0f} to {after:.0f}")
     return problems

@@ -6,8 +6,8 @@ fail precede the commit. The caller holds the lock of the catalog.
 A split or a merge replaces regions by others with the same rows:
 
 1. The ids of the new regions are taken from the catalog, durably. So a start removes folders that no commit named.
-2. The old regions are flushed. Then their gates are held exclusively, in the order of their ids, and what came since is
-   flushed too. Writes wait from here on. Reads go on.
+2. The old regions are flushed, again and again until little is left. Then their gates are held exclusively, in the
+   order of their ids, and what came since is flushed too. Writes wait from here on. Reads go on.
 3. The folders of the new regions are made: hard links, and a manifest (region/successor.py). They are opened.
 4. The catalog commits: the only commit point.
 5. The old regions refuse all calls. Snapshots move to the new regions, which keep their read points. Then the new
