@@ -6,6 +6,8 @@ import socket
 import struct
 from types import TracebackType
 
+from tests.waiting import WAIT_S
+
 _DATA, _HEADERS, _SETTINGS, _PING, _WINDOW_UPDATE = 0, 1, 4, 6, 8
 _ACKNOWLEDGED, _END_HEADERS = 1, 4
 _INITIAL_WINDOW_SETTING = 4
@@ -20,10 +22,10 @@ class HalfMessage:
         host, _, port = address.rpartition(":")
         if host == "unix":
             self._socket = socket.socket(socket.AF_UNIX)
-            self._socket.settimeout(6)
+            self._socket.settimeout(WAIT_S)
             self._socket.connect(port)
         else:
-            self._socket = socket.create_connection((host, int(port)), timeout=6)
+            self._socket = socket.create_connection((host, int(port)), timeout=WAIT_S)
         self._windows = {0: _DEFAULT_WINDOW, 1: _DEFAULT_WINDOW}  # of the connection and of the stream
         self._initial_window = _DEFAULT_WINDOW
         self._received = b""
