@@ -22,7 +22,7 @@ demo: setup ## run the main job on real data: load flights, race writers, count,
 	@$(PYTHON) -m bench.demo $(ARGS)
 
 test: setup ## run all tests that fit in ten minutes
-	@$(PYTHON) -m tests.four_processes -q
+	@$(PYTHON) -m tests.pieces -q
 
 check: setup ## check format, lint, strict types and tidiness
 	@$(PYTHON) -m ruff format --check .
@@ -37,10 +37,11 @@ crash: setup ## run the long campaigns: kills, crashes at each file-system call,
 	@failed=0; \
 	$(PYTHON) -m tests.crash.campaign || failed=1; \
 	$(PYTHON) -m tests.consistency.campaign || failed=1; \
-	ROWLOCK_EVERY_CALL=1 $(PYTHON) -m pytest -q tests/unit/host/test_large_bulk_crashes.py || failed=1; \
+	ROWLOCK_ALL_CASES=1 $(PYTHON) -m pytest -q $$(grep -rl --include='test_*.py' --exclude-dir=spark tests.drawn_cases tests) || failed=1; \
 	exit $$failed
 
 spark-crash: setup ## run the long campaigns with Spark: failing tasks, speculation, killed drivers and servers
+	@ROWLOCK_ALL_CASES=1 $(PYTHON) -m pytest -q $$(grep -rl --include='test_*.py' tests.drawn_cases tests/spark)
 	@$(PYTHON) -m tests.spark.campaigns.campaign $(ARGS)
 
 memory: setup ## run the long campaigns in control groups of 1 GiB and 512 MiB; needs root

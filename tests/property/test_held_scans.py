@@ -27,15 +27,16 @@ from rowlock_regionserver.region.compacting import StoreFacts
 from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import Scan
 
+from tests.drawn_cases import case_count
 from tests.property.list_source import Write
 from tests.property.scan_model import Model
 from tests.seeds import generator_of
 from tests.unit.region.lone_region import LoneRegion
 from tests.unit.region.row_batches import row_batch
 
-CASES = range(4)
+CASES = range(case_count(4, 2))
 STEPS = 300
-SHORT_SCANS = 1000
+SHORT_SCANS = 250
 ROWS = [b"%02d" % number for number in range(12)]
 QUALIFIERS = [b"a", b"b"]
 SELECTION = Selection(versions=5)
@@ -274,7 +275,7 @@ def _forwards(cells: Sequence[Cell], *, reverse: bool) -> Sequence[Cell]:
 @pytest.mark.parametrize("case", CASES)
 def test_a_held_scan_returns_one_moment_and_so_do_short_ones(tmp_path: Path, case: int) -> None:
     counts = check_history(generator_of(case), tmp_path)
-    assert counts["short scans"] == SHORT_SCANS // len(CASES)
+    assert counts["short scans"] == SHORT_SCANS
     print(dict(counts))
 
 
@@ -296,7 +297,7 @@ def check_history(generator: random.Random, folder: Path) -> Counter[str]:
         generator.choice(events)()
     if not history.moments:
         history.hold()
-    for _ in range(SHORT_SCANS // len(CASES)):
+    for _ in range(SHORT_SCANS):
         generator.choice([*[history.write] * 4, history.flush, history.compact])()
         history.short_scan()
     history.finish()

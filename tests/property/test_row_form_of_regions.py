@@ -47,13 +47,14 @@ from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.storefile import row_digests
 
+from tests.drawn_cases import case_count
 from tests.property.test_bulk_rows import random_batch
 from tests.seeds import drawn_seed
 from tests.unit.compressed_rows import take_every_row_compressed
 from tests.unit.region.lone_region import LoneRegion
 from tests.unit.region.row_batches import cell_batch, cells_of_rows, row_batch
 
-CASES = 12
+CASES = case_count(12, 3)
 QUALIFIERS = [b"", b"a", b"b", b"c", b"nobody's"]
 FORM = [FormColumn(family, name, part) for family in (b"f", b"g") for name in QUALIFIERS for part in FormPart]
 Cell = tuple[bytes, bytes, bytes, int, bytes]

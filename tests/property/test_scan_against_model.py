@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -25,6 +26,7 @@ from rowlock_regionserver.scan.scanner import ScanAnswer, scan
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.scan.window_split import View
 
+from tests.drawn_cases import case_count
 from tests.property.scan_cases import (
     random_model,
     random_plan,
@@ -36,7 +38,7 @@ from tests.property.scan_cases import (
 from tests.property.scan_model import MismatchError, Model
 from tests.seeds import generator_of
 
-CASES = range(500)
+CASES = range(case_count(500, 150))
 
 
 def answered(answers: Sequence[ScanAnswer]) -> Iterator[tuple[bytes, AnswerCell]]:
@@ -58,26 +60,26 @@ def scanned(
     return answers, None
 
 
+def check_all(check: Callable[[int], str], answered_min: float) -> None:
+    """Checks all cases. They would prove little if most answers were empty, or if none had a mismatch."""
+    endings = Counter(check(case) for case in CASES)
+    assert endings["answered"] > answered_min * len(CASES), endings
+    # Few cases have one, so a few runs have none so far.
+    more = iter(range(len(CASES), 5000))
+    while not endings["mismatch"]:
+        endings[check(next(more))] += 1
+
+
 def test_scan_answers_what_the_model_answers() -> None:
-    endings = Counter(check_scan(case) for case in CASES)
-    # The cases would prove little if most answers were empty.
-    assert endings["answered"] > len(CASES) / 6, endings
-    assert endings["mismatch"], endings
+    check_all(check_scan, 1 / 6)
 
 
 def test_row_form_lays_out_what_the_model_answers() -> None:
-    endings = Counter(check_row_form(case) for case in CASES)
-    assert endings["answered"] > len(CASES) / 6, endings
-    assert endings["mismatch"], endings
+    check_all(check_row_form, 1 / 6)
 
 
 def test_lines_are_answered_as_the_model_answers() -> None:
-    endings = Counter(check_row_form(case, of_lines=True) for case in CASES)
-    assert endings["answered"] > len(CASES) / 2, endings
-    # One case in a hundred has a mismatch, so a few runs have none so far.
-    more = iter(range(len(CASES), 10 * len(CASES)))
-    while not endings["mismatch"]:
-        endings[check_row_form(next(more), of_lines=True)] += 1
+    check_all(partial(check_row_form, of_lines=True), 1 / 2)
 
 
 def laid_out(row: bytes, cells: Sequence[AnswerCell], form: Sequence[FormColumn]) -> tuple[object, ...]:
@@ -218,7 +220,7 @@ def check_get(case: int) -> None:
 
 
 def test_scan_continues_when_its_sources_change() -> None:
-    for case in CASES[:150]:
+    for case in CASES[: case_count(150, 50)]:
         check_moving_scan(case)
 
 

@@ -37,11 +37,12 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.region.region import Region
 
+from tests.drawn_cases import case_count
 from tests.property.list_source import Write
 from tests.property.scan_model import Model
 from tests.seeds import generator_of
 
-CASES = range(8)
+CASES = range(case_count(8, 3))
 STEPS = 250
 # Few, so that a flush meets versions that only a snapshot sees.
 ROWS = [b"a", b"a\x00", b"\xff"]

@@ -13,8 +13,8 @@ def test_no_answer_differs_and_nothing_leaks_in_a_short_soak(monkeypatch: pytest
     seed = drawn_seed()
     settings = Settings(
         seed,
-        seconds=20,
-        held_moment_s=6,
+        seconds=6,
+        held_moment_s=3,
         writer_count=3,
         rows_per_writer=300,
         time_to_live_ms=3000,

@@ -24,6 +24,7 @@ import rowlock.spark
 from rowlock.pytest_plugin import RowlockServer
 from rowlock.spark.probe import PACKAGES
 
+from tests.drawn_cases import drawn
 from tests.spark.session import retried
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def test_an_archived_environment_runs_on_executors_and_beside_the_driver(tmp_pat
         assert Path(python) == Path(folder, "environment/bin/python")
 
 
-@pytest.mark.parametrize("master", ["local[1]", "connect"])
+@pytest.mark.parametrize("master", drawn(["local[1]", "connect"], 1, "masters"))
 def test_a_zip_of_the_session_works_with_configure(tmp_path: Path, server: str, master: str) -> None:
     bare = _environment(tmp_path / "bare", has_rowlock=False)
     if importlib.util.find_spec("rowlock").origin.startswith(sysconfig.get_path("purelib")):  # type: ignore[union-attr]

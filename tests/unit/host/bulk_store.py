@@ -11,6 +11,7 @@ from rowlock_regionserver.compaction.picker import pick_requested
 from rowlock_regionserver.compaction.progress import Progress
 from rowlock_regionserver.compaction.settings import CompactionSettings
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.bulk_commit import CommitRequest, CommitResult, commit_bulk_write, regions_locked
 from rowlock_regionserver.host.bulk_write import BulkWrite
@@ -21,7 +22,7 @@ from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.sessions.session import SessionRef
 
 from tests.unit.region.conftest import abandon, bulk_batch
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 
 CONFIG = Config(log_segment_bytes=1 << 16, disk_free_bytes_min=0, lock_wait_ms=0)
 FAMILIES = [Family(0, b"f"), Family(0, b"g")]
@@ -63,6 +64,18 @@ class Store:
         mutation = RowMutation(row, (Put(b"f", b"q", value),))
         assert region.mutate([mutation], options, lambda _: done.set(), may_wait=True)
         assert done.wait(WAIT_S)
+
+    def put_after_a_full_disk(self, row: bytes, value: bytes) -> None:
+        """Puts when the log, which may have met the full disk, has found out that there is space again."""
+
+        def is_put() -> bool:
+            try:
+                self.put(row, value)
+            except DiskFullError:
+                return False
+            return True
+
+        wait_until(is_put)
 
     def session(self, name: str = "job") -> SessionRef:
         ref = self.server.clients.sessions.open(name, "ana").ref

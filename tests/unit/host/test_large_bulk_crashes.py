@@ -1,14 +1,12 @@
 """A crash or a full disk at each file-system call of a large bulk write: all of it, or nothing, and no orphans.
 
-A run tries one call of four, from one on that its seed draws; with ROWLOCK_EVERY_CALL=1, as `make crash` sets, it tries
-each call.
+A run tries one call of four, from one on that its seed draws; `make crash` tries each call.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import os
 from pathlib import Path
 
 import pytest
@@ -17,11 +15,10 @@ from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, St
 from rowlock_regionserver.sessions.session import SessionRef
 
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
-from tests.seeds import generator_of
+from tests.drawn_cases import drawn_calls
 from tests.unit.host.bulk_store import FAMILIES, ONLY_ON_REQUEST, Store, everywhere
 from tests.unit.host.several_regions import make_tables_of_several_regions
 from tests.unit.region.conftest import abandon
-from tests.waiting import wait_until
 
 # A bulk file is larger, so each batch but the last one is spilled.
 SMALL = 100
@@ -34,14 +31,6 @@ def several_regions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # The last two: the log's thread has met the crash first.
 CRASHED = (SimulatedCrash, UnknownOutcomeError, StoppingError, NotServingRegionError)
-EVERY = 1 if os.environ.get("ROWLOCK_EVERY_CALL") else 4
-
-
-def calls(case: object) -> range:
-    """The calls that are tried, from early ones to beyond the last one."""
-    return range(1 + generator_of(case).randrange(EVERY), 500, EVERY)
-
-
 BEFORE = {b"a": b"old", b"k": b"old"}
 NEW = {**dict(everywhere(b"new")), b"a2": b"new"}
 
@@ -77,7 +66,7 @@ def check_no_orphans(store: Store) -> None:
 def test_a_crash_at_any_call_of_a_large_commit_leaves_all_of_it_or_nothing(tmp_path: Path, *, replaces: bool) -> None:
     after = NEW if replaces else {**NEW, b"k": b"old"}
     committed = again_committed = 0
-    for call in calls(f"large commit {replaces}"):
+    for call in drawn_calls(500, 4, f"large commit {replaces}"):
         disk = SimulatedFiles(tmp_path / f"disk-{call}")
         store, ref = open_on(disk)
         stage_new(store, ref)
@@ -117,7 +106,7 @@ def test_a_crash_at_any_call_of_a_large_commit_leaves_all_of_it_or_nothing(tmp_p
 
 def test_a_crash_at_any_call_of_a_spill_loses_no_batch_that_was_staged(tmp_path: Path) -> None:
     spilled = 0
-    for call in calls("spill"):
+    for call in drawn_calls(500, 4, "spill"):
         disk = SimulatedFiles(tmp_path / f"disk-{call}")
         store, ref = open_on(disk)
         disk.crash_at(call)
@@ -146,14 +135,6 @@ def test_a_crash_at_any_call_of_a_spill_loses_no_batch_that_was_staged(tmp_path:
     assert spilled > 1
 
 
-def is_put(store: Store) -> bool:
-    try:
-        store.put(b"l", b"other")
-    except DiskFullError:
-        return False
-    return True
-
-
 def test_a_full_disk_refuses_a_large_commit_and_nothing_of_it_is_seen(tmp_path: Path) -> None:
     refused = 0
     for call in range(1, 120, 3):
@@ -167,8 +148,7 @@ def test_a_full_disk_refuses_a_large_commit_and_nothing_of_it_is_seen(tmp_path: 
         except DiskFullError:
             refused += 1
             assert store.content() == BEFORE
-            # The log may have met the full disk, and finds out in a moment that there is space again.
-            wait_until(lambda store=store: is_put(store))  # type: ignore[misc]  # a bound default
+            store.put_after_a_full_disk(b"l", b"other")
             store.commit(ref)
         except (UnknownOutcomeError, StoppingError, OSError):  # The log failed, and the server ends.
             continue

@@ -14,11 +14,12 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.storefile.verify import verify_store_file
 from rowlock_regionserver.storefile.wide_form import Kind as ChunkKind
 
+from tests.drawn_cases import case_count
 from tests.seeds import drawn_seed
 from tests.unit.storefile import flipping
 from tests.unit.storefile.store_file_case import Case, opened, simple_cells
 
-FLIP_COUNT = 1050
+FLIP_COUNT = case_count(1050, 150)
 
 
 def flipped(folder: Path, seed: int, flip_count: int, *more: str) -> dict[str, dict[str, int]]:

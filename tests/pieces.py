@@ -1,0 +1,131 @@
+"""The suite in pieces, a process each, a few at once: `python -m tests.pieces [pytest's options]`.
+
+Much of the suite waits: for a disk, for a server to start, for a pause between retries. So more pieces run at once than
+there are processors, and the next one begins when one ends. The output of a piece is printed when it ends, or when the
+whole run is ended by a signal.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from tests.seeds import RUN_SEED
+
+Piece = Sequence[str]
+# Those that take longest come first, so that the last ones end at about the same time.
+PIECES: Sequence[Piece] = (
+    ("tests/spark",),
+    ("tests/mutants",),
+    ("tests/property",),
+    ("tests/end_to_end",),
+    ("tests/crash", "tests/consistency", "tests/soak"),
+    ("tests/unit/region",),
+    ("tests/unit/host",),
+    ("tests/tidy",),
+    ("tests/unit/storefile", "tests/unit/wal"),
+    ("tests/unit/client", "tests/unit/cli"),
+)
+AT_ONCE = max(3, (os.cpu_count() or 1) + 1)
+# The rest of them is for `make mutants`.
+BROKEN_BUILDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A process that runs a piece, and the file with its output."""
+
+    piece: Piece
+    process: subprocess.Popen[bytes]
+    output: Path
+    started_at: float
+
+    def show(self) -> None:
+        """Prints its output, and what it ran."""
+        sys.stdout.buffer.write(self.output.read_bytes())
+        ended = "was ended" if self.process.returncode is None else f"ended with {self.process.returncode}"
+        print(f"{' '.join(self.piece)}: {ended} after {time.monotonic() - self.started_at:.0f} s", flush=True)
+
+
+class _Run:
+    """Starts the processes of one run, and ends those that are left. Thread-safe."""
+
+    def __init__(self, options: Sequence[str], folder: Path) -> None:
+        self._options = options
+        self._folder = folder
+        self._environment = os.environ | {
+            "ROWLOCK_SEED": str(RUN_SEED),
+            "ROWLOCK_BROKEN_BUILDS": str(BROKEN_BUILDS),
+        }
+        # Else each server that a test starts compiles all of its modules, and starts in 1.4 s instead of 0.5 s.
+        self._environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        self._lock = threading.Lock()
+        # Guarded by self._lock:
+        self._running: list[_Running] = []
+        self._is_over = False
+
+    def run(self, piece: Piece) -> _Running | None:
+        """Runs pytest for a piece, and returns when it has ended; None: the run is over. Blocks."""
+        with self._lock:
+            if self._is_over:
+                return None
+            number = len(self._running)
+            path = self._folder / str(number)
+            # Each process has a cache of its own, or they would overwrite each other's.
+            arguments = [*self._options, *piece, "-o", f"cache_dir={self._folder}/cache-{number}"]
+            command = [sys.executable, "-m", "pytest", *arguments]
+            with path.open("wb") as output:
+                process = subprocess.Popen(command, env=self._environment, stdout=output, stderr=output)
+            running = _Running(piece, process, path, time.monotonic())
+            self._running.append(running)
+        process.wait()
+        return running
+
+    def end(self) -> None:
+        """Starts no more. Kills the processes that still run, and prints their output."""
+        with self._lock:
+            self._is_over = True
+        for each in self._running:
+            if each.process.poll() is None:
+                each.show()
+                each.process.kill()
+
+
+def rest_of(pieces: Sequence[Piece]) -> Piece:
+    """Returns the piece of all tests that are in none of the pieces."""
+    return [f"--ignore={tests}" for piece in pieces for tests in piece]
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    sys.exit(128 + number)
+
+
+def main(options: Sequence[str], pieces: Sequence[Piece] = PIECES) -> int:
+    """Runs pytest for each piece, and for the rest. Returns 0 if all succeeded."""
+    signal.signal(signal.SIGTERM, _end)
+    codes: list[int] = []
+    with tempfile.TemporaryDirectory(prefix="rowlock-tests-") as name, ThreadPoolExecutor(AT_ONCE) as pool:
+        run = _Run(options, Path(name))
+        try:
+            for future in as_completed([pool.submit(run.run, piece) for piece in (*pieces, rest_of(pieces))]):
+                ended = future.result()
+                assert ended is not None
+                ended.show()
+                codes.append(ended.process.returncode)
+        finally:
+            run.end()
+    return max(map(abs, codes))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

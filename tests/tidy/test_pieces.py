@@ -1,0 +1,97 @@
+"""`make test`: the pieces share the suite, each test runs once, and any failure fails the suite."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.pieces import AT_ONCE, PIECES
+from tests.waiting import WAIT_S, wait_until
+
+GOOD = "def test_good(): pathlib.Path(__file__).with_name('runs').open('a').write('x')\n"
+BAD = "def test_bad(): assert False, 'that is bad'\n"
+DIES = "def test_dies(): os._exit(9)\n"
+HANGS = """import sys, time
+def test_hangs():
+    print("said before it hung", file=sys.__stdout__, flush=True)
+    pathlib.Path("hangs").touch()
+    time.sleep(1000)
+"""
+WHOLE = ("-m", "tests.pieces")
+# Of fewer pieces, because each is a start of pytest.
+TWO_PIECES = ("-c", "import sys; from tests.pieces import main; sys.exit(main(sys.argv[1:], [['tests/crash']]))")
+
+
+@contextmanager
+def started(root: Path, folder: Path, program: tuple[str, str], **sources: str) -> Iterator[subprocess.Popen[str]]:
+    """Starts a suite that has a good test in each folder, and these sources in the named ones."""
+    for name in ("tests/elsewhere", "tests/unit/elsewhere", *(tests for piece in PIECES for tests in piece)):
+        tests = folder / name
+        tests.mkdir(parents=True, exist_ok=True)
+        (tests / f"test_{tests.name}.py").write_text("import os, pathlib\n" + GOOD + sources.get(tests.name, ""))
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\ntestpaths = tests\n")
+    command = [sys.executable, *program, "-q", "-s", "-p", "no:rowlock"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def run(root: Path, folder: Path, program: tuple[str, str], **sources: str) -> tuple[int, str]:
+    """Runs such a suite; returns its exit code and its output."""
+    with started(root, folder, program, **sources) as process:
+        output, _ = process.communicate(timeout=300)
+    return process.returncode, output
+
+
+def test_the_pieces_share_the_suite_and_run_each_test_once(root: Path, tmp_path: Path) -> None:
+    code, output = run(root, tmp_path, WHOLE)
+    assert code == 0, output
+    counts = [len(piece) for piece in PIECES] + [2]
+    assert sorted(map(int, re.findall(r"(\d+) passed", output))) == sorted(counts)
+    assert len(re.findall(r"ended with 0 after \d+ s", output)) == len(counts)
+    modules = list((tmp_path / "tests").rglob("test_*.py"))
+    assert len(modules) == sum(counts)
+    for module in modules:
+        assert module.with_name("runs").read_text() == "x", f"{module} did not run once"
+
+
+def test_each_piece_has_tests(root: Path) -> None:
+    for piece in PIECES:
+        for tests in piece:
+            assert any((root / tests).rglob("test_*.py")), tests
+
+
+@pytest.mark.parametrize("folder", ["crash", "elsewhere"])
+@pytest.mark.parametrize(
+    ("source", "code"), [(BAD, 1), (DIES, 9), ("import nosuch_module\n", 2)], ids=["fails", "dies", "does not load"]
+)
+def test_a_failure_in_any_piece_fails_the_suite(
+    root: Path, tmp_path: Path, folder: str, source: str, code: int
+) -> None:
+    ended_with, output = run(root, tmp_path, TWO_PIECES, **{folder: source})
+    assert ended_with == code, output
+
+
+def test_a_suite_that_is_ended_shows_what_still_ran_and_starts_no_more(root: Path, tmp_path: Path) -> None:
+    hanging = dict.fromkeys(("elsewhere", *(Path(tests).name for piece in PIECES for tests in piece)), HANGS)
+    with started(root, tmp_path, WHOLE, **hanging) as process:
+        wait_until((tmp_path / "hangs").exists)
+        process.terminate()
+        output, _ = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert f"{PIECES[0][0]}: was ended after " in output
+    assert "said before it hung" in output
+    assert output.count(" was ended after ") <= AT_ONCE
