@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from tests.end_to_end.warm_servers import WarmServer
+
 READY = re.compile(r"rowlock-server ready on (\S+), data in (.*), (\d+\.\d\d) s(?:; .*)?\n")
 MODULE = ("-m", "rowlock_regionserver")
 
@@ -19,16 +21,28 @@ class ServerCommand:
     """A running rowlock-server. The end of the `with` block kills the process if it still runs."""
 
     def __init__(
-        self, *arguments: str | Path, program: Sequence[str] = MODULE, environment: Mapping[str, str] | None = None
+        self,
+        *arguments: str | Path,
+        program: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        is_warm: bool = True,
     ) -> None:
-        """program: the Python program, which tests may replace by a patched one. environment: more variables."""
+        """program: the Python program in its place, which tests may have patched. environment: more variables.
+
+        is_warm: whether it runs in a fork of an interpreter that has imported its modules; a program never does.
+        """
+        words, variables = [*map(str, arguments)], {**os.environ, **(environment or {})}
+        self.process: subprocess.Popen[str] | WarmServer
+        if is_warm and not program:
+            self.process = WarmServer(words, variables)
+            return
         self.process = subprocess.Popen(
-            [sys.executable, *program, *map(str, arguments)],
+            [sys.executable, *(program or MODULE), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **(environment or {})},
+            env=variables,
         )
 
     def __enter__(self) -> ServerCommand:
@@ -54,4 +68,4 @@ class ServerCommand:
     def ended(self) -> tuple[int, str, str]:
         """Returns the exit code, the standard output since the server was ready, and the standard error."""
         output, errors = self.process.communicate(timeout=180)
-        return self.process.returncode, output, errors
+        return self.process.wait(), output, errors

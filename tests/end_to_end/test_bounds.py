@@ -154,7 +154,7 @@ def test_incomplete_messages_are_bounded_too(tmp_path: Path, is_unix: bool) -> N
     """gRPC buffers their bytes without reporting them: 60 connections bring 200 MiB to a server of 64 MiB."""
     settings = ("--config", "memory=64MiB", "--config", "connections_max=100")
     listen = f"unix:{tmp_path / 'clients'}" if is_unix else "127.0.0.1:0"
-    with ServerCommand("--data", tmp_path / "data", "--listen", listen, *settings) as server:
+    with ServerCommand("--data", tmp_path / "data", "--listen", listen, *settings, is_warm=False) as server:
         address = server.ready()
         with contextlib.ExitStack() as opened, RawClient(address) as client:
             region_id = client.create_table("t", b"f")

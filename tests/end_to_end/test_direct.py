@@ -32,8 +32,8 @@ from tests.end_to_end.test_bounds import resident_bytes
 from tests.waiting import wait_until
 
 
-def served(folder: Path, *words: str, listen: str = "127.0.0.1:0") -> ServerCommand:
-    return ServerCommand("--data", folder, "--listen", listen, *words)
+def served(folder: Path, *words: str, listen: str = "127.0.0.1:0", is_warm: bool = True) -> ServerCommand:
+    return ServerCommand("--data", folder, "--listen", listen, *words, is_warm=is_warm)
 
 
 def connection_of(db: rowlock.Client) -> rowlock.ConnectionStatistics:
@@ -336,11 +336,11 @@ def test_another_program_inherits_no_connection(tmp_path: Path) -> None:
 # Floods
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[tuple[ServerCommand, str]]:
+@contextlib.contextmanager
+def small_server(folder: Path) -> Iterator[tuple[ServerCommand, str]]:
     """A server of 64 MiB with few connections, which must end well."""
     settings = ("--config", "memory=64MiB", "--config", "connections_max=100")
-    with served(tmp_path / "data", *settings) as server:
+    with served(folder, *settings, is_warm=False) as server:
         address = server.ready()
         yield server, address
         if anonymous_bytes():
@@ -349,6 +349,18 @@ def small(tmp_path: Path) -> Iterator[tuple[ServerCommand, str]]:
         code, _, errors = server.ended()
         assert code == 0
         assert all("closed the direct connection" in line for line in errors.splitlines()), errors
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[tuple[ServerCommand, str]]:
+    with small_server(tmp_path / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def small_for_several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerCommand, str]]:
+    with small_server(tmp_path_factory.mktemp("small") / "data") as running:
+        yield running
 
 
 def use(address: str) -> None:
@@ -450,8 +462,10 @@ def test_clients_that_disappear_in_the_middle_of_a_frame_leave_nothing(small: tu
     ],
     ids=["random", "HTTP/1", "HTTP/2", "TLS", "half", "zero", "huge", "huge later", "zero later", "no message"],
 )
-def test_connections_with_nonsense_delay_no_other_client(small: tuple[ServerCommand, str], sent: bytes) -> None:
-    _, address = small
+def test_connections_with_nonsense_delay_no_other_client(
+    small_for_several: tuple[ServerCommand, str], sent: bytes
+) -> None:
+    _, address = small_for_several
     where = direct_port(address)
     with ExitStack() as flood:
         for _ in range(50):

@@ -28,7 +28,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 def test_it_says_one_line_when_it_is_ready_and_nothing_more(tmp_path: Path) -> None:
-    with ServerCommand("--data", tmp_path / "data", *ANY_PORT) as server:
+    with ServerCommand("--data", tmp_path / "data", *ANY_PORT, is_warm=False) as server:
         address = server.ready()
         assert not address.endswith(":0")
         with RawClient(address) as client:
@@ -100,14 +100,14 @@ def test_a_stop_ends_scans_and_watchers_without_a_grace_period(tmp_path: Path) -
 
 
 def test_a_server_can_be_stopped_before_it_is_ready(tmp_path: Path) -> None:
-    with ServerCommand("--data", tmp_path, *ANY_PORT) as server:
+    with ServerCommand("--data", tmp_path, *ANY_PORT, is_warm=False) as server:
         # The lock file appears in the middle of the start.
         while not (tmp_path / "lock").exists():
             assert server.process.poll() is None
         server.signal(signal.SIGTERM)
         code, _, errors = server.ended()
         assert (code, errors) == (0, "")
-    with ServerCommand("--data", tmp_path, *ANY_PORT) as server:
+    with ServerCommand("--data", tmp_path, *ANY_PORT, is_warm=False) as server:
         server.signal(signal.SIGTERM)
         code, output, errors = server.ended()
         assert code in (0, -signal.SIGTERM)
