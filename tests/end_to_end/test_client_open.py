@@ -19,6 +19,7 @@ import pytest
 import rowlock
 
 from tests.ending import end_at_once
+from tests.waiting import WAIT_S
 
 
 def servers_of(folder: Path) -> list[psutil.Process]:
@@ -82,7 +83,7 @@ def test_the_error_after_the_death_of_a_private_server_says_to_open_the_folder_a
 
     with rowlock.open(folder, timeout=1) as db:
         table = db.create_table("t", ["f"])
-        table.put("r", {"f:a": "1"})
+        table.with_options(timeout=WAIT_S).put("r", {"f:a": "1"})
         for server in servers_of(folder):
             server.kill()
         advice = re.escape(f"the private server of {folder} has ended: call rowlock.open({str(folder)!r}) again")

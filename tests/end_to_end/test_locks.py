@@ -135,7 +135,7 @@ def test_a_lock_is_lost_with_its_session_and_its_block_says_so(
 def test_the_lock_of_a_client_that_dies_is_freed(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
     rowlock_client.create_table("t", ["f"])
     with rowlock.connect(rowlock_server.address) as dying:
-        session = dying.session("dying", idle_s=0.3)
+        session = dying.session("dying", idle_s=1.5)
         dying.lock("t", "exclusive", session=session)
     # Its client is closed, so no heartbeats come.
     with rowlock_client.lock("t", "exclusive", wait_s=WAIT_S):

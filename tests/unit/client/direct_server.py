@@ -15,8 +15,10 @@ from rowlock._transport.direct_socket import OpenSocket
 from rowlock_proto.direct_frames import ANSWERS, HELLO, PING, PREAMBLE, REQUESTS, FrameReader, frame
 from rowlock_proto.v1 import region_pb2
 
+from tests.waiting import WAIT_S
+
 BODY_BYTES_MAX = 8 << 20
-LONG_S = 15.0
+LONG_S = min(60.0, WAIT_S)
 
 
 class DirectServer:

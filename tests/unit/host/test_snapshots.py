@@ -352,17 +352,19 @@ def test_an_id_that_was_chosen_before_a_restart_is_not_made(held: Engine) -> Non
     held.server.make_snapshot("t", ID, 0, held.server.incarnation_id)
 
 
-def test_a_snapshot_that_is_not_used_for_its_lease_ends(held: Engine, clock: ManualClock) -> None:
+def test_a_snapshot_that_is_not_used_for_its_lease_ends(held: Engine, clock: LookedAtClock) -> None:
     held.change(b"r", Put(b"f", b"q", b"1"))
-    make(held.server, lease_ms=1000)
+    look_count = clock.look_count
+    make(held.server, lease_ms=HOUR_MS)
+    wait_until(lambda: clock.look_count > look_count)  # From now on the thread sleeps for a real hour.
     for _ in range(3):
-        clock.advance(999)
+        clock.advance(HOUR_MS - 1)
         held.server.snapshots.renew(ID)
-        clock.advance(999)
+        clock.advance(HOUR_MS - 1)
         assert len(seen(held)) == 1
-    clock.advance(1000)
+    clock.advance(HOUR_MS)
     for call in (make, lambda server: server.snapshots.renew(ID), lambda _: seen(held)):
-        with pytest.raises(SnapshotEndedError, match="it was not used for its lease of 1 s"):
+        with pytest.raises(SnapshotEndedError, match="it was not used for its lease of 3600 s"):
             call(held.server)
     assert held.region.statistics().mvcc.registered_readers == 0
     assert held.server.statistics().snapshots.expired_count == 1
