@@ -1,4 +1,4 @@
-"""How many cases a long test tries: `make test` some that its seed draws, `make crash` and broken builds all.
+"""How many cases a long test tries: `make test` some that its seed draws, `make crash` and `make spark-crash` all.
 
 ROWLOCK_ALL_CASES=1 pytest tests/property    tries all
 """

@@ -115,8 +115,7 @@ def verdicts(
 
     def verdict_of(mutant: Mutant) -> Verdict:
         folder = tmp_path_factory.mktemp("broken")
-        copy = broken_copy(unchanged, folder, mutant)
-        verdict = run_tests(copy, [mutant.caught_by], mutant.package, BROKEN_WAIT_S, tries_all=True)
+        verdict = run_tests(broken_copy(unchanged, folder, mutant), [mutant.caught_by], mutant.package, BROKEN_WAIT_S)
         shutil.rmtree(folder)
         return verdict
 
