@@ -21,7 +21,7 @@ $(VENV)/.ready: pyproject.toml requirements.lock requirements-java.lock .ci/setu
 demo: setup ## run the main job on real data: load flights, race writers, count, kill the server, join in Spark
 	@$(PYTHON) -m bench.demo $(ARGS)
 
-test: setup ## run all tests that fit in ten minutes
+test: setup ## run the tests in ten minutes; make check runs tests/tidy, make crash all cases of long tests
 	@$(PYTHON) -m tests.pieces -q
 
 check: setup ## check format, lint, strict types and tidiness

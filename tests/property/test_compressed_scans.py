@@ -36,10 +36,11 @@ from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
 
+from tests.drawn_cases import case_count
 from tests.seeds import drawn_seed
 from tests.unit.compressed_rows import take_every_row_compressed
 
-CASES = 60
+CASES = case_count(60, 20)
 COLUMNS = [b"a", b"b", b"c", b"d"]
 NOW = ReadPoint(100, 1 << 40)
 Rows = list[tuple[object, ...]]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pieces import AT_ONCE, PIECES
+from tests.pieces import AT_ONCE, ELSEWHERE, PIECES
 from tests.waiting import WAIT_S, wait_until
 
 GOOD = "def test_good(): pathlib.Path(__file__).with_name('runs').open('a').write('x')\n"
@@ -33,7 +33,8 @@ TWO_PIECES = ("-c", "import sys; from tests.pieces import main; sys.exit(main(sy
 @contextmanager
 def started(root: Path, folder: Path, program: tuple[str, str], **sources: str) -> Iterator[subprocess.Popen[str]]:
     """Starts a suite that has a good test in each folder, and these sources in the named ones."""
-    for name in ("tests/elsewhere", "tests/unit/elsewhere", *(tests for piece in PIECES for tests in piece)):
+    listed = [tests for piece in (*PIECES, ELSEWHERE) for tests in piece]
+    for name in ("tests/elsewhere", "tests/unit/elsewhere", *listed):
         tests = folder / name
         tests.mkdir(parents=True, exist_ok=True)
         (tests / f"test_{tests.name}.py").write_text("import os, pathlib\n" + GOOD + sources.get(tests.name, ""))
@@ -62,14 +63,23 @@ def test_the_pieces_share_the_suite_and_run_each_test_once(root: Path, tmp_path:
     counts = [len(piece) for piece in PIECES] + [2]
     assert sorted(map(int, re.findall(r"(\d+) passed", output))) == sorted(counts)
     assert len(re.findall(r"ended with 0 after \d+ s", output)) == len(counts)
-    modules = list((tmp_path / "tests").rglob("test_*.py"))
-    assert len(modules) == sum(counts)
-    for module in modules:
+    modules = set((tmp_path / "tests").rglob("test_*.py"))
+    run_elsewhere = {module for tests in ELSEWHERE for module in (tmp_path / tests).rglob("test_*.py")}
+    assert len(modules - run_elsewhere) == sum(counts)
+    for module in modules - run_elsewhere:
         assert module.with_name("runs").read_text() == "x", f"{module} did not run once"
+    for module in run_elsewhere:
+        assert not module.with_name("runs").exists()
+
+
+def test_what_is_run_elsewhere_is_run_by_make_check(root: Path) -> None:
+    makefile = (root / "Makefile").read_text()
+    check = makefile[makefile.index("\ncheck:") :].split("\n\n")[0]
+    assert f"pytest -q {' '.join(ELSEWHERE)}" in check
 
 
 def test_each_piece_has_tests(root: Path) -> None:
-    for piece in PIECES:
+    for piece in (*PIECES, ELSEWHERE):
         for tests in piece:
             assert any((root / tests).rglob("test_*.py")), tests
 
