@@ -29,11 +29,12 @@ class ServerCommand:
     ) -> None:
         """program: the Python program in its place, which tests may have patched. environment: more variables.
 
-        is_warm: whether it runs in a fork of an interpreter that has imported its modules; a program never does.
+        is_warm: whether it runs in a fork of an interpreter that has imported its modules. A program never does, nor a
+        server with an environment of its own, which Python may read when it starts.
         """
         words, variables = [*map(str, arguments)], {**os.environ, **(environment or {})}
         self.process: subprocess.Popen[str] | WarmServer
-        if is_warm and not program:
+        if is_warm and not program and not environment:
             self.process = WarmServer(words, variables)
             return
         self.process = subprocess.Popen(
