@@ -122,15 +122,17 @@ def test_few_answers_are_listed_by_the_manifest_and_many_are_written_once(tmp_pa
 
 def test_there_are_few_files_and_each_answer_is_written_a_few_times(tmp_path: Path) -> None:
     region = Region(tmp_path)
+    region.listed_bytes_max = LISTED_BYTES_MAX // 8
+    many = MANY // 8
     count = 60
     for number in range(count):
-        for sequence in range(MANY):
+        for sequence in range(many):
             region.keep(client(number), sequence + 1)
         region.flush()
         assert len(region.manifest.answers_files) <= number.bit_length() + 1
-    per_answer = region.files.byte_count / (count * MANY)
+    per_answer = region.files.byte_count / (count * many)
     assert per_answer < 70 * (count.bit_length() + 1)
-    assert len(region.found()) == count * MANY
+    assert len(region.found()) == count * many
     before = region.found()
     region.restart()
     assert region.found() == before
