@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from rowlock._codec.arrow_buffers import int64_array, joined, one_array, values_of
 from rowlock._codec.columns import Text
+from rowlock._codec.newest_rows import NewestRows
 from rowlock._core.scan_progress import row_starts
 
 
@@ -31,8 +32,14 @@ def check_pandas() -> None:
         raise ImportError("to_pandas needs pandas: pip install 'rowlock[pandas]'", name="pandas")
 
 
-def python_rows(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[tuple[Text, dict[Text, Text]]]:
-    """Yields (row, {column: value}) in the order of the cells, with the newest version of each column."""
+def python_rows(
+    found: pa.Table | NewestRows, decode: Callable[[bytes], Text]
+) -> Iterator[tuple[Text, dict[Text, Text]]]:
+    """Yields (row, {column: value}) in the order of the rows or cells, with the newest version of each column."""
+    return found.expanded(decode) if isinstance(found, NewestRows) else _rows_of_cells(found, decode)
+
+
+def _rows_of_cells(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[tuple[Text, dict[Text, Text]]]:
     first_cells = row_starts(cells)
     rows = _decoded(cells.select(["row"]).take(int64_array(first_cells)), "row", decode)
     names = _column_names(cells, decode)

@@ -13,9 +13,10 @@ from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.columns import Text
 from rowlock._codec.mapped_rows import rows_from_form
+from rowlock._codec.newest_rows import NewestRows
 from rowlock._codec.row_form import FormColumn, form_of
 from rowlock._core.scan_opening import opening_request
-from rowlock._core.scan_plan import ScanPlan, in_row_form
+from rowlock._core.scan_plan import ScanPlan, in_row_form, of_newest_rows
 from rowlock._core.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock._core.view import View
 from rowlock._transport.kept_mapping import agreed_mapping
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
+B = TypeVar("B")
 
 
 class Scan(Generic[Text]):
@@ -70,7 +72,7 @@ class Scan(Generic[Text]):
             if self._reader.is_closed:
                 raise StopIteration
             self.expect_few_rows()
-            self._rows = _expanded(self._begin(None), python_rows, self._decode)
+            self._rows = _expanded(self._begin_rows(), python_rows, self._decode)
         return next(self._rows)
 
     def cells(self) -> Iterator[Cell[Text]]:
@@ -144,10 +146,18 @@ class Scan(Generic[Text]):
     ) -> None:
         self.close()
 
-    def _begin(self, columns: Sequence[FormColumn] | None, *, with_keys: bool = True) -> Iterator[pa.Table]:
+    def _begin_rows(self) -> Iterator[pa.Table | NewestRows]:
+        self._check_begins()
+        self._reader.take_newest_rows()
+        return self._reader.batches()
+
+    def _check_begins(self) -> None:
         if self._has_begun or self._reader.is_closed:
             raise InvalidArgumentError("a scan can be read only once and in one way; call scan() again")
         self._has_begun = True
+
+    def _begin(self, columns: Sequence[FormColumn] | None, *, with_keys: bool = True) -> Iterator[pa.Table]:
+        self._check_begins()
         if columns is not None:
             self._reader.use_row_form(columns, with_keys=with_keys)
         # The reader must not refer to the scan: without a cycle the read point is freed as soon as the scan is dropped.
@@ -155,8 +165,8 @@ class Scan(Generic[Text]):
 
 
 def _expanded(
-    tables: Iterator[pa.Table],
-    expand: Callable[[pa.Table, Callable[[bytes], Text]], Iterator[T]],
+    tables: Iterator[B],
+    expand: Callable[[B, Callable[[bytes], Text]], Iterator[T]],
     decode: Callable[[bytes], Text],
 ) -> Iterator[T]:
     for table in tables:
@@ -187,8 +197,18 @@ class _Reader:
         if batches is not None:
             batches.cancel()
 
+    def take_newest_rows(self) -> None:
+        """Says that batches may be NewestRows. Call it before anything is read."""
+        self.progress = ScanProgress(of_newest_rows(self.progress.plan), self._timeout_s)
+
     def tables(self) -> Iterator[pa.Table]:
-        """Iterates tables of whole rows, region by region; resumes after lost connections."""
+        """Iterates tables of whole rows, as `batches` does, for a plan without NewestRows."""
+        for batch in self.batches():
+            assert isinstance(batch, pa.Table), "rows that were not requested"
+            yield batch
+
+    def batches(self) -> Iterator[pa.Table | NewestRows]:
+        """Iterates batches of whole rows, region by region; resumes after lost connections."""
         progress = self.progress
         while not progress.is_done and not self.is_closed:
             region = None
@@ -208,7 +228,7 @@ class _Reader:
                 self._servers.regions.forget(region)
             time.sleep(progress.failed(failure, time.monotonic()))
 
-    def _read_region(self, region: Region, request: region_pb2.ScanRequest) -> Iterator[pa.Table]:
+    def _read_region(self, region: Region, request: region_pb2.ScanRequest) -> Iterator[pa.Table | NewestRows]:
         batches = self._batches = self._open(region, request)
         try:
             while not self.progress.is_done and not self.is_closed:

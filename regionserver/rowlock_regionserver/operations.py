@@ -325,6 +325,7 @@ class ScanPlan:
     fixed_size: bool = False  # a value column of the row form may have a type of fixed size, batch by batch
     compressed: bool = False  # rows of the row form may be compressed, batch by batch
     without_keys: bool = False  # compressed rows need no keys
+    newest_rows: bool = False  # without a row form: an answer may have the newest value of each column instead of cells
 
 
 class WriteOptions(NamedTuple):

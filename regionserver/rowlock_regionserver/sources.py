@@ -21,6 +21,7 @@ from rowlock_regionserver.arrow.cell_columns import first_not_below
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.arrow.merge import first_at_or_after, row_at
 from rowlock_regionserver.arrow.sorted_run import SortedRun
+from rowlock_regionserver.few_rows import FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
 
@@ -203,6 +204,13 @@ class Source(Protocol):
         About `bytes_max` of cells or lines, but at least one row unless the range is empty, or unless the first row has
         more than `row_bytes_max`: then the chunk is empty and has it as its `wide_row`. A source that has lines returns
         them if `lines` is given, else it returns their cells.
+        """
+
+    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+        """The first whole rows of [start, stop), at most `rows_max` of about `bytes_max`; an empty stop is no bound.
+
+        At least one row unless the range is empty. None: a row is too large, or the source can't; read_rows can. Reads
+        blocks by way of the cache; `reading` is CACHED or AT_ONCE.
         """
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:

@@ -35,7 +35,7 @@ OPENED_SCANS = [
     ),
     Mutant(
         "the limit of an opened scan is ignored",
-        "Scan._batched",
+        "Scan._batches_of_windows",
         "self._plan.row_limit > 0",
         "False",
         f"{OPENED}::test_of_a_limit_no_row_more_is_returned",

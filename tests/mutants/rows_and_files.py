@@ -198,7 +198,7 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "an absent cell of a line is read as empty bytes",
-        "WideBlock.cells",
+        "WideBlock._cells_of",
         "                if validity is not None and not validity[line >> 3] >> (line & 7) & 1:\n",
         "                if False:\n",
         f"{WIDE_BLOCKS}::test_an_empty_value_is_a_cell_and_a_null_is_none",

@@ -55,6 +55,7 @@ from .regions import REGION_MUTANTS
 from .retention import RETENTION_MUTANTS
 from .rows_and_files import ROWS_AND_FILES
 from .sessions import SESSION_MUTANTS
+from .short_scans import SHORT_SCANS
 from .snapshots import SNAPSHOT_MUTANTS
 from .splitting import SPLITTING_MUTANTS
 from .stamps_and_answers import STAMPS_AND_ANSWERS
@@ -92,6 +93,7 @@ MUTANTS = [
     *SPLITTING_MUTANTS,
     *RETENTION_MUTANTS,
     *SESSION_MUTANTS,
+    *SHORT_SCANS,
     *SNAPSHOT_MUTANTS,
     *NAMED_SNAPSHOT_MUTANTS,
     *STAMPS_AND_ANSWERS,

@@ -13,6 +13,7 @@ from rowlock_regionserver.arrow.columns import binary_array, cells_table, empty_
 from rowlock_regionserver.arrow.line_values import fixed_size, is_present, spread_values
 from rowlock_regionserver.arrow.lines import Lines, compact_numbers
 from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, TIMESTAMP_MAX, Cell
+from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues
 from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell, LongRowError
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS, RowGroups
 from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
@@ -57,7 +58,7 @@ class ListSource:
         self._has_lines = has_lines
         self._in_chunks = in_chunks
         self._is_eager = is_eager
-        self._away_from = away_from
+        self.away_from = away_from
         self._cells_at_once = cells_at_once
         self._rows: dict[bytes, list[Cell]] = {}
         for write in writes:
@@ -132,7 +133,7 @@ class ListSource:
             self.values_loaded += 1
             return value
 
-        return AwayValue(len(value), load) if len(value) > self._away_from else value
+        return AwayValue(len(value), load) if len(value) > self.away_from else value
 
     def _rows_of(self, start: bytes, stop: bytes) -> list[bytes]:
         return [row for row in self._rows if row >= start and (not stop or row < stop)]
@@ -187,6 +188,39 @@ class ListSource:
         if lines.columns is not None:
             formed = marked(formed, lines.columns) if lines.marks_others else formed.select(lines.columns)
         return replace(chunk, table=empty_cells(), lines=formed, away=())
+
+    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+        """Like read_rows: `bytes_max` counts cells. None if a value is away."""
+        rows = self._rows_of(start, stop)
+        taken: list[bytes] = []
+        for row in rows:
+            if len(taken) == rows_max or (taken and self._cells_of(taken) >= min(bytes_max, self._cells_at_once)):
+                break
+            taken.append(row)
+        cells: list[Sequence[FoundCell]] = [self._rows[row] for row in taken]
+        if any(len(cell[4]) > self.away_from for of_row in cells for cell in of_row):
+            return None
+        self.cells_read += self._cells_of(taken)
+        frontier = None
+        if len(taken) < len(rows):
+            frontier = taken[-1] + b"\x00" if self._is_eager else rows[len(taken)]
+        few = FewRows(taken, frontier, cells.__getitem__)
+        has_versions = any(len({cell[0] for cell in of_row}) < len(of_row) for of_row in cells)
+        if not self._has_lines or not taken or has_versions:
+            return few
+        numbers = [(-cell[2], -cell[1]) for of_row in cells for cell in of_row]
+        facts = LineFacts(max(number for number, _ in numbers), min(timestamp for _, timestamp in numbers))
+        return replace(few, lines_of=lambda count: self._line_values(taken[:count]), facts=facts)
+
+    def _cells_of(self, rows: Sequence[bytes]) -> int:
+        return sum(len(self._rows[row]) for row in rows)
+
+    def _line_values(self, rows: Sequence[bytes]) -> LineValues:
+        cells = [self._rows[row] for row in rows]
+        qualifiers = sorted({cell[0] for of_row in cells for cell in of_row})
+        values = [{cell[0]: cell[4] for cell in of_row} for of_row in cells]
+        of_rows = [tuple(of_row.get(qualifier) for qualifier in qualifiers) for of_row in values]
+        return LineValues(tuple(qualifiers), of_rows, any(None in of_row for of_row in of_rows))
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         cells = [cell for cell in self._rows.get(row, []) if cell[0] >= start and (not stop or cell[0] < stop)]

@@ -120,8 +120,9 @@ def test_every_row_comes_whole_once_and_in_order(
     progress = ScanProgress(plan, 10.0)
     seen: list[tuple[bytes, bytes]] = []
 
-    def take(table: pa.Table | None) -> None:
+    def take(table: object) -> None:
         if table is not None:
+            assert isinstance(table, pa.Table), table
             names = table.column(1 if in_form else "qualifier").to_pylist()
             seen.extend(zip(table.column("row").to_pylist(), names, strict=True))  # type: ignore[arg-type]
 

@@ -22,6 +22,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "files",
             "durable_files",
             "operations",
+            "few_rows",
             "found_cells",
             "row_groups",
             "table",

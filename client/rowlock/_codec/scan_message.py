@@ -21,7 +21,10 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 @dataclass(frozen=True, slots=True)
 class ScanMessage:
-    """A ScanBatch. `arrow` or `compressed` is a slice, which keeps the bytes of the whole message in memory."""
+    """A ScanBatch. `arrow` or `compressed` is a slice, which keeps the bytes of the whole message in memory.
+
+    newest_rows: set if the rows are in this form.
+    """
 
     arrow: pa.Buffer
     compressed: pa.Buffer | None
@@ -29,6 +32,21 @@ class ScanMessage:
     read_point: int
     row_count: int
     row_reached: bytes
+    newest_rows: region_pb2.NewestRows | None = None
+
+    @classmethod
+    def of(cls, fields: region_pb2.ScanBatch, arrow: pa.Buffer, compressed: pa.Buffer | None) -> ScanMessage:
+        """Returns the message with these fields, of which the large ones are given."""
+        newest_rows = fields.newest_rows if fields.HasField("newest_rows") else None
+        return cls(
+            arrow,
+            compressed,
+            fields.row_continues,
+            fields.read_point,
+            fields.row_count,
+            fields.row_reached,
+            newest_rows,
+        )
 
 
 def parse_scan_message(data: bytes) -> ScanMessage:
@@ -46,8 +64,7 @@ def parse_scan_message(data: bytes) -> ScanMessage:
             other_fields.append(data[place:stop])
         place = stop
     fields = region_pb2.ScanBatch.FromString(b"".join(other_fields))
-    arrow, compressed = large[_ARROW_FIELD], large.get(_COMPRESSED_FIELD)
-    return ScanMessage(arrow, compressed, fields.row_continues, fields.read_point, fields.row_count, fields.row_reached)
+    return ScanMessage.of(fields, large[_ARROW_FIELD], large.get(_COMPRESSED_FIELD))
 
 
 def _value_bounds(data: bytes, wire_type: int, place: int) -> tuple[int, int]:

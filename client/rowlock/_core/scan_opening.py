@@ -43,11 +43,4 @@ def first_batches(opened: region_pb2.OpenedScan) -> Iterator[ScanMessage]:
     """Yields the batches that came with the answer, as those of a call."""
     for batch in opened.batches:
         compressed = pa.py_buffer(batch.compressed) if batch.compressed else None
-        yield ScanMessage(
-            pa.py_buffer(batch.arrow),
-            compressed,
-            batch.row_continues,
-            batch.read_point,
-            batch.row_count,
-            batch.row_reached,
-        )
+        yield ScanMessage.of(batch, pa.py_buffer(batch.arrow), compressed)

@@ -152,3 +152,11 @@ def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn], *, with_keys: boo
     if not template.row_form.columns:
         template.batch_rows = KEY_BATCH_ROWS
     return dataclasses.replace(plan, template=template, row_form=tuple(columns))
+
+
+def of_newest_rows(plan: ScanPlan) -> ScanPlan:
+    """Returns the plan of the same scan for a caller who needs the newest value of each column only."""
+    template = region_pb2.ScanRequest()
+    template.CopyFrom(plan.template)
+    template.newest_rows = True
+    return dataclasses.replace(plan, template=template)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.arrow_buffers import Ints, bools_of, cells_schema, one_array
+from rowlock._codec.newest_rows import NewestRows, read_newest_rows
 from rowlock._codec.row_form import RowFormReader
 from rowlock._codec.scan_message import ScanMessage
 from rowlock._core.retry import Attempts, Kind
@@ -80,14 +81,23 @@ class ScanProgress:
         self._region_has_answered = False
         return region, request
 
-    def received(self, batch: ScanMessage) -> pa.Table | None:
+    def received(self, batch: ScanMessage) -> pa.Table | NewestRows | None:
         """Returns the rows that this batch completes; None if there are none. Raises ServerError if it is malformed."""
         self._region_has_answered = True
         self._attempts = None
         self._waiting.progressed()
-        rows = self._complete_rows(batch)
+        rows = self._complete_rows(batch) if batch.newest_rows is None else self._newest_rows(batch.newest_rows)
         if batch.row_reached and not batch.row_continues:
             self._resume_at(batch.row_reached)
+        return rows
+
+    def _newest_rows(self, message: region_pb2.NewestRows) -> NewestRows:
+        if not self.plan.template.newest_rows or self._held is not None:
+            raise ServerError(
+                "a batch of a scan has its newest rows, which were not requested or follow a part of a row"
+            )
+        rows = read_newest_rows(message)
+        self._returned(len(rows.rows), rows.rows[-1])
         return rows
 
     def _complete_rows(self, batch: ScanMessage) -> pa.Table | None:
@@ -157,12 +167,18 @@ class ScanProgress:
     def _passed_on(self, rows: pa.Table) -> pa.Table:
         """Counts complete rows as returned, and returns them."""
         last_row: bytes | None = rows.column("row")[-1].as_py()
+        row_count = 0
         if self._rows_remaining is not None:
             row_count = len(row_starts(rows)) if self._row_form is None else rows.num_rows
-            self._rows_remaining = max(0, self._rows_remaining - row_count)
-        if last_row is not None:  # else the batch has a resume key
-            self._resume_at(last_row if self.plan.is_reverse else last_row + b"\0")
+        self._returned(row_count, last_row)
         return rows
+
+    def _returned(self, row_count: int, last_row: bytes | None) -> None:
+        """Counts rows as returned. `last_row` is None if the batch has a resume key."""
+        if self._rows_remaining is not None:
+            self._rows_remaining = max(0, self._rows_remaining - row_count)
+        if last_row is not None:
+            self._resume_at(last_row if self.plan.is_reverse else last_row + b"\0")
 
     def _resume_at(self, row: bytes) -> None:
         """Removes the rows before this one from the remaining ranges; in a reverse scan this row and those after it."""

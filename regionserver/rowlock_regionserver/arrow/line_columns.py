@@ -11,6 +11,7 @@ from rowlock_regionserver.arrow.cell_columns import BytesColumn, KeyColumn
 from rowlock_regionserver.arrow.columns import Column, Integers
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import PUT, Cell
+from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues, grouped
 
 
 class LineColumns:
@@ -56,6 +57,29 @@ class LineColumns:
         places = [self._place_of[qualifier] for qualifier in qualifiers if qualifier in self._place_of]
         return self._cells(places, start, stop)
 
+    def few_rows(self, start: int, stop: int, frontier: bytes | None, facts: LineFacts) -> FewRows:
+        """Returns the lines [start, stop), which are whole rows; frontier and facts are those of FewRows."""
+        rows = self._rows.values(start, stop)
+        places = range(len(self._columns))
+        versions = grouped(rows)
+        if versions is not None:
+            rows, starts = versions
+            return FewRows(
+                rows, frontier, lambda place: self._cells(places, start + starts[place], start + starts[place + 1])
+            )
+        return FewRows(
+            rows,
+            frontier,
+            lambda place: self._cells(places, start + place, start + place + 1),
+            lambda count: self._line_values(start, start + count),
+            facts,
+        )
+
+    def _line_values(self, start: int, stop: int) -> LineValues:
+        values = [column.values(start, stop) for column in self._columns]
+        has_nulls = any(column.has_nulls for column in self._columns)
+        return LineValues(self._qualifiers, list(zip(*values, strict=True)), has_nulls)
+
     def _cells(self, places: Sequence[int], start: int, stop: int) -> list[Cell]:
         """Returns the cells of the lines [start, stop), which are of one row: a row's lines are newest first."""
         found: list[Cell] = []
@@ -90,6 +114,22 @@ class _ValueColumn:
                 self._data = memoryview(buffers[1])
         else:
             self._values = BytesColumn(column)
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether some line may have no value."""
+        return self._bitmap is not None
+
+    def values(self, start: int, stop: int) -> Sequence[bytes | None]:
+        """Returns the values of the lines [start, stop), None for a null."""
+        if self._bitmap is not None:
+            return [self.value(line) for line in range(start, stop)]
+        if self._values is not None:
+            return self._values.values(start, stop)
+        width = self._width
+        first = (self._offset + start) * width
+        copied = bytes(self._data[first : first + (stop - start) * width])
+        return [copied[at : at + width] for at in range(0, len(copied), width)] if width else [b""] * (stop - start)
 
     def value(self, line: int) -> bytes | None:
         """Returns the value of a line; None for a null."""

@@ -17,6 +17,7 @@ from rowlock_regionserver.arrow.lines import Lines, cells_of, number_bounds
 from rowlock_regionserver.arrow.merge import merged as merged_runs
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import Cell
+from rowlock_regionserver.few_rows import FEW_CELLS_MAX, NO_FEW_ROWS, FewRows, LineFacts
 from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.row_cuts import cut_rows, weights
@@ -89,6 +90,10 @@ class LinesSegment:
         return ArrowSegment(merged_runs([SortedRun.of_table(cells_of(segment._lines)) for segment in segments]).table())
 
     @cached_property
+    def _lines_bytes(self) -> int:
+        return _line_bytes(self._lines)
+
+    @cached_property
     def _ends(self) -> Integers:
         """The bytes of the cells before each line. Two threads may make it at once, which is harmless."""
         ends = np.zeros(len(self._lines) + 1, np.int64)
@@ -159,6 +164,22 @@ class LinesSegment:
             bytes_held=0 if lines is not None else table.get_total_buffer_size(),
             lines=of_rows if lines is not None and len(of_rows) else None,
         )
+
+    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+        """Returns the first rows; see Source. Each is one line unless rows have versions. None: one has many."""
+        first, last = self._places_of(start, stop)
+        if first == last:
+            return NO_FEW_ROWS
+        last = min(last, first + rows_max, first + max(1, bytes_max * len(self._lines) // self._lines_bytes))
+        if self.has_versions and last < len(self._lines):
+            before, last = last, self.first_at_or_after(self.row(last - 1) + b"\x00")
+            if (last - before) * len(self._lines.columns) > FEW_CELLS_MAX:
+                return None
+        frontier = None
+        if last < len(self._lines) and (not stop or self.row(last) < stop):
+            frontier = self.row(last)
+        facts = LineFacts(self.write_number_max, self.line_timestamp_min)
+        return self._columns.few_rows(first, last, frontier, facts)
 
     def row(self, place: int) -> bytes:
         """Returns the row of a line."""

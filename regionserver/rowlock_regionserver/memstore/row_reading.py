@@ -12,7 +12,8 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.arrow.sorted_cells import TableProperties
 from rowlock_regionserver.cells import DELETE_FAMILY, PUT, Cell
-from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, AwayValue, LongRowError
+from rowlock_regionserver.few_rows import CELL_BYTES, FEW_BYTES_MAX, FEW_CELLS_MAX, FewRows
+from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, AwayValue, FoundCell, LongRowError
 from rowlock_regionserver.sources import Chunk
 
 # A cell's bytes in Arrow without row, qualifier and value: timestamp, write number, kind and three offsets.
@@ -79,6 +80,45 @@ def chunk_of(
         wide_row=wide_row,
         bytes_held=table.get_total_buffer_size(),
     )
+
+
+def few_rows_of(
+    ascending: Iterator[tuple[bytes, list[Cell]]], start: bytes, stop: bytes, rows_max: int, bytes_max: int
+) -> FewRows | None:
+    """Returns the first of the rows of [start, stop), with their cells; see Source.few_rows."""
+    rows: list[bytes] = []
+    cells_of_rows: list[Sequence[FoundCell]] = []
+    byte_count = 0
+    frontier = None
+    for row, cells in ascending:
+        value_bytes = sum([len(cell[4]) for cell in cells])
+        if len(cells) > FEW_CELLS_MAX or value_bytes > FEW_BYTES_MAX:
+            if not rows:
+                return None
+            frontier = row
+            break
+        rows.append(row)
+        cells_of_rows.append(cells)
+        byte_count += value_bytes + CELL_BYTES * len(cells)
+        if len(rows) == rows_max or byte_count >= bytes_max:
+            frontier = frontier_of(row, start, stop, reverse=False)
+            break
+    return FewRows(rows, frontier, cells_of_rows.__getitem__)
+
+
+def weights_of(
+    rows: Sequence[bytes], stride: int, row_count: int, cell_count: int, value_bytes: int
+) -> list[tuple[bytes, int]]:
+    """Returns pairs (row, estimated Arrow bytes of the cells from it on), given every `stride`th row of a segment.
+
+    value_bytes: those of all rows, qualifiers and values.
+    """
+    if not rows:
+        return []
+    # Each cell of an Arrow table repeats the row's key.
+    key_bytes = sum(map(len, rows)) * (cell_count - row_count) // len(rows)
+    byte_count = value_bytes + key_bytes + ARROW_CELL_BYTES * cell_count
+    return [(row, byte_count * min(stride, row_count - i * stride) // row_count) for i, row in enumerate(rows)]
 
 
 def frontier_of(last: bytes, start: bytes, stop: bytes, reverse: bool) -> bytes | None:

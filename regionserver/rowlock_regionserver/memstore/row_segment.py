@@ -23,15 +23,17 @@ from sortedcontainers import SortedDict
 
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import NEWEST, TIMESTAMP_MAX, Cell, PastLimits, ProtectedReadPoints
+from rowlock_regionserver.few_rows import FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
 from rowlock_regionserver.memstore.row_reading import (
-    ARROW_CELL_BYTES,
     chunk_of,
     columns_of,
+    few_rows_of,
     frontier_of,
     merge_into,
     parts_of,
     tombstones_of,
+    weights_of,
 )
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
@@ -321,6 +323,10 @@ class RowSegment:
             cells_by_row.reverse()
         return chunk_of(cells_table(rows, cells_by_row), frontier, wide_row=wide_row)
 
+    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+        """Returns the first rows with copies of their cells; see Source."""
+        return few_rows_of(self._copied_rows(start, stop, reverse=False), start, stop, rows_max, bytes_max)
+
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         """Yields the row's cells with qualifiers in [start, stop), as of the request for the first part; see Source.
 
@@ -337,15 +343,9 @@ class RowSegment:
             assert isinstance(self._rows, SortedDict), "a segment is read before it is recovered"
             row_count, cell_count, bytes_held = len(self._rows), self._cell_count, self._bytes_held
             stride = max(1, -(-row_count // count))
-            keys = self._rows.keys()
-            rows = [keys[place] for place in range(0, row_count, stride)]
-        if not rows:
-            return []
-        # Each cell of an Arrow table repeats the row's key.
-        key_bytes = sum(map(len, rows)) * (cell_count - row_count) // len(rows)
-        byte_count = bytes_held - ROW_BYTES * row_count - CELL_BYTES * cell_count + key_bytes
-        byte_count += ARROW_CELL_BYTES * cell_count
-        return [(row, byte_count * min(stride, row_count - i * stride) // row_count) for i, row in enumerate(rows)]
+            rows = [self._rows.peekitem(place)[0] for place in range(0, row_count, stride)]
+        value_bytes = bytes_held - ROW_BYTES * row_count - CELL_BYTES * cell_count
+        return weights_of(rows, stride, row_count, cell_count, value_bytes)
 
     def pieces(self) -> Iterator[object]:
         """Yields the keys and the lists of cells of a sealed segment.

@@ -19,6 +19,7 @@ from rowlock_regionserver.arrow.columns import Integers, numbers, offsets, singl
 from rowlock_regionserver.arrow.merge import first_row
 from rowlock_regionserver.errors import LimitExceededError
 from rowlock_regionserver.scan.compressed_rows import AnswerRows, CompressedRows, joined_rows, plain_table
+from rowlock_regionserver.scan.newest_rows import NewestRows
 
 # Bytes of a cell beside its row, family, qualifier and value: a timestamp, and an offset in each of the four columns.
 CELL_BYTES = 8 + 4 * 4
@@ -29,7 +30,7 @@ class ScanAnswer:
     """One batch of a scan. `row_count` counts the rows that end in it, so the sum over a scan is its number of rows."""
 
     # ANSWER_SCHEMA or a RowLayout's schema, any number of chunks; empty only with a resume key.
-    rows: AnswerRows
+    rows: AnswerRows | NewestRows
     row_count: int
     row_continues: bool  # the last row continues in the next batch
     # With this batch all rows of the scan before the key, or in reverse from it on, are answered; empty: unknown.
@@ -38,6 +39,7 @@ class ScanAnswer:
     @property
     def table(self) -> pa.Table:
         """The rows as a table, decompressed."""
+        assert not isinstance(self.rows, NewestRows), "rows without families and timestamps"
         return plain_table(self.rows)
 
 

@@ -25,6 +25,7 @@ from typing import NamedTuple, Protocol
 
 from rowlock_regionserver.arrow.columns import empty_cells
 from rowlock_regionserver.cells import TIMESTAMP_MAX, Family
+from rowlock_regionserver.few_rows import FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.scan.ranges import RowRange, clipped
@@ -168,6 +169,10 @@ class RemainingRows:
     def row_place(self, row: bytes) -> RowPlace:
         """See Source."""
         return self._source.row_place(row)
+
+    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+        """Returns None: scans of few rows read the source itself."""
+        return None
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         """See Source."""

@@ -26,6 +26,7 @@ from rowlock_regionserver.scan.ranges import EVERYTHING, RowsAt, clipped, joined
 from rowlock_regionserver.scan.row_answers import row_answers, row_line
 from rowlock_regionserver.scan.row_form import RowLayout
 from rowlock_regionserver.scan.selection import requested_qualifiers
+from rowlock_regionserver.scan.short_scan import ShortScan, is_short
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.scan.window_answer import EMPTY_ANSWER, WindowAnswer, answer_window
 from rowlock_regionserver.scan.window_split import View, WideRow
@@ -154,6 +155,23 @@ class Scan(Iterator[ScanAnswer]):
         return byte_count // row_count if row_count else self._row_bytes
 
     def _batched(self) -> Generator[ScanAnswer, None, None]:
+        if is_short(self._plan):
+            yield from self._short_answers()
+        if not self.is_at_end:
+            yield from self._batches_of_windows()
+
+    def _short_answers(self) -> Iterator[ScanAnswer]:
+        """Yields the first rows, as far as they are read one by one; the windows go on from there."""
+        short = ShortScan(self._sources_now, self._plan.row_limit, self._rows_at, self._is_slice_over, self._reading)
+        for rows, resume_key in short.answers():
+            self._rows_at, self._rows_left = short.rows_at, short.rows_left
+            self.is_at_end = short.is_at_end
+            if len(rows):
+                yield ScanAnswer(rows, len(rows), row_continues=False)
+            elif not self.is_at_end and self._is_slice_over():
+                yield ScanAnswer(self._empty_table(), 0, row_continues=False, resume_key=resume_key)
+
+    def _batches_of_windows(self) -> Iterator[ScanAnswer]:
         batches = self._batches
         has_limit = self._plan.row_limit > 0
         for answer, resume_key in self._window_answers():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -70,18 +70,26 @@ class CellBlocks:
         Unless it may wait, it raises WouldWaitError for a block that is neither cached nor in the system's memory, for
         more than two that are not cached, and for a large one.
         """
-        loaded = AtOnce(self.file)
+        blocks = self.cached_blocks(may_wait=may_wait)
 
         def load(number: int) -> BlockPart:
-            if may_wait:
-                block = self.block(number)
-            else:
-                found = loaded.block(number, partial(self.try_load, number))
-                assert isinstance(found, Block)
-                block = found
-                if block.batch.get_total_buffer_size() > _WITHOUT_LARGE_VALUES_BYTES_MIN:
-                    raise WouldWaitError
+            block = blocks(number)
+            if not may_wait and block.batch.get_total_buffer_size() > _WITHOUT_LARGE_VALUES_BYTES_MIN:
+                raise WouldWaitError
             return self._part(number, block, bytes_max)
+
+        return load
+
+    def cached_blocks(self, *, may_wait: bool) -> Callable[[int], Block]:
+        """Returns a loader of blocks for look-ups, which come from the cache and go into it; see `cached_reader`."""
+        if may_wait:
+            return self.block
+        loaded = AtOnce(self.file)
+
+        def load(number: int) -> Block:
+            block = loaded.block(number, partial(self.try_load, number))
+            assert isinstance(block, Block)
+            return block
 
         return load
 

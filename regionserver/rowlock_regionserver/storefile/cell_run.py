@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.cell_columns import first_not_below
 from rowlock_regionserver.arrow.columns import QUALIFIER
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY
+from rowlock_regionserver.few_rows import FEW_CELLS_MAX, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.storefile.block import Block
 from rowlock_regionserver.storefile.block_file import AT_ONCE_BLOCKS_MAX, BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.cell_blocks import CellBlocks
 from rowlock_regionserver.storefile.index import BlockIndex
@@ -189,6 +192,40 @@ class CellRun:
             load = blocks.read_ahead(index.blocks_of_range(start, stop), bytes_max, bytes_max)
         read = read_backwards if reverse else read_forwards
         return self._chunk(read(index, load, start, stop, bytes_max, row_bytes_max))
+
+    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+        """Returns the first rows with their cells; see Source."""
+        index, load = self._index, self._blocks.cached_blocks(may_wait=reading is Reading.CACHED)
+        rows: list[bytes] = []
+        # Of each row: the blocks that have it, and its cells there.
+        places: list[list[tuple[Block, int, int]]] = []
+        frontier = None
+        for number in index.blocks_of_range(start, stop):
+            block = load(number)
+            found = block.few_rows(start, stop, max(1, rows_max - len(rows)), bytes_max)
+            if found is None:
+                return None
+            bytes_max -= found.byte_count
+            of_block = [[(block, first, last)] for first, last in pairwise(found.starts)]
+            if rows and found.rows[:1] == rows[-1:]:
+                places[-1] += of_block[0]
+                if sum([last - first for _, first, last in places[-1]]) > FEW_CELLS_MAX:
+                    return None
+                rows += found.rows[1:]
+                places += of_block[1:]
+            else:
+                rows += found.rows
+                places += of_block
+            continues = found.is_all and rows[-1:] == index.first_rows[number + 1 : number + 2]
+            is_full = not found.is_all or len(rows) >= rows_max or bytes_max <= 0
+            if is_full and not continues:
+                frontier = rows[-1] + b"\x00"
+                break
+
+        def cells_of(place: int) -> list[FoundCell]:
+            return [cell for block, first, last in places[place] for cell in block.cells(first, last)]
+
+        return FewRows(rows, frontier, cells_of)
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         """Yields the row's cells with qualifiers of [start, stop), one part a block; see Source."""

@@ -7,7 +7,9 @@ of which slices cost a third of those of a memoryview; scans take the same memor
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -15,6 +17,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import PUT
+from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues, grouped
 from rowlock_regionserver.found_cells import FoundCell, LongRowError
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
@@ -80,14 +83,23 @@ class WideBlock:
 
         In store order. Raises LongRowError when there are more than `cells_max`.
         """
-        rows, timestamps, write_numbers = self._keys or self._decoded_keys()
-        start, stop = _range_of(rows, self._directory.line_count, row)
+        keys = self._keys or self._decoded_keys()
+        start, stop = _range_of(keys.rows, self._directory.line_count, row)
         if start == stop:
             return []
-        found: list[FoundCell] = []
         place_of = self._form.place_of
         places = None if qualifiers is None else [place_of[name] for name in qualifiers if name in place_of]
-        columns = self._decoded_columns(places)
+        found = self._cells_of(start, stop, keys, self._decoded_columns(places))
+        if len(found) > cells_max:
+            raise LongRowError
+        if stop - start > 1:
+            found.sort()
+        return found
+
+    def _cells_of(self, start: int, stop: int, keys: _Keys, columns: Sequence[_Column]) -> list[FoundCell]:
+        """Returns the cells of the lines [start, stop), line by line."""
+        _, timestamps, write_numbers = keys
+        found: list[FoundCell] = []
         for line in range(start, stop):
             timestamp = -(self._directory.timestamp if timestamps is None else timestamps[line])
             write_number = -(self._directory.write_number if write_numbers is None else write_numbers[line])
@@ -103,11 +115,58 @@ class WideBlock:
                 if own_write_numbers is not None:
                     write_number = -own_write_numbers[line]
                 found.append((qualifier, timestamp, write_number, PUT, value))
-        if len(found) > cells_max:
-            raise LongRowError
-        if stop - start > 1:
-            found.sort()
         return found
+
+    def few_rows(self, start: bytes, stop: bytes, rows_max: int, frontier: bytes | None, facts: LineFacts) -> FewRows:
+        """Returns the first rows of [start, stop), about `rows_max`.
+
+        frontier: that of the range if the block has no other row of it. `facts` are the block's.
+        """
+        keys, line_count = self._keys or self._decoded_keys(), self._directory.line_count
+        columns = self._decoded_columns(None)
+        first, _ = _range_of(keys.rows, line_count, start)
+        last = min(first + rows_max, line_count)
+        rows = _values_of(keys.rows, first, last)
+        if stop and rows and rows[-1] >= stop:
+            last = first + bisect_left(rows, stop)
+            rows = rows[: last - first]
+        elif last < line_count:
+            _, after = _range_of(keys.rows, line_count, rows[-1])
+            rows += rows[-1:] * (after - last)
+            last = after
+            if last < line_count:
+                [following] = _values_of(keys.rows, last, last + 1)
+                frontier = following if not stop or following < stop else None
+        versions = grouped(rows)
+        if versions is not None:
+            rows, starts = versions
+            return FewRows(
+                rows,
+                frontier,
+                lambda place: sorted(self._cells_of(first + starts[place], first + starts[place + 1], keys, columns)),
+            )
+        return FewRows(
+            rows,
+            frontier,
+            lambda place: self._cells_of(first + place, first + place + 1, keys, columns),
+            lambda count: self._line_values(first, first + count, columns),
+            facts,
+        )
+
+    def _line_values(self, start: int, stop: int, columns: Sequence[_Column]) -> LineValues:
+        """Returns the values of the lines [start, stop)."""
+        values: list[Sequence[bytes | None]] = []
+        for column in columns:
+            of_column: Sequence[bytes | None] = _values_of(column.values, start, stop)
+            validity = column.validity
+            if validity is not None:
+                of_column = [
+                    value if validity[line >> 3] >> (line & 7) & 1 else None
+                    for line, value in enumerate(of_column, start)
+                ]
+            values.append(of_column)
+        has_nulls = any(column.validity is not None for column in columns)
+        return LineValues(self._form.qualifiers, list(zip(*values, strict=True)), has_nulls)
 
     def _decoded_keys(self) -> _Keys:
         with self._lock:
@@ -197,6 +256,15 @@ class WideBlock:
             return chunks.raw(number) if raw is None else pa.py_buffer(raw)
 
         return decoded_lines(self._directory, raw_of, wanted)
+
+
+def _values_of(values: _Values, start: int, stop: int) -> list[bytes]:
+    """Returns the rows or values of the lines [start, stop)."""
+    data, width, first, stops = values
+    if stops is None:
+        return [data[at : at + width] for at in range(start * width, stop * width, width)]
+    ends = stops[start : stop + 1].tolist()
+    return [data[first + before : first + end] for before, end in pairwise(ends)]
 
 
 def _range_of(rows: _Values, line_count: int, row: bytes) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from functools import partial
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.few_rows import FewRows, LineFacts
 from rowlock_regionserver.found_cells import FoundCell
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile import wide_directory
@@ -226,13 +227,28 @@ class CachedLoader:
 
     def load(self, number: int) -> Lines:
         """Returns the lines of the block, with the columns that are wanted. May raise WouldWaitError."""
-        blocks, at_once = self._blocks, self._at_once
-        block = blocks.block(number) if at_once is None else blocks.block_at_once(number, at_once)
+        blocks, block = self._blocks, self.block(number)
         before = block.bytes_held
         lines = block.kept_lines(self._wanted)
         if block.bytes_held != before:
             blocks.put_again(number, block)
         return lines
+
+    def block(self, number: int) -> WideBlock:
+        """Returns a block for look-ups. May raise WouldWaitError."""
+        return (
+            self._blocks.block(number) if self._at_once is None else self._blocks.block_at_once(number, self._at_once)
+        )
+
+    def few_rows(self, number: int, start: bytes, stop: bytes, rows_max: int, frontier: bytes | None) -> FewRows:
+        """Returns the first rows of [start, stop) in the block; see WideBlock.few_rows. May raise WouldWaitError."""
+        blocks, block = self._blocks, self.block(number)
+        before = block.bytes_held
+        facts = LineFacts(blocks.index.write_numbers_max[number], blocks.index.timestamps_min[number])
+        found = block.few_rows(start, stop, rows_max, frontier, facts)
+        if block.bytes_held != before:
+            blocks.put_again(number, block)
+        return found
 
     def keep_last(self) -> None:
         """Does nothing: the blocks are cached."""

@@ -20,6 +20,7 @@ from rowlock_regionserver.arrow.line_slices import last_slice_of, slices_of
 from rowlock_regionserver.arrow.line_values import cell_bytes_of_all
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.cells import TIMESTAMP_MAX
+from rowlock_regionserver.few_rows import NO_FEW_ROWS, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, Reading, RowPlace
@@ -146,6 +147,19 @@ class WideRun:
         # Of all parts at once: making the cells of a block costs as much as those of thousands of lines.
         table = cells_of_parts(parts)
         return self._chunk(window, table, None, table.get_total_buffer_size())
+
+    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+        """Returns the first rows of one block; see Source. Each is one line unless some of them have versions."""
+        index = self._index
+        numbers = index.blocks_of_range(start, stop)
+        if not numbers:
+            return NO_FEW_ROWS
+        number = numbers.start
+        line_bytes = index.raw_bytes[number] // index.line_counts[number]
+        rows_max = min(rows_max, max(1, bytes_max // max(1, line_bytes)))
+        frontier = index.first_rows[number + 1] if number + 1 < numbers.stop else None
+        reader = self._blocks.cached_reader(None, may_wait=reading is Reading.CACHED)
+        return reader.few_rows(number, start, stop, rows_max, frontier)
 
     def _window(
         self, start: bytes, stop: bytes, bytes_max: int, wanted: LinesWanted | None, reading: Reading, *, reverse: bool

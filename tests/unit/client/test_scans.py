@@ -11,9 +11,10 @@ import pytest
 import rowlock
 from rowlock._codec.arrow_buffers import Array
 from rowlock._codec.columns import Name, decoder
+from rowlock._codec.newest_rows import NewestRows
 from rowlock._codec.row_form import FormColumn, form_of
 from rowlock._codec.scan_message import ScanMessage, parse_scan_message
-from rowlock._core.scan_plan import ScanPlan, in_row_form, scan_plan
+from rowlock._core.scan_plan import ScanPlan, in_row_form, of_newest_rows, scan_plan
 from rowlock._core.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.rows import python_cells, python_rows
 from rowlock.schema import Region
@@ -81,8 +82,20 @@ def requested_ranges(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes
     return [(item.start, item.stop) for item in request.ranges]
 
 
-def rows_of(table: pa.Table | None) -> list[bytes | None]:
-    return [] if table is None else table.column("row").to_pylist()
+def rows_of(found: pa.Table | NewestRows | None) -> list[bytes | None]:
+    if isinstance(found, NewestRows):
+        return [*found.rows]
+    return [] if found is None else found.column("row").to_pylist()
+
+
+def newest_rows(*rows: bytes) -> ScanMessage:
+    """Returns rows of one column, each with an empty value."""
+    found = region_pb2.NewestRows(
+        column_sets=[region_pb2.ColumnSet(columns=[b"f:q"])],
+        lengths=[length for row in rows for length in (len(row), 0)],
+        data=b"".join(rows),
+    )
+    return parse_scan_message(region_pb2.ScanBatch(newest_rows=found, row_count=len(rows)).SerializeToString())
 
 
 def test_ranges_are_put_in_order_and_joined_where_they_touch() -> None:
@@ -168,6 +181,34 @@ def test_after_a_loss_a_scan_resumes_after_the_last_complete_row() -> None:
     assert requested_ranges(request) == [(b"b\0", b"z")]
     assert request.row_limit == 9
     assert rows_of(progress.received(came(b"c"))) == [b"c"]
+
+
+def test_newest_rows_count_towards_the_limit_and_a_scan_resumes_after_the_last_one() -> None:
+    progress = ScanProgress(of_newest_rows(plan("a", "z", limit=4)), 10)
+    _, request = progress.request_for((WHOLE,))
+    assert request.newest_rows
+    assert rows_of(progress.received(newest_rows(b"b", b"c"))) == [b"b", b"c"]
+    # Cells may follow.
+    assert rows_of(progress.received(came(b"d"))) == [b"d"]
+    progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
+    assert progress.has_resumed
+    _, request = progress.request_for((WHOLE,))
+    assert (requested_ranges(request), request.row_limit) == ([(b"d\0", b"z")], 1)
+    assert rows_of(progress.received(newest_rows(b"e"))) == [b"e"]
+    assert progress.is_done
+
+
+def test_newest_rows_are_refused_where_cells_are_needed() -> None:
+    progress = ScanProgress(plan(), 10)
+    _, request = progress.request_for((WHOLE,))
+    assert not request.newest_rows
+    with pytest.raises(rowlock.ServerError, match="not requested"):
+        progress.received(newest_rows(b"b"))
+    progress = ScanProgress(of_newest_rows(plan()), 10)
+    progress.request_for((WHOLE,))
+    progress.received(came(b"a", row_continues=True))
+    with pytest.raises(rowlock.ServerError, match="follow a part of a row"):
+        progress.received(newest_rows(b"b"))
 
 
 def test_a_reverse_scan_resumes_before_the_last_complete_row() -> None:
@@ -371,7 +412,7 @@ def test_batches_are_not_copied() -> None:
     data = as_requested(request, batch(b"a", b"b")).SerializeToString()
     whole = pa.py_buffer(data)
     table = progress.received(parse_scan_message(data))
-    assert table is not None
+    assert isinstance(table, pa.Table), table
     for column in table.columns:
         for buffer in column.chunks[0].buffers():
             assert buffer is None or whole.address <= buffer.address < whole.address + whole.size

@@ -17,7 +17,7 @@ from rowlock_regionserver.found_cells import LongRowError
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
-from rowlock_regionserver.sources import Chunk, LinesWanted
+from rowlock_regionserver.sources import Chunk, LinesWanted, Reading
 
 from tests.invariants import check
 from tests.seeds import drawn_seed
@@ -165,6 +165,20 @@ def test_segments_of_many_versions_or_of_other_columns_become_cells_while_there_
             assert merged.row_cells(row) == sorted(cell for segment in segments for cell in segment.row_cells(row))
     large = in_batches([(b"k", number, b"x" * 40_000) for number in range(1, 9)])
     assert LinesSegment.merged(large) is None
+
+
+def test_a_row_of_many_cells_is_none_of_few() -> None:
+    for version_count, is_one in ((20, True), (40, False)):
+        cells = [
+            (b"%02d" % column, -version, -version, 0, b"v")
+            for column in range(30)
+            for version in range(version_count, 0, -1)
+        ]
+        segment = LinesSegment(formed({b"k": cells, b"m": cells}))
+        few = segment.few_rows(b"", b"", 1, 1 << 20, reading=Reading.AT_ONCE)
+        assert (few is not None) == is_one
+        if few is not None:
+            assert (few.rows, few.frontier, list(few.cells_of(0))) == ([b"k"], b"m", cells)
 
 
 def test_many_columns_are_counted_beside_their_values() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.operations import Put, RowMutation, ScanPlan
+from rowlock_regionserver.operations import Delete, DeleteKind, Put, RowMutation, ScanPlan
+from rowlock_regionserver.scan.newest_rows import NewestRows
 from rowlock_regionserver.sources import Reading, WouldWaitError
 from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.wide_run import WideRun
@@ -118,3 +119,59 @@ def test_the_loop_reads_neither_wide_rows_nor_many_sources(lone: LoneRegion) -> 
         lone.flush()
     with pytest.raises(WouldWaitError):
         scanned(lone, ScanPlan(row_limit=1), Reading.AT_ONCE)
+
+
+def rows_scanned(lone: LoneRegion, limit: int, reading: Reading, start: bytes = b"") -> list[Cell]:
+    """Returns the cells of a scan that is read row by row."""
+    plan = ScanPlan(row_limit=limit, newest_rows=True, ranges=((start, b""),))
+    found: list[Cell] = []
+    with lone.region.scan(plan, reading=lambda: reading) as (_, answers):
+        for answer in answers:
+            assert isinstance(answer.rows, NewestRows)
+            for row, place, values in zip(answer.rows.rows, answer.rows.sets_of_rows, answer.rows.values, strict=True):
+                names = answer.rows.column_sets[place]
+                found += [(row, name[2:], value) for name, value in zip(names, values, strict=True)]
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 50, 700])
+def test_rows_that_are_read_one_by_one_are_those_of_the_windows(lone: LoneRegion, limit: int) -> None:
+    for number, row in enumerate(ROWS[::3]):
+        change = Put(b"f", b"b", b"new") if number % 2 else Delete(DeleteKind.COLUMN, b"f", b"b")
+        lone.mutate(RowMutation(row, (change,)))
+        if number == 600:
+            lone.flush()
+    for start in (b"", ROWS[333], ROWS[-20]):
+        expected = scanned(lone, ScanPlan(row_limit=limit, ranges=((start, b""),)), Reading.BULK)
+        assert rows_scanned(lone, limit, Reading.CACHED, start) == expected
+        assert rows_scanned(lone, limit, Reading.AT_ONCE, start) == expected
+    lone.parts.shared.cache._check()
+
+
+def test_rows_that_are_read_one_by_one_come_from_the_cache(lone: LoneRegion) -> None:
+    assert isinstance(lone.files, ColdFiles)
+    lone.files.is_cold = True
+    with pytest.raises(WouldWaitError):
+        rows_scanned(lone, 1, Reading.AT_ONCE)
+    assert blocks_read(lone) == 0
+    lone.files.is_cold = False
+    found = rows_scanned(lone, 20, Reading.CACHED)
+    read = blocks_read(lone)
+    assert 1 <= read <= 2
+    lone.files.is_cold = True
+    assert rows_scanned(lone, 20, Reading.AT_ONCE) == found
+    assert blocks_read(lone) == read
+    lone.parts.shared.cache._check()
+
+
+def test_a_row_that_is_too_large_to_be_one_of_few_is_left_to_the_windows(lone: LoneRegion) -> None:
+    large = b"v" * 100_000
+    lone.mutate(RowMutation(ROWS[5], (Put(b"f", b"large", large),)))
+    lone.mutate(RowMutation(ROWS[9], tuple(Put(b"f", b"%05d" % number, b"v") for number in range(2000))))
+    for _ in range(2):
+        plan = ScanPlan(row_limit=20, newest_rows=True)
+        with lone.region.scan(plan, reading=lambda: Reading.CACHED) as (_, answers):
+            forms = [(isinstance(answer.rows, NewestRows), answer.row_count) for answer in answers]
+        assert sum(count for _, count in forms) == 20
+        assert not all(is_short for is_short, _ in forms)
+        lone.flush()

@@ -8,6 +8,7 @@ from rowlock_proto.v1.region_pb2 import ScanBatch
 from rowlock_regionserver.cells import ANSWER_SCHEMA
 from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
 from rowlock_regionserver.scan.batches import ScanAnswer
+from rowlock_regionserver.scan.newest_rows import NewestRows
 
 
 def table(count: int, value_bytes: int = 3) -> pa.Table:
@@ -59,3 +60,23 @@ def test_rows_in_row_form_travel_with_their_nulls_and_slices() -> None:
     message = ScanBatch.FromString(scan_batch(ScanAnswer(sent, 2, row_continues=False), 1))
     with pa.ipc.open_stream(message.arrow) as reader:
         assert reader.read_all().equals(sent)
+
+
+def test_newest_rows_are_the_message_of_the_protocol() -> None:
+    names = [(b"f:a", b"f:b"), (b"f:b",)]
+    rows = NewestRows([b"r1", b"r2", b"r3"], names, [0, 1, 0], [(b"1", b""), [b"x" * 300], (b"3", b"4")])
+    data = scan_batch(ScanAnswer(rows, 3, row_continues=False), 7)
+    message = ScanBatch.FromString(data)
+    assert (message.row_count, message.read_point, message.arrow) == (3, 7, b"")
+    found = message.newest_rows
+    assert [tuple(each.columns) for each in found.column_sets] == names
+    assert list(found.sets_of_rows) == [0, 1, 0]
+    assert list(found.lengths) == [2, 1, 0, 2, 300, 2, 1, 1]
+    assert found.data == b"r11r2" + b"x" * 300 + b"r334"
+
+
+def test_newest_rows_of_the_same_columns_have_no_number_a_row() -> None:
+    rows = NewestRows([b"r1", b"r2"], [(b"f:a",)], [0, 0], [(b"1",), (b"2",)])
+    message = ScanBatch.FromString(scan_batch(ScanAnswer(rows, 2, row_continues=False), 7))
+    assert not message.newest_rows.sets_of_rows
+    assert message.newest_rows.data == b"r11r22"

@@ -14,6 +14,7 @@ from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, TIMESTAMP_MAX, Cell, Family, ReadPoint
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import FilterTypeError, LeaseExpiredError
+from rowlock_regionserver.few_rows import FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.operations import (
     AllOf,
@@ -90,6 +91,9 @@ class TableSource:
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         raise AssertionError("a scan asks for rows")
+
+    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+        return None
 
     def read_rows(
         self,

@@ -10,12 +10,14 @@ from __future__ import annotations
 from rowlock_proto.v1.region_pb2 import ScanBatch
 
 from rowlock_regionserver.rpc.messages.compressed_rows import compressed_rows
+from rowlock_regionserver.rpc.messages.newest_rows import newest_rows
 from rowlock_regionserver.rpc.messages.varints import varint
 from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.scan.compressed_rows import CompressedRows
+from rowlock_regionserver.scan.newest_rows import NewestRows
 
-# Fields 1 (ScanBatch.arrow) and 6 (ScanBatch.compressed) of wire type 2 (length and bytes).
-_ARROW_TAG, _COMPRESSED_TAG = b"\x0a", b"\x32"
+# Fields 1 (ScanBatch.arrow), 6 (ScanBatch.compressed) and 7 (ScanBatch.newest_rows) of wire type 2 (length and bytes).
+_ARROW_TAG, _COMPRESSED_TAG, _NEWEST_ROWS_TAG = b"\x0a", b"\x32", b"\x3a"
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
@@ -29,6 +31,8 @@ def scan_batch(answer: ScanAnswer, read_point: int) -> bytes:
         tag, parts = _COMPRESSED_TAG, compressed_rows(answer.rows)
         if not answer.rows.has_keys and not resume_key:
             resume_key = answer.rows.row_after()
+    elif isinstance(answer.rows, NewestRows):
+        tag, parts = _NEWEST_ROWS_TAG, newest_rows(answer.rows)
     else:
         tag, parts = _ARROW_TAG, [answer.rows.schema.serialize()]
         parts.extend(batch.serialize() for batch in answer.rows.to_batches())

@@ -1,0 +1,61 @@
+"""A few rows of one source as Python objects, for scans that end after some tens of rows.
+
+Vector operations take some microseconds each, however few the rows are, and a chunk needs several for each column. A
+few rows take less time one by one. A source returns them as it has them: lines as tuples of values, cells as lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rowlock_regionserver.found_cells import FoundCell
+
+# A row with more cells, or more bytes of values, is left to the readers of whole windows.
+FEW_CELLS_MAX = 1000
+FEW_BYTES_MAX = 64 * 1024
+# What a cell counts beside its value where the bytes of rows are bounded: the time that it takes.
+CELL_BYTES = 40
+
+
+class LineValues(NamedTuple):
+    """The values of rows of which each is one line: for each row a value of each column, None where it has no cell."""
+
+    qualifiers: tuple[bytes, ...]  # ascending
+    of_rows: Sequence[tuple[bytes | None, ...]]
+    has_nulls: bool
+
+
+class LineFacts(NamedTuple):
+    """Bounds of the cells of lines, perhaps pessimistic, as in sources.Chunk."""
+
+    write_number_max: int
+    timestamp_min: int
+
+
+@dataclass(frozen=True, slots=True)
+class FewRows:
+    """Whole rows of one source, distinct and ascending. Their cells are copied when they are asked for.
+
+    frontier: `rows` has every row of the range before it. None: every row of the range.
+    cells_of: returns all cells of the row at a place, tombstones and old versions too, in store order. None is away.
+    lines_of: returns the values of the first rows, so many of them. None: not each row is one line.
+    """
+
+    rows: Sequence[bytes]
+    frontier: bytes | None
+    cells_of: Callable[[int], Sequence[FoundCell]]
+    lines_of: Callable[[int], LineValues] | None = None
+    facts: LineFacts | None = None  # of the lines
+
+
+NO_FEW_ROWS = FewRows((), None, ().__getitem__)
+
+
+def grouped(rows: list[bytes]) -> tuple[list[bytes], list[int]] | None:
+    """Returns the distinct rows of ascending ones, and where each begins, and at last the end; None if all are."""
+    if len(set(rows)) == len(rows):
+        return None
+    starts = [place for place, row in enumerate(rows) if not place or rows[place - 1] != row]
+    return [rows[start] for start in starts], [*starts, len(rows)]
