@@ -72,7 +72,13 @@ def _random_spans(generator: random.Random, newest: int) -> ProtectedReadPoints:
 
 def _random_retention(generator: random.Random, newest: int) -> Retention:
     spans = _random_spans(generator, newest)
-    return Retention(spans, generator.random() < 0.5, generator.choice([-1, generator.randint(0, TIMESTAMP_MAX)]))
+    expired = generator.choice([-1, generator.randint(0, TIMESTAMP_MAX)])
+    return Retention(spans, generator.random() < 0.5, expired, retained_after=_random_horizon(generator, spans))
+
+
+def _random_horizon(generator: random.Random, spans: ProtectedReadPoints) -> int:
+    """Returns the horizon of a change feed, from which on all read points are protected; NEWEST: there is none."""
+    return generator.choice([NEWEST, spans[-1][0]])
 
 
 def test_vectors_and_plain_rules_retain_the_same(generator: random.Random) -> None:
@@ -107,8 +113,11 @@ def test_no_read_misses_what_is_dropped(generator: random.Random) -> None:
         family = random_family(generator)
         oldest_now_ms = generator.randint(0, TIMESTAMP_MAX + 3)
         spans = _random_spans(generator, 3 * WRITE_NUMBER_MAX)
-        retention = Retention(spans, is_complete, expired_through(family, oldest_now_ms))
+        horizon = _random_horizon(generator, spans)
+        expired = expired_through(family, oldest_now_ms)
+        retention = Retention(spans, is_complete, expired, retained_after=horizon)
         kept = retained_cells(flushed, retention, family.versions)
+        assert all(cell in kept for cell in flushed if -cell[2] > horizon), f"{flushed} under {retention}: {kept}"
         dropped += len(flushed) - len(kept)
         if any(cell[3] != PUT for cell in flushed):
             dropped_behind_tombstones += sum(_is_touched(cell, flushed) for cell in set(flushed) - set(kept))
@@ -193,6 +202,14 @@ class _Store:
     def tick(self) -> None:
         self.clock.advance(1)
 
+    def move_horizon(self) -> None:
+        """Begins a change feed, retains less for it, or ends it."""
+        before = self.mvcc.retained_after
+        if before == NEWEST:
+            self.mvcc.retain_after(self.mvcc.last)
+        else:
+            self.mvcc.retain_after(self.generator.choice([self.generator.randint(before, self.mvcc.last), NEWEST]))
+
     def alter(self) -> None:
         """Changes the limits. No prune looks across an alter, as segments are sealed then."""
         wanted = random_family(self.generator)
@@ -211,7 +228,7 @@ class _Store:
         self.unpublished = []
 
     def prune(self) -> None:
-        retention = Retention(self.mvcc.protected_read_points(), past=self.family.past)
+        retention = Retention(self.mvcc.read_points_for_pruning(), past=self.family.past)
         for row, cells in self.memory.items():
             self.memory[row] = retained_cells(cells, retention, self.family.versions)
 
@@ -249,6 +266,7 @@ class _Store:
             is_complete=is_complete,
             write_number_min=_oldest(files),
             newer_from=_oldest(newer),
+            retained_after=self.mvcc.retained_after,
         )
         rows = [sorted(cell for file in files for cell in file.get(row, ())) for row in range(ROW_COUNT)]
         kept = [retained_cells(cells, retention, self.family.versions) for cells in rows]
@@ -256,6 +274,7 @@ class _Store:
         assert by_vectors == kept, f"{rows} under {retention} in {self.family}"
         for before, after in zip(rows, kept, strict=True):
             for cell in set(before) - set(after):
+                assert -cell[2] <= self.mvcc.retained_after, f"{cell} is beyond the horizon of the change feed"
                 of_kind = "put" if cell[3] == PUT else "tombstone"
                 self.dropped[f"{of_kind}, {'complete' if is_complete else 'incomplete'}"] += 1
                 self.dropped["expired"] += -cell[1] <= retention.expired_through
@@ -290,6 +309,7 @@ class _Store:
         """Ends all readers and compacts everything."""
         while self.readers:
             self.close_reader()
+        self.mvcc.retain_after(NEWEST)
         self.flush()
         self.files[:] = [self._merged(self.files, [], is_complete=True)]
         at = ReadPoint(self.mvcc.read_point, self.clock.now_ms())
@@ -355,6 +375,31 @@ def test_no_answer_depends_on_flushes_compactions_and_pruning_after_alters(gener
     assert forgotten_count > ALTERED_HISTORIES / 4
 
 
+def test_beyond_the_horizon_of_a_change_feed_every_cell_stays_and_no_answer_changes(generator: random.Random) -> None:
+    """The horizon moves, and the feed ends and begins, between all else; alters too."""
+    dropped: Counter[str] = Counter()
+    for _ in range(2 * HISTORIES):
+        store = _Store(generator)
+        events = [
+            *[store.write] * 10,
+            *[store.publish] * 3,
+            *[store.open_reader] * 1,
+            *[store.close_reader] * 2,
+            *[store.flush] * 3,
+            *[store.compact] * 4,
+            *[store.prune] * 1,
+            *[store.tick] * 2,
+            *[store.alter] * generator.choice([0, 1]),
+            *[store.move_horizon] * 3,
+        ]
+        for _ in range(EVENTS):
+            generator.choice(events)()
+            store.check_reads()
+        store.check_that_only_live_cells_are_left()
+        dropped += store.dropped
+    assert len(dropped) == 5, dropped
+
+
 # ---- the loop that writes files
 
 
@@ -391,6 +436,7 @@ def test_rows_in_parts_and_lines_retain_the_same(generator: random.Random) -> No
             assert kept == sorted(kept)
             # Lines pass with expired cells if one of their cells has not expired.
             expected = retained_cells(cells, retention, versions)
-            alive = [cell for cell in kept if cell[3] != PUT or -cell[1] > retention.expired_through]
+            through, horizon = retention.expired_through, retention.retained_after
+            alive = [cell for cell in kept if cell[3] != PUT or -cell[1] > through or -cell[2] > horizon]
             assert alive == expected, f"{cells} under {retention}, {versions} versions, {bytes_max}"
     assert lines_count > 10

@@ -1,4 +1,6 @@
-"""The properties of a table that are no settings of compactions: its mapping, and from what size on its regions split.
+"""The properties of a table that are no settings of compactions.
+
+They are its mapping, from what size on its regions split, and for how long its changes are retained.
 
 The mapping says how clients type the cells. The server keeps it as text for them and does not interpret it.
 """
@@ -16,13 +18,18 @@ MAPPING = "mapping"
 MAPPING_BYTES_MAX = 64 * KIB
 SPLIT_REGION_BYTES = "split.region_bytes"
 SPLIT_REGION_BYTES_DEFAULT = 10 * GIB
+CHANGES_RETAINED_HOURS = "changes_retained_hours"
+CHANGES_RETAINED_HOURS_MAX = 366 * 24
 _SPLIT_REGION_BYTES_MAX = 1 << 60
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,19}")
+_FRACTION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_HOUR_MS = 3600 * 1000
+_OTHERS = (MAPPING, SPLIT_REGION_BYTES, CHANGES_RETAINED_HOURS)
 
 
 def compaction_properties(table: Table) -> dict[str, str]:
     """Returns the properties that are settings of compactions."""
-    return {name: value for name, value in table.properties if name not in (MAPPING, SPLIT_REGION_BYTES)}
+    return {name: value for name, value in table.properties if name not in _OTHERS}
 
 
 def split_region_bytes(table: Table) -> int:
@@ -42,10 +49,29 @@ def split_region_bytes(table: Table) -> int:
     return int(text)
 
 
+def changes_retained_ms(table: Table) -> int:
+    """Returns for how many milliseconds the table's change feed retains changes; 0: it has none.
+
+    Raises InvalidRequestError for a property that is no such number of hours.
+    """
+    text = dict(table.properties).get(CHANGES_RETAINED_HOURS)
+    if text is None:
+        return 0
+    if not _FRACTION.fullmatch(text) or float(text) > CHANGES_RETAINED_HOURS_MAX:
+        raise InvalidRequestError(
+            f"the property {CHANGES_RETAINED_HOURS!r} of table {table.name!r} must be a number of hours from 0 to "
+            f"{CHANGES_RETAINED_HOURS_MAX}, where 0 means that changes are not retained; it is {text[:64]!r}",
+            table=table.name,
+        )
+    hours = float(text)
+    return max(1, round(hours * _HOUR_MS)) if hours else 0
+
+
 def check_properties(table: Table) -> None:
     """Raises InvalidRequestError and LimitExceededError for properties that this module knows."""
     check_mapping(table)
     split_region_bytes(table)
+    changes_retained_ms(table)
 
 
 def check_mapping(table: Table) -> None:

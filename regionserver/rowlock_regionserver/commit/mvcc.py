@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from rowlock_regionserver.cells import ProtectedReadPoints, ReadPoint, from_then_on
+from rowlock_regionserver.cells import NEWEST, ProtectedReadPoints, ReadPoint, from_then_on
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import DiskFullError, UnknownOutcomeError
 
@@ -68,6 +68,7 @@ class Mvcc:
         self._completed: set[int] = set()  # beyond the read point
         self._waiters: dict[int, list[Waiter]] = {}
         self._readers: dict[ReadPoint, int] = {}
+        self._retained_after = NEWEST  # written under the lock
         self._failure: UnknownOutcomeError | None = None
 
     @property
@@ -171,16 +172,34 @@ class Mvcc:
     def protected_read_points(self) -> ProtectedReadPoints:
         """The read points that a reader may have, now or later: the registered ones, and all from the current one on.
 
-        Returns PROTECTED_SPANS_MAX spans at most: of many registered read points, neighbours are merged into one span.
+        With a change feed they are all from its horizon on. Returns PROTECTED_SPANS_MAX spans at most: of many
+        registered read points, neighbours are merged into one span.
         """
         with self._lock:
-            current = self._read_point
+            current = min(self._read_point, self._retained_after)
             registered = sorted({number for number, _ in self._readers}) if self._readers else []
-        if registered and registered[-1] == current:
+        while registered and registered[-1] >= current:
             registered.pop()
         per_span = -(-len(registered) // (PROTECTED_SPANS_MAX - 1))
         groups = [registered[first : first + per_span] for first in range(0, len(registered), per_span or 1)]
         return (*((group[0], group[-1]) for group in groups), *from_then_on(current))
+
+    @property
+    def retained_after(self) -> int:
+        """The horizon of the change feed: every cell of a greater write number is retained. NEWEST: there is none."""
+        return self._retained_after
+
+    def retain_after(self, write_number: int) -> None:
+        """Moves the horizon of the change feed. NEWEST: only what readers need is retained."""
+        with self._lock:
+            self._retained_after = write_number
+
+    def read_points_for_pruning(self) -> ProtectedReadPoints:
+        """Returns `protected_read_points`; with a change feed those by which nothing is dropped.
+
+        What is in memory is hardly ever older than what a feed retains.
+        """
+        return self.protected_read_points() if self._retained_after == NEWEST else from_then_on(0)
 
     def oldest_now_ms(self) -> int:
         """The least time at which a reader, a registered or a later one, judges which cells have expired.

@@ -16,7 +16,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from rowlock_regionserver.catalog.properties import SPLIT_REGION_BYTES, compaction_properties
+from rowlock_regionserver.catalog.properties import (
+    CHANGES_RETAINED_HOURS,
+    SPLIT_REGION_BYTES,
+    compaction_properties,
+)
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction import settings as compaction_settings
 from rowlock_regionserver.compaction.attempts import Failure
@@ -158,7 +162,7 @@ def settings_of(table: Table) -> CompactionSettings:
     properties = compaction_properties(table)
     unknown = properties.keys() - set(compaction_settings.PROPERTY_NAMES)
     if unknown:
-        known = ", ".join([*compaction_settings.PROPERTY_NAMES, SPLIT_REGION_BYTES])
+        known = ", ".join([*compaction_settings.PROPERTY_NAMES, SPLIT_REGION_BYTES, CHANGES_RETAINED_HOURS])
         raise InvalidRequestError(
             f"no property of a table is called {min(unknown)[:64]!r}; there are {known}", table=table.name
         )

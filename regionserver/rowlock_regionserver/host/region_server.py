@@ -172,13 +172,13 @@ class RegionServer(ServedRegions):
         """Returns the regions for the flush threads, every second or so.
 
         Also removes store files without readers and what large bulk writes have staged, closes named snapshots that
-        nobody reads, and writes manifests for which there was no space.
+        nobody reads, lets change feeds forget, and writes manifests for which there was no space.
         """
         self._shared.open_files.close_released()
         self.bulk_writes.remove_ended()
         self._read_snapshots.close_unused()
-        regions = list(self._regions.values())
-        for region in regions:
+        for region in (regions := list(self._regions.values())):
+            region.note_time()
             if region.altering.owes_limits:
                 with self._failures.are_final():
                     region.altering.commit_owed_limits()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 
+from rowlock_regionserver.catalog.properties import changes_retained_ms
 from rowlock_regionserver.errors import DiskFullError, TooManyOpenFilesError
 from rowlock_regionserver.region.applied_limits import limits_of
 from rowlock_regionserver.region.compacting import RegionCompactor
@@ -36,6 +37,12 @@ class Altering:
         if after != parts.live_files.manifest.limits:
             parts.log.owes_limits = not self._commit(Edit())
 
+    def begin_changes(self) -> None:
+        """Begins the change feed of the table, if it has one that the region's manifest does not know."""
+        parts = self._parts
+        if parts.changes.switch(changes_retained_ms(parts.wanted)):
+            self._commit(Edit())  # Without space for it, the feed begins anew at the next start.
+
     def alter(self, table: Table) -> None:
         """Switches to the altered table, which the catalog has committed, and drops the cells of dropped families."""
         parts = self._parts
@@ -49,6 +56,7 @@ class Altering:
                     parts.log.owes_limits = not self._commit(Edit())
                     assert parts.mvcc.begin() == write_number, "a write began with the gate held"
                     parts.mvcc.complete(write_number)
+                parts.changes.switch(changes_retained_ms(table))
             for store in dropped:
                 self._compactor.cancel(store.family.number, "the column family was dropped")
             parts.shared.memory.add(-sum(store.memstore.bytes_held for store in dropped))

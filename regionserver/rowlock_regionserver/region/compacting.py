@@ -63,13 +63,15 @@ class RegionCompactor:
         now_ms, protected = self._clock.now_ms(), self._mvcc.protected_read_points()
         readers = protected[0][0]
         oldest_now_ms = self._mvcc.oldest_now_ms()
+        retained_after = self._mvcc.retained_after
         facts = []
         for store in self._stores.all():
             through = expired_for_all(store.family, protected, oldest_now_ms)
-            files = [
-                _facts_of(file, store.files[place + 1 :], store.family, now_ms, readers, through)
-                for place, file in enumerate(store.files)
-            ]
+            files = []
+            for place, file in enumerate(store.files):
+                # Else a compaction because of expired cells would drop none of those that a change feed retains.
+                expired = through if file.info.write_number_max <= retained_after else -1
+                files.append(_facts_of(file, store.files[place + 1 :], store.family, now_ms, readers, expired))
             held = store.memstore.statistics()
             memory = MemoryFacts(held.row_count, held.tombstone_count)
             facts.append(StoreFacts(store.family, tuple(files), memory))
@@ -186,6 +188,7 @@ class RegionCompactor:
             is_complete=not any(_overlap(file, other) for file in files for other in older),
             write_number_min=min(file.info.write_number_min for file in files),
             newer_from=self._oldest_outside(family_number, [*inputs, *older]),
+            retained_after=self._mvcc.retained_after,
         )
         number = self._live_files.new_file_number()
         path = self._live_files.path_of(family.number, number)

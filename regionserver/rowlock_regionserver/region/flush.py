@@ -251,6 +251,7 @@ class Flusher:
                     is_complete=not self._stores.of(family.number).files,
                     write_number_min=min([segment.write_number_min for segment in segments], default=NEWEST),
                     newer_from=sealed.write_number + 1,
+                    retained_after=self._mvcc.retained_after,
                 )
                 info = self._write(family, segments, number, paths[-1], retention, is_paced=is_paced)
                 if info is not None:

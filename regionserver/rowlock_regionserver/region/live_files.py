@@ -28,6 +28,7 @@ from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.region.applied_limits import AppliedLimits
 from rowlock_regionserver.region.idempotency.manifest_answers import unnamed_answers
 from rowlock_regionserver.region.manifest import LiveManifest, Manifest
+from rowlock_regionserver.region.retained_changes import RetainedChanges
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.region.stores import Store, Stores
 from rowlock_regionserver.storefile.info import StoreFileInfo
@@ -63,12 +64,20 @@ class Edit:
 class LiveFiles:
     """The live files of one region. Thread-safe: edits are applied one after the other."""
 
-    def __init__(self, live: LiveManifest, stores: Stores, files: Files, committed: Callable[[int], None]) -> None:
-        """`committed(generation)` is called when a manifest is durable."""
+    def __init__(
+        self,
+        live: LiveManifest,
+        stores: Stores,
+        files: Files,
+        committed: Callable[[int], None],
+        changes: Callable[[], RetainedChanges | None] = lambda: None,
+    ) -> None:
+        """`committed(generation)` is called when a manifest is durable. `changes`: returns the change feed's state."""
         self.folder = live.folder
         self._stores = stores
         self._files = files
         self._committed = committed
+        self._changes = changes
         self._edit_lock = threading.Lock()  # held for a whole edit
         self._live = live  # guarded by self._edit_lock for writing; replaced by one assignment
         self._number_lock = threading.Lock()
@@ -192,7 +201,13 @@ class LiveFiles:
             store_files[number] = _replaced_infos(store_files[number], replacement)
         for number, file in edit.added.items():
             store_files[number] = (file.info, *store_files.get(number, ()))
-        return replace(manifest, store_files=store_files, next_file_number=self._next_file_number, limits=limits)
+        return replace(
+            manifest,
+            store_files=store_files,
+            next_file_number=self._next_file_number,
+            limits=limits,
+            changes=self._changes(),
+        )
 
     def _publish(self, edit: Edit) -> None:
         """2. Replaces segments by files, in one step for all readers."""

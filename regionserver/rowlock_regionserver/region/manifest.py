@@ -19,6 +19,7 @@ from rowlock_regionserver.operations import AnswerCell, RowResult
 from rowlock_regionserver.region.applied_limits import AppliedLimits
 from rowlock_regionserver.region.idempotency.answer import SavedAnswer
 from rowlock_regionserver.region.idempotency.answers_file import AnswersFile
+from rowlock_regionserver.region.retained_changes import RetainedChanges
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.wal.record import NOWHERE, Position
 
@@ -57,6 +58,8 @@ class Manifest:
     stamps_until: int = 0
     # By family number. Manifests of earlier versions have none: the region has applied those of the catalog.
     limits: dict[int, AppliedLimits] = field(default_factory=dict)
+    # Of the change feed; None: the table has none, or an earlier version wrote the manifest.
+    changes: RetainedChanges | None = None
 
     @property
     def format_version(self) -> int:
@@ -109,6 +112,7 @@ class Manifest:
                 "stamps_are_own": self.stamps_are_own,
                 **({"stamps_until": self.stamps_until} if self.stamps_until else {}),
                 "limits": {str(family): limits.to_json() for family, limits in self.limits.items()},
+                **({"changes": self.changes.to_json()} if self.changes is not None else {}),
             }
         ).encode()
 
@@ -135,6 +139,7 @@ class Manifest:
                 int(family): AppliedLimits.from_json(limits, limits["past"])
                 for family, limits in fields.get("limits", {}).items()
             },
+            changes=RetainedChanges.from_json(fields["changes"]) if "changes" in fields else None,
         )
 
 

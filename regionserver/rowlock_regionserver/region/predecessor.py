@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource
 from rowlock_regionserver.region.region_parts import RegionParts
+from rowlock_regionserver.region.retained_changes import RetainedChanges
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.record import Position
@@ -17,7 +18,7 @@ class Predecessor:
     """A region without unflushed writes. While this object exists, its store files stay on the disk.
 
     table: with the limits that the region has applied. write_number: the newest one. store_files: by family number,
-    newest first. stamps_are_own: see Manifest.
+    newest first. stamps_are_own: see Manifest. changes: what the regions that take over the rows retain.
     """
 
     start: bytes
@@ -27,6 +28,7 @@ class Predecessor:
     stamps_are_own: bool
     store_files: Mapping[int, tuple[StoreFile, ...]]
     answers: AnswerSource
+    changes: RetainedChanges | None
 
     @staticmethod
     def of(parts: RegionParts, write_number: int, answers: AnswerSource) -> Predecessor:
@@ -39,4 +41,5 @@ class Predecessor:
             parts.live_files.manifest.stamps_are_own,
             {store.family.number: store.files for store in parts.stores.all()},
             answers,
+            parts.changes.inherited(parts.region_id, parts.start, parts.stop, write_number),
         )

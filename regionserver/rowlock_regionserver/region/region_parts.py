@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rowlock_regionserver.catalog.properties import changes_retained_ms
 from rowlock_regionserver.commit.gate import Gate
 from rowlock_regionserver.commit.mvcc import Mvcc
 from rowlock_regionserver.commit.row_locks import RowLocks
@@ -16,6 +17,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.applied_limits import with_applied_limits
 from rowlock_regionserver.region.apply import Applier
 from rowlock_regionserver.region.bulk.logged_bulk_files import LoggedBulkFiles
+from rowlock_regionserver.region.change_retention import ChangeRetention
 from rowlock_regionserver.region.idempotency.answers_file import read_answers
 from rowlock_regionserver.region.idempotency.idempotency_table import IdempotencyTable
 from rowlock_regionserver.region.live_files import LiveFiles
@@ -59,6 +61,7 @@ class RegionParts:
     log: RegionLog
     live_files: LiveFiles
     bulk_files: LoggedBulkFiles
+    changes: ChangeRetention
     wanted: Table  # the catalog's; `serve` applies its limits if the region has applied others
 
 
@@ -90,6 +93,7 @@ def open_parts(
     applied = with_applied_limits(table, manifest.limits)
     stores = Stores(applied, _open_store_files(folder, manifest, table, shared))
     log = RegionLog(region_id)
+    changes = ChangeRetention(mvcc, clock, manifest.changes, changes_retained_ms(table))
     return RegionParts(
         region_id,
         *bounds,
@@ -100,12 +104,17 @@ def open_parts(
         RowLocks(clock),
         idempotency,
         stores,
-        Applier(stores, shared.memory, mvcc.protected_read_points, shared.on_fatal),
+        Applier(stores, shared.memory, mvcc.read_points_for_pruning, shared.on_fatal),
         log,
         LiveFiles(
-            replace(live, manifest=_with_unused_file_number(manifest, files, folder)), stores, files, log.committed
+            replace(live, manifest=_with_unused_file_number(manifest, files, folder)),
+            stores,
+            files,
+            log.committed,
+            lambda: changes.state,
         ),
         LoggedBulkFiles(shared.bulk_folder, files),
+        changes,
         table,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 
-from rowlock_regionserver.cells import ProtectedReadPoints, from_then_on
+from rowlock_regionserver.cells import NEWEST, ProtectedReadPoints, from_then_on
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.operations import RequestId, RowResult
 from rowlock_regionserver.region.apply import Applier
@@ -147,8 +147,8 @@ class Replay:
         self._answer_memory.add(byte_count)
 
     def _protected_read_points(self) -> ProtectedReadPoints:
-        """There are no readers yet, so only the newest state is needed."""
-        return from_then_on(self._last)
+        """There are no readers yet, so only the newest state is needed; with a change feed every cell."""
+        return from_then_on(self._last if self._mvcc.retained_after == NEWEST else 0)
 
     def count_memory(self) -> None:
         """Adds to the memory gauge the bytes that were applied since the last call."""

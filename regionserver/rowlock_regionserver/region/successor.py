@@ -22,6 +22,7 @@ from rowlock_regionserver.region.idempotency.answer import SavedAnswer
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, with_answers
 from rowlock_regionserver.region.manifest import Manifest, write_manifest
 from rowlock_regionserver.region.predecessor import Predecessor
+from rowlock_regionserver.region.retained_changes import RetainedChanges, merged
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.storefile.clipping import clipped_info
 from rowlock_regionserver.storefile.info import StoreFileInfo
@@ -53,6 +54,7 @@ def make_successor_folder(
         stamps_are_own=all(each.stamps_are_own for each in predecessors),
         stamps_until=stamps_until,
         limits=common_limits(predecessors),
+        changes=_changes(predecessors, *bounds),
     )
     manifest = with_answers(
         manifest,
@@ -84,6 +86,11 @@ def common_limits(predecessors: Sequence[Predecessor]) -> dict[int, AppliedLimit
             retry_after_ms=1000,
         )
     return limits
+
+
+def _changes(predecessors: Sequence[Predecessor], start: bytes, stop: bytes) -> RetainedChanges | None:
+    of_regions = [each.changes for each in predecessors if each.changes is not None]
+    return merged(of_regions).clipped(start, stop) if len(of_regions) == len(predecessors) else None
 
 
 def _greatest_number(predecessor: Predecessor) -> int:

@@ -102,6 +102,8 @@ def _lines_of(chunks: Sequence[Chunk], retention: Retention, versions: int) -> S
     lines = [chunk.lines for chunk in chunks if chunk.lines is not None]
     if len(lines) < len(chunks) or retention.past:
         return None
+    if retention.expired_through >= 0 and any(chunk.write_number_max > retention.retained_after for chunk in chunks):
+        return None  # Some expired cells stay, for the change feed.
     retained_ones = merged_lines(lines)
     if retained_ones is None:
         newest = max([chunk.write_number_max for chunk in chunks])

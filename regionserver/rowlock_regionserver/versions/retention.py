@@ -18,6 +18,10 @@ of the rules are those of docs/compaction.md, "What a compaction drops".
 Rule 3 holds for tombstones too, but only a DELETE_FAMILY covers a DELETE_FAMILY. All other tombstones stay, because
 files that take no part may have cells that they hide, and a read point before a tombstone must not feel it.
 
+If the table has a change feed, every cell beyond its horizon stays too. All read points from the horizon on are
+protected then, so rules 2 and 3 drop no such cell anyway, and for rules 1 and 4 it makes no difference to an answer
+whether it stays. Without that, to retain a cell that the rules drop could bring it back: docs/changes.md.
+
 `retention_columns.py` applies the same rules to whole Arrow tables.
 """
 
@@ -57,6 +61,8 @@ class Retention:
     expired_through: puts with this timestamp or a lower one have expired for every reader; -1: none has.
     past: the family's limits from before the alters that came after some of the cells.
     newer_from: the write number of the oldest newer cell of the store that takes no part.
+    retained_after: every cell of a greater write number stays, for a change feed; all read points from this one on are
+    protected then.
     """
 
     protected: ProtectedReadPoints
@@ -64,6 +70,7 @@ class Retention:
     expired_through: int = -1
     past: tuple[PastLimits, ...] = ()
     newer_from: int = NEWEST
+    retained_after: int = NEWEST
 
     @property
     def settled_through(self) -> int:
@@ -87,13 +94,15 @@ def retention_of(
     is_complete: bool,
     write_number_min: int,
     newer_from: int,
+    retained_after: int = NEWEST,
 ) -> Retention:
     """Returns what may be dropped of a family's cells, the oldest of which has the write number `write_number_min`.
 
     Take `protected` and `oldest_now_ms` first, then the family, then the cells: an alter may come in between.
     """
     past = tuple(limits for limits in family.past if limits.write_number > write_number_min)
-    return Retention(protected, is_complete, expired_for_all(family, protected, oldest_now_ms), past, newer_from)
+    expired = expired_for_all(family, protected, oldest_now_ms)
+    return Retention(protected, is_complete, expired, past, newer_from, retained_after)
 
 
 def expired_for_all(family: Family, protected: ProtectedReadPoints, oldest_now_ms: int) -> int:
@@ -127,7 +136,11 @@ def retained_cells(cells: Sequence[Cell], retention: Retention, versions: int) -
 
 def _unexpired(cells: Sequence[Cell], retention: Retention) -> list[Cell]:
     return [
-        cell for cell in cells if -cell[1] > retention.expired_through or (cell[3] != PUT and not retention.is_complete)
+        cell
+        for cell in cells
+        if -cell[1] > retention.expired_through
+        or -cell[2] > retention.retained_after
+        or (cell[3] != PUT and not retention.is_complete)
     ]
 
 
@@ -195,12 +208,12 @@ def _without_surplus(cells: Sequence[Cell], retention: Retention, versions: int)
         newest_tombstone = max([newest_of_family, *[-cell[2] for cell in column_cells if cell[3] != PUT]])
         newer = [cell for cell in column_cells if -cell[2] > newest_tombstone]
         if not past:
-            column_retained = _needed(newer, retention.protected, versions)
+            column_retained = _needed(newer, retention, versions)
         else:
             column_retained = []
             for start, stop, limit in spans_of_limits(past, versions):
                 of_span = [cell for cell in newer if start <= -cell[2] < stop]
-                column_retained += _needed(of_span, retention.protected, limit)
+                column_retained += _needed(of_span, retention, limit)
             column_retained.sort()
         if len(newer) < len(column_cells):
             older = [cell for cell in column_cells if -cell[2] <= newest_tombstone]
@@ -209,10 +222,12 @@ def _without_surplus(cells: Sequence[Cell], retention: Retention, versions: int)
     return retained
 
 
-def _needed(puts: list[Cell], protected: ProtectedReadPoints, versions: int) -> list[Cell]:
-    """Returns the puts of one column that a range needs; there are no tombstones between them."""
+def _needed(puts: list[Cell], retention: Retention, versions: int) -> list[Cell]:
+    """Returns the puts of one column that a range or a change feed needs; there are no tombstones between them."""
     needed: set[int] = set()  # places in `puts`
-    for first, last in protected:
+    if retention.retained_after < NEWEST:
+        needed.update([place for place, cell in enumerate(puts) if -cell[2] > retention.retained_after])
+    for first, last in retention.protected:
         higher = 0  # timestamps >= the current one that every read of the range sees
         seen_by_all: int | None = None  # the last of them
         for place, cell in enumerate(puts):

@@ -13,7 +13,7 @@ import numpy as np
 
 from rowlock_regionserver.arrow.columns import Integers, Mask
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, count_before, spread
-from rowlock_regionserver.cells import DELETE_COLUMN, DELETE_FAMILY, PUT, Family, ProtectedReadPoints
+from rowlock_regionserver.cells import DELETE_COLUMN, DELETE_FAMILY, NEWEST, PUT, Family, ProtectedReadPoints
 from rowlock_regionserver.versions.past_limits import spans_of_limits
 from rowlock_regionserver.versions.retention import Retention
 from rowlock_regionserver.versions.tombstones import covered
@@ -31,6 +31,8 @@ def retained(cells: SortedCells, retention: Retention, versions: int) -> Mask:
     mask: Mask = cells.timestamp > retention.expired_through
     if not retention.is_complete:
         mask |= cells.kind != PUT
+    if retention.retained_after < NEWEST:
+        mask |= cells.write_number > retention.retained_after
     return mask if is_plain else _narrowed(cells, mask, lambda rest: _of_unexpired(rest, retention, versions))
 
 
@@ -46,7 +48,7 @@ def _of_unexpired(cells: SortedCells, retention: Retention, versions: int) -> Ma
     """Applies rules 2 to 4. Without tombstones, rule 4 drops all that rule 2 would."""
     protected = retention.protected
     if not cells.kind.any() and not retention.past:
-        return _needed(cells, protected, versions)
+        return _needed(cells, retention, versions)
 
     def of_settled(settled: SortedCells) -> Mask:
         return _narrowed(settled, ~_hidden(settled, protected), lambda rest: _not_surplus(rest, retention, versions))
@@ -76,22 +78,22 @@ def _not_surplus(cells: SortedCells, retention: Retention, versions: int) -> Mas
     """Drops puts that are newer than every tombstone that touches their column, and that no range needs."""
     past = retention.past_unsettled
     if not len(cells) or not (past or cells.kind.any()):
-        return _needed(cells, retention.protected, versions)
+        return _needed(cells, retention, versions)
     retained = np.ones(len(cells), np.bool_)
     is_newer = cells.write_number > _newest_tombstone(cells)
     for start, stop, limit in spans_of_limits(past, versions):
         newer = np.flatnonzero(is_newer & (cells.write_number >= start) & (cells.write_number < stop))
         if len(newer):
-            retained[newer] = _needed(cells.at(newer), retention.protected, limit)
+            retained[newer] = _needed(cells.at(newer), retention, limit)
     return retained
 
 
-def _needed(puts: SortedCells, protected: ProtectedReadPoints, versions: int) -> Mask:
-    """Returns which puts protected read points need; there is no tombstone between those of one column."""
+def _needed(puts: SortedCells, retention: Retention, versions: int) -> Mask:
+    """Returns which puts read points or a change feed need; there is no tombstone between those of one column."""
     starts_column = puts.starts_column()
     starts_version = puts.starts_version()
-    needed = np.zeros(len(puts), np.bool_)
-    for first, last in protected:
+    needed: Mask = puts.write_number > retention.retained_after
+    for first, last in retention.protected:
         read_by_all = puts.write_number <= first
         newer_of_timestamp = count_before(read_by_all, starts_version)
         first_read_by_all = read_by_all & (newer_of_timestamp == 0)

@@ -111,6 +111,19 @@ def test_cells_of_lines_that_have_expired_are_dropped(timestamps: str) -> None:
         assert found == [each for each in written.to_pylist() if each["timestamp"] > expired], expired
 
 
+@pytest.mark.parametrize(("horizon", "kept"), [(0, 10), (1, 5)])
+def test_cells_of_lines_that_a_change_feed_retains_stay_although_they_have_expired(horizon: int, kept: int) -> None:
+    rows = [b"%d" % row for row in range(10)]
+    lines, _ = lines_of(
+        cells_table(rows, [[(b"a", -row, -1, 0, b"v"), (b"b", -row, -1, 0, b"w")] for row in range(10)])
+    )
+    assert lines is not None
+    retention = Retention(from_then_on(horizon), True, expired_through=4, retained_after=horizon)
+    pieces = list(retained_tables([LinesSegment(lines)], retention, 1, 1000))
+    tables = [cells_of(piece) if isinstance(piece, Lines) else piece for piece in pieces]
+    assert sum(table.num_rows for table in tables) == 2 * kept
+
+
 def test_lines_pass_as_they_are_where_no_row_is_in_two_sources() -> None:
     def segment(numbers: range, write_number: int) -> LinesSegment:
         rows = [b"%03d" % number for number in numbers]
