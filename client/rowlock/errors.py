@@ -31,6 +31,7 @@ RowlockError
 ├── ConflictError              Rows have changed since the snapshot; nothing was written
 ├── ProcedureNotFoundError     The server has no row procedure of this name; nothing was changed
 ├── ProcedureFailedError       A row procedure raised an error or went beyond its limits; nothing was changed
+├── ChangesExpiredError        The changes after the offset are not retained any more, or not all of them
 ├── BatchError                 Some rows of a batch were not changed, or may not have been
 ├── BulkError                  Some rows of a put_arrow were not written, or may not have been
 ├── PartlyDeletedError         A delete_range deleted a part of its rows
@@ -38,9 +39,8 @@ RowlockError
 ├── EmbeddedServerError        The private server of `rowlock.open` could not be started or reached
 └── ClosedError                The client is closed
 
-Every error of a single change promises that nothing was changed, except UnknownOutcomeError. A condition that does not
-hold is not an error. The client has already retried where a retry could help: `can_retry` says whether the same call
-may succeed later.
+Every error of a single change promises that nothing was changed, except UnknownOutcomeError. An unmet condition is no
+error. The client has already retried where that could help: `can_retry` says whether the same call may succeed later.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ __all__ = [
     "AnotherFolderError",
     "BatchError",
     "BulkError",
+    "ChangesExpiredError",
     "ClosedError",
     "CompactionError",
     "ConflictError",
@@ -209,6 +210,10 @@ class ProcedureNotFoundError(RowlockError):
 
 class ProcedureFailedError(RowlockError):
     """A row procedure raised an error or went beyond its limits; nothing was changed."""
+
+
+class ChangesExpiredError(RowlockError):
+    """The changes after the offset are not retained any more, or not all of them."""
 
 
 class EmbeddedServerError(RowlockError):

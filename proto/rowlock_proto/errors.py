@@ -276,6 +276,12 @@ ERRORS: Sequence[ErrorRow] = (
         client=ErrorClass("ProcedureFailedError", "RowlockError"),
     ),
     ErrorRow(
+        "The changes after the offset are not retained any more, or not all of them.",
+        code=Code("CHANGES_EXPIRED", "OUT_OF_RANGE"),
+        server=ErrorClass("ChangesExpiredError", "RegionServerError"),
+        client=ErrorClass("ChangesExpiredError", "RowlockError"),
+    ),
+    ErrorRow(
         "Some rows of a batch were not changed, or may not have been.",
         client=ErrorClass("BatchError", "RowlockError"),
     ),

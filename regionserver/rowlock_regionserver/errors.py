@@ -29,6 +29,7 @@ RegionServerError
 ├── ConflictError              Rows have changed since the snapshot; nothing was written
 ├── ProcedureNotFoundError     The server has no row procedure of this name; nothing was changed
 ├── ProcedureFailedError       A row procedure raised an error or went beyond its limits; nothing was changed
+├── ChangesExpiredError        The changes after the offset are not retained any more, or not all of them
 └── DataFolderError            The data folder is unusable; the message says why and what to do
     └── FolderInUseError       Another process serves the data folder
 """
@@ -185,6 +186,10 @@ class ProcedureNotFoundError(RegionServerError):
 
 class ProcedureFailedError(RegionServerError):
     """A row procedure raised an error or went beyond its limits; nothing was changed."""
+
+
+class ChangesExpiredError(RegionServerError):
+    """The changes after the offset are not retained any more, or not all of them."""
 
 
 class DataFolderError(RegionServerError):

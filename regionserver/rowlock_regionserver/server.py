@@ -58,6 +58,7 @@ from rowlock_regionserver.rpc.grpc.connections import Connections
 from rowlock_regionserver.rpc.grpc.listener import CATALOG, REGION_SERVICE, SESSIONS, Listener
 from rowlock_regionserver.rpc.grpc.receiving import ReceiveWatch, senders, unix_senders
 from rowlock_regionserver.rpc.services.catalog_service import CatalogService
+from rowlock_regionserver.rpc.services.change_calls import ChangeCalls
 from rowlock_regionserver.rpc.services.region_service import RegionService, RegionServiceStatistics
 from rowlock_regionserver.rpc.services.session_service import SessionService
 from rowlock_regionserver.rpc.services.status_service import CallCounts, StatusService
@@ -326,10 +327,11 @@ class Server:
                 procedures.statistics,
             )
             sessions = SessionService(region_server, engine)
+            changes = ChangeCalls(region_server, workers, ledger, self._config)
             calls.serve(
                 {
                     CATALOG: catalog.methods() | status.methods(),
-                    REGION_SERVICE: regions.methods(),
+                    REGION_SERVICE: regions.methods() | changes.methods(),
                     SESSIONS: sessions.methods(),
                 }
             )

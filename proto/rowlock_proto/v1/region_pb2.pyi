@@ -453,3 +453,57 @@ class FlushResponse(_message.Message):
     store_file_count: int
     cell_count: int
     def __init__(self, store_file_count: _Optional[int] = ..., cell_count: _Optional[int] = ...) -> None: ...
+
+class ChangesRead(_message.Message):
+    __slots__ = ("region_id", "write_number")
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    WRITE_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    region_id: int
+    write_number: int
+    def __init__(self, region_id: _Optional[int] = ..., write_number: _Optional[int] = ...) -> None: ...
+
+class ReadChangesRequest(_message.Message):
+    __slots__ = ("table", "start", "offset", "row", "region_id", "until", "position", "bytes_max")
+    class Start(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        START_UNSPECIFIED: _ClassVar[ReadChangesRequest.Start]
+        START_OLDEST: _ClassVar[ReadChangesRequest.Start]
+        START_NEWEST: _ClassVar[ReadChangesRequest.Start]
+    START_UNSPECIFIED: ReadChangesRequest.Start
+    START_OLDEST: ReadChangesRequest.Start
+    START_NEWEST: ReadChangesRequest.Start
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    start: ReadChangesRequest.Start
+    offset: _containers.RepeatedCompositeFieldContainer[ChangesRead]
+    row: bytes
+    region_id: int
+    until: int
+    position: bytes
+    bytes_max: int
+    def __init__(self, table: _Optional[str] = ..., start: _Optional[_Union[ReadChangesRequest.Start, str]] = ..., offset: _Optional[_Iterable[_Union[ChangesRead, _Mapping]]] = ..., row: _Optional[bytes] = ..., region_id: _Optional[int] = ..., until: _Optional[int] = ..., position: _Optional[bytes] = ..., bytes_max: _Optional[int] = ...) -> None: ...
+
+class ReadChangesResponse(_message.Message):
+    __slots__ = ("arrow", "region_id", "stop", "offset", "until", "is_done", "position")
+    ARROW_FIELD_NUMBER: _ClassVar[int]
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    IS_DONE_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    arrow: bytes
+    region_id: int
+    stop: bytes
+    offset: _containers.RepeatedCompositeFieldContainer[ChangesRead]
+    until: int
+    is_done: bool
+    position: bytes
+    def __init__(self, arrow: _Optional[bytes] = ..., region_id: _Optional[int] = ..., stop: _Optional[bytes] = ..., offset: _Optional[_Iterable[_Union[ChangesRead, _Mapping]]] = ..., until: _Optional[int] = ..., is_done: bool = ..., position: _Optional[bytes] = ...) -> None: ...

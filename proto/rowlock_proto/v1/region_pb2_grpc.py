@@ -64,6 +64,11 @@ class RegionServiceStub(object):
                 request_serializer=rowlock__proto_dot_v1_dot_region__pb2.BulkBatch.SerializeToString,
                 response_deserializer=rowlock__proto_dot_v1_dot_region__pb2.BulkAnswer.FromString,
                 _registered_method=True)
+        self.ReadChanges = channel.unary_unary(
+                '/rowlock.v1.RegionService/ReadChanges',
+                request_serializer=rowlock__proto_dot_v1_dot_region__pb2.ReadChangesRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_region__pb2.ReadChangesResponse.FromString,
+                _registered_method=True)
         self.Flush = channel.unary_unary(
                 '/rowlock.v1.RegionService/Flush',
                 request_serializer=rowlock__proto_dot_v1_dot_region__pb2.FlushRequest.SerializeToString,
@@ -140,6 +145,15 @@ class RegionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadChanges(self, request, context):
+        """Since protocol 9. Returns changes of one region of a table with a change feed, in order of write number. A client
+        begins with the empty row. It repeats the call with the returned offset, until and position, as long as is_done is
+        not set; then it goes on with the row `stop`, without them, until that is empty. The call changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Flush(self, request, context):
         """Writes the memstores of a table's regions to store files. Returns when they are live. Not needed for durability.
         """
@@ -179,6 +193,11 @@ def add_RegionServiceServicer_to_server(servicer, server):
                     servicer.BulkPut,
                     request_deserializer=rowlock__proto_dot_v1_dot_region__pb2.BulkBatch.FromString,
                     response_serializer=rowlock__proto_dot_v1_dot_region__pb2.BulkAnswer.SerializeToString,
+            ),
+            'ReadChanges': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadChanges,
+                    request_deserializer=rowlock__proto_dot_v1_dot_region__pb2.ReadChangesRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_region__pb2.ReadChangesResponse.SerializeToString,
             ),
             'Flush': grpc.unary_unary_rpc_method_handler(
                     servicer.Flush,
@@ -348,6 +367,33 @@ class RegionService(object):
             '/rowlock.v1.RegionService/BulkPut',
             rowlock__proto_dot_v1_dot_region__pb2.BulkBatch.SerializeToString,
             rowlock__proto_dot_v1_dot_region__pb2.BulkAnswer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadChanges(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.RegionService/ReadChanges',
+            rowlock__proto_dot_v1_dot_region__pb2.ReadChangesRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_region__pb2.ReadChangesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -402,6 +402,7 @@ class Error(_message.Message):
         PROCEDURE_FAILED: _ClassVar[Error.Code]
         SNAPSHOT_NOT_FOUND: _ClassVar[Error.Code]
         SNAPSHOT_EXISTS: _ClassVar[Error.Code]
+        CHANGES_EXPIRED: _ClassVar[Error.Code]
     CODE_UNSPECIFIED: Error.Code
     INVALID_ARGUMENT: Error.Code
     TABLE_NOT_FOUND: Error.Code
@@ -431,6 +432,7 @@ class Error(_message.Message):
     PROCEDURE_FAILED: Error.Code
     SNAPSHOT_NOT_FOUND: Error.Code
     SNAPSHOT_EXISTS: Error.Code
+    CHANGES_EXPIRED: Error.Code
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]

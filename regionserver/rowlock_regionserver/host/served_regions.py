@@ -74,6 +74,16 @@ class ServedRegions:
             return self._read_snapshots.regions_of(name, start, stop)
         return self.regions_of(name, start, stop)
 
+    def owner_of(self, region_id: int) -> str | None:
+        """Returns the table that has the region; "" if none has it any more, None if none ever had. O(regions)."""
+        state = self._catalog.state
+        if not 0 < region_id < state.next_region_id:
+            return None
+        for entry in state.tables:
+            if any(region.region_id == region_id for region in entry.regions):
+                return entry.table.name
+        return ""
+
     def damaged_regions(self) -> dict[int, RegionServerError]:
         return dict(self._damaged)
 

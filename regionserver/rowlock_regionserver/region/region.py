@@ -31,6 +31,9 @@ from rowlock_regionserver.region.altering import Altering
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
 from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
+from rowlock_regionserver.region.change_reads import ReadChanges, described, described_when_published, read_changes
+from rowlock_regionserver.region.change_spans import Described, Offset
+from rowlock_regionserver.region.change_windows import Position
 from rowlock_regionserver.region.compacting import RegionCompactor, StoreFacts
 from rowlock_regionserver.region.flush import Flusher, FlushResult
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, InheritedAnswers
@@ -84,6 +87,7 @@ class Region(ReadableRegion):
         replayed = mvcc.last
         mvcc.restore(max(replayed, numbers_until, self.table.newest_alter))
         self._altering.apply_wanted_limits()
+        self._altering.begin_changes()
         stamps = stamps_of(parts, stamps_until)
         self._flusher.begin_serving(replayed + 1, mvcc.last, stamps_are_own=not stamps.cells_until)
         numbering = self._numbering = Numbering(region_id, mvcc, stamps, log, shared.config, shared.clock)
@@ -222,6 +226,32 @@ class Region(ReadableRegion):
         """
         self._state = State.CLOSED
         self._parts.gate.close_held()
+
+    def describe_changes(self) -> Described:
+        """Returns what the change feed says of it. Raises InvalidRequestError if its table has none."""
+        self._check_writable()
+        return described(self._parts)
+
+    def describe_published_changes(self) -> Described:
+        """Returns the same, when everything from before the feed is published. Blocking."""
+        self._check_writable()
+        return described_when_published(self._parts)
+
+    def read_changes(
+        self,
+        offset: Offset,
+        until: int | None,
+        position: Position | None,
+        bytes_max: int,
+        between: Callable[[], None],
+    ) -> ReadChanges:
+        """Returns the next changes after an offset; see change_reads.read_changes. Blocking."""
+        self._check_writable()
+        return read_changes(self._parts, offset, until, position, bytes_max, between)
+
+    def note_time(self) -> None:
+        """Lets its change feed forget what is old enough. To be called often; cheap."""
+        self._parts.changes.note_time()
 
     def closing_to_writes(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context that refuses all writes from now on; if its block raises, writes are accepted again."""

@@ -38,7 +38,7 @@ from rowlock_regionserver.rpc.services.region_operations import RegionOperations
 from rowlock_regionserver.rpc.services.snapshot_operations import SnapshotOperations, SnapshotsHost
 from rowlock_regionserver.table import Table
 
-PROTOCOL = 8
+PROTOCOL = 9
 
 
 class CatalogHost(RegionsHost, SnapshotsHost, Protocol):
