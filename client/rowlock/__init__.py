@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rowlock.batch import Batch
     from rowlock.bulk_outcome import BulkResult
     from rowlock.bulk_write import BulkWrite
+    from rowlock.change_feed import ChangeFeed
     from rowlock.changes import Append, Delete, Increment, Put
     from rowlock.checks import Check, CheckResult
     from rowlock.client import Client
@@ -65,6 +66,7 @@ _MODULES = {
     "rowlock.batch": ("Batch",),
     "rowlock.bulk_outcome": ("BulkResult",),
     "rowlock.bulk_write": ("BulkWrite",),
+    "rowlock.change_feed": ("ChangeFeed",),
     "rowlock.changes": ("Append", "Delete", "Increment", "Put"),
     "rowlock.checks": ("Check", "CheckResult"),
     "rowlock.client": ("Client",),
@@ -112,6 +114,7 @@ __all__ = [
     "BulkWrite",
     "Cell",
     "CellFilter",
+    "ChangeFeed",
     "Check",
     "CheckResult",
     "Client",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
+from rowlock._change_calls import ChangeCalls
 from rowlock._codec.columns import Name
 from rowlock._core.catalog import (
     alter_request,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from rowlock.typed_table import TypedTable
 
 
-class Client(SnapshotCalls):
+class Client(SnapshotCalls, ChangeCalls):
     """A connection to the servers of one store, returned by `rowlock.connect` and `rowlock.open`.
 
     Thread-safe. It also works in the child of a fork, which opens its own connections. Close it, or use it with `with`.

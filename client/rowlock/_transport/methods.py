@@ -115,6 +115,9 @@ SERVER_STATUS = Method(
 )
 FLUSH = Method(REGION + "Flush", region.FlushRequest.SerializeToString, region.FlushResponse.FromString)
 PLAN_SCAN = Method(REGION + "PlanScan", region.PlanScanRequest.SerializeToString, region.PlanScanResponse.FromString)
+READ_CHANGES = Method(
+    REGION + "ReadChanges", region.ReadChangesRequest.SerializeToString, region.ReadChangesResponse.FromString
+)
 BULK_PUT = Method(REGION + "BulkPut", region.BulkBatch.SerializeToString, region.BulkAnswer.FromString)
 # The conversation sends serialized messages: see Request.message in conversation.py.
 OPEN_BULK_WRITE = Method(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from rowlock.aio.batch import Batch
 from rowlock.aio.bulk_write import BulkWrite
+from rowlock.aio.change_feed import ChangeFeed
 from rowlock.aio.client import Client
 from rowlock.aio.connecting import connect, open
 from rowlock.aio.lock import Lock
@@ -27,6 +28,7 @@ from rowlock.aio.typed_table import TypedTable
 __all__ = [
     "Batch",
     "BulkWrite",
+    "ChangeFeed",
     "Client",
     "Lock",
     "Scan",

@@ -24,6 +24,7 @@ from rowlock._core.search import PROTOCOL, check_has_status
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, checked_id, lease_ms_of
 from rowlock._core.view import checked_timeout
 from rowlock._transport import methods
+from rowlock.aio._change_calls import ChangeCalls
 from rowlock.aio._snapshot_calls import SnapshotCalls
 from rowlock.aio._unfinished import MakingSnapshot
 from rowlock.aio.session import Session
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from rowlock.mapping import Mapping as RowMapping
 
 
-class Client(SnapshotCalls):
+class Client(SnapshotCalls, ChangeCalls):
     """A connection to the servers of one store, returned by `rowlock.aio.connect` and `rowlock.aio.open`.
 
     For tasks of the event loop that it was opened in. Close it, or use it with `async with`. Close it before the

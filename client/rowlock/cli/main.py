@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from rowlock.cli import (
+    change_feed,
     checks,
     compactions,
     named_snapshots,
@@ -79,6 +80,7 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "truncate": tables.truncate,
     "snapshot": snapshots.snapshot,
     "snapshots": named_snapshots.snapshots,
+    "changes": change_feed.changes,
     "status": status.status,
     "tables": tables.tables,
     "describe": tables.describe,
@@ -111,7 +113,7 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
 
 # Also those after which a doubt would do no harm: a compaction changes no answer, and a session ends once.
 _READ_ONLY = {
-    *("tables", "describe", "get", "exists", "scan", "count", "export", "snapshot", "status", "shell"),
+    *("changes", "tables", "describe", "get", "exists", "scan", "count", "export", "snapshot", "status", "shell"),
     *("regions", "compact", "compactions", "locks", "sessions", "completion"),
 }
 

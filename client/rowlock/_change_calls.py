@@ -1,0 +1,41 @@
+# Made from client/rowlock/aio/_change_calls.py by tools/async_to_sync.py: change that, then `make faces`.
+"""The client's calls on change feeds (threads)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rowlock._core.change_progress import check_has_changes, newest_request, offset_of
+from rowlock._core.retry import TABLE_OPERATION_S
+from rowlock._transport import methods
+from rowlock._transport.servers import Servers
+from rowlock.change_feed import ChangeFeed
+
+
+class ChangeCalls:
+    """The part of Client for change feeds."""
+
+    # Set by SessionCalls.
+    _servers: Servers
+    _timeout_s: float
+
+    def changes(self, table: str, since: Mapping[int, int] | Mapping[str, int] | None = None) -> ChangeFeed:
+        """Returns the changes of a table whose property `changes_retained_hours` is set, as Arrow record batches.
+
+        since: the offset of an earlier feed, or of changes_offset; None: begins with the oldest change that is
+        retained. The feed ends with what was published when it came to each region. docs/changes.md.
+
+        Reading it raises ChangesExpiredError if changes after the offset are gone, InvalidArgumentError if the table
+        has no feed or the offset is not one of this table, and TableNotFoundError.
+        """
+        check_has_changes(self._servers.protocols.get(self._servers.catalog_address), self._servers.catalog_address)
+        return ChangeFeed(self._servers, table, since, self._timeout_s)
+
+    def changes_offset(self, table: str) -> dict[int, int]:
+        """Returns the offset of now: a feed since it has every change that is acknowledged after this call.
+
+        Take it before a scan of the whole table, to follow the table from there. Raises as `changes`.
+        """
+        check_has_changes(self._servers.protocols.get(self._servers.catalog_address), self._servers.catalog_address)
+        request = newest_request(table)
+        return offset_of(self._servers.call(methods.READ_CHANGES, request, self._timeout_s, work_s=TABLE_OPERATION_S))

@@ -1,0 +1,172 @@
+"""How far a change feed was read, without I/O: makes requests, takes answers, and says what the offset is then.
+
+A write number that is too large for one answer comes in parts. They are put together here, so that the offset moves
+over whole write numbers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rowlock_proto.v1 import region_pb2
+
+from rowlock._core.catalog import check_table_name
+from rowlock._core.search import CHANGES_PROTOCOL
+from rowlock.errors import InvalidArgumentError, ServerError
+
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("row", pa.binary(), nullable=False),
+    pa.field("family", pa.binary(), nullable=False),
+    pa.field("qualifier", pa.binary(), nullable=False),
+    pa.field("timestamp", pa.int64(), nullable=False),
+    pa.field("write_number", pa.int64(), nullable=False),
+    pa.field("kind", pa.int8(), nullable=False),
+    pa.field("value", pa.binary(), nullable=False),
+]
+_SCHEMA = pa.schema(_FIELDS)
+_KIND = 5  # the place of the column
+_KINDS = ("put", "delete_version", "delete_column", "delete_family")
+# The schema of the batches that a change feed yields.
+CHANGE_SCHEMA = _SCHEMA.set(_KIND, pa.field("kind", pa.dictionary(pa.int8(), pa.string()), nullable=False))
+
+
+class ChangeProgress:
+    """The progress of one change feed. Used by one thread or task at a time."""
+
+    def __init__(self, table: str, since: Mapping[int, int] | Mapping[str, int] | None) -> None:
+        """Raises InvalidArgumentError for an impossible offset, TypeError if it is none."""
+        check_table_name(table)
+        self._table = table
+        self._offset = None if since is None else checked_offset(since)
+        self._row: bytes | None = b""  # in the region that is read next; None: all were read
+        # Of the answer before, if the same region is read on.
+        self._region_id = 0
+        self._until = 0
+        self._position = b""
+        self._parts: list[pa.Table] = []
+        self._batches: list[pa.RecordBatch] = []  # to be returned
+        self._offset_after: dict[int, int] | None = None  # them
+
+    @property
+    def offset(self) -> dict[int, int]:
+        """How far the batches go that were returned. Raises InvalidArgumentError if it is not known yet."""
+        if self._offset is None:
+            raise InvalidArgumentError(
+                "the offset is known when the first batch is, or the end; db.changes_offset returns the one of now"
+            )
+        return dict(self._offset)
+
+    @property
+    def table(self) -> str:
+        return self._table
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no request is left."""
+        return self._row is None
+
+    def request(self) -> region_pb2.ReadChangesRequest:
+        """Returns the next request."""
+        assert self._row is not None, "the feed is at its end"
+        if self._offset is None:
+            request = region_pb2.ReadChangesRequest(start=region_pb2.ReadChangesRequest.START_OLDEST)
+        else:
+            request = region_pb2.ReadChangesRequest(
+                offset=[
+                    region_pb2.ChangesRead(region_id=region_id, write_number=number)
+                    for region_id, number in self._offset.items()
+                ]
+            )
+        request.table, request.row = self._table, self._row
+        request.region_id, request.until, request.position = self._region_id, self._until, self._position
+        return request
+
+    def take(self, answer: region_pb2.ReadChangesResponse) -> None:
+        """Takes the answer to the request. Raises ServerError if it makes no sense."""
+        if answer.region_id != self._region_id:
+            self._parts = []  # The region was split or merged meanwhile, and this answer begins anew.
+        if answer.arrow:
+            self._parts.append(_read(answer.arrow))
+        self._region_id, self._until, self._position = answer.region_id, answer.until, answer.position
+        if answer.position:
+            if self._offset is None:
+                self._offset = offset_of(answer)  # That of the request, which the server chose.
+            return
+        parts, self._parts = self._parts, []
+        if parts:
+            self._batches = pa.concat_tables(parts).combine_chunks().to_batches()
+        self._offset_after = offset_of(answer)
+        if answer.is_done:
+            self._row = answer.stop or None
+            self._region_id = self._until = 0
+        if not self._batches:
+            self._offset = self._offset_after
+
+    def next_batch(self) -> pa.RecordBatch | None:
+        """Returns the next batch, after which the offset is that of the batch; None if an answer is needed first."""
+        if not self._batches:
+            return None
+        batch = self._batches.pop(0)
+        if not self._batches:
+            self._offset = self._offset_after
+        return _with_names_of_kinds(batch)
+
+
+def newest_request(table: str) -> region_pb2.ReadChangesRequest:
+    """Returns the request for the offset of now. Raises InvalidArgumentError and TypeError."""
+    check_table_name(table)
+    return region_pb2.ReadChangesRequest(table=table, start=region_pb2.ReadChangesRequest.START_NEWEST)
+
+
+def offset_of(answer: region_pb2.ReadChangesResponse) -> dict[int, int]:
+    """Returns the offset in an answer."""
+    return {entry.region_id: entry.write_number for entry in answer.offset}
+
+
+def checked_offset(since: Mapping[int, int] | Mapping[str, int]) -> dict[int, int]:
+    """Returns an offset with integers as keys, in JSON they are strings. Raises InvalidArgumentError and TypeError."""
+    if not isinstance(since, Mapping):
+        raise TypeError(f"since must be an offset, a dict of write numbers by region, not {type(since).__name__}")
+    if not since:
+        raise InvalidArgumentError("since is an empty offset; use None for the oldest change, or db.changes_offset")
+    offset: dict[int, int] = {}
+    for key, number in since.items():
+        region_id = int(key) if isinstance(key, str) and key.isascii() and key.isdecimal() else key
+        for each in (region_id, number):
+            if isinstance(each, bool) or not isinstance(each, int):
+                raise TypeError(f"since must have write numbers by region, all of them int, not {key!r}: {number!r}")
+            if not 0 <= each < 1 << 63:
+                raise InvalidArgumentError(f"since has {key!r}: {number!r}, which is not from 0 to 2^63 - 1")
+        offset[int(region_id)] = number
+    return offset
+
+
+def check_has_changes(protocol: int | None, address: str) -> None:
+    """Raises InvalidArgumentError if the server is known to have no change feeds. protocol: None: unknown."""
+    if protocol is not None and protocol < CHANGES_PROTOCOL:
+        raise InvalidArgumentError(f"the server at {address} is of an earlier version and has no change feeds")
+
+
+def _read(arrow: bytes) -> pa.Table:
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(arrow)) as reader:
+            table = reader.read_all()
+        if not table.schema.equals(_SCHEMA, check_metadata=False):
+            raise ServerError(f"changes have the wrong schema: {table.schema}")
+        # Otherwise a forged offset could lead outside of the buffer.
+        table.validate(full=True)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ServerError(f"changes are damaged: {error}") from error
+    return table
+
+
+def _with_names_of_kinds(batch: pa.RecordBatch) -> pa.RecordBatch:
+    ends = np.cumsum([0, *map(len, _KINDS)]).astype(np.int32)
+    text = pa.py_buffer("".join(_KINDS).encode())
+    names = pa.Array.from_buffers(pa.string(), len(_KINDS), [None, pa.py_buffer(ends.data), text])
+    columns = list(batch.columns)
+    columns[_KIND] = pa.DictionaryArray.from_arrays(columns[_KIND], names)
+    return pa.RecordBatch.from_arrays(columns, schema=CHANGE_SCHEMA)
