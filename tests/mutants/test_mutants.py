@@ -32,6 +32,7 @@ from .broken_build import (
 from .bulk_and_requests import BULK_AND_REQUESTS
 from .bulk_rows import BULK_ROWS
 from .bulk_writes import BULK_WRITE_MUTANTS
+from .changes import CHANGES_MUTANTS
 from .clipped import CLIPPED
 from .column_puts import COLUMN_PUTS
 from .compacting import COMPACTING_MUTANTS
@@ -74,6 +75,7 @@ MUTANTS = [
     *BULK_AND_REQUESTS,
     *BULK_ROWS,
     *BULK_WRITE_MUTANTS,
+    *CHANGES_MUTANTS,
     *CLIPPED,
     *COLUMN_PUTS,
     *OPENED_SCANS,

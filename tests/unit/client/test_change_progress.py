@@ -1,0 +1,162 @@
+"""How a client reads a change feed: its requests, and the offset after each batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from rowlock import InvalidArgumentError, ServerError
+from rowlock._core.change_progress import CHANGE_SCHEMA, ChangeProgress, check_has_changes, checked_offset
+from rowlock_proto.v1.region_pb2 import ChangesRead, ReadChangesRequest, ReadChangesResponse
+
+SCHEMA = CHANGE_SCHEMA.set(5, pa.field("kind", pa.int8(), nullable=False))
+OFFSET = {1: 5, 2: 7}
+
+
+def ipc(*changes: tuple[bytes, int, int]) -> bytes:
+    """Returns (row, write number, kind) as an answer has them."""
+    rows, numbers, kinds = zip(*changes, strict=True)
+    count = len(changes)
+    binary = [b"f", b"q", b"v"]
+    arrays: list[pa.Array[Any]] = [
+        pa.array(rows, pa.binary()),
+        *[pa.array([value] * count, pa.binary()) for value in binary[:2]],
+        pa.array([0] * count, pa.int64()),
+        pa.array(numbers, pa.int64()),
+        pa.array(kinds, pa.int8()),
+        pa.array([binary[2]] * count, pa.binary()),
+    ]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+    return sink.getvalue().to_pybytes()
+
+
+def answer(
+    *changes: tuple[bytes, int, int],
+    region_id: int = 1,
+    offset: Mapping[int, int] = OFFSET,
+    is_done: bool = True,
+    stop: bytes = b"",
+    position: bytes = b"",
+) -> ReadChangesResponse:
+    return ReadChangesResponse(
+        arrow=ipc(*changes) if changes else b"",
+        region_id=region_id,
+        stop=stop,
+        offset=[ChangesRead(region_id=each, write_number=number) for each, number in offset.items()],
+        until=9,
+        is_done=is_done,
+        position=position,
+    )
+
+
+def numbers(batch: pa.RecordBatch | None) -> list[int]:
+    assert batch is not None
+    return [change["write_number"] for change in batch.to_pylist()]
+
+
+def test_the_regions_are_read_one_after_the_other() -> None:
+    progress = ChangeProgress("t", OFFSET)
+    first = progress.request()
+    assert (first.table, first.row, first.start) == ("t", b"", ReadChangesRequest.START_UNSPECIFIED)
+    assert {entry.region_id: entry.write_number for entry in first.offset} == OFFSET
+    progress.take(answer((b"a", 6, 0), offset={1: 6, 2: 7}, is_done=False, stop=b"m"))
+    assert numbers(progress.next_batch()) == [6]
+    second = progress.request()
+    assert (second.row, second.region_id, second.until) == (b"", 1, 9)
+    progress.take(answer(offset={1: 9, 2: 7}, stop=b"m"))
+    third = progress.request()
+    assert (third.row, third.region_id, third.until) == (b"m", 0, 0)
+    progress.take(answer((b"z", 8, 0), region_id=2, offset={1: 9, 2: 8}))
+    assert numbers(progress.next_batch()) == [8]
+    assert progress.is_done
+    assert progress.next_batch() is None
+    assert progress.offset == {1: 9, 2: 8}
+
+
+def test_a_feed_without_an_offset_begins_with_the_oldest_change() -> None:
+    progress = ChangeProgress("t", None)
+    assert progress.request().start == ReadChangesRequest.START_OLDEST
+    with pytest.raises(InvalidArgumentError, match="changes_offset"):
+        progress.offset  # noqa: B018
+    progress.take(answer())
+    assert progress.offset == OFFSET
+
+
+def test_the_offset_moves_with_the_batches_that_were_returned() -> None:
+    progress = ChangeProgress("t", {1: 1})
+    progress.take(answer((b"a", 5, 0)))
+    assert progress.offset == {1: 1}
+    progress.next_batch()
+    assert progress.offset == OFFSET
+
+
+def test_parts_of_a_write_number_are_one_batch() -> None:
+    progress = ChangeProgress("t", {1: 4})
+    progress.take(answer((b"a", 5, 0), offset={1: 4}, is_done=False, position=b"at b"))
+    assert progress.next_batch() is None
+    again = progress.request()
+    assert (again.position, again.region_id, again.until) == (b"at b", 1, 9)
+    progress.take(answer((b"b", 5, 0)))
+    batch = progress.next_batch()
+    assert batch is not None
+    assert [change["row"] for change in batch.to_pylist()] == [b"a", b"b"]
+    assert progress.offset == OFFSET
+
+
+def test_parts_of_a_region_that_was_split_are_dropped() -> None:
+    progress = ChangeProgress("t", {1: 4})
+    progress.take(answer((b"a", 5, 0), (b"b", 5, 0), offset={1: 4}, is_done=False, position=b"at c"))
+    progress.take(answer((b"a", 5, 0), region_id=3, offset={3: 5, 1: 4}, stop=b"b"))
+    batch = progress.next_batch()
+    assert batch is not None
+    assert [change["row"] for change in batch.to_pylist()] == [b"a"]
+    assert progress.request().row == b"b"
+
+
+def test_kinds_have_names() -> None:
+    progress = ChangeProgress("t", {1: 1})
+    progress.take(answer(*[(b"a", 5, kind) for kind in range(4)]))
+    batch = progress.next_batch()
+    assert batch is not None
+    assert batch.schema == CHANGE_SCHEMA
+    names = [change["kind"] for change in batch.to_pylist()]
+    assert names == ["put", "delete_version", "delete_column", "delete_family"]
+
+
+def test_an_offset_survives_json() -> None:
+    assert checked_offset(json.loads(json.dumps(OFFSET))) == OFFSET
+
+
+@pytest.mark.parametrize("since", [{}, {1: -1}, {-1: 1}, {1: 1 << 63}])
+def test_impossible_offsets_are_refused(since: dict[int, int]) -> None:
+    with pytest.raises(InvalidArgumentError, match="since"):
+        ChangeProgress("t", since)
+
+
+@pytest.mark.parametrize("since", [5, [1], {"a": 1}, {1: "5"}, {1: True}, {None: 1}, {1.5: 1}])
+def test_what_is_no_offset_is_a_type_error(since: object) -> None:
+    with pytest.raises(TypeError, match="since must"):
+        ChangeProgress("t", since)  # type: ignore[arg-type]
+
+
+def test_damaged_changes_are_an_error() -> None:
+    progress = ChangeProgress("t", {1: 1})
+    with pytest.raises(ServerError, match="changes are damaged"):
+        progress.take(ReadChangesResponse(arrow=b"nothing of Arrow", region_id=1))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([("row", pa.int64())])):
+        pass
+    with pytest.raises(ServerError, match="wrong schema"):
+        progress.take(ReadChangesResponse(arrow=sink.getvalue().to_pybytes(), region_id=1))
+
+
+def test_servers_of_earlier_versions_have_no_feeds() -> None:
+    check_has_changes(None, "h:1")
+    check_has_changes(9, "h:1")
+    with pytest.raises(InvalidArgumentError, match="earlier version"):
+        check_has_changes(8, "h:1")
