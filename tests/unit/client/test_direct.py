@@ -19,6 +19,7 @@ from rowlock.errors import ClosedError, LimitExceededError, ServerError, ServerU
 from rowlock_proto.direct_frames import ANSWERS, END, PONG, frame
 from rowlock_proto.v1 import types_pb2
 
+from tests.threads import is_at
 from tests.unit.client.direct_server import BODY_BYTES_MAX, Call, DirectServer
 from tests.waiting import WAIT_S, wait_until
 
@@ -146,6 +147,9 @@ def test_a_keyboard_interrupt_ends_its_own_call_and_no_other(server: DirectServe
         server.read_until(b"main")
         others.extend(Call(server, b"%d" % number) for number in range(3))
         server.read_until(*(call.row for call in others))
+        # An interruption while it sends would end the connection.
+        waits = "channel.poll(" if is_reader else "waiting.lock.acquire("
+        wait_until(lambda: is_at(threading.main_thread(), waits))
         os.kill(os.getpid(), signal.SIGINT)
 
     interrupter = threading.Thread(target=interrupt_when_sent)
