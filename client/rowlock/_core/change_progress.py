@@ -14,7 +14,7 @@ import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._core.catalog import check_table_name
-from rowlock._core.search import CHANGES_PROTOCOL
+from rowlock._core.change_requests import checked_offset, offset_of
 from rowlock.errors import InvalidArgumentError, ServerError
 
 _FIELDS: list[pa.Field[Any]] = [
@@ -113,41 +113,6 @@ class ChangeProgress:
         if not self._batches:
             self._offset = self._offset_after
         return _with_names_of_kinds(batch)
-
-
-def newest_request(table: str) -> region_pb2.ReadChangesRequest:
-    """Returns the request for the offset of now. Raises InvalidArgumentError and TypeError."""
-    check_table_name(table)
-    return region_pb2.ReadChangesRequest(table=table, start=region_pb2.ReadChangesRequest.START_NEWEST)
-
-
-def offset_of(answer: region_pb2.ReadChangesResponse) -> dict[int, int]:
-    """Returns the offset in an answer."""
-    return {entry.region_id: entry.write_number for entry in answer.offset}
-
-
-def checked_offset(since: Mapping[int, int] | Mapping[str, int]) -> dict[int, int]:
-    """Returns an offset with integers as keys, in JSON they are strings. Raises InvalidArgumentError and TypeError."""
-    if not isinstance(since, Mapping):
-        raise TypeError(f"since must be an offset, a dict of write numbers by region, not {type(since).__name__}")
-    if not since:
-        raise InvalidArgumentError("since is an empty offset; use None for the oldest change, or db.changes_offset")
-    offset: dict[int, int] = {}
-    for key, number in since.items():
-        region_id = int(key) if isinstance(key, str) and key.isascii() and key.isdecimal() else key
-        for each in (region_id, number):
-            if isinstance(each, bool) or not isinstance(each, int):
-                raise TypeError(f"since must have write numbers by region, all of them int, not {key!r}: {number!r}")
-            if not 0 <= each < 1 << 63:
-                raise InvalidArgumentError(f"since has {key!r}: {number!r}, which is not from 0 to 2^63 - 1")
-        offset[int(region_id)] = number
-    return offset
-
-
-def check_has_changes(protocol: int | None, address: str) -> None:
-    """Raises InvalidArgumentError if the server is known to have no change feeds. protocol: None: unknown."""
-    if protocol is not None and protocol < CHANGES_PROTOCOL:
-        raise InvalidArgumentError(f"the server at {address} is of an earlier version and has no change feeds")
 
 
 def _read(arrow: bytes) -> pa.Table:

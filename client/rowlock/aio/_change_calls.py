@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from rowlock._core.change_progress import check_has_changes, newest_request, offset_of
+from rowlock._core.change_requests import check_has_changes, newest_request, offset_of
 from rowlock._core.retry import TABLE_OPERATION_S
 from rowlock._transport import methods
 from rowlock.aio._transport.servers import Servers
-from rowlock.aio.change_feed import ChangeFeed
+
+if TYPE_CHECKING:
+    from rowlock.aio.change_feed import ChangeFeed
 
 
 class ChangeCalls:
@@ -27,6 +30,9 @@ class ChangeCalls:
         Reading it raises ChangesExpiredError if changes after the offset are gone, InvalidArgumentError if the table
         has no feed or the offset is not one of this table, and TableNotFoundError.
         """
+        # Here, because it imports Arrow.
+        from rowlock.aio.change_feed import ChangeFeed
+
         check_has_changes(self._servers.protocols.get(self._servers.catalog_address), self._servers.catalog_address)
         return ChangeFeed(self._servers, table, since, self._timeout_s)
 
