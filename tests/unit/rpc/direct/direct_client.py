@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from typing import NoReturn, cast
 
 from rowlock_proto.direct_frames import ANSWERS, END, HELLO, PREAMBLE, REQUESTS, FrameReader, frame
 from rowlock_proto.v1 import direct_pb2, region_pb2, types_pb2
 from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.points import Points
+from rowlock_regionserver.engine.scan_openings import ScanHost, ScanOpenings
+from rowlock_regionserver.engine.scans import Scans
 from rowlock_regionserver.engine.workers import Workers
+from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.rpc.direct.clients import DirectClients
 from rowlock_regionserver.rpc.direct.connection import DirectConnection
@@ -26,14 +30,26 @@ from tests.unit.rpc.stream import put
 BUFFER_BYTES = 16 * 1024
 
 
+class NoRegions:
+    """The host of scans: random bytes may open one."""
+
+    def region(self, region_id: int) -> NoReturn:
+        raise NotServingRegionError(f"region {region_id} has no rows to scan")
+
+    def region_at(self, region_id: int, snapshot_id: bytes) -> NoReturn:
+        self.region(region_id)
+
+
 class Port:
-    """A direct port of a server with one fake region."""
+    """A direct port of a server with one fake region, which can't be scanned."""
 
     def __init__(self, region: FakeRegion, workers: Workers, config: Config, clock: Clock | None = None) -> None:
         self.clock = clock or ManualClock()
         self.ledger = Ledger(config)
         self.counts: list[int] = []
         self.points = Points(region.region, workers, config, self.clock, self.ledger, lambda: self.clients.open_count)
+        scans = Scans(workers, self.points.slow_calls, config, self.clock, self.ledger)
+        self.points.openings = ScanOpenings(cast("ScanHost", NoRegions()), scans)
         self.clients = DirectClients(config, self.clock, self.counts.append)
         self.log = DropLog(self.clock)
         self.service = DirectService(self.points, self.ledger, self.clients, self.log, "folder", "run")
