@@ -152,6 +152,9 @@ def test_delete_of_a_version_that_is_not_there_changes_nothing(engine: Engine) -
 def test_increment_counts_from_zero_and_answers_the_new_value(engine: Engine) -> None:
     assert engine.change(b"r", Increment(b"f", b"n", 5)).results[0][3] == long(5)
     assert engine.change(b"r", Increment(b"f", b"n", -7)).results[0][3] == long(-2)
+    # One that is not alone in its mutation.
+    results = engine.change(b"r", Increment(b"f", b"n", 3), Increment(b"f", b"other", 4)).results
+    assert [value for *_, value in results] == [long(1), long(4)]
 
 
 def test_increment_of_a_cell_that_is_not_eight_bytes_is_refused_and_changes_nothing(engine: Engine) -> None:
@@ -184,6 +187,9 @@ def test_a_read_modify_write_over_a_future_cell_is_stamped_no_earlier(engine: En
     engine.change(b"r", put(b"n", long(5), ahead))
     assert engine.change(b"r", Increment(b"f", b"n", 1)).results == ((b"f", b"n", ahead, long(6)),)
     assert engine.values(b"r") == {b"f:n": long(6)}
+    # One that is not alone in its mutation.
+    assert engine.change(b"r", Increment(b"f", b"n", 1), put(b"p", b"x")).results == ((b"f", b"n", ahead, long(7)),)
+    assert engine.values(b"r") == {b"f:n": long(7), b"f:p": b"x"}
     assert engine.change(b"s", put(b"q", b"x")).timestamp < ahead, "the region's own stamp has not moved"
 
 
