@@ -71,7 +71,11 @@ def within(cells: Sequence[RowCell], start: bytes, stop: bytes) -> list[RowCell]
 
 
 def all_cells(run: Run) -> list[RowCell]:
-    return loaded([run.read_rows(b"", b"", 1 << 30)])
+    """Returns the cells of a run, of which one read may not take all blocks: their lines may not fit together."""
+    chunks = [run.read_rows(b"", b"", 1 << 30)]
+    while chunks[-1].frontier is not None:
+        chunks.append(run.read_rows(chunks[-1].frontier, b"", 1 << 30))
+    return loaded(chunks)
 
 
 def loaded(chunks: Sequence[Chunk]) -> list[RowCell]:
