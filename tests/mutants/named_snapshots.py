@@ -122,7 +122,7 @@ NAMED_SNAPSHOT_MUTANTS = [
         "make_snapshot_folder",
         "flushed_write_number=source.write_number",
         "flushed_write_number=0",
-        f"{NAMED}::test_a_restored_table_has_the_rows_of_the_moment",
+        f"{NAMED}::test_a_restored_table_goes_on_from_the_numbers_of_cells_that_are_gone",
     ),
     Mutant(
         "stamps of a restored table begin with the clock",

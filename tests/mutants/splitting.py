@@ -147,7 +147,7 @@ SPLITTING_MUTANTS = [
         "make_successor_folder",
         "flushed_write_number=max([each.write_number for each in predecessors])",
         "flushed_write_number=predecessors[0].write_number",
-        f"{REPLACED}::test_a_merge_of_a_quiet_region_and_a_busy_one_has_the_newest_of_both",
+        f"{REPLACED}::test_a_merged_region_goes_on_from_the_number_of_one_whose_cells_are_gone",
     ),
     Mutant(
         "a new region's stamps begin with the clock",

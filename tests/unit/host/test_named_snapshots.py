@@ -89,6 +89,17 @@ def test_a_restored_table_has_the_rows_of_the_moment(table: Serving) -> None:
     assert TableOfRegions(table.server, "restored").scan() == expected
 
 
+def test_a_restored_table_goes_on_from_the_numbers_of_cells_that_are_gone(table: Serving) -> None:
+    table.put(b"r1", b"v")
+    table.change(b"r1", Delete(DeleteKind.ROW))
+    table.server.flush("t")
+    table.compact()
+    assert table.scan() == []
+    table.server.create_named_snapshot("s", "t")
+    last = table.regions[0]._parts.mvcc.last
+    assert restored(table).regions[0]._parts.mvcc.last >= last > 0
+
+
 def change_all(table: Serving) -> None:
     put_all(table, b"later")
     table.server.flush("t")

@@ -215,6 +215,20 @@ def test_a_merge_of_a_quiet_region_and_a_busy_one_has_the_newest_of_both(table: 
     assert table.scan() == [(b"r1", b"after the merge"), (b"r7", b"after the merge")]
 
 
+def test_a_merged_region_goes_on_from_the_number_of_one_whose_cells_are_gone(table: Serving) -> None:
+    table.split(b"r5")
+    for number in range(20):
+        table.put(b"r7", b"%d" % number)
+    table.change(b"r7", Delete(DeleteKind.ROW))
+    table.server.flush("t")
+    table.compact()
+    assert table.scan() == []
+    last = max(region._parts.mvcc.last for region in table.regions)
+    table.merge()
+    (merged,) = table.regions
+    assert merged._parts.mvcc.last >= last
+
+
 def test_a_merged_region_has_the_answers_of_both(table: Serving) -> None:
     table.split(b"r5")
     requests = {b"r1": RequestId(CLIENT, 1, 1), b"r7": RequestId(CLIENT, 2, 1)}
