@@ -17,9 +17,9 @@ from rowlock_regionserver.arrow.columns import (
     Column,
     binary_array,
     boolean_array,
-    column,
     distinct_of_sorted,
     integers,
+    single_array,
 )
 from rowlock_regionserver.region.stores import View
 from rowlock_regionserver.sources import Source
@@ -48,8 +48,9 @@ def _changed_in(source: Source, write_number: int, start: bytes, stop: bytes) ->
     while at is not None:
         chunk = source.read_rows(at, stop, _READ_BYTES, _ROW_BYTES_MAX)
         if chunk.table.num_rows:
-            rows = column(chunk.table, ROW)
-            is_later = integers(column(chunk.table, WRITE_NUMBER)) > write_number
+            # A chunk of several blocks has several Arrow chunks.
+            rows = single_array(chunk.table.column(ROW))
+            is_later = integers(single_array(chunk.table.column(WRITE_NUMBER))) > write_number
             if not is_later.all():
                 rows = rows.filter(boolean_array(is_later))
             if len(rows):
