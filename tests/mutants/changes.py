@@ -217,7 +217,7 @@ CHANGES_MUTANTS = [
     Mutant(
         "parts of a region that was split are returned twice",
         "ChangeProgress.take",
-        "            self._parts = []  # The region was split or merged meanwhile, and this answer begins anew.\n",
+        "            self._parts = []  # The region was split or merged meanwhile, and this answer begins again.\n",
         "            pass\n",
         f"{PROGRESS}::test_parts_of_a_region_that_was_split_are_dropped",
         CLIENT,

@@ -87,7 +87,7 @@ class ChangeProgress:
     def take(self, answer: region_pb2.ReadChangesResponse) -> None:
         """Takes the answer to the request. Raises ServerError if it makes no sense."""
         if answer.region_id != self._region_id:
-            self._parts = []  # The region was split or merged meanwhile, and this answer begins anew.
+            self._parts = []  # The region was split or merged meanwhile, and this answer begins again.
         if answer.arrow:
             self._parts.append(_read(answer.arrow))
         self._region_id, self._until, self._position = answer.region_id, answer.until, answer.position

@@ -41,7 +41,7 @@ class Altering:
         """Begins the change feed of the table, if it has one that the region's manifest does not know."""
         parts = self._parts
         if parts.changes.switch(changes_retained_ms(parts.wanted)):
-            self._commit(Edit())  # Without space for it, the feed begins anew at the next start.
+            self._commit(Edit())  # Without space for it, the feed begins again at the next start.
 
     def alter(self, table: Table) -> None:
         """Switches to the altered table, which the catalog has committed, and drops the cells of dropped families."""
