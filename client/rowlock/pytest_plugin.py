@@ -40,7 +40,7 @@ class RowlockServer:
         self.folder = folder
         self._options = tuple(options)
         self.address = ""  # host:port; the same after a restart
-        self._log_path = log_path
+        self.log_path = log_path
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -68,7 +68,7 @@ class RowlockServer:
         assert not self.is_running, "the server is already running"
         command = [sys.executable, "-m", "rowlock_regionserver", "--data", str(self.folder)]
         command += ["--listen", self.address or "127.0.0.1:0", *self._options]
-        with self._log_path.open("a") as log:
+        with self.log_path.open("a") as log:
             # In its own session, so that Ctrl-C in the tests does not kill it and `stop` can stop it cleanly.
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
@@ -85,7 +85,7 @@ class RowlockServer:
         if found is None:
             process.kill()
             raise RuntimeError(
-                f"rowlock-server did not start (exit code {process.wait()}): {self._log_path.read_text()[-2000:]}"
+                f"rowlock-server did not start (exit code {process.wait()}): {self.log_path.read_text()[-2000:]}"
             )
         self.address = found.group()
 
@@ -104,7 +104,7 @@ class RowlockServer:
             exit_code = self._process.wait(_STOP_SECONDS_MAX)
         finally:
             self.kill()
-        assert exit_code == 0, f"rowlock-server ended with {exit_code}: {self._log_path.read_text()[-2000:]}"
+        assert exit_code == 0, f"rowlock-server ended with {exit_code}: {self.log_path.read_text()[-2000:]}"
 
     def restart(self) -> None:
         """Starts the server again at the same address; stops it first if it runs."""

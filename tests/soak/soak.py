@@ -8,7 +8,9 @@ they are, after a major compaction, and after a restart.
 from __future__ import annotations
 
 import itertools
+import os
 import random
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -98,10 +100,18 @@ class Settings:
 
 
 def run(settings: Settings) -> Report:
-    """Runs a soak on a fresh server."""
+    """Runs a soak on a fresh server; if it breaks, the server's log is kept."""
     config = {**_CONFIG, **_SMALL_WINDOWS} if settings.has_small_windows else _CONFIG
-    with live_server(config) as server, rowlock.connect(server.address, timeout=_WAIT_S) as client:
-        return _Soak(settings, server, client).run()
+    has_held = False
+    with live_server(config) as server:
+        try:
+            with rowlock.connect(server.address, timeout=_WAIT_S) as client:
+                report = _Soak(settings, server, client).run()
+            has_held = report.has_held
+            return report
+        finally:
+            if not has_held:
+                print(f"the server's log: {_kept(server.log_path)}", flush=True)
 
 
 class _Soak:
@@ -295,6 +305,14 @@ class _Soak:
         report.lines += lines_of(watch.samples)
         if settings.is_timed:
             report.misses += growth_problems(watch.samples)
+
+
+def _kept(log: Path) -> str:
+    """Copies a log to a new file and returns its name."""
+    descriptor, name = tempfile.mkstemp(prefix="rowlock-soak-", suffix=".log")
+    with os.fdopen(descriptor, "wb") as copy:
+        copy.write(log.read_bytes())
+    return name
 
 
 def _process_id(folder: Path) -> int:
