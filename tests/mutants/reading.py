@@ -259,4 +259,32 @@ READING = [
         "",
         "unit/host/test_flushing.py::test_without_pressure_only_those_over_a_bound_of_their_own_are_due_the_largest_first",
     ),
+    Mutant(
+        "of a row that runs share only the later runs' cells are sorted",
+        "_order_of_rows",
+        "    is_shared[:-1] |= is_again[1:]\n",
+        "",
+        "unit/arrow/test_merge.py::test_a_row_in_common_is_noticed_and_its_cells_are_sorted",
+    ),
+    Mutant(
+        "columns of shared rows are sorted by where they first occur",
+        "_order_in_rows",
+        "ranks[_indices(qualifiers.indices)]",
+        "_indices(qualifiers.indices)",
+        "unit/arrow/test_merge.py::test_some_rows_in_common_are_sorted_among_others",
+    ),
+    Mutant(
+        "cells of shared rows that are equally old keep no order",
+        "_order_in_rows",
+        "(-integers(column(keys, 2)), -integers(column(keys, 1)), columns)",
+        "(-integers(column(keys, 1)), columns)",
+        "unit/arrow/test_merge.py::test_some_rows_in_common_are_sorted_among_others",
+    ),
+    Mutant(
+        "rows are said to be in one run each, although runs share some",
+        "_order_of_rows",
+        "    return places, True\n",
+        "    return places, False\n",
+        "unit/arrow/test_merge.py::test_a_row_in_common_is_noticed_and_its_cells_are_sorted",
+    ),
 ]

@@ -32,6 +32,8 @@ from rowlock_regionserver.arrow.columns import (
 from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.found_cells import AwayValue
 
+# If more of a column is wanted in another order, it is not filtered before.
+_FILTERED_SHARE_MAX = 0.25
 _NOWHERE = np.zeros(0, np.int64)
 # The columns that are keys are those before the value.
 _KEYS = list(range(VALUE))
@@ -130,13 +132,15 @@ def _take(column: pa.ChunkedArray[Any], wanted: Integers) -> pa.BinaryArray:
     """Returns the elements at `wanted`, which are distinct places, in that order."""
     if not len(wanted):
         return binary_array([])
-    if len(wanted) < len(column):
+    is_ascending = bool((wanted[1:] > wanted[:-1]).all())
+    # A filter copies the elements once, and spares those that are not wanted the later copies.
+    if len(wanted) < len(column) * (1.0 if is_ascending else _FILTERED_SHARE_MAX):
         is_taken = np.zeros(len(column), np.bool_)
         is_taken[wanted] = True
         column = column.filter(boolean_array(is_taken))
         wanted = (np.cumsum(is_taken) - 1)[wanted]
     array = single_array(column)
-    if not (wanted[1:] > wanted[:-1]).all():
+    if not is_ascending:
         array = array.take(integer_array(wanted, pa.int64()))
     assert isinstance(array, pa.BinaryArray)
     return array

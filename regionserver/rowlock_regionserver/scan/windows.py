@@ -18,7 +18,7 @@ from functools import partial
 
 from rowlock_regionserver.arrow.columns import KIND, QUALIFIER, column, kinds, single_chunk
 from rowlock_regionserver.arrow.masks import is_one_of
-from rowlock_regionserver.arrow.merge import joined_rows, merged, sorted_cells
+from rowlock_regionserver.arrow.merge import merged_with_shared
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import DELETE_FAMILY, Family, ReadPoint
 from rowlock_regionserver.scan.ranges import RowRange
@@ -177,14 +177,12 @@ class WindowReader:
 
     def _visible_run(self, family: Family, runs: Sequence[SortedRun], *, is_plain: bool) -> FamilyCells:
         """Returns the cells of the runs that the read point sees; `is_plain`: all, and one of each column."""
-        if is_plain:
-            joined = joined_rows(runs)
-            if joined is not None:
-                return FamilyCells(family, joined, 1)
         qualifiers = None if self._columns_read is None else self._columns_read[family.name]
         if qualifiers is not None:
             runs = [_of_qualifiers(run, qualifiers) for run in runs]
-        run = sorted_cells(runs) if is_plain else merged(runs)
+        run, may_share_rows = merged_with_shared(runs)
+        if is_plain and not may_share_rows:
+            return FamilyCells(family, run, 1)
         run = SortedRun(single_chunk(run.keys), run.values)
         return FamilyCells(family, run.filter(visible(run.keys, self._read_point, family)), family.versions)
 

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pyarrow as pa
 from rowlock_regionserver.arrow.columns import cells_table, empty_cells
-from rowlock_regionserver.arrow.merge import first_at_or_after, in_succession, joined_rows, merged
+from rowlock_regionserver.arrow.merge import first_at_or_after, in_succession, merged, merged_with_shared
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_COLUMN, PUT, Cell
 from rowlock_regionserver.found_cells import AwayValue
@@ -119,21 +119,44 @@ def test_rows_of_several_runs_are_joined_whole() -> None:
     for name in names:
         cells = [cell(qualifier, 1, 1) for qualifier in "abc"[: generator.randrange(2, 4)]]
         generator.choice(hands)[name] = cells
-    together = joined_rows(run(*[table(**hand) for hand in hands]))
-    assert together is not None
+    together, may_share_rows = merged_with_shared(run(*[table(**hand) for hand in hands]))
+    assert not may_share_rows
     expected = {name: cells for hand in hands for name, cells in hand.items()}
     assert together.table().equals(table(**{name: expected[name] for name in names}))
 
 
-def test_runs_with_a_row_in_common_are_not_joined() -> None:
-    two = [cell("p", 1, 1), cell("q", 1, 1)]
+def test_a_row_in_common_is_noticed_and_its_cells_are_sorted() -> None:
+    old, new = [cell("p", 1, 1), cell("q", 1, 1)], [cell("o", 3, 3), cell("q", 2, 2), cell("r", 1, 3)]
+    both = sorted([*old, *new])
     # The row that both have ends the first run and begins the second, stands in the middle, or is all there is.
-    assert joined_rows(run(table(a=two, c=two), table(c=two, d=two))) is None
-    assert joined_rows(run(table(a=two, c=two, e=two), table(b=two, c=two, d=two))) is None
-    assert joined_rows(run(table(a=two), table(a=two))) is None
+    for first, second, expected in (
+        (table(a=old, c=old), table(c=new, d=new), table(a=old, c=both, d=new)),
+        (table(a=old, c=old, e=old), table(b=new, c=new, d=new), table(a=old, b=new, c=both, d=new, e=old)),
+        (table(a=old), table(a=new), table(a=both)),
+    ):
+        for runs in (run(first, second), run(second, first)):
+            together, may_share_rows = merged_with_shared(runs)
+            assert may_share_rows
+            assert together.table().equals(expected)
+
+
+def test_some_rows_in_common_are_sorted_among_others() -> None:
+    generator = generator_of("some rows in common")
+    for _ in range(30):
+        hands: list[dict[str, list[Cell]]] = [{}, {}, {}]
+        expected: dict[str, list[Cell]] = {}
+        for number in range(100):
+            name = f"{number:03}"
+            for write_number, hand in enumerate(generator.sample(hands, generator.choice([1, 1, 1, 2, 3])), 1):
+                qualifiers = sorted(generator.sample(["", "a", "ab", "b", "z"], generator.randrange(2, 5)))
+                hand[name] = [cell(qualifier, generator.randrange(3), write_number) for qualifier in qualifiers]
+                expected[name] = sorted([*expected.get(name, []), *hand[name]])
+        together = merged(run(*[table(**hand) for hand in hands]))
+        assert together.table().equals(table(**expected))
 
 
 def test_rows_of_single_cells_are_left_to_the_sort() -> None:
     both = run(table(a=[cell("q", 1, 1)], c=[cell("q", 1, 1)]), table(b=[cell("q", 1, 1)]))
-    assert joined_rows(both) is None
-    assert merged(both).keys.column("row").to_pylist() == [b"a", b"b", b"c"]
+    together, may_share_rows = merged_with_shared(both)
+    assert may_share_rows  # It has not been found out.
+    assert together.keys.column("row").to_pylist() == [b"a", b"b", b"c"]
