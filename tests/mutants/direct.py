@@ -231,10 +231,40 @@ _CLIENT = [
     ),
     of_client(
         "each request of many threads travels alone",
-        "DirectConnection._submit",
-        "                    if channel.conversation.is_busy:\n",
-        "                    if False:\n",
+        "DirectConnection._send_soon",
+        "            if channel.conversation.is_busy:\n",
+        "            if False:\n",
         f"{THREADS}::test_what_waits_together_travels_together",
+    ),
+    of_client(
+        "what arrives during a section waits for the next one",
+        "DirectConnection._leave",
+        "self._channel.failure is None and self._arrivals and self._enter()",
+        "False",
+        f"{THREADS}::test_what_arrives_during_a_section_is_sent_when_it_ends",
+    ),
+    of_client(
+        "what arrives when a section has ended waits for the next one",
+        "DirectConnection._arrive",
+        "        if not self._entered_by:",
+        "        if False:",
+        f"{THREADS}::test_what_arrives_when_a_section_has_just_ended_is_sent_by_its_caller",
+    ),
+    of_client(
+        "a caller that had to gather is not woken when it is answered",
+        "DirectConnection._wait",
+        "                    waiting.shut()  # Also if it has to gather now: it will wait again.\n"
+        "                    is_over = self._reader is request or self._gatherer is request\n",
+        "                    is_over = self._reader is request or self._gatherer is request\n"
+        "                    if not is_over:\n                        waiting.shut()\n",
+        f"{THREADS}::test_many_that_arrive_during_a_section_travel_together",
+    ),
+    of_client(
+        "what arrives during the last section of a connection waits forever",
+        "DirectConnection._end",
+        "        while self._arrivals:\n",
+        "        while False:\n",
+        f"{THREADS}::test_what_arrives_during_the_last_section_fails_unsent",
     ),
     of_client(
         "a request that was not sent as a whole is in doubt",

@@ -3,6 +3,8 @@
     one caller      sends its request, waits for the socket, reads its answer: no other thread takes part
     many callers    each adds its request; one of them, the reader, waits for the socket and reads for all
 
+What a caller adds while another thread is in a section (4), it leaves to that thread, and waits for its answer at once.
+
 1. At any time at most one caller is the reader. Only the reader waits for the socket: for answers, and for room if the
    system did not take all bytes of a frame. So a client that can't send always reads.
 2. A caller sends its request itself, without waiting. Under load one of the callers, the gatherer, waits half a
@@ -13,6 +15,10 @@
    Threads wait outside of the lock. So TLS, which needs one lock for both directions, would fit in. An exception in a
    section, such as a KeyboardInterrupt, may leave things half done. Then the connection is broken: all its requests
    fail as in doubt, and their callers repeat them over another connection.
+   A system call in a section releases the interpreter. So that the callers that run meanwhile don't all queue up for
+   the lock, those with new requests append them to `_arrivals` without it. A section takes the arrivals when it begins
+   and after it has ended. A caller appends first and then looks whether a section is still open, so one of the two
+   takes them.
 5. A thread may be interrupted a second time while it hands its part on. So each waiting caller looks twice a second
    whether there is a reader that shows signs of life, and whether requests wait that no caller sends.
 
@@ -27,6 +33,7 @@ from __future__ import annotations
 import _thread
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -83,6 +90,10 @@ def _nothing() -> None:
     """Wakes a caller that does not wait."""
 
 
+# Where the reader waits, that is nowhere: it reads until its request is done, or has failed.
+_NOWHERE = _Waiting()
+
+
 class DirectConnection:
     """Sends requests over one socket and waits for their answers. Thread-safe."""
 
@@ -104,6 +115,8 @@ class DirectConnection:
         self._reader: Request | None = None
         self._gatherer: Request | None = None
         self._entered_by = 0  # the thread that is in a section, or was interrupted in one
+        # Requests that no section has taken. Appended to without the lock.
+        self._arrivals: deque[Request] = deque()
         self._used_at = self._read_at = self._gathers_since = now()
         self._handed_on_count = self._repaired_count = 0
 
@@ -121,12 +134,15 @@ class DirectConnection:
         now = self._now()
         request.prepare(region_id, server_timeout_ms(deadline - now), _nothing)
         try:
-            if not self._submit(request, now):
+            is_early = self._entered_by and self._entered_by != _thread.get_ident()
+            waiting = self._arrive(request) if is_early else self._submit(request, now)
+            if waiting is None:
                 return False
-            if self._gatherer is request:
-                self._gather(request)
             while request.answer is None and request.failure is None:
-                is_late = self._read(request, deadline) if self._reader is request else self._wait(request, deadline)
+                if self._gatherer is request:
+                    self._gather(request)
+                is_reader = self._reader is request
+                is_late = self._read(request, deadline) if is_reader else self._wait(request, waiting, deadline)
                 if is_late:
                     self._give_up(request)
                     break
@@ -144,6 +160,7 @@ class DirectConnection:
         """Closes this process's copy of the socket, in the child of a fork. The parent's connection goes on."""
         self._lock = threading.RLock()  # A thread of the parent may have held the other one.
         self._entered_by = 0
+        self._arrivals.clear()
         self._channel.lose("the process forked")
         self._channel.close()
 
@@ -162,6 +179,8 @@ class DirectConnection:
         channel = self._channel
         if not self._entered_by and channel.failure is None:
             self._entered_by = _thread.get_ident()
+            if self._arrivals:
+                self._take_arrivals()
             return True
         if self._entered_by:
             # A signal handler calls during a section of its own thread, which has to end the connection itself; or
@@ -176,31 +195,72 @@ class DirectConnection:
     def _leave(self) -> None:
         """Ends a section."""
         self._entered_by = 0
+        while self._channel.failure is None and self._arrivals and self._enter():
+            self._entered_by = 0
         if self._channel.failure is not None:
             self._end()
 
-    def _submit(self, request: Request, now: float) -> bool:
-        """Adds a request, and sends it, or leaves that to the gatherer. Returns False if the connection is over."""
+    def _submit(self, request: Request, now: float) -> _Waiting | None:
+        """Adds a request; sends it, or leaves that to the gatherer. Returns where to wait; None: the end has come."""
+        waiting = None
         with self._lock:
             if not self._enter():
-                return False
+                return None
             channel = self._channel
             if self._reader is None:
                 if now - self._used_at > _IDLE_S:
                     channel.receive_if_there()
                 channel.quiet_since = now
             self._used_at = now
-            is_submitted = channel.failure is None
-            if is_submitted and channel.add(request):
+            if channel.failure is None:
+                waiting = _NOWHERE if self._reader is None else _Waiting()
+            if waiting is not None and channel.add(request):
                 if self._reader is None:
                     self._reader, self._read_at = request, now
-                if self._gatherer is None and channel.unsent is None:
-                    if channel.conversation.is_busy:
-                        self._gatherer, self._gathers_since = request, now
-                    else:
-                        channel.send_waiting()
+                else:
+                    request.wake = waiting.open
+                self._send_soon(request, now)
             self._leave()
-            return is_submitted
+            return waiting
+
+    def _arrive(self, request: Request) -> _Waiting:
+        """Leaves a request to the thread that is in a section. Returns where to wait for the answer."""
+        waiting = _Waiting()
+        request.wake = waiting.open
+        self._arrivals.append(request)
+        if not self._entered_by:  # The section ended, perhaps before it could see the request.
+            with self._lock:
+                if self._arrivals and self._enter():
+                    self._leave()
+        return waiting
+
+    def _take_arrivals(self) -> None:
+        """Adds the requests that have arrived, in a section. Sends them, or wakes a caller that has to."""
+        channel, now = self._channel, self._now()
+        self._used_at = now
+        newest: Request | None = None
+        while self._arrivals:
+            request = self._arrivals.popleft()
+            if not channel.add(request):
+                request.wake()
+                continue
+            newest = request
+            if self._reader is None:
+                self._reader, self._read_at = request, now
+                channel.quiet_since = now
+                request.wake()
+        if newest is not None and self._send_soon(newest, now):
+            newest.wake()
+
+    def _send_soon(self, request: Request, now: float) -> bool:
+        """Sends what waits, in a section. Under load it leaves that to the request's caller, and returns True."""
+        channel = self._channel
+        if self._gatherer is None and channel.unsent is None:
+            if channel.conversation.is_busy:
+                self._gatherer, self._gathers_since = request, now
+                return True
+            channel.send_waiting()
+        return False
 
     def _gather(self, request: Request) -> None:
         """Waits a moment for more requests, then sends all."""
@@ -239,34 +299,32 @@ class DirectConnection:
             if is_done:
                 return False
 
-    def _wait(self, request: Request, deadline: float) -> bool:
-        """Waits until the request is done or its caller becomes the reader. Returns True if the deadline passes."""
-        waiting = _Waiting()
+    def _wait(self, request: Request, waiting: _Waiting, deadline: float) -> bool:
+        """Waits until the request is done or its caller gets a part. Returns True if the deadline passes."""
         while True:
-            now = self._now()
+            waiting.lock.acquire(timeout=max(0.0, min(_LOOK_S, deadline - self._now())))
+            if request.answer is not None:
+                return False
             with self._lock:
                 if not self._enter():
                     self._fail_if_missed(request)
                     return False
+                now = self._now()
                 is_over = request.answer is not None or request.failure is not None
                 if not is_over:
                     self._look(request, now)
-                    is_over = self._reader is request
-                if not is_over:
-                    waiting.shut()
-                    request.wake = waiting.open
+                    waiting.shut()  # Also if it has to gather now: it will wait again.
+                    is_over = self._reader is request or self._gatherer is request
                 self._leave()
             if is_over or now >= deadline:
                 return not is_over
-            waiting.lock.acquire(timeout=min(_LOOK_S, deadline - now))
-            if request.answer is not None:
-                return False
 
     def _give_up(self, request: Request) -> None:
         """Ends the call at its deadline."""
         with self._lock:
             if self._enter():
                 self._channel.conversation.abandon(request)
+                self._end_gathering(request)
                 self._hand_reading_on(request)
                 self._leave()
 
@@ -329,6 +387,10 @@ class DirectConnection:
         assert channel.failure is not None
         self._reader = self._gatherer = None
         channel.conversation.lost(channel.failure)
+        while self._arrivals:
+            request = self._arrivals.popleft()
+            request.failure = channel.failure
+            request.wake()
         if channel.is_polling:
             channel.shut_down()  # The reader returns, and closes it.
         else:

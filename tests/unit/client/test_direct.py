@@ -8,11 +8,12 @@ import signal
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 
 import pytest
 from rowlock._core import point
-from rowlock._core.conversation import Conversation
+from rowlock._core.conversation import Conversation, Request
 from rowlock._transport import channels, direct
 from rowlock._transport.direct import DirectConnection
 from rowlock.errors import ClosedError, LimitExceededError, ServerError, ServerUnavailableError
@@ -20,7 +21,7 @@ from rowlock_proto.direct_frames import ANSWERS, END, PONG, frame
 from rowlock_proto.v1 import types_pb2
 
 from tests.threads import is_at
-from tests.unit.client.direct_server import BODY_BYTES_MAX, Call, DirectServer
+from tests.unit.client.direct_server import BODY_BYTES_MAX, LONG_S, Call, DirectServer
 from tests.waiting import WAIT_S, wait_until
 
 MIB = 1 << 20
@@ -28,8 +29,8 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def _nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller is woken, or waits for a minute: so each test fails if it must be saved by a caller that looks."""
-    monkeypatch.setattr(direct, "_LOOK_S", 60.0)
+    """A caller is woken, or waits for minutes: so each test fails if it must be saved by a caller that looks."""
+    monkeypatch.setattr(direct, "_LOOK_S", 600.0)
 
 
 @pytest.fixture
@@ -50,8 +51,8 @@ def narrow() -> Iterator[DirectServer]:
 
 
 def reader_of(*calls: Call) -> Call:
-    """Waits until one of the calls reads, and returns it."""
-    wait_until(lambda: any(call.is_reader for call in calls))
+    """Waits until one of the calls reads, and returns it. No section is open then."""
+    wait_until(lambda: any(call.is_reader and is_at(call.thread, "channel.poll(") for call in calls))
     return next(call for call in calls if call.is_reader)
 
 
@@ -386,6 +387,114 @@ def test_a_server_without_a_sign_of_life_loses_its_requests(server: DirectServer
         with pytest.raises(ServerUnavailableError, match="does not answer a ping"):
             call.ended()
         assert call.request.is_in_doubt
+
+
+# Requests that arrive while another thread is in a section
+
+
+class Section:
+    """A section of the call of one row, open from its next message on until `end`."""
+
+    def __init__(self, server: DirectServer, monkeypatch: pytest.MonkeyPatch, row: bytes) -> None:
+        self._connection = server.connection
+        self._may_end = threading.Event()
+        next_message = Conversation.next_message
+
+        def held(conversation: Conversation) -> bytes | None:
+            if threading.current_thread().name == f"call {row!r}":
+                assert self._may_end.wait(WAIT_S)
+            return next_message(conversation)
+
+        monkeypatch.setattr(Conversation, "next_message", held)
+        self.call = Call(server, row)
+        wait_until(lambda: server.connection._entered_by == self.call.thread.ident)
+
+    def end(self) -> None:
+        self._may_end.set()
+
+    def end_and_wait(self) -> None:
+        self.end()
+        wait_until(lambda: not self._connection._entered_by)
+
+    def arrived(self, server: DirectServer, *rows: bytes) -> list[Call]:
+        """Makes calls of these rows, which wait for the section."""
+        # With deadlines beyond the test's: whoever is not woken fails it.
+        calls = [Call(server, row, 2 * LONG_S) for row in rows]
+        wait_until(lambda: len(self._connection._arrivals) == len(rows))
+        wait_until(lambda: all(is_at(call.thread, "waiting.lock.acquire(") for call in calls))
+        return calls
+
+
+def test_what_arrives_during_a_section_is_sent_when_it_ends(
+    server: DirectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.socket.settimeout(min(20.0, WAIT_S))
+    section = Section(server, monkeypatch, b"section")
+    calls = [section.call, *section.arrived(server, b"a", b"b", b"c")]
+    section.end()
+    server.read_until(*(call.row for call in calls))
+    server.socket.sendall(server.answer(*(call.row for call in calls)))
+    assert [call.ended() for call in calls] == [b"section", b"a", b"b", b"c"]
+
+
+def test_many_that_arrive_during_a_section_travel_together(
+    server: DirectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.socket.settimeout(min(20.0, WAIT_S))
+    section = Section(server, monkeypatch, b"section")
+    rows = [b"%d" % number for number in range(32)]
+    calls = [section.call, *section.arrived(server, *rows)]
+    section.end()
+    server.read_until(*(call.row for call in calls))
+    server.socket.sendall(server.answer(*(call.row for call in calls)))
+    assert [call.ended() for call in calls] == [b"section", *rows]
+    assert len(server.message_sizes) < 5
+
+
+def test_what_arrives_when_a_section_has_just_ended_is_sent_by_its_caller(
+    server: DirectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The section ends after the caller has seen that it is open, and looks for arrivals before there is one."""
+    server.socket.settimeout(min(20.0, WAIT_S))
+    section = Section(server, monkeypatch, b"section")
+
+    class Late(deque[Request]):
+        def append(self, request: Request) -> None:
+            section.end_and_wait()
+            super().append(request)
+
+    server.connection._arrivals = Late()
+    late = Call(server, b"late")
+    server.read_until(b"section", b"late")
+    server.socket.sendall(server.answer(b"section", b"late"))
+    assert (section.call.ended(), late.ended()) == (b"section", b"late")
+
+
+def test_what_arrives_during_the_last_section_fails_unsent(
+    server: DirectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = Section(server, monkeypatch, b"section")
+    calls = section.arrived(server, b"a", b"b")
+    server.connection._channel.lose("a test")
+    section.end()
+    for call in calls:
+        with pytest.raises(ServerUnavailableError, match="a test"):
+            call.ended()
+        assert not call.request.is_in_doubt
+
+
+def test_what_arrives_and_is_too_large_fails_alone(server: DirectServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.socket.settimeout(min(20.0, WAIT_S))
+    section = Section(server, monkeypatch, b"section")
+    (small,) = section.arrived(server, b"small")
+    large = Call(server, b"large", padding=BODY_BYTES_MAX)
+    wait_until(lambda: len(server.connection._arrivals) == 2)
+    section.end()
+    with pytest.raises(LimitExceededError):
+        large.ended()
+    server.read_until(b"section", b"small")
+    server.socket.sendall(server.answer(b"section", b"small"))
+    assert (section.call.ended(), small.ended()) == (b"section", b"small")
 
 
 # Interruptions within sections
