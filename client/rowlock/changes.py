@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
-from rowlock_proto.v1 import region_pb2, types_pb2
+from rowlock_proto.v1 import types_pb2
 
 from rowlock._codec.columns import (
     Name,
@@ -80,9 +80,8 @@ class Changes(Protocol):
     def add(self) -> types_pb2.Change: ...
 
 
-def add_put(mutation: region_pb2.RowMutation, column: Name, value: Value, timestamp: int | None) -> None:
-    """Adds a put. The hot path of `Table.put`, which has checked the timestamp."""
-    put = mutation.changes.add().put
+def fill_put(put: types_pb2.Put, column: Name, value: Value, timestamp: int | None) -> None:
+    """Fills in a put. The hot path of `Table.put`, which has checked the timestamp."""
     put.family, put.qualifier = parse_cell_key(column)
     put.value = value if type(value) is bytes else encoded_value(value)
     if timestamp is not None:

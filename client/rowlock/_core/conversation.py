@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rowlock_proto.v1 import region_pb2
+from rowlock_proto.varints import varint
 
 from rowlock._core.sequences import Sequences
 from rowlock.errors import LimitExceededError, RowlockError, ServerUnavailableError
@@ -30,6 +31,8 @@ IN_FLIGHT_MAX = 4096
 _MANY_UNDER_WAY = 8
 # The part of a message before its requests: the client's id and the floor, with their tags.
 HEADER_BYTES_MAX = 29
+# Field 2, PointRequests.sequence_floor, a varint.
+_FLOOR_TAG = b"\x10"
 
 
 class Request:
@@ -121,6 +124,8 @@ class Conversation:
         self._waiting: deque[Request] = deque()
         self._in_flight: dict[int, Request] = {}
         self._next_id = 1
+        # The header: the client's id, and the floor, which moves with each change of a single caller.
+        self._client_bytes = region_pb2.PointRequests(client_id=sequences.client_id).SerializeToString()
         self._header_bytes = b""
         self._header_floor = -1
         # The requests of the newest message.
@@ -201,8 +206,7 @@ class Conversation:
         floor = self._sequences.floor()
         if floor != self._header_floor:
             self._header_floor = floor
-            header = region_pb2.PointRequests(client_id=self._sequences.client_id, sequence_floor=floor)
-            self._header_bytes = header.SerializeToString()
+            self._header_bytes = self._client_bytes + _FLOOR_TAG + varint(floor)  # Half the time of a message.
         return self._header_bytes
 
     def answered(self, answers: Iterable[region_pb2.PointAnswer]) -> None:

@@ -20,7 +20,7 @@ from rowlock._codec.columns import (
 from rowlock._codec.escapes import column_text
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Request
-from rowlock.changes import Change, Delete, Put, add_changes, add_delete, add_put, change_results, checked_amount
+from rowlock.changes import Change, Delete, Put, add_changes, add_delete, change_results, checked_amount, fill_put
 from rowlock.checks import Check, CheckResult, compared_columns, decoded_results, set_condition
 from rowlock.counters import counter_value
 from rowlock.errors import InvalidArgumentError, NotACounterError, RowlockError, ServerError
@@ -44,6 +44,10 @@ def failure_of(request: Request) -> RowlockError | None:
         return request.failure
     if answer.HasField("get") and len(request.point.get.rows) == len(answer.get.rows):
         return None
+    if answer.HasField("mutate") and len(request.point.mutate.mutations) == 1:  # The hot path of changes.
+        results = answer.mutate.results
+        if len(results) == 1 and not results[0].HasField("error"):
+            return None
     kind = answer.WhichOneof("answer")
     if kind == "error":
         return error_from(answer.error)
@@ -87,8 +91,9 @@ def add_data(mutation: region_pb2.RowMutation, data: Data[ColumnName], timestamp
     """Adds a put of each column. Raises InvalidArgumentError if there is none."""
     check_timestamp(timestamp)
     check_data(data)
+    add = mutation.changes.add
     for column, value in data.items():
-        add_put(mutation, column, value, timestamp)
+        fill_put(add().put, column, value, timestamp)
 
 
 def puts_of(data: Data[ColumnName], timestamp: int | None) -> list[Put]:

@@ -79,11 +79,10 @@ def encode_row(
     parts: list[bytes] = [b"", row]
     count = 0
     for family_number, cells in change:
+        count += len(cells)
         for qualifier, negative_timestamp, kind, value in cells:
-            parts.append(pack(family_number, kind, -negative_timestamp, len(qualifier), len(value)))
-            parts.append(qualifier)
-            parts.append(value)
-            count += 1
+            head = pack(family_number, kind, -negative_timestamp, len(qualifier), len(value))
+            parts += (head, qualifier, value)
     if request is not None:
         flags |= HAS_REQUEST
         parts.append(

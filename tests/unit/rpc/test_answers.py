@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from rowlock_proto.v1.region_pb2 import GetAnswer, MutateAnswer, PointAnswers
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.errors import NotACounterError
-from rowlock_regionserver.operations import RowOutcome, RowResult
-from rowlock_regionserver.rpc.messages.answers import ERRORS_IN_FULL_MAX, error_answer, get_answer, mutate_answer
+from rowlock_regionserver.operations import AnswerCell, RowOutcome, RowResult
+from rowlock_regionserver.rpc.messages.answers import (
+    ERRORS_IN_FULL_MAX,
+    error_answer,
+    fill_results,
+    get_answer,
+    mutate_answer,
+)
+
+from tests.seeds import drawn_seed
 
 
 def test_answers_joined_are_one_message_with_all_of_them() -> None:
@@ -73,3 +83,24 @@ def test_errors_after_the_first_ones_have_a_short_message_and_all_their_evidence
     assert {len(error.message) for error in errors[:ERRORS_IN_FULL_MAX]} == {500}
     assert errors[-1].message == "NOT_A_COUNTER; see the first errors of this answer for full messages"
     assert (errors[-1].row, errors[-1].table, errors[-1].code) == (b"101", "t", Error.NOT_A_COUNTER)
+
+
+def test_one_row_is_answered_by_hand_as_protobuf_would() -> None:
+    random = Random(drawn_seed())
+    for _ in range(300):
+        result = RowResult(
+            condition_met=random.random() < 0.5,
+            results=tuple(drawn_cell(random) for _ in range(random.choice((0, 0, 1, 1, 3)))),
+            timestamp=random.choice((0, 1, 127, 128, 1_700_000_000_000, (1 << 63) - 1)),
+        )
+        request_id = random.choice((0, 1, 200, random.getrandbits(64)))
+        message = PointAnswers()
+        answer = message.answers.add()
+        answer.id = request_id
+        fill_results(answer.mutate, [result])
+        assert PointAnswers.FromString(mutate_answer(request_id, [result])) == message, result
+
+
+def drawn_cell(random: Random) -> AnswerCell:
+    family, qualifier, value = [random.randbytes(random.choice((0, 1, 8, 127, 128, 20_000))) for _ in range(3)]
+    return family, qualifier, random.choice((0, 5, 1_700_000_000_000)), value

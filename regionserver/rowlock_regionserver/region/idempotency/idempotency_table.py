@@ -222,7 +222,7 @@ class IdempotencyTable:
         return grown > 0
 
     def _replaces_only_answer(self, client: Client, answer: Answer, floor: int) -> bool:
-        """Whether the answer replaces the client's only one, which is below the floor, and neither has cells.
+        """Whether the answer replaces the client's only one, which is below the floor, and neither has large cells.
 
         This is the fast path for a client that makes one change at a time.
         """
@@ -230,8 +230,8 @@ class IdempotencyTable:
         return (
             len(answers) == 1
             and answers[0][0] < floor <= answer[0]
-            and isinstance(answers[0][3], int)
-            and isinstance(answer[3], int)
+            and answers[0][5] < LARGE_BYTES
+            and answer[5] < LARGE_BYTES
         )
 
     def _add(self, client: Client, answer: Answer) -> None:

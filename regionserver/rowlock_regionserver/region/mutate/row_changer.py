@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 from rowlock_regionserver.cells import NEWEST, PUT, Family, ReadPoint
 from rowlock_regionserver.errors import CounterOverflowError, LimitExceededError, NotACounterError
@@ -35,23 +36,30 @@ def reads_the_row(change: Change) -> bool:
     return not isinstance(change, Put)
 
 
-def are_puts(changes: Sequence[Change]) -> bool:
+def are_puts(changes: Sequence[Change]) -> TypeGuard[Sequence[Put]]:
     """Whether all changes are puts, which depend on nothing that the row holds."""
-    return type(changes[0]) is Put if len(changes) == 1 else all(type(change) is Put for change in changes)
+    return type(changes[0]) is Put if len(changes) == 1 else set(map(type, changes)) == {Put}
 
 
 def only_puts(
-    changes: Sequence[Change], families: Mapping[bytes, Family], stamp: int
+    changes: Sequence[Put], families: Mapping[bytes, Family], stamp: int
 ) -> list[tuple[int, list[UnnumberedCell]]]:
     """Returns the collapsed cells of a mutation of puts alone: the fast path for the common case."""
-    if len(changes) == 1:
-        (change,) = changes
-        assert isinstance(change, Put)
-        timestamp = stamp if change.timestamp is None else change.timestamp
-        return [(families[change.family].number, [(change.qualifier, -timestamp, PUT, change.value)])]
+    values: dict[bytes, bytes] = {}
+    first = changes[0].family
+    for family, qualifier, value, timestamp in changes:
+        if timestamp is not None or family != first:
+            return _puts_of_families(changes, families, stamp)
+        values[qualifier] = value
+    cells = [(qualifier, -stamp, PUT, values[qualifier]) for qualifier in sorted(values)]
+    return [(families[first].number, cells)]
+
+
+def _puts_of_families(
+    changes: Sequence[Put], families: Mapping[bytes, Family], stamp: int
+) -> list[tuple[int, list[UnnumberedCell]]]:
     by_family: dict[int, dict[tuple[bytes, int], bytes]] = {}
     for change in changes:
-        assert isinstance(change, Put)
         timestamp = stamp if change.timestamp is None else change.timestamp
         puts = by_family.setdefault(families[change.family].number, {})
         puts[change.qualifier, -timestamp] = change.value

@@ -7,7 +7,6 @@ asked for are read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 
 from rowlock_regionserver.cells import Family, ReadPoint
 from rowlock_regionserver.config import KIB
@@ -100,8 +99,8 @@ class RowState:
         """
         found: list[Sequence[FoundCell]] = []
         newest = 0  # timestamp
-        # Those that do not know their timestamps first: among them is the segment that is written.
-        for source in sorted(self._view[family.number][1], key=attrgetter("timestamp_max"), reverse=True):
+        # In their order, from newest to oldest. To sort many by their timestamps takes longer than it can save.
+        for source in self._view[family.number][1]:
             if source.timestamp_max >= newest:
                 cells = source.columns_cells(self._row, (qualifier,))
                 if cells:

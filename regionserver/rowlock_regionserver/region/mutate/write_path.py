@@ -17,8 +17,8 @@ A row mutation is atomic over all its families. Its steps, in this order:
                      it appends: no other write can take the next number, and no reader sees the cells until 9.
 7. UNLOCK            row locks and gate. The log is not synced yet: one sync carries many writers, even of one row.
 8. SYNC              the log thread makes the record as durable as requested (group commit). A single caller waits for
-                     it briefly (brief_wait.py). If nobody waits for a sync, a call that may not wait writes the records
-                     itself: it has claimed the log before 1 (wal/pending.py).
+                     a sync briefly (brief_wait.py). If nobody waits for a sync, a call that may not wait writes the
+                     records itself: it has claimed the log before 1 (wal/pending.py).
 9. PUBLISH           the thread that did 8 completes the number; the read point advances over completed numbers without
                      a gap. The answer is sent when the read point has reached this write.
 
@@ -104,12 +104,16 @@ class WritePath:
         """
         if may_wait:
             return self._mutate(mutations, options, done, may_wait=True)
-        wait = BriefWait(done) if options.is_alone and self._log.is_quick else None
+        wait = BriefWait(done) if options.is_alone and self._log.is_quick and self._syncs(options) else None
         with self._log.claim_writing():
             is_begun = self._mutate(mutations, options, done if wait is None else wait.set_outcome, may_wait=False)
         if wait is not None and is_begun:
             wait.end()
         return is_begun
+
+    def _syncs(self, options: WriteOptions) -> bool:
+        """Whether the changes wait for a sync. If not, this thread mostly writes them itself."""
+        return self._stores.served.table.durability_of(options.durability) is Durability.FSYNC
 
     def mutate_each(self, mutations: Sequence[RowMutation], options: WriteOptions, done: DoneEach) -> bool:
         """Makes row mutations of several requests, in order, each as `mutate` makes it; never waits.

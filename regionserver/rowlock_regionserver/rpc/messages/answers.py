@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 
 from rowlock_proto.v1.region_pb2 import GetAnswer, MutateAnswer, OpenedScan, PointAnswer, PointAnswers, PutRowsAnswer
 from rowlock_proto.v1.types_pb2 import Cell, Error
+from rowlock_proto.varints import varint
 
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.operations import AnswerCell, RowOutcome, RowResult
 from rowlock_regionserver.rpc.messages.failures import error_message
-from rowlock_regionserver.rpc.messages.varints import varint
+from rowlock_regionserver.rpc.messages.one_row_answer import is_plain, one_row_answer
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,10 @@ def get_answer(request_id: int, rows: list[Sequence[AnswerCell]]) -> bytes:
 
 def mutate_answer(request_id: int, outcomes: Sequence[RowOutcome]) -> bytes:
     """Encodes the answer of a mutate, with results in the order of its mutations."""
+    if len(outcomes) == 1:
+        outcome = outcomes[0]
+        if isinstance(outcome, RowResult) and is_plain(outcome):
+            return one_row_answer(request_id, outcome)
     message = PointAnswers()
     answer = message.answers.add()
     answer.id = request_id
@@ -63,14 +68,10 @@ def _are_all(first: RowOutcome, outcomes: Sequence[RowOutcome]) -> bool:
 
 def plain_answers(request_ids: Sequence[int], outcomes: Sequence[RowOutcome]) -> bytes | None:
     """Encodes the answers of mutates with one mutation each, in their order. None if one of them can't be encoded."""
-    message = PointAnswers()
-    add = message.answers.add
     try:
-        for request_id, outcome in zip(request_ids, outcomes, strict=True):
-            answer = add()
-            answer.id = request_id
-            fill_mutate_answer(answer.mutate, (outcome,))
-        return message.SerializeToString()
+        return b"".join(
+            [mutate_answer(request_id, (outcome,)) for request_id, outcome in zip(request_ids, outcomes, strict=True)]
+        )
     except Exception:
         logger.exception(
             "unexpected error while encoding the answers of coalesced changes; encoding each one separately"

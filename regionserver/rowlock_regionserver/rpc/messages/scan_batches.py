@@ -8,10 +8,10 @@ parse as one message, so only the frame of the large field is encoded here.
 from __future__ import annotations
 
 from rowlock_proto.v1.region_pb2 import ScanBatch
+from rowlock_proto.varints import varint
 
 from rowlock_regionserver.rpc.messages.compressed_rows import compressed_rows
 from rowlock_regionserver.rpc.messages.newest_rows import newest_rows
-from rowlock_regionserver.rpc.messages.varints import varint
 from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.scan.compressed_rows import CompressedRows
 from rowlock_regionserver.scan.newest_rows import NewestRows
