@@ -47,11 +47,13 @@ from rowlock_regionserver.memory_plan import planned
 from rowlock_regionserver.procedures.installed import installed_procedures
 from rowlock_regionserver.procedures.runner import ProcedureRunner
 from rowlock_regionserver.resident import anonymous_bytes
+from rowlock_regionserver.rpc.direct import ready_selector
 from rowlock_regionserver.rpc.direct.clients import DirectClients
 from rowlock_regionserver.rpc.direct.drop_log import DropLog
 from rowlock_regionserver.rpc.direct.listener import DirectListener, DirectStatistics
 from rowlock_regionserver.rpc.direct.plan import check_plan, direct_plan
 from rowlock_regionserver.rpc.direct.service import DirectService
+from rowlock_regionserver.rpc.direct.turn import Turn
 from rowlock_regionserver.rpc.grpc.addresses import Address, AnyAddress, UnixAddress, checked_listen, parsed_address
 from rowlock_regionserver.rpc.grpc.calls import Calls
 from rowlock_regionserver.rpc.grpc.connections import Connections
@@ -242,13 +244,13 @@ class Server:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            ready_selector.run(self._serve)
         except BaseException as error:
             self._error = error
         finally:
             self._started.set()
 
-    async def _serve(self) -> None:
+    async def _serve(self, ready_count: Callable[[], int]) -> None:
         loop = asyncio.get_running_loop()
         stopping = asyncio.Event()
         with self._stop_lock:
@@ -301,11 +303,9 @@ class Server:
             )
             regions = RegionService(region_server, engine, calls, self._config)
             self._engine, self._region_service, self._direct = engine, regions, direct_port
-            direct_port.start(
-                DirectService(
-                    engine.points, ledger, clients, DropLog(self._clock), folder.folder_id, region_server.incarnation_id
-                )
-            )
+            ids = folder.folder_id, region_server.incarnation_id
+            turn = Turn(engine.points, ready_count)
+            direct_port.start(DirectService(engine.points, turn, ledger, clients, DropLog(self._clock), *ids))
             catalog = CatalogService(
                 region_server,
                 workers,
@@ -322,7 +322,7 @@ class Server:
                 folder.path,
                 self._files,
                 self._clock,
-                (folder.folder_id, region_server.incarnation_id),
+                ids,
                 partial(_call_counts, calls, engine, regions, clients),
                 procedures.statistics,
             )

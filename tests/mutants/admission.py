@@ -32,8 +32,8 @@ ADMISSION = [
     Mutant(
         "an append is made as a plain change",
         "plain_change",
-        'change.HasField("put") or change.HasField("increment")',
-        'change.HasField("put") or change.HasField("append")',
+        'elif change.HasField("increment"):',
+        'elif change.HasField("append"):',
         f"{COALESCED}::test_what_is_no_plain_change_is_made_in_its_place",
     ),
     Mutant(
@@ -42,6 +42,20 @@ ADMISSION = [
         "            region_id != self._region_id\n            or durability is not ",
         "            durability is not ",
         f"{COALESCED}::test_those_of_another_region_are_made_there",
+    ),
+    Mutant(
+        "puts of many columns are made in batches as large as others",
+        "CoalescedChanges.join",
+        "            or self._part_count + part_count > COALESCED_PARTS_MAX\n",
+        "",
+        f"{COALESCED}::test_puts_of_many_columns_are_made_in_smaller_batches",
+    ),
+    Mutant(
+        "large answers of coalesced changes are made without memory for them",
+        "CoalescedChanges._answer",
+        " and have_few_bytes(outcomes, bytes_max)",
+        "",
+        f"{COALESCED}::test_answers_with_cells_are_bounded_as_those_of_other_changes_are",
     ),
     Mutant(
         "the event loop reads a long change",

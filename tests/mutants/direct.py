@@ -6,6 +6,7 @@ from .broken_build import CLIENT, PROTOCOL, Mutant
 
 FRAMES = "property/test_direct_frames.py"
 CONNECTION = "unit/rpc/direct/test_connection.py"
+TURN = "unit/rpc/direct/test_turn.py"
 UNREAD_AND_LARGE = "unit/rpc/direct/test_unread_and_large.py"
 BAD_INPUT = "unit/rpc/direct/test_bad_input.py"
 LISTENER = "unit/rpc/direct/test_listener.py"
@@ -98,6 +99,34 @@ _SERVER = [
         "        self.reader.hold()\n",
         "",
         f"{CONNECTION}::test_half_frames_of_two_connections_stay_apart_and_are_counted",
+    ),
+    Mutant(
+        "the change of a single client waits for the next turn of the event loop",
+        "Turn.join",
+        "        if self._ready_count() < 2:\n",
+        "        if self._ready_count() < 1:\n",
+        f"{TURN}::test_the_change_of_the_only_ready_socket_waits_for_no_other",
+    ),
+    Mutant(
+        "a get passes a put of its connection that waits for the end of the turn",
+        "Turn.end_for",
+        "            self.end()\n",
+        "            pass\n",
+        f"{TURN}::test_the_requests_of_a_connection_begin_in_their_order",
+    ),
+    Mutant(
+        "a change of one connection is answered to another",
+        "CoalescedChanges._answer",
+        "                responder.send(outcomes_answer(points, responder, request, [outcome]))\n",
+        "                first.send(outcomes_answer(points, responder, request, [outcome]))\n",
+        f"{TURN}::test_they_are_made_by_one_call_and_each_is_answered_to_its_client",
+    ),
+    Mutant(
+        "changes of several connections are answered as those of one",
+        "CoalescedChanges._answer",
+        "responders.count(first) == count and ",
+        "",
+        f"{TURN}::test_they_are_made_by_one_call_and_each_is_answered_to_its_client",
     ),
     Mutant(
         "a connection stays open when its client has left",

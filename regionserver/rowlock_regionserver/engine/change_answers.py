@@ -64,6 +64,18 @@ def outcomes_answer(
         return request.failure(error, "answering a change")
 
 
+def have_few_bytes(outcomes: Sequence[RowOutcome], bytes_max: int) -> bool:
+    """Whether the cells of their answer are only new ones, those of increments say, and have at most so many bytes."""
+    byte_count = 0
+    for outcome in outcomes:
+        if isinstance(outcome, RowResult):
+            if outcome.seen or outcome.answer:
+                return False
+            for family, qualifier, _, value in outcome.results:
+                byte_count += len(family) + len(qualifier) + len(value)
+    return byte_count <= bytes_max
+
+
 def have_cells(outcomes: Sequence[RowOutcome]) -> bool:
     """Whether their answer has cells or what a procedure returned, and so may be large."""
     return any(

@@ -23,6 +23,8 @@ class Completions:
         self._expected_count = expected_count
         self._posted: deque[Callable[[], None]] = deque()
         self._is_scheduled = False
+        # Used on the loop: what to do when all posted callbacks have run; None: none runs now.
+        self._afterwards: list[Callable[[], None]] | None = None
 
     def post(self, callback: Callable[[], None]) -> None:
         """Runs the callback on the loop, soon. From any thread; never blocks. Does nothing when the loop is closed."""
@@ -42,12 +44,29 @@ class Completions:
         # requests, the delay does not matter.)
         self._loop.call_soon(self._drain)
 
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Runs the callback soon; on the loop. While posted callbacks run: when all of them have run.
+
+        So a connection sends in one go what they answer, without another iteration of the loop.
+        """
+        if self._afterwards is None:
+            self._loop.call_soon(callback)
+        else:
+            self._afterwards.append(callback)
+
     def _drain(self) -> None:
         self._is_scheduled = False
-        posted = self._posted
-        while posted:
-            try:
-                posted.popleft()()
-            except Exception:
-                # A bug in one answer must not stop the answers behind it.
-                logger.exception("unexpected error while answering")
+        afterwards: list[Callable[[], None]] = []
+        self._afterwards = afterwards
+        _run_all(self._posted)
+        self._afterwards = None
+        _run_all(deque(afterwards))
+
+
+def _run_all(callbacks: deque[Callable[[], None]]) -> None:
+    while callbacks:
+        try:
+            callbacks.popleft()()
+        except Exception:
+            # A bug in one answer must not stop the answers behind it.
+            logger.exception("unexpected error while answering")

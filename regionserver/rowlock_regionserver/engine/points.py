@@ -237,6 +237,10 @@ class Points:
         else:
             self._completions.post(callback)
 
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Runs the callback on the loop, when all answers that are there have been passed to their responders."""
+        self._completions.soon(callback)
+
     def finished(self, count: int = 1) -> None:
         """Ends so many requests that were in flight; on the loop."""
         assert self._in_flight >= count, (self._in_flight, count)

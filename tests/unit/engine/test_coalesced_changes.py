@@ -13,7 +13,7 @@ from rowlock_regionserver.errors import NotServingRegionError, RegionTooBusyErro
 from rowlock_regionserver.operations import RowOutcome, RowResult
 
 from tests.unit.engine.fakes import REGION_ID, FakeRegion
-from tests.unit.engine.plain import FrontEnd, PlainChange
+from tests.unit.engine.plain import Caller, FrontEnd, PlainChange
 
 Run = Callable[[Callable[[FrontEnd], Awaitable[None]]], None]
 
@@ -29,9 +29,9 @@ def no_answer(requests: Sequence[PlainChange], outcomes: Sequence[RowOutcome]) -
 
 
 def send(front_end: FrontEnd, *requests: PlainChange) -> Sequence[PlainChange]:
-    puts = CoalescedChanges(front_end.points, front_end.caller, one_answer)
+    puts = CoalescedChanges(front_end.points, one_answer)
     for request in requests:
-        assert puts.join(request)
+        assert puts.join(request, front_end.caller)
     puts.make()
     return requests
 
@@ -55,8 +55,8 @@ def test_puts_that_joined_are_made_in_one_call_and_sent_as_one_answer(run: Run, 
 
 def test_a_change_of_several_rows_does_not_join(run: Run, region: FakeRegion) -> None:
     async def test(front_end: FrontEnd) -> None:
-        puts = CoalescedChanges(front_end.points, front_end.caller, one_answer)
-        assert not puts.join(PlainChange(b"a", b"b"))
+        puts = CoalescedChanges(front_end.points, one_answer)
+        assert not puts.join(PlainChange(b"a", b"b"), front_end.caller)
         puts.make()
         assert region.changed == []
 
@@ -141,15 +141,31 @@ def test_a_bug_is_the_answer_of_each(run: Run) -> None:
 
 @pytest.mark.parametrize("has_cells", [True, False])
 def test_without_a_joint_answer_each_is_answered_by_itself(run: Run, region: FakeRegion, has_cells: bool) -> None:
-    region.results = ((b"f", b"q", 1, b"v"),) if has_cells else ()
+    region.results = ((b"f", b"q", 1, bytes(5000)),) if has_cells else ()
 
     async def test(front_end: FrontEnd) -> None:
-        puts = CoalescedChanges(front_end.points, front_end.caller, one_answer if has_cells else no_answer)
+        puts = CoalescedChanges(front_end.points, one_answer if has_cells else no_answer)
         requests = [PlainChange(b"a"), PlainChange(b"b")]
         for request in requests:
-            assert puts.join(request)
+            assert puts.join(request, front_end.caller)
         puts.make()
         assert front_end.caller.sent == [(b"\0", 1), (b"\0", 1)]
         assert timestamps(requests) == [5, 6]
+
+    run(test)
+
+
+def test_each_of_several_callers_gets_its_own_answers(run: Run, region: FakeRegion) -> None:
+    async def test(front_end: FrontEnd) -> None:
+        other = Caller()
+        puts = CoalescedChanges(front_end.points, one_answer)
+        requests = [PlainChange(b"a"), PlainChange(b"b"), PlainChange(b"c")]
+        for request, caller in zip(requests, (front_end.caller, other, front_end.caller), strict=True):
+            assert puts.join(request, caller)
+        puts.make()
+        assert region.changed_together == [[b"a", b"b", b"c"]]
+        assert front_end.caller.sent == [(b"\0", 1), (b"\0", 1)]
+        assert other.sent == [(b"\0", 1)]
+        assert timestamps(requests) == [5, 6, 7]
 
     run(test)

@@ -77,3 +77,43 @@ def test_posting_to_a_closed_loop_does_nothing() -> None:
     completions = Completions(loop, lambda: 1)
     loop.close()
     completions.post(lambda: None)
+
+
+def test_what_is_to_be_done_soon_is_done_when_all_posted_callbacks_have_run() -> None:
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        turns: list[str] = []
+        completions = Completions(loop, lambda: 2)
+
+        def first() -> None:
+            turns.append("first")
+            completions.soon(lambda: turns.append("afterwards"))
+            loop.call_soon(turns.append, "the next turn")
+
+        completions.post(first)
+        completions.post(lambda: turns.append("second"))
+        await until(lambda: len(turns) == 4)
+        assert turns == ["first", "second", "afterwards", "the next turn"]
+        completions.soon(lambda: turns.append("soon"))
+        assert turns[4:] == []
+        await until(lambda: turns[4:] == ["soon"])
+
+    run(test)
+
+
+def test_a_bug_in_what_is_done_afterwards_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        done: list[str] = []
+        completions = Completions(asyncio.get_running_loop(), lambda: 1)
+
+        def both() -> None:
+            completions.soon(lambda: done.append(str(1 // 0)))
+            completions.soon(lambda: done.append("second"))
+
+        completions.post(both)
+        await until(lambda: done == ["second"])
+        completions.post(lambda: done.append("third"))
+        await until(lambda: done == ["second", "third"])
+
+    run(test)
+    assert "ZeroDivisionError" in caplog.text

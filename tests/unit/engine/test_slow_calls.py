@@ -85,9 +85,9 @@ def test_coalesced_changes_that_are_published_late_are_logged(
     run: Run, region: FakeRegion, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test(front_end: FrontEnd) -> None:
-        puts = CoalescedChanges[PlainChange](front_end.points, front_end.caller, lambda requests, outcomes: b"answers")
+        puts = CoalescedChanges[PlainChange](front_end.points, lambda requests, outcomes: b"answers")
         for row in (b"later 1", b"later 2"):
-            assert puts.join(PlainChange(row))
+            assert puts.join(PlainChange(row), front_end.caller)
         puts.make()
         front_end.clock.advance(Config().slow_call_ms + 100)
         for publish in list(region.unpublished):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.engine.coalesced_changes import COALESCED_CHANGES_MAX
-from rowlock_regionserver.operations import Increment, Put, RequestId, RowOutcome, RowResult
-from rowlock_regionserver.rpc.messages import answers as answers_module
+from rowlock_regionserver.engine.coalesced_changes import COALESCED_CHANGES_MAX, COALESCED_PARTS_MAX
+from rowlock_regionserver.operations import Increment, Put, RequestId, RowResult
 from rowlock_regionserver.rpc.messages.mutations import PLAIN_CHANGES_MAX
+from rowlock_regionserver.rpc.messages.one_row_answer import one_row_answer
 
 from tests.unit.engine.fakes import FakeRegion
 from tests.unit.rpc.stream import Client, HurryingClock, Run, get, put
@@ -81,6 +81,19 @@ def test_increments_are_made_with_their_neighbours(run: Run, region: FakeRegion)
     run(test)
 
 
+def test_increments_are_answered_in_one_message_though_they_have_cells(run: Run, region: FakeRegion) -> None:
+    region.results = ((b"f", b"n", 5, bytes(8)),)
+
+    async def test(client: Client) -> None:
+        await client.send(*numbered([b"later a", b"later b"]))
+        region.unpublished[0]()
+        await client.until(0, 1)
+        assert [[answer.id for answer in message] for message in client.messages] == [[0, 1]]
+        assert [answer.mutate.results[0].results[0].value for answer in answers(client)] == [bytes(8)] * 2
+
+    run(test)
+
+
 def test_refused_and_repeated_puts_do_not_wait_for_the_others(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         await client.send(*numbered([b"refused", b"later", b"made", b"later"]))
@@ -113,6 +126,21 @@ def test_coalesced_changes_are_split_into_batches_of_limited_size(run: Run, regi
     async def test(client: Client) -> None:
         await client.send(*numbered([b"row"] * (COALESCED_CHANGES_MAX + 3)))
         assert [len(rows) for rows in region.changed_together] == [COALESCED_CHANGES_MAX, 3]
+
+    run(test)
+
+
+def test_puts_of_many_columns_are_made_in_smaller_batches(run: Run, region: FakeRegion) -> None:
+    requests = numbered([b"row"] * 10)
+    for request in requests:
+        changes = request.mutate.mutations[0].changes
+        changes.extend(list(changes) * 9)
+
+    async def test(client: Client) -> None:
+        await client.send(*requests)
+        assert [len(rows) for rows in region.changed_together] == [6, 4]
+        assert all(10 * len(rows) <= COALESCED_PARTS_MAX for rows in region.changed_together)
+        assert sorted(client.answers) == list(range(10))
 
     run(test)
 
@@ -311,15 +339,12 @@ def test_answers_with_cells_are_bounded_as_those_of_other_changes_are(run: Run, 
 def test_an_outcome_that_can_not_be_encoded_does_not_affect_the_others(
     run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    fill = answers_module.fill_mutate_answer
-
-    def broken(message: region_pb2.MutateAnswer, outcomes: Iterable[RowOutcome]) -> None:
-        (outcome,) = outcomes
-        if isinstance(outcome, RowResult) and outcome.timestamp == 6:
+    def broken(request_id: int, outcome: RowResult) -> bytes:
+        if outcome.timestamp == 6:
             raise MemoryError
-        fill(message, [outcome])
+        return one_row_answer(request_id, outcome)
 
-    monkeypatch.setattr(answers_module, "fill_mutate_answer", broken)
+    monkeypatch.setattr("rowlock_regionserver.rpc.messages.answers.one_row_answer", broken)
 
     async def test(client: Client) -> None:
         await client.send(*numbered([b"later a", b"later b", b"later c"]))

@@ -3,7 +3,8 @@
 1. The states: GREETING → OPEN → ENDING → ENDED → CLOSED. ENDING: nothing more is begun, and what has begun is answered.
    ENDED: all is sent; the client has a moment to close its side.
 2. The requests of a frame begin in its order, adjacent puts together. Those that need not wait are answered in one
-   frame; the others later, together with all that are ready by then.
+   frame; the others later, together with all that are ready by then. A change alone in its frame may be made together
+   with those of other connections (turn.py).
 3. A connection has the event loop for half a millisecond at most. Then it yields, and stands behind the others.
 4. It is not read from, and begins no request, while its client has too many unread answers, while a large frame waits
    for memory, and while what has come is not taken.
@@ -263,7 +264,15 @@ class DirectConnection(asyncio.BufferedProtocol):
         self._outgoing.add(answer)
         if not (self._is_taking or self._is_flush_due):
             self._is_flush_due = True
-            self._loop.call_soon(self._flush)
+            self._points.soon(self._flush)
+
+    def hold_answers(self) -> None:
+        """Holds answers back until `send_held`, which follows soon (turn.py)."""
+        self._is_flush_due = True
+
+    def send_held(self) -> None:
+        """Sends the answers."""
+        self._flush()
 
     def _ping(self, body: bytes) -> None:
         self._outgoing.set_frame(PONG, body)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from google.protobuf.message import DecodeError
 from rowlock_proto.direct_frames import (
@@ -24,11 +25,16 @@ from rowlock_regionserver.config import KIB
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 from rowlock_regionserver.ledger import Holding
 from rowlock_regionserver.rpc.direct.service import DirectService
+from rowlock_regionserver.rpc.direct.turn import Member
 from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX, Opener, parse_large
 from rowlock_regionserver.rpc.services.message_run import MessageRun, begin_single
 
 # A frame must be complete after so long, plus its length at the lowest rate.
 FRAME_SECONDS_MAX, _FRAME_BYTES_PER_SECOND = 30.0, 64 * KIB
+
+
+class OpeningMember(Opener, Member, Protocol):
+    """The connection as its requests see it."""
 
 
 class Incoming:
@@ -51,7 +57,7 @@ class Incoming:
     def __init__(
         self,
         service: DirectService,
-        responder: Opener,
+        responder: OpeningMember,
         on_ping: Callable[[bytes], None],
         when_parsed: Callable[[Exception | None], None],
     ) -> None:
@@ -88,7 +94,7 @@ class Incoming:
     def next_frame(self) -> Frame | None:
         """Returns the next frame of what was received; None if none is complete."""
         found = self.reader.next()
-        if found is not None:
+        if found is not None and self.reader.has_bytes:
             self._frame_since = self._monotonic()
         return found
 
@@ -119,9 +125,12 @@ class Incoming:
                 self._take_other(kind, bytes(body))
             if self._parsing is not None or (self.reader.has_bytes and must_yield()):
                 return False
+            if self._run is None and not self.reader.has_bytes:
+                return True
 
     def _take_requests(self, body: bytes | bytearray) -> None:
         if len(body) > INLINE_MESSAGE_BYTES_MAX:
+            self._service.turn.end_for(self._responder)
             self._holding.set(self.reader.bytes_held)  # From here on parse_large counts it, several times.
             self._parsing = asyncio.get_running_loop().create_task(self._parse_large(body))
             return
@@ -131,6 +140,10 @@ class Incoming:
             raise _not_requests(len(body)) from None
         count = len(message.requests)
         self._responder.opened(count)
+        turn = self._service.turn
+        if count == 1 and turn.join(message, self._responder):
+            return
+        turn.end_for(self._responder)
         if count == 1:
             begin_single(self._points, message, self._responder)
         else:

@@ -16,6 +16,7 @@ from rowlock_regionserver.errors import InvalidRequestError, RegionServerError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.rpc.direct.clients import DirectClients
 from rowlock_regionserver.rpc.direct.drop_log import DropLog
+from rowlock_regionserver.rpc.direct.turn import Turn
 from rowlock_regionserver.rpc.messages.failures import error_message
 
 PROTOCOL = 1
@@ -30,6 +31,7 @@ class DirectService:
     """
 
     points: Points
+    turn: Turn
     ledger: Ledger
     clients: DirectClients
     log: DropLog

@@ -29,7 +29,7 @@ from rowlock_regionserver.rpc.messages.filters import row_filter
 
 CLIENT_ID_BYTES = 16
 # The most changes in a mutation that `plain_change` accepts.
-PLAIN_CHANGES_MAX = 4
+PLAIN_CHANGES_MAX = 16
 
 
 def check_client_id(client_id: bytes) -> None:
@@ -119,12 +119,17 @@ def plain_change(message: region_pb2.Mutate, client_id: bytes, sequence_floor: i
         return None
     if sequence and not client_id:
         return None
+    plain: list[Change] = []
     for change in changes:
-        if not (change.HasField("put") or change.HasField("increment")):
+        if change.HasField("put"):
+            plain.append(_put(change.put))
+        elif change.HasField("increment"):
+            plain.append(_increment(change.increment))
+        else:
             return None
     return RowMutation(
         mutation.row,
-        (_change(changes[0]),) if count == 1 else _changes(changes, None),
+        tuple(plain),
         request=request_id(client_id, sequence, sequence_floor, mutation.age_ms) if sequence else None,
     )
 
@@ -167,13 +172,10 @@ def _changes(messages: Sequence[types_pb2.Change], parts_max: int | None) -> tup
 
 def _change(message: types_pb2.Change) -> Change:
     if message.HasField("put"):  # The hot path; WhichOneof would create a string to compare.
-        put = message.put
-        timestamp = put.timestamp if put.HasField("timestamp") else None
-        return Put(put.family, put.qualifier, put.value, timestamp)
+        return _put(message.put)
     match message.WhichOneof("change"):
         case "increment":
-            increment = message.increment
-            return Increment(increment.family, increment.qualifier, increment.amount)
+            return _increment(message.increment)
         case "append":
             append = message.append
             return Append(append.family, append.qualifier, append.suffix)
@@ -184,6 +186,15 @@ def _change(message: types_pb2.Change) -> Change:
                 "a change is empty; set one of put, delete, increment, append "
                 "(or it has a kind that this server is too old to know)"
             )
+
+
+def _put(message: types_pb2.Put) -> Put:
+    timestamp = message.timestamp if message.HasField("timestamp") else None
+    return Put(message.family, message.qualifier, message.value, timestamp)
+
+
+def _increment(message: types_pb2.Increment) -> Increment:
+    return Increment(message.family, message.qualifier, message.amount)
 
 
 def _delete(message: types_pb2.Delete) -> Delete:

@@ -27,7 +27,10 @@ from rowlock_regionserver.rpc.messages.point_requests import (
 def begin_single(points: Points, message: PointRequests, responder: Responder, *, is_large: bool = False) -> None:
     """Begins the request of a message that has exactly one."""
     request = message.requests[0]
-    if request.HasField("get"):
+    if request.HasField("mutate"):
+        change = PointChange(request, message.client_id, message.sequence_floor, points.config)
+        points.change(change, responder, is_large=is_large, is_single=True)
+    elif request.HasField("get"):
         points.get(PointGet(request, points.config), responder, is_large=is_large)
     elif request.HasField("put_rows"):
         puts = PointPutRows(request, message.client_id, message.sequence_floor, points.config)
@@ -37,9 +40,9 @@ def begin_single(points: Points, message: PointRequests, responder: Responder, *
     elif request.HasField("call"):
         call = PointCall(request, message.client_id, message.sequence_floor)
         points.call(call, responder, is_large=is_large)
-    else:
-        change = PointChange(request, message.client_id, message.sequence_floor, points.config)
-        points.change(change, responder, is_large=is_large, is_single=True)
+    else:  # It has no operation that this server knows.
+        unknown = PointChange(request, message.client_id, message.sequence_floor, points.config)
+        points.change(unknown, responder, is_large=is_large, is_single=True)
 
 
 class MessageRun:
@@ -51,7 +54,7 @@ class MessageRun:
         self._is_large = is_large
         self._client_id, self._sequence_floor = message.client_id, message.sequence_floor
         self._may_join = not is_large and len(message.client_id) in (0, CLIENT_ID_BYTES)
-        self._plain = CoalescedChanges(points, responder, plain_changes_answer)
+        self._plain = CoalescedChanges(points, plain_changes_answer)
         self._pending = iter(message.requests)
 
     def advance(self, must_yield: Callable[[], bool]) -> bool:
@@ -59,7 +62,12 @@ class MessageRun:
         points, config, responder = self._points, self._points.config, self._responder
         plain, is_large = self._plain, self._is_large
         for request in self._pending:
-            if request.HasField("get"):
+            if request.HasField("mutate"):
+                change = PointChange(request, self._client_id, self._sequence_floor, config)
+                if not self._may_join or not plain.join(change, responder):
+                    plain.make()
+                    points.change(change, responder, is_large=is_large)
+            elif request.HasField("get"):
                 plain.make()
                 points.get(PointGet(request, config), responder, is_large=is_large)
             elif request.HasField("put_rows"):
@@ -72,11 +80,10 @@ class MessageRun:
             elif request.HasField("call"):
                 plain.make()
                 points.call(PointCall(request, self._client_id, self._sequence_floor), responder, is_large=is_large)
-            else:
-                change = PointChange(request, self._client_id, self._sequence_floor, config)
-                if not self._may_join or not plain.join(change):
-                    plain.make()
-                    points.change(change, responder, is_large=is_large)
+            else:  # It has no operation that this server knows.
+                plain.make()
+                unknown = PointChange(request, self._client_id, self._sequence_floor, config)
+                points.change(unknown, responder, is_large=is_large)
             if must_yield():
                 plain.make()
                 return False

@@ -21,6 +21,7 @@ from rowlock_regionserver.rpc.direct.clients import DirectClients
 from rowlock_regionserver.rpc.direct.connection import DirectConnection
 from rowlock_regionserver.rpc.direct.drop_log import DropLog
 from rowlock_regionserver.rpc.direct.service import DirectService
+from rowlock_regionserver.rpc.direct.turn import Turn
 from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
 
 from tests.unit.engine.fakes import FakeRegion
@@ -52,8 +53,15 @@ class Port:
         self.points.openings = ScanOpenings(cast("ScanHost", NoRegions()), scans)
         self.clients = DirectClients(config, self.clock, self.counts.append)
         self.log = DropLog(self.clock)
-        self.service = DirectService(self.points, self.ledger, self.clients, self.log, "folder", "run")
+        self.ready_count = 1  # sockets, as the connections see it
+        self.ready_counted = 0  # how often they looked
+        self.turn = Turn(self.points, self._count_ready)
+        self.service = DirectService(self.points, self.turn, self.ledger, self.clients, self.log, "folder", "run")
         self._open: list[DirectClient] = []
+
+    def _count_ready(self) -> int:
+        self.ready_counted += 1
+        return self.ready_count
 
     async def connect(self) -> DirectClient:
         """Returns a client that has sent nothing yet. The system's buffers are small."""
