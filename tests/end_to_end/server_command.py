@@ -27,15 +27,16 @@ class ServerCommand:
         environment: Mapping[str, str] | None = None,
         is_warm: bool = True,
     ) -> None:
-        """program: the Python program in its place, which tests may have patched. environment: more variables.
+        """program: `-c` and the source of a program that patches modules before it runs the command. environment: more
+        variables.
 
-        is_warm: whether it runs in a fork of an interpreter that has imported its modules. A program never does, nor a
-        server with an environment of its own, which Python may read when it starts.
+        is_warm: whether it runs in a fork of an interpreter that has imported its modules. A server with an environment
+        of its own never does, because Python may read it when it starts.
         """
         words, variables = [*map(str, arguments)], {**os.environ, **(environment or {})}
         self.process: subprocess.Popen[str] | WarmServer
-        if is_warm and not program and not environment:
-            self.process = WarmServer(words, variables)
+        if is_warm and not environment:
+            self.process = WarmServer(words, variables, source=program[1] if program else "")
             return
         self.process = subprocess.Popen(
             [sys.executable, *(program or MODULE), *words],

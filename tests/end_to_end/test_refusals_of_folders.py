@@ -12,16 +12,20 @@ import rowlock
 
 from tests.end_to_end.server_command import ServerCommand
 
-# Root may write everywhere, so a server started by root first drops that right.
-PR_CAPBSET_DROP = 24
-CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
-WITHOUT_RIGHTS = f"""
-import ctypes, os, sys
+# Root may write everywhere, so a server that root starts first gives up the rights CAP_DAC_OVERRIDE (1) and
+# CAP_DAC_READ_SEARCH (2), by capset(2).
+WITHOUT_RIGHTS = """
+import ctypes, os, struct
+from rowlock_regionserver.__main__ import main
 if os.geteuid() == 0:
-    for right in ({CAP_DAC_OVERRIDE}, {CAP_DAC_READ_SEARCH}):
-        if ctypes.CDLL(None).prctl({PR_CAPBSET_DROP}, right, 0, 0, 0) != 0:
-            sys.exit("can't give up the right to write everywhere")
-os.execv(sys.executable, [sys.executable, "-m", "rowlock_regionserver", *sys.argv[1:]])
+    system = ctypes.CDLL(None, use_errno=True)
+    header, rights = struct.pack("<Ii", 0x20080522, 0), ctypes.create_string_buffer(24)
+    assert system.capget(header, rights) == 0, os.strerror(ctypes.get_errno())
+    effective, permitted, inheritable, *others = struct.unpack("<6I", rights)
+    kept = ~(1 << 1 | 1 << 2)
+    rights = struct.pack("<6I", effective & kept, permitted & kept, inheritable & kept, *others)
+    assert system.capset(header, rights) == 0, os.strerror(ctypes.get_errno())
+main()
 """
 
 

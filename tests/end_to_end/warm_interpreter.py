@@ -1,9 +1,9 @@
 """Runs rowlock-server in forks of an interpreter that has imported its modules.
 
 Most of what a short-lived server costs is the import of its modules. This program imports them once; standard input is
-a socket, from which it reads one message for each server: the command line and the environment as JSON, and three
-descriptors: of the server's standard output and standard error, and one to which it writes the server's process id and,
-when it has ended, its status.
+a socket, from which it reads one message for each server: the command line, the environment and the source of a
+program in place of the command as JSON, and three descriptors: of the server's standard output and standard error, and
+one to which it writes the server's process id and, when it has ended, its status.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _keep(data: bytes, descriptors: Sequence[int]) -> None:
 
 def _become_server(data: bytes, output: int, errors: int) -> None:
     """Does what a new interpreter does with the command line. Ends as it ends: with SystemExit."""
-    words, environment = json.loads(data)
+    words, environment, source = json.loads(data)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for descriptor, standard in ((nothing, 0), (output, 1), (errors, 2)):
         os.dup2(descriptor, standard)
@@ -73,7 +73,10 @@ def _become_server(data: bytes, output: int, errors: int) -> None:
     os.environ.update(environment)
     sys.argv = ["rowlock-server", *words]
     command.STARTED = time.perf_counter()
-    command.main()
+    if source:
+        exec(compile(source, "<program>", "exec"), {"__name__": "__main__"})
+    else:
+        command.main()
 
 
 if __name__ == "__main__":

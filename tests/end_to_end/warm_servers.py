@@ -32,14 +32,15 @@ def _interpreter() -> tuple[socket.socket, subprocess.Popen[bytes]]:
 class WarmServer:
     """A server's process, with the part of `subprocess.Popen` that tests use."""
 
-    def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str], *, source: str = "") -> None:
+        """source: of a program that runs in place of the command."""
         output, outputs_end = os.pipe()
         errors, errors_end = os.pipe()
         self._told, told = os.pipe()
         self.stdout, self.stderr = open(output), open(errors)  # noqa: SIM115  # until communicate
         self.returncode: int | None = None
         try:
-            message = json.dumps([list(words), dict(environment)]).encode()
+            message = json.dumps([list(words), dict(environment), source]).encode()
             socket.send_fds(_interpreter()[0], [message], [outputs_end, errors_end, told])
         finally:
             for descriptor in (outputs_end, errors_end, told):

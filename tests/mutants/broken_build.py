@@ -24,7 +24,6 @@ from typing import NoReturn
 import pytest
 
 from tests.ending import end_at_once
-from tests.waiting import WAIT_S
 
 from .anchors import Definitions, changed_module, definitions_in
 
@@ -115,10 +114,11 @@ def broken_copy(unchanged: Path, folder: Path, mutant: Mutant) -> Path:
     return folder
 
 
-def run_tests(folder: Path, nodes: Sequence[str], package: str = SERVER, wait_s: float = WAIT_S) -> Verdict:
+def run_tests(folder: Path, nodes: Sequence[str], package: str = SERVER, wait_s: float | None = None) -> Verdict:
     """Runs the tests on the copies in a folder, up to the first that fails. Blocks, for RUN_TIMEOUT_S at most.
 
-    package: the one whose place is reported. wait_s: how long the tests wait for what has to happen. Thread-safe.
+    package: the one whose place is reported. wait_s: how long the tests wait for what has to happen; None: as long as
+    outside of this module. Thread-safe.
     """
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(_IMPORTED_ONCE)
@@ -151,7 +151,9 @@ class _FirstFailure:
             _end(self._package, self._sender, report.nodeid, pytest.ExitCode.TESTS_FAILED, report.longreprtext)
 
 
-def _run_in_child(folder: Path, nodes: Sequence[str], package: str, wait_s: float, sender: Connection) -> NoReturn:
+def _run_in_child(
+    folder: Path, nodes: Sequence[str], package: str, wait_s: float | None, sender: Connection
+) -> NoReturn:
     # Else each full collection of garbage looks at all that the libraries have made, and the system copies its pages.
     gc.freeze()
     with (folder / "output").open("wb") as output:
@@ -162,7 +164,10 @@ def _run_in_child(folder: Path, nodes: Sequence[str], package: str, wait_s: floa
     # For the processes that a test starts.
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     os.environ["ROWLOCK_SEED"] = _SEED
-    os.environ["ROWLOCK_TEST_WAIT_S"] = str(wait_s)
+    if wait_s is not None:
+        # It reads the variable when it is imported, so this module must not import it.
+        assert "tests.waiting" not in sys.modules
+        os.environ["ROWLOCK_TEST_WAIT_S"] = str(wait_s)
     # Where these are set, pytest prints whole differences, and for two long lists that takes minutes.
     for name in ("CI", "BUILD_NUMBER"):
         os.environ.pop(name, None)

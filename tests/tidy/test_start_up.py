@@ -10,14 +10,15 @@ import pytest
 _HEAVY = ("grpc", "pyarrow", "pandas", "numpy", "google.protobuf", "prompt_toolkit", "rowlock_proto")
 
 
-def _loaded_after(code: str) -> list[str]:
+def _loaded_after(code: str, names: tuple[str, ...]) -> list[str]:
+    """Returns the modules that the program has loaded whose names begin with one of these."""
     ran = subprocess.run(
         [sys.executable, "-c", f"import sys\n{code}\nsys.stderr.write(chr(10).join(sys.modules))"],
         capture_output=True,
         text=True,
     )
     assert ran.returncode == 0, ran.stderr
-    return [name for name in ran.stderr.splitlines() if name.startswith(_HEAVY)]
+    return [name for name in ran.stderr.splitlines() if name.startswith(names)]
 
 
 @pytest.mark.parametrize(
@@ -31,5 +32,12 @@ def _loaded_after(code: str) -> list[str]:
     ids=["pytest plugin", "rowlock --help", "rowlock scan --help", "a mistake in the command line"],
 )
 def test_nothing_heavy_is_imported(code: str) -> None:
-    loaded = [name for name in _loaded_after(code) if name.split(".")[0] != "rowlock"]
+    loaded = [name for name in _loaded_after(code, _HEAVY) if name.split(".")[0] != "rowlock"]
     assert not loaded, loaded
+
+
+def test_a_command_imports_no_module_of_another_one() -> None:
+    loaded = _loaded_after("from rowlock.cli.main import main\nassert main(['get', '--help']) == 0", ("rowlock.cli.",))
+    assert "rowlock.cli.rows" in loaded
+    others = ("tables", "scans", "checks", "compactions", "status", "shell", "transfer")
+    assert not [name for name in loaded if name.split(".")[2] in others]

@@ -162,6 +162,8 @@ def properties(texts: Iterable[str] | None) -> dict[str, str]:
 
 def snapshot_id(text: str) -> bytes:
     """Parses the id of a snapshot: 32 hexadecimal digits."""
+    if text.startswith("@"):
+        raise ArgumentError(f"a named snapshot is read as a table: write {typed(text)} as TABLE, without --snapshot")
     if re.fullmatch(r"[0-9A-Fa-f]{32}", text) is None:
         raise ArgumentError(f"{typed(text)} is not the id of a snapshot, which 'rowlock snapshot TABLE' prints")
     return bytes.fromhex(text)

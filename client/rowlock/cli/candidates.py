@@ -23,6 +23,8 @@ class Names(Protocol):
     def regions(self, table: str) -> Iterable[str]: ...
     def borders(self, table: str) -> Iterable[str]: ...
     def snapshots(self) -> Iterable[str]: ...
+    def named_snapshots(self) -> Iterable[str]: ...
+    def sessions(self) -> Iterable[str]: ...
     def compactions(self) -> Iterable[str]: ...
 
 
@@ -124,7 +126,7 @@ def _values(parameter: Parameter, command: str, line: _Line, typed: str, names: 
         yield from map(Candidate, names.tables())
     elif kind == "ROW" and command == "merge":
         yield from map(Candidate, names.borders(line.table))
-    elif kind == "ROW":
+    elif kind in ("ROW", "PREFIX"):
         # Regions are cut at bytes, whatever the mapping.
         yield from map(Candidate, names.rows(line.table, typed, "none" if command == "split" else line.mapping))
     elif kind == "REGION":
@@ -144,8 +146,29 @@ def _values(parameter: Parameter, command: str, line: _Line, typed: str, names: 
         yield Candidate("none")
     elif kind in ("FILE", "FOLDER"):
         yield from _files(typed)
+    elif kind.startswith("["):
+        yield from _words_of_forms(kind, line.positional, names)
     elif "|" in kind:
         yield from map(Candidate, kind.split("|"))
+
+
+def _words_of_forms(kind: str, words: Sequence[str], names: Names) -> Iterator[Candidate]:
+    """Yields the next words of forms, as in '[create NAME TABLE | drop NAME]' or '[end ID...]'. words: before it."""
+    for form in (text.split() for text in kind.strip("[]").split("|")):
+        if words and words[0] != form[0]:
+            continue
+        place = len(words)
+        if place >= len(form) and form[-1].endswith("..."):
+            place = len(form) - 1
+        match form[place : place + 1]:
+            case ["NAME"] if form[0] != "create":
+                yield from map(Candidate, names.named_snapshots())
+            case ["TABLE"] if form[0] != "restore":
+                yield from map(Candidate, names.tables())
+            case ["ID..."]:
+                yield from map(Candidate, names.sessions())
+            case [word] if word.islower():
+                yield Candidate(word)
 
 
 def _files(typed: str) -> Iterator[Candidate]:

@@ -10,28 +10,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
 
-from rowlock.cli import (
-    change_feed,
-    checks,
-    compactions,
-    named_snapshots,
-    regions,
-    rows,
-    scans,
-    sessions,
-    shell,
-    shell_completion,
-    snapshots,
-    status,
-    tables,
-)
 from rowlock.cli.arguments import ArgumentError
+from rowlock.cli.commands import COMMANDS, summary_of
 from rowlock.cli.output import Output, OutputError, drop_unwritten, writing_to
 from rowlock.cli.plain_parameters import with_plain_parsers
 from rowlock.cli.session import (
@@ -43,10 +30,9 @@ from rowlock.cli.session import (
     ServerOption,
     Session,
     TimeoutOption,
-    register,
+    made_command,
 )
 from rowlock.cli.start import INTERRUPTED, interrupts_end_at_once
-from rowlock.cli.transfer import exporting, importing
 
 if TYPE_CHECKING:
     from rowlock import Client
@@ -56,13 +42,41 @@ BROKEN_PIPE = 141
 _CONNECT_SECONDS = 2.0
 # The server's longest wait for a lock, by default; a request that waits longer loses its place in the queue.
 _LOCK_WAIT_S_MAX = 600.0
+# Completion asks for candidates by this word: `rowlock __complete SHELL ...`. It is no command, so that help omits it.
+_COMPLETE = "__complete"
+# Also those after which a doubt would do no harm: a compaction changes no answer, and a session ends once.
+_READ_ONLY = {
+    *("changes", "tables", "describe", "get", "exists", "scan", "count", "export", "snapshot", "status", "shell"),
+    *("regions", "compact", "compactions", "locks", "sessions", "completion"),
+}
+
+
+@cache
+def _command(name: str) -> Any:  # Any: click's class, or typer's copy of it
+    return made_command(
+        name, COMMANDS[name], dashes_are_arguments=name == "increment", changes=name not in _READ_ONLY
+    )
 
 
 class _Commands(TyperGroup):
-    """All commands, behind the options that may precede them."""
+    """All commands, behind the options that may precede them. A command is made when it is used."""
+
+    def __init__(self, **settings: Any) -> None:
+        # For their names alone, from which typer takes those that are like a wrong one.
+        super().__init__(**{**settings, "commands": dict.fromkeys(COMMANDS)})
 
     def get_params(self, ctx: Any) -> Any:  # Any: click's classes, or typer's copies of them
         return with_plain_parsers(super().get_params(ctx))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _command(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary_of(function)) for name, function in COMMANDS.items()])
 
 
 application = typer.Typer(
@@ -72,53 +86,6 @@ application = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-
-COMMANDS: Mapping[str, Callable[..., int | None]] = {
-    "create": tables.create,
-    "alter": tables.alter,
-    "drop": tables.drop,
-    "truncate": tables.truncate,
-    "snapshot": snapshots.snapshot,
-    "snapshots": named_snapshots.snapshots,
-    "changes": change_feed.changes,
-    "status": status.status,
-    "tables": tables.tables,
-    "describe": tables.describe,
-    "flush": tables.flush,
-    "regions": regions.regions,
-    "split": regions.split,
-    "merge": regions.merge,
-    "compact": compactions.compact,
-    "compactions": compactions.compactions,
-    "sessions": sessions.sessions,
-    "locks": sessions.locks,
-    "put": rows.put,
-    "get": rows.get,
-    "exists": rows.exists,
-    "scan": scans.scan,
-    "count": scans.count,
-    "delete": rows.delete,
-    "delete-range": scans.delete_range,
-    "increment": rows.increment,
-    "append": rows.append,
-    "call": rows.call,
-    "check-and-put": checks.check_and_put,
-    "check-and-delete": checks.check_and_delete,
-    "check-and-mutate": checks.check_and_mutate,
-    "import": importing.import_rows,
-    "export": exporting.export_rows,
-    "shell": shell.shell,
-    "completion": shell_completion.completion,
-}
-
-# Also those after which a doubt would do no harm: a compaction changes no answer, and a session ends once.
-_READ_ONLY = {
-    *("changes", "tables", "describe", "get", "exists", "scan", "count", "export", "snapshot", "status", "shell"),
-    *("regions", "compact", "compactions", "locks", "sessions", "completion"),
-}
-
-for _name, _function in COMMANDS.items():
-    register(application, _name, _function, dashes_are_arguments=_name == "increment", changes=_name not in _READ_ONLY)
 
 
 def _show_version(requested: bool) -> None:
@@ -173,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         history_path=_history_path(),
     )
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == [shell_completion.COMPLETE]:
+    if words[:1] == [_COMPLETE]:
         return _complete(words[1:], session)
     exit_code = run(words, session)
     try:
@@ -190,6 +157,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _complete(words: Sequence[str], session: Session) -> int:
     """Prints what fits at the cursor. Reports no error: it would disturb the line that is being typed."""
     with contextlib.suppress(Exception, KeyboardInterrupt):
+        from rowlock.cli import shell_completion
+
         for line in shell_completion.complete(words, session, COMMANDS):
             session.stdout.write(line + "\n")
         session.close()

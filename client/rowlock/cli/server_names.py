@@ -62,6 +62,16 @@ class ServerNames:
             ("snapshots",), lambda: [found.snapshot_id.hex() for found in self._connect().status().snapshots]
         )
 
+    def named_snapshots(self) -> Sequence[str]:
+        """Returns the names of the named snapshots."""
+        return self._get(
+            ("named snapshots",), lambda: sorted(found.name for found in self._connect().named_snapshots())
+        )
+
+    def sessions(self) -> Sequence[str]:
+        """Returns the ids of the sessions that have not ended."""
+        return self._get(("sessions",), lambda: [found.session_id for found in self._connect().sessions()])
+
     def compactions(self) -> Sequence[str]:
         """Returns the ids of the compactions that wait and work."""
         return self._get(

@@ -1,7 +1,7 @@
 """The context of commands: the terminal, the connections, and the options of one call.
 
 A session outlives a command: the shell runs many commands in one session, over one connection. Each command gets a
-`Call`, and `register` makes a command from a function that takes one.
+`Call`, and `made_command` makes a command from a function that takes one.
 """
 
 from __future__ import annotations
@@ -156,15 +156,14 @@ class GlobalOptions:
     json_lines: bool = False
 
 
-def register(
-    application: typer.Typer,
+def made_command(
     name: str,
     function: Callable[..., int | None],
     *,
     dashes_are_arguments: bool = False,
     changes: bool = False,
-) -> None:
-    """Adds `function(call, ...) -> exit code or None` as a command that also takes --server, --timeout and --json.
+) -> Any:  # Any: click's class, or typer's copy of it
+    """Returns `function(call, ...) -> exit code or None` as a command that also takes --server, --timeout and --json.
 
     These three may also precede the command. changes: the command changes data on the server, so that an interrupt may
     leave the change in doubt. dashes_are_arguments: an unknown option is an argument, so that -5 is an amount.
@@ -214,4 +213,6 @@ def register(
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in (context, *own, *shared)}
     command.__doc__ = function.__doc__
     settings = {"ignore_unknown_options": dashes_are_arguments}
-    application.command(name, cls=_Command, context_settings=settings)(command)
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name, cls=_Command, context_settings=settings)(command)
+    return typer.main.get_command(alone)

@@ -130,12 +130,21 @@ SeparatorOption = Annotated[
 StartOption = Annotated[str | None, typer.Option("--start", metavar="ROW", help="First row, inclusive.")]
 StopOption = Annotated[str | None, typer.Option("--stop", metavar="ROW", help="Stop row, exclusive.")]
 PrefixOption = Annotated[
-    str | None, typer.Option("--prefix", metavar="ROW", help="Only rows whose keys start with this.")
+    str | None,
+    typer.Option(
+        "--prefix",
+        metavar="PREFIX",
+        show_default=False,
+        help="Only rows whose keys begin with this; of a composite key, whole parts from the first on, as in 'UA|'.",
+    ),
 ]
 SnapshotOption = Annotated[
     str | None,
     typer.Option(
-        "--snapshot", metavar="ID", show_default=False, help="Read this snapshot, of 'rowlock snapshot TABLE'."
+        "--snapshot",
+        metavar="ID",
+        show_default=False,
+        help="Read this snapshot, of 'rowlock snapshot TABLE'. A named one is the table @NAME.",
     ),
 ]
 WhereOption = Annotated[

@@ -21,7 +21,6 @@ from rowlock.cli.words import quoted_for_bash, unfinished
 if TYPE_CHECKING:
     from rowlock import Client
 
-COMPLETE = "__complete"
 _SECONDS = 2.0
 
 # bash splits words at ':' and '=', so the command splits the line itself.

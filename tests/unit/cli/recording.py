@@ -8,7 +8,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from rowlock.cli.main import COMMANDS, run
+from rowlock.cli.commands import COMMANDS
+from rowlock.cli.main import run
 from rowlock.cli.session import Session
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -10,7 +11,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from rowlock import Client, Mapping
 from rowlock.cli.candidates import candidates
-from rowlock.cli.main import COMMANDS
+from rowlock.cli.commands import COMMANDS
 from rowlock.cli.prompt_completer import PromptCompleter
 from rowlock.cli.server_names import ServerNames
 from rowlock.cli.shell_completion import SCRIPTS, complete
@@ -49,6 +50,12 @@ class FixedNames:
 
     def snapshots(self) -> Sequence[str]:
         return ["ab" * 16]
+
+    def named_snapshots(self) -> Sequence[str]:
+        return ["noon"]
+
+    def sessions(self) -> Sequence[str]:
+        return ["load-42"]
 
     def compactions(self) -> Sequence[str]:
         return ["7"]
@@ -92,6 +99,19 @@ def found(line: str) -> list[str]:
         ("scan orders --where info:d", ["info:delay..."]),
         ("scan orders --where x --wh", ["--where"]),
         ("scan orders --snapshot ", ["ab" * 16]),
+        ("scan orders --prefix UA", ["UA|1", "UA|2"]),
+        ("snapshots ", ["create", "restore", "drop"]),
+        ("snapshots dr", ["drop"]),
+        ("snapshots create ", []),
+        ("snapshots create noon o", ["orders", "other"]),
+        ("snapshots create noon orders ", []),
+        ("snapshots restore ", ["noon"]),
+        ("snapshots restore noon ", []),
+        ("snapshots drop ", ["noon"]),
+        ("snapshots nonsense ", []),
+        ("sessions ", ["end"]),
+        ("sessions end ", ["load-42"]),
+        ("sessions end load-41 ", ["load-42"]),
         ("compactions --cancel ", ["7"]),
         ("split orders ", ["UA|1", "UA|2", "it's a row"]),
         ("split orders --region ", ["4", "5"]),
@@ -241,6 +261,13 @@ def test_snapshots_and_compactions_are_listed(client: RecordingClient) -> None:
     assert names_of(client).snapshots() == ["ab" * 16]
     client.answers["compactions"] = []
     assert names_of(client).compactions() == []
+
+
+def test_named_snapshots_and_sessions_are_listed(client: RecordingClient) -> None:
+    client.answers["named_snapshots"] = [SimpleNamespace(name="noon"), SimpleNamespace(name="ten")]
+    assert names_of(client).named_snapshots() == ["noon", "ten"]
+    client.answers["sessions"] = [SimpleNamespace(session_id="load-42")]
+    assert names_of(client).sessions() == ["load-42"]
 
 
 def test_an_unreachable_server_completes_nothing() -> None:
