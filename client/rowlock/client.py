@@ -19,14 +19,12 @@ from rowlock._core.catalog import (
     flush_continues,
     parsed_mapping,
 )
-from rowlock._core.compactions import CompactionWait, compact_request, compaction_ids
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.search import PROTOCOL, check_has_status
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, checked_id, lease_ms_of
 from rowlock._core.view import checked_timeout
 from rowlock._snapshot_calls import SnapshotCalls
 from rowlock._transport import methods
-from rowlock.compactions import Compaction, compaction_from
 from rowlock.errors import (
     DeadlineError,
     InvalidArgumentError,
@@ -44,12 +42,14 @@ from rowlock.schema import (
 )
 from rowlock.session import Session
 from rowlock.snapshot import Snapshot, new_snapshot, renew_snapshot
-from rowlock.statistics import ClientStatistics
-from rowlock.status import ServerStatus, status_from
 from rowlock.table import Table
 
+# What few programs call is imported when it is called: a short command would wait for it.
 if TYPE_CHECKING:
+    from rowlock.compactions import Compaction
     from rowlock.mapping import Mapping as RowMapping
+    from rowlock.statistics import ClientStatistics
+    from rowlock.status import ServerStatus
     from rowlock.typed_table import TypedTable
 
 
@@ -247,6 +247,8 @@ class Client(SnapshotCalls, ChangeCalls):
         Raises TableNotFoundError and FamilyNotFoundError; with wait also CompactionError if one fails or does not
         start, and DeadlineError when the time is over; then the compactions continue on the server.
         """
+        from rowlock._core.compactions import CompactionWait, compact_request
+
         request = compact_request(name, families, properties, major=major)
         timeout_s = None if timeout is None else checked_timeout(timeout)
         answer = self._servers.call(methods.COMPACT, request, self._timeout_s)
@@ -264,6 +266,9 @@ class Client(SnapshotCalls, ChangeCalls):
         Those that wait and run, and of each store the last few that ended, also before a restart. ids: only these,
         whatever ended since; the server remembers the last thousand. Raises TableNotFoundError.
         """
+        from rowlock._core.compactions import compaction_ids
+        from rowlock.compactions import compaction_from
+
         if table is not None:
             check_table_name(table, "table")
         wanted = None if ids is None else compaction_ids(ids)
@@ -278,6 +283,9 @@ class Client(SnapshotCalls, ChangeCalls):
 
         One that waits never starts. One that runs stops soon and leaves its store as it was, unless it is done before.
         """
+        from rowlock._core.compactions import compaction_ids
+        from rowlock.compactions import compaction_from
+
         request = catalog_pb2.CancelCompactionsRequest(ids=compaction_ids(ids))
         answer = self._servers.call(methods.CANCEL_COMPACTIONS, request, self._timeout_s)
         return [compaction_from(each) for each in answer.compactions]
@@ -324,6 +332,8 @@ class Client(SnapshotCalls, ChangeCalls):
 
         Raises InvalidArgumentError if the server is of an earlier version, which can't say.
         """
+        from rowlock.status import status_from
+
         check_has_status(self._servers.protocols.get(self._servers.catalog_address), self._servers.catalog_address)
         request = catalog_pb2.ServerStatusRequest()
         answer = self._servers.call(methods.SERVER_STATUS, request, self._timeout_s)

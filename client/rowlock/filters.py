@@ -15,7 +15,6 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
-from google.protobuf import text_format
 from rowlock_proto.v1 import types_pb2
 
 from rowlock._codec.columns import Name, Value, encoded_value, parse_cell_column
@@ -68,6 +67,8 @@ class Filter:
         )
 
     def __repr__(self) -> str:
+        from google.protobuf import text_format
+
         return f"Filter({text_format.MessageToString(self.message, as_one_line=True)})"
 
 

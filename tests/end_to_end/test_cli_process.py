@@ -165,11 +165,15 @@ def test_an_interrupt_while_waiting_for_a_server_is_one_line(environment: dict[s
 
 def test_an_interrupt_after_the_command_is_done_changes_nothing() -> None:
     code = (
-        "import atexit, os, signal, sys\n"
+        "import os, signal, sys\n"
         "from rowlock.cli.start import main\n"
-        "atexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
+        "end = os._exit\n"
+        "def interrupted(code):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    end(code)\n"
+        "os._exit = interrupted\n"
         "sys.argv = ['rowlock', '--version']\n"
-        "sys.exit(main())\n"
+        "main()\n"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -227,7 +231,7 @@ def wait(batch, schema):
 csv_files._with_escapes = write_and_wait
 from rowlock.cli.start import main
 sys.argv = ['rowlock', *sys.argv[1:]]
-sys.exit(main())
+main()
 """
 WIDE = "id STRING :key, a STRING f:a"
 
@@ -312,7 +316,7 @@ def test_an_export_that_does_not_fit_the_disk_leaves_no_file(
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
         "from rowlock.cli.start import main\n"
         "sys.argv = ['rowlock', *sys.argv[1:]]\n"
-        "sys.exit(main())\n"
+        "main()\n"
     )
     folder = tmp_path / "exports"
     folder.mkdir()
@@ -388,7 +392,7 @@ def test_an_interrupted_import_goes_on_where_it_stopped(
         "FileRows.written_to = interrupted\n"
         "from rowlock.cli.start import main\n"
         "sys.argv = ['rowlock', *sys.argv[1:]]\n"
-        "sys.exit(main())\n"
+        "main()\n"
     )
     words = ["import", "t", str(file), "-m", WIDE]
     ran = subprocess.run([sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True)

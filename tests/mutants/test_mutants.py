@@ -146,7 +146,7 @@ def test_a_broken_build_is_caught(mutant: Mutant, verdicts: Mapping[str, Future[
 
 
 def test_tests_of_each_file_pass_on_the_unchanged_build(unchanged: Path) -> None:
-    """Otherwise they might fail on broken builds only because they run on a copy. Of a few broken builds, some files."""
+    """Otherwise they might fail on broken builds only because they run on a copy."""
     of_each_file = {mutant.caught_by.partition("::")[0]: mutant.caught_by for mutant in DRAWN}
     tried = list(of_each_file.values()) if len(DRAWN) == len(MUTANTS) else list(of_each_file.values())[:UNCHANGED_FILES]
     verdict = run_tests(unchanged, tried)

@@ -7,7 +7,6 @@ import getpass
 import os
 import platform
 import re
-import secrets
 import sys
 import threading
 
@@ -40,7 +39,7 @@ def _owner_of(process: int) -> str:
 
 def new_id() -> str:
     """Returns a random id for a session or a lock."""
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 def open_request(

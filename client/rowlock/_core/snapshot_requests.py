@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 
 from rowlock_proto.v1 import catalog_pb2
 
@@ -42,7 +42,7 @@ class TakenSnapshot:
 
 def new_snapshot_id() -> bytes:
     """Returns a random id of 16 bytes."""
-    return secrets.token_bytes(SNAPSHOT_ID_BYTES)
+    return os.urandom(SNAPSHOT_ID_BYTES)
 
 
 def checked_name(name: str) -> str:

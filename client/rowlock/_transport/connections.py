@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 from rowlock_proto.v1 import catalog_pb2
@@ -30,7 +30,9 @@ from rowlock._transport.stream import Answers, PointStream
 from rowlock._transport.timeouts import Timeouts
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
 from rowlock.schema import Region
-from rowlock.statistics import ClientStatistics
+
+if TYPE_CHECKING:
+    from rowlock.statistics import ClientStatistics
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -172,6 +174,8 @@ class Connections:
 
     def statistics(self) -> ClientStatistics:
         """Returns how the point operations to each server travel."""
+        from rowlock.statistics import ClientStatistics
+
         return ClientStatistics(tuple(link.statistics() for link in self._all_links()))
 
     def call_once(

@@ -11,6 +11,7 @@ import _thread
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rowlock_proto.v1 import catalog_pb2
 
@@ -23,7 +24,9 @@ from rowlock._transport.direct_socket import open_socket
 from rowlock._transport.fork import gate
 from rowlock._transport.stream import PointStream
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
-from rowlock.statistics import ConnectionStatistics
+
+if TYPE_CHECKING:
+    from rowlock.statistics import ConnectionStatistics
 
 # Asks the server for its ServerInfo, until a deadline. Raises RowlockError.
 Ask = Callable[[float], catalog_pb2.ServerInfoResponse]
@@ -136,6 +139,8 @@ class PointLink:
 
     def statistics(self) -> ConnectionStatistics:
         """Returns how the requests to this server travel, and why."""
+        from rowlock.statistics import ConnectionStatistics
+
         direct, stream = self._direct, self._stream
         is_open = direct is not None and not direct.is_over
         return ConnectionStatistics(

@@ -12,7 +12,7 @@ import typer
 from rowlock.cli import arguments
 from rowlock.cli.quantities import clock_text, duration_text, size_text
 from rowlock.cli.session import Call
-from rowlock.cli.shared_options import PropertyOption, TableArgument
+from rowlock.cli.shared_options import AnyTableArgument, PropertyOption, TableArgument
 
 if TYPE_CHECKING:
     from rowlock import Client
@@ -58,9 +58,7 @@ def compact(
 
 def compactions(
     call: Call,
-    table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", show_default=False, help="Default: all tables.")
-    ] = None,
+    table: AnyTableArgument = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show changes until interrupted.")] = False,
     cancelled: Annotated[
         list[int] | None,

@@ -53,9 +53,7 @@ _READ_ONLY = {
 
 @cache
 def _command(name: str) -> Any:  # Any: click's class, or typer's copy of it
-    return made_command(
-        name, COMMANDS[name], dashes_are_arguments=name == "increment", changes=name not in _READ_ONLY
-    )
+    return made_command(name, COMMANDS[name], dashes_are_arguments=name == "increment", changes=name not in _READ_ONLY)
 
 
 class _Commands(TyperGroup):
@@ -204,7 +202,8 @@ def _report(output: Output, error: Exception, session: Session) -> None:
         # A usage error, of typer or, before typer 0.26, of click.
         where = getattr(getattr(error, "ctx", None), "command_path", "rowlock").strip()
         advice = f"help {where}".strip() if session.is_shell else f"{where} --help"
-        output.error(f"{error.format_message().rstrip('.')}. Try '{advice}'.", kind="UsageError")
+        message = error.format_message().rstrip(".")
+        output.error(f"{message}{'' if message.endswith('?') else '.'} Try '{advice}'.", kind="UsageError")
     elif isinstance(error, OSError) and error.filename is not None:
         output.error(f"{error.filename}: {error.strerror}", kind=type(error).__name__)
     elif isinstance(error, RowlockError | ArgumentError | OutputError | OSError):

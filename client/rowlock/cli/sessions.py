@@ -12,6 +12,7 @@ import typer
 
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.session import Call
+from rowlock.cli.shared_options import AnyTableArgument
 
 if TYPE_CHECKING:
     from rowlock.session_info import LockInfo, SessionInfo
@@ -49,9 +50,7 @@ def sessions(
 
 def locks(
     call: Call,
-    table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", show_default=False, help="Default: all tables.")
-    ] = None,
+    table: AnyTableArgument = None,
     extended: Annotated[
         bool, typer.Option("--extended", help="Show the lock's number, the last heartbeat, and when it is refused.")
     ] = False,

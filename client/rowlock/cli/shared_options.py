@@ -45,6 +45,9 @@ def seconds(text: str | float) -> float:
 
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", show_default=False)]
+AnyTableArgument = Annotated[
+    str | None, typer.Argument(metavar="TABLE", show_default=False, help="Default: all tables.")
+]
 RowArgument = Annotated[str, typer.Argument(metavar="ROW", show_default=False, help=r"The row key; \xNN is a byte.")]
 ColumnArgument = Annotated[
     str,

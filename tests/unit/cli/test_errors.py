@@ -236,13 +236,13 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
 def test_the_help_has_the_first_sentence_of_each_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert " exists Exits with 0 if the row exists, with 1 if not. delete Deletes rows, or only the given" in shown
+    assert " exists Exits with 0 if the row exists, with 1 if not. scan Shows" in shown
     assert "--server HOST:PORT" in shown
 
 
 def test_a_command_that_does_not_exist_is_answered_with_those_that_are_like_it(console: Console) -> None:
     assert console.run("incremet", "t", "r", "f:n") == 2
-    assert console.err == "rowlock: No such command 'incremet'. Did you mean 'increment'?. Try 'rowlock --help'.\n"
+    assert console.err == "rowlock: No such command 'incremet'. Did you mean 'increment'? Try 'rowlock --help'.\n"
 
 
 def test_the_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 from rowlock_proto.v1 import catalog_pb2
@@ -28,7 +28,9 @@ from rowlock.aio._transport.links import PointLink
 from rowlock.aio._transport.stream import OpenStream, PointStream
 from rowlock.errors import ClosedError, DeadlineError, ServerUnavailableError
 from rowlock.schema import Region
-from rowlock.statistics import ClientStatistics
+
+if TYPE_CHECKING:
+    from rowlock.statistics import ClientStatistics
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -148,6 +150,8 @@ class Connections:
 
     def statistics(self) -> ClientStatistics:
         """Returns how the point operations to each server travel."""
+        from rowlock.statistics import ClientStatistics
+
         return ClientStatistics(tuple(link.statistics() for link in self._links.values()))
 
     @contextmanager

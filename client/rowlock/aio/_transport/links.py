@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from rowlock_proto.v1 import catalog_pb2
 
@@ -21,7 +22,9 @@ from rowlock.aio._transport.direct import DirectConnection
 from rowlock.aio._transport.direct_opening import open_direct
 from rowlock.aio._transport.stream import PointStream
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
-from rowlock.statistics import ConnectionStatistics
+
+if TYPE_CHECKING:
+    from rowlock.statistics import ConnectionStatistics
 
 # Asks the server for its ServerInfo, until a deadline. Raises RowlockError.
 Ask = Callable[[float], Awaitable[catalog_pb2.ServerInfoResponse]]
@@ -114,6 +117,8 @@ class PointLink:
 
     def statistics(self) -> ConnectionStatistics:
         """Returns how the requests to this server travel, and why."""
+        from rowlock.statistics import ConnectionStatistics
+
         direct = self._direct
         is_open = direct is not None and not direct.is_over
         return ConnectionStatistics(
