@@ -248,7 +248,7 @@ def test_an_export_has_every_row_whatever_columns_it_maps(
     words = ["export", "orders", str(target), "-m", "key STRING :key, n INT info:n text", "--overwrite"]
     assert run(*words) == (0, "2 rows\n", "")
     assert target.read_text().splitlines()[1:] == ['"a",1', '"b",']
-    assert run(*words, "--mapped-only") == (0, "1 rows\n", "")
+    assert run(*words, "--mapped-only") == (0, "1 row\n", "")
     assert target.read_text().splitlines()[1:] == ['"a",1']
 
 
@@ -256,7 +256,7 @@ def test_an_import_says_which_rows_are_not_in_the_table(run: Run, orders: rowloc
     source = tmp_path / "rows.csv"
     source.write_text("key,n,m\na,1,\nb,,2\nc,,\n")
     words = ["import", "orders", str(source), "-m"]
-    none = "1 rows have no values except the key, so they are not in the table"
+    none = "1 row has no values except the key, so it is not in the table"
     assert run(*words, "key STRING :key, n INT info:n, m INT info:m") == (0, f"3 rows, 2 cells; {none}\n", "")
     assert [row for row, _ in orders.scan()] == [b"a", b"b"]
 
@@ -310,9 +310,9 @@ def test_fields_are_separated_by_the_given_separator(run: Run, orders: rowlock.T
     orders.put(b"a;b", {b"info:n": b"1"})
     target = tmp_path / "out.csv"
     mapping = ("-m", "key STRING :key, n STRING info:n")
-    assert run("export", "orders", str(target), *mapping, "--separator", r"\t") == (0, "1 rows\n", "")
+    assert run("export", "orders", str(target), *mapping, "--separator", r"\t") == (0, "1 row\n", "")
     assert target.read_text() == '"key"\t"n"\n"a;b"\t"1"\n'
-    assert run("import", "orders", str(target), *mapping, "--separator", "\t") == (0, "1 rows, 1 cells\n", "")
+    assert run("import", "orders", str(target), *mapping, "--separator", "\t") == (0, "1 row, 1 cell\n", "")
     for separator, file, problem in [
         ("-", "out.csv", r"--separator must be one of , ; | or \t, not '-'"),
         (";", "out.parquet", "--separator is for csv, but the format is parquet"),

@@ -15,6 +15,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 import rowlock
 from rowlock.cli.main import main
+from rowlock.cli.quantities import count_text
 from rowlock.pytest_plugin import RowlockServer
 
 Run = Callable[..., tuple[int, str, str]]
@@ -152,12 +153,12 @@ def test_an_export_has_the_rows_that_scan_shows_and_count_counts(
         table.put(key, {"amount": amount})
     assert run("count", "orders", *words)[:2] == (0, f"{rows}\n")
     exported = run("export", "orders", "-", "--format", "jsonl", *words)
-    assert (exported[0], exported[2]) == (0, f"{rows} rows\n")
+    assert (exported[0], exported[2]) == (0, f"{count_text(rows, 'row')}\n")
     assert exported[1] == run("scan", "orders", "--json", *words)[1]
     # The same with a mapping that is given, and the same rows as cells.
     assert run("export", "orders", "-", "--format", "jsonl", "-m", COMPOSITE, *words) == exported
     cells = run("export", "orders", "-", "--format", "jsonl", "--cells", *words)
-    assert (cells[0], cells[2]) == (0, f"{rows} cells\n")
+    assert (cells[0], cells[2]) == (0, f"{count_text(rows, 'cell')}\n")
 
 
 def test_bounds_that_are_not_of_the_mappings_types_export_nothing(
@@ -166,10 +167,10 @@ def test_bounds_that_are_not_of_the_mappings_types_export_nothing(
     rowlock_client.create_table("orders", mapping=COMPOSITE).put(("c1", 1), {"amount": 1})
     file = tmp_path / "orders.csv"
     for words, message in [
-        (["--start", "c1|x"], "'x' is not a BIGINT, which num is"),
+        (["--start", "c1|x"], "'x' is not a valid BIGINT for num: write a whole number"),
         (["--prefix", "c1", "--stop", "c2"], "--prefix excludes --start and --stop"),
         (["--where", "paid = 1"], "the mapping has no column 'paid'"),
-        (["--cells", "--start", "c1|x"], "'x' is not a BIGINT, which num is"),
+        (["--cells", "--start", "c1|x"], "'x' is not a valid BIGINT for num: write a whole number"),
     ]:
         exit_code, out, err = run("export", "orders", file, *words)
         assert (exit_code, out) == (2, "")
@@ -180,7 +181,7 @@ def test_bounds_that_are_not_of_the_mappings_types_export_nothing(
         run(
             "export", "orders", file, "--cells", "-m", "none", "--prefix", r"c1|\x80", "--where", "f:amount is present"
         )[1]
-        == "1 cells\n"
+        == "1 cell\n"
     )
 
 

@@ -116,23 +116,29 @@ def test_every_type_and_composite_keys_are_read_and_written_as_text(run: Run, ro
     assert run("scan", "t", "--start", "2013-02-01") == (0, "", "")
     # What was printed as JSON is read again.
     assert run("create", "u", "-m", EVERY) == (0, "", "")
-    assert run("put", "u", "-", stdin=run("scan", "t", "--json")[1]) == (0, "1 rows, 6 cells\n", "")
+    assert run("put", "u", "-", stdin=run("scan", "t", "--json")[1]) == (0, "1 row, 6 cells\n", "")
     assert run("scan", "u")[1] == shown
     for words, message in (
         (
             ("get", "t", "2013-01-31|UA"),
             "'2013-01-31|UA' has 2 parts, and the key is day|carrier|number; in a part write",
         ),
-        (("get", "t", "2013-01-32|UA|1"), "'2013-01-32' is not a DATE, which day is"),
-        (("put", "t", "2013-01-31|UA|1", "fare=1.234"), "'1.234' is not a DECIMAL(9,2), which fare is"),
-        (("put", "t", "2013-01-31|UA|1", "fare=x"), "'x' is not a DECIMAL(9,2), which fare is"),
+        (("get", "t", "2013-01-32|UA|1"), "'2013-01-32' is not a valid DATE for day: write a day, as 2013-01-31"),
+        (
+            ("put", "t", "2013-01-31|UA|1", "fare=1.234"),
+            "'1.234' is not a valid DECIMAL(9,2) for fare: write a number that fits",
+        ),
+        (
+            ("put", "t", "2013-01-31|UA|1", "fare=x"),
+            "'x' is not a valid DECIMAL(9,2) for fare: write a number that fits",
+        ),
         (
             ("put", "t", "2013-01-31|UA|1", "f:fare=1"),
             "the mapping has no column 'f:fare' (did you mean 'fare'?); its columns are",
         ),
         (("scan", "t", "--where", "fare as int > 1"), "names a type, but the table's mapping has that of 'fare'"),
         (("scan", "t", "--where", "fare > 1"), "the server can't compare 'fare', which is DECIMAL(9,2)"),
-        (("scan", "t", "--where", "ok = yes"), "'yes' is not a BOOLEAN, which ok is"),
+        (("scan", "t", "--where", "ok = yes"), "'yes' is not a valid BOOLEAN for ok: write true or false"),
         (("scan", "t", "--prefix", "2013-01-31|UA|1"), "the last one, 'number', is INT; leave it out"),
         (
             ("get", "t", "-m", "day DATE :key ordered, text STRING f:t", "2013-01-31"),
@@ -179,7 +185,7 @@ def test_several_rows_are_put_from_standard_input(run: Run, rowlock_client: rowl
     for stdin, message in (
         (
             "a f:x=1\nb\n",
-            "line 2 of standard input: the line has a row and no cells; write ROW COLUMN=VALUE ...; the 1 rows",
+            "line 2 of standard input: the line has a row and no cells; write ROW COLUMN=VALUE ...; the row",
         ),
         ("a x=1\n", "line 1 of standard input: 'x' is not a column"),
         ("a 'f:x=1\n", "line 1 of standard input: No closing quotation"),
@@ -204,7 +210,7 @@ def test_typed_rows_are_put_from_standard_input(run: Run, fs: str, rowlock_clien
     for stdin, message in (
         ('{"orders": 1}\n', "the object lacks the key 'user'"),
         ('{"user": "a", "x": 1}\n', "the mapping has no column 'x'"),
-        ('{"user": "a", "orders": "x"}\n', "'x' is not a BIGINT, which orders is"),
+        ('{"user": "a", "orders": "x"}\n', "'x' is not a valid BIGINT for orders"),
         ('{"user": "a", "orders": 1.5}\n', "takes an int, not float"),
     ):
         assert message in run("put", fs, "-", stdin=stdin)[2]

@@ -76,6 +76,8 @@ class KeyCodec:
         return self.bound(prefix)
 
     def _values(self, key: Key) -> Sequence[object]:
+        if isinstance(key, list) and len(self._parts) > 1:
+            raise TypeError(f"a key of several parts is a tuple, as ('UA', 1545), and not a list: {key!r:.100}")
         return key if isinstance(key, tuple) else (key,)
 
     def _wrong_count(self, values: Sequence[object]) -> MappingError:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.layouts import Layout, TypedLayout
+from rowlock.cli.quantities import count_text
 from rowlock.cli.session import Call
 from rowlock.cli.words import words_of
 
@@ -25,15 +26,19 @@ def put_lines(call: Call, table: str, layout: Layout, timestamp: int | None) -> 
             except (ArgumentError, ValueError, TypeError) as error:
                 # What came before it is sent with the batch's next message or has been sent: say how far it went.
                 batch.send()
-                raise ArgumentError(
-                    f"line {number} of standard input: {error}; the {rows} rows before it were written"
-                ) from error
+                raise ArgumentError(f"line {number} of standard input: {error}; {_written(rows)}") from error
             for stamp, data in changes:
                 batch.put(key, data, timestamp=timestamp if stamp is None else stamp)
                 cells += len(data)
             rows += 1
             progress.advance(1)
-    call.output.record({"table": table, "rows": rows, "cells": cells}, f"{rows} rows, {cells} cells")
+    call.output.record(
+        {"table": table, "rows": rows, "cells": cells}, f"{count_text(rows, 'row')}, {count_text(cells, 'cell')}"
+    )
+
+
+def _written(rows: int) -> str:
+    return f"the {rows} rows before it were written" if rows != 1 else "the row before it was written"
 
 
 # The cells of one timestamp; None: the server's clock.

@@ -13,6 +13,7 @@ from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
 from rowlock.cli.layouts import TypedLayout, check_text, layout_of
 from rowlock.cli.output import ShownRow
+from rowlock.cli.quantities import count_text
 from rowlock.cli.session import Call
 from rowlock.cli.shared_options import (
     ColumnArguments,
@@ -187,7 +188,7 @@ def delete_range(
     import_large(_SCANS)
     with call.output.progress(f"deleting from {table}", None, "rows") as progress:
         rows = layout.table.delete_range(first, last, begins, where=condition, on_progress=progress.to)
-    call.output.record({"table": table, "rows": rows}, f"{rows} rows deleted")
+    call.output.record({"table": table, "rows": rows}, f"{count_text(rows, 'row')} deleted")
 
 
 def note_if_resumed(call: Call, found: Scan[bytes] | TypedScan[Any]) -> None:

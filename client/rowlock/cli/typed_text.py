@@ -22,6 +22,7 @@ from rowlock._codec.escapes import escaped, typed
 from rowlock._codec.scalars import ScalarCodec, scalar_codec
 from rowlock._core.typed_rows import python_values
 from rowlock.cli.arguments import ArgumentError, bytes_of
+from rowlock.cli.value_forms import form_of
 from rowlock.errors import MappingError
 from rowlock.mapping import MappedColumn, Mapping, TimestampColumn
 
@@ -36,7 +37,9 @@ def value_of(column: MappedColumn | TimestampColumn, text: str) -> Any:
             return data.decode()
         return _scalars(column).decode(data)
     except (MappingError, UnicodeDecodeError, ValueError, OverflowError):
-        raise ArgumentError(f"{typed(text)} is not a {column.type_text}, which {column.name} is") from None
+        raise ArgumentError(
+            f"{typed(text)} is not a valid {column.type_text} for {column.name}: write {form_of(column.type)}"
+        ) from None
 
 
 def text_of(column: MappedColumn, value: object) -> str:

@@ -381,7 +381,7 @@ def test_batches_of_cells_have_the_requested_size_and_declare_their_bytes() -> N
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"k": ["a"], "v": ["b"]}, "Without a mapping put_arrow takes cells"),
+        ({"k": ["a"], "v": ["b"]}, "Without a mapping the data is cells"),
         ({"row": [None], "family": ["f"], "qualifier": ["q"], "value": ["v"]}, "'row' of cells has nulls"),
         ({"row": [1.5], "family": ["f"], "qualifier": ["q"], "value": ["v"]}, "'row' of cells is not binary"),
         (

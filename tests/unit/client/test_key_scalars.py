@@ -125,6 +125,8 @@ def test_keys_that_are_none_are_refused() -> None:
             codec.encode(key)
     with pytest.raises(TypeError, match=r"the key column 'day' is DATE and takes a datetime\.date, not str"):
         codec.encode(("2013-01-01", "UA", 1))
+    with pytest.raises(TypeError, match=r"a key of several parts is a tuple, as .*, and not a list"):
+        codec.encode([day, "UA", 1])
     for bound in ((), (day, "UA", 1, 2)):
         with pytest.raises(MappingError, match="the key has 3 parts"):
             codec.bound(bound)

@@ -21,6 +21,7 @@ import pyarrow as pa
 from rowlock._codec.escapes import escaped, typed
 from rowlock.cli.transfer.columns import FileColumn, FileColumns, missing_value
 from rowlock.cli.transfer.sources import COMPRESSION_ERRORS, Source
+from rowlock.cli.value_forms import form_of
 
 # How much Arrow parses at a time.
 _BLOCK_BYTES = 1 << 20
@@ -188,5 +189,5 @@ def _problem(column: FileColumn, value: bytes, nulls: Sequence[str], error: Exce
     if not text or text in nulls:
         return f"{shown} is quoted, so it is a value and not a null, and it is not a valid {kind}"
     if any(character.isdigit() for character in text):
-        return f"{shown} is not a valid {kind}"
+        return f"{shown} is not a valid {kind}; write {form_of(column.type)}"
     return f"{shown} is not a valid {kind}; if it means null, give --null {shlex.quote(text)}"

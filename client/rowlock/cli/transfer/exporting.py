@@ -12,6 +12,7 @@ import typer
 from rowlock.cli import arguments
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.layouts import NO_MAPPING, TypedLayout, check_text, layout_of
+from rowlock.cli.quantities import count_text
 from rowlock.cli.scans import note_if_resumed
 from rowlock.cli.session import Call
 from rowlock.cli.shared_options import (
@@ -127,7 +128,7 @@ def export_rows(
     with found, _target(call, file, overwrite=overwrite) as content:
         count = write_scan(call, table, found, parsed, content, kind)
     what = "cells" if cells else "rows"
-    record, text = {"table": table, "file": file, what: count}, f"{count} {what}"
+    record, text = {"table": table, "file": file, what: count}, count_text(count, what[:-1])
     if file == STANDARD:
         call.output.note(json.dumps(record) if call.json_lines else text)
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowlock.cli.arguments import ArgumentError
+from rowlock.cli.quantities import count_text
 from rowlock.cli.session import Call
 from rowlock.cli.shared_options import (
     CellsOption,
@@ -135,11 +136,13 @@ def import_rows(
         rows = FileRows(content, source.name, parsed, skip_rows or 0)
         result = put_rows(call, table, rows, parsed)
     if cells:
-        text = f"{result.cell_count} cells"
+        text = count_text(result.cell_count, "cell")
     else:
-        text = f"{rows.count} rows, {result.cell_count} cells"
+        text = f"{count_text(rows.count, 'row')}, {count_text(result.cell_count, 'cell')}"
     if rows.without_cells:
-        text += f"; {rows.without_cells} rows have no values except the key, so they are not in the table"
+        one = rows.without_cells == 1
+        text += f"; {count_text(rows.without_cells, 'row')} {'has' if one else 'have'} no values except the key, so "
+        text += f"{'it is' if one else 'they are'} not in the table"
     record = {
         "table": table,
         "rows": rows.count,

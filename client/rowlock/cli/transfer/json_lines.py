@@ -25,6 +25,7 @@ from rowlock.cli.transfer.batches import Content, Read
 from rowlock.cli.transfer.columns import FileColumn, FileColumns, missing_value, other_column
 from rowlock.cli.transfer.sources import COMPRESSION_ERRORS, Source
 from rowlock.cli.typed_text import json_of, value_of
+from rowlock.cli.value_forms import form_of
 
 # Lines that are in memory at a time, in bytes.
 _BLOCK_BYTES = 1 << 20
@@ -221,13 +222,14 @@ def _problem(column: FileColumn, value: object, error: Exception) -> str:
     shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
     if column.type == "binary" and isinstance(value, str):
         return str(error)
-    return f"{shown} is not a valid {column.type_text}; write {_FORMS.get(column.type, 'a JSON number')}, or null"
+    return (
+        f"{shown} is not a valid {column.type_text}; write {_FORMS.get(column.type) or form_of(column.type)}, or null"
+    )
 
 
 _FORMS = {
     "string": "a JSON string",
     "binary": r"a JSON string with \\xNN for bytes",
-    "boolean": "true or false",
     "decimal": 'a number that fits, as 1.50 or "1.50"',
     "date": 'a day, as "2013-01-31"',
     "timestamp": 'a time, as "2013-01-31T05:00:00Z"',

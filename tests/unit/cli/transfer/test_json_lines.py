@@ -81,7 +81,11 @@ def test_numbers_may_be_text_and_decimals_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b'{"id": "a", "big": 1.5}', "column 'big': 1.5 is not a valid BIGINT; write a JSON number, or null"),
+        (
+            b'{"id": "a", "big": 1.5}',
+            "column 'big': 1.5 is not a valid BIGINT; write a whole number from -9223372036854775808 to 9223372036854775807"
+            ", or null",
+        ),
         (b'{"id": "a", "big": true}', "column 'big': true is not a valid BIGINT"),
         (b'{"id": "a", "big": "x"}', "column 'big': \"x\" is not a valid BIGINT"),
         (b'{"id": "a", "small": 128}', "column 'small': 128 is not a valid TINYINT"),
