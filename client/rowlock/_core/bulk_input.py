@@ -210,8 +210,8 @@ def _as_cells(batch: pa.RecordBatch, timestamp: int | None) -> pa.RecordBatch:
     if sorted(names) != sorted(wanted):
         raise InvalidArgumentError(
             f"the data has the columns {', '.join(names)}. Without a mapping the data is cells: row, family, "
-            "qualifier, value and, optionally, timestamp. For rows pass a mapping; db.describe(table).mapping is the one that the "
-            "table keeps"
+            "qualifier, value and, optionally, timestamp. For rows pass a mapping; db.describe(table).mapping is the "
+            "one that the table keeps"
         )
     if timestamp is not None and "timestamp" in names:
         raise InvalidArgumentError("the cells have a timestamp column; leave out the argument timestamp")

@@ -83,8 +83,8 @@ def test_numbers_may_be_text_and_decimals_numbers(tmp_path: Path) -> None:
     [
         (
             b'{"id": "a", "big": 1.5}',
-            "column 'big': 1.5 is not a valid BIGINT; write a whole number from -9223372036854775808 to 9223372036854775807"
-            ", or null",
+            "column 'big': 1.5 is not a valid BIGINT; write a whole number from -9223372036854775808 to "
+            "9223372036854775807, or null",
         ),
         (b'{"id": "a", "big": true}', "column 'big': true is not a valid BIGINT"),
         (b'{"id": "a", "big": "x"}', "column 'big': \"x\" is not a valid BIGINT"),
