@@ -14,6 +14,7 @@ and says why. Process ids are never used, and a stale `address` only costs one r
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import selectors
@@ -35,6 +36,8 @@ from rowlock.errors import EmbeddedServerError, ServerUnavailableError
 
 C = TypeVar("C")
 
+logger = logging.getLogger("rowlock")
+
 ADDRESS_FILE = "address"
 FORMAT_FILE = "format"
 # Long, because a large log must be replayed.
@@ -43,6 +46,8 @@ _FOLDER_IN_USE = 4
 _LOOK_AGAIN_SECONDS = 0.05
 # How long to wait for `address` from another process's server before checking whether it still runs.
 _LOOK_SECONDS_MAX = 0.5
+# After so long it says for what it waits.
+_NOTE_AFTER_SECONDS = 3.0
 # More than any path.
 _FILE_BYTES_MAX = 1 << 16
 _FORMAT_LINE = re.compile(r"rowlock data folder, format \d{1,9}, id ([0-9a-f]{32})\n")
@@ -62,8 +67,10 @@ def running_server(folder: Path, join: Callable[[FolderServer], C]) -> C:
     join must raise ServerUnavailableError if the folder's server does not answer at the address. Raises
     EmbeddedServerError if no server can be started or reached.
     """
-    deadline = time.monotonic() + START_SECONDS_MAX
+    began_at = time.monotonic()
+    deadline = began_at + START_SECONDS_MAX
     last_error: Exception | None = None
+    is_noted = False
     while time.monotonic() < deadline:
         server = named_server(folder)
         if server is not None:
@@ -73,6 +80,14 @@ def running_server(folder: Path, join: Callable[[FolderServer], C]) -> C:
                 last_error = error
         if not start_server(folder, deadline):
             # Another process's server has locked the folder, and will soon accept clients or end.
+            if not is_noted and time.monotonic() - began_at >= _NOTE_AFTER_SECONDS:
+                is_noted = True
+                logger.warning(
+                    "waiting up to %g s for the server that another process runs on %s; if it is a rowlock-server with "
+                    "an address of its own, use rowlock.connect(address)",
+                    START_SECONDS_MAX,
+                    folder,
+                )
             _wait_for_address(folder, min(deadline, time.monotonic() + _LOOK_SECONDS_MAX))
     raise EmbeddedServerError(
         f"another process's server has the folder {folder} and could not be reached within {START_SECONDS_MAX:g} s"

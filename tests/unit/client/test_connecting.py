@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import rowlock
 from rowlock._core.search import PROTOCOL, Search
+from rowlock._transport import embedded
 from rowlock.errors import (
     DeadlineError,
     InvalidArgumentError,
@@ -151,3 +152,16 @@ def test_a_server_that_recovers_for_longer_is_reported_as_recovering(
 def test_a_socket_in_a_missing_folder_is_a_wrong_address(connect: Callable[[str, float], str], tmp_path: Path) -> None:
     with pytest.raises(rowlock.InvalidArgumentError, match="No such file or directory"):
         connect(f"unix:{tmp_path / ('long' * 40) / 'socket'}", 60)
+
+
+def test_a_folder_that_another_server_has_is_waited_for_with_a_line_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(embedded, "start_server", lambda folder, deadline: False)
+    monkeypatch.setattr(embedded, "START_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(embedded, "_NOTE_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(embedded, "_LOOK_SECONDS_MAX", 0.01)
+    with pytest.raises(rowlock.EmbeddedServerError, match=r"use rowlock\.connect\(address\)"):
+        rowlock.open(tmp_path)
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.startswith(f"waiting up to 0.2 s for the server that another process runs on {tmp_path}; if it is a")
