@@ -6,6 +6,7 @@ from .broken_build import Mutant
 
 COMMIT = "unit/host/test_bulk_commit.py"
 LARGE = "unit/host/test_large_bulk_writes.py"
+MANY = "unit/host/test_many_batches.py"
 LARGE_CRASHES = "unit/host/test_large_bulk_crashes.py"
 LARGE_CRASH = f"{LARGE_CRASHES}::test_a_crash_at_any_call_of_a_large_commit_leaves_all_of_it_or_nothing[False]"
 SPILL_CRASH = f"{LARGE_CRASHES}::test_a_crash_at_any_call_of_a_spill_loses_no_batch_that_was_staged"
@@ -38,9 +39,23 @@ BULK_WRITE_MUTANTS = [
     Mutant(
         "a failed commit stays in memory",
         "RegionCommit.take_back",
-        "                take_back()\n",
-        "                pass\n",
+        "            self._applier.take_back_after(self._first)\n",
+        "            pass\n",
         f"{COMMIT}::test_a_full_disk_refuses_a_commit_and_nothing_of_it_is_seen",
+    ),
+    Mutant(
+        "segments of a commit are merged with older ones",
+        "RegionCommit.begin",
+        "        self._applier.keep_apart(self._first)\n",
+        "",
+        f"{MANY}::test_a_commit_of_many_batches_that_fails_leaves_memory_as_it_was",
+    ),
+    Mutant(
+        "a spill leaves an older batch of its rows behind",
+        "batches_to_spill",
+        " or (bounds[0] <= last and first <= bounds[1])",
+        "",
+        f"{MANY}::test_a_later_batch_wins_also_over_one_of_a_region_that_is_gone",
     ),
     Mutant(
         "staged files are removed at start",
@@ -58,9 +73,9 @@ BULK_WRITE_MUTANTS = [
     ),
     Mutant(
         "rows that came since they were looked for are not replaced",
-        "_Committing._hide",
-        "distinct_rows(iter([known, later])) if len(later) else known",
-        "known",
+        "ReplacedRows.now",
+        "distinct_rows(iter([self.known, later])) if len(later) else self.known",
+        "self.known",
         f"{COMMIT}::test_a_row_that_comes_while_a_replacement_is_prepared_is_replaced_too",
     ),
     Mutant(

@@ -198,7 +198,7 @@ def distinct_of_sorted(array: Column) -> Column:
     return array.filter(boolean_array(~equals_previous(array)))
 
 
-def sorted_distinct(array: Column) -> Column:
+def sorted_distinct(array: Column | pa.ChunkedArray[Any]) -> Column:
     """Returns each element of a column once, ascending."""
     distinct: Column = pc.call_function("unique", [array])
     return distinct.take(pc.call_function("array_sort_indices", [distinct]))

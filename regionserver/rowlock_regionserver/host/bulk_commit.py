@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from rowlock_regionserver.arrow.columns import Column, bytes_at
+from rowlock_regionserver.arrow.columns import bytes_at
 from rowlock_regionserver.catalog.commits import CommitEntry, Identity
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import ConflictError, InvalidRequestError, RegionServerError, UnknownOutcomeError
@@ -29,6 +29,7 @@ from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.host.commit_conflicts import StagedRows
 from rowlock_regionserver.host.commit_parts import CommitParts
+from rowlock_regionserver.host.replaced_rows import ReplacedRows
 from rowlock_regionserver.host.snapshot_parts import SnapshotPart
 from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.locks.lock_matrix import Operation
@@ -39,7 +40,7 @@ from rowlock_regionserver.region.bulk.cut_batch import bounds_of, cut, rows_of
 from rowlock_regionserver.region.bulk.family_tombstones import family_tombstones
 from rowlock_regionserver.region.bulk.region_commit import RegionCommit
 from rowlock_regionserver.region.bulk.staged import StagedBatch
-from rowlock_regionserver.region.changed_rows import Ranges, changed_rows, distinct_rows
+from rowlock_regionserver.region.changed_rows import Ranges, changed_rows
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.scan.ranges import joined
@@ -193,9 +194,14 @@ class _Committing:
         parts = [self._read(each) for each in self._staged]
         self._shared.memory.check(sum([part.byte_count for each in parts for part in each.values()]))
         since = self._snapshot_parts() if request.snapshot_id else ()
-        replaced = {region_id: self._rows_before(region) for region_id, region in self._regions.items()}
+        replaced = {
+            region_id: ReplacedRows.of(region, request.ranges)
+            for region_id, region in self._regions.items()
+            if request.replaces
+        }
         commits = {region_id: self._regions[region_id].bulk_load.region_commit() for region_id in sorted(self._regions)}
-        adopting = self._linked(commits)
+        tombstone_bytes = sum([each.tombstone_bytes(len(self._table.families)) for each in replaced.values()])
+        adopting = self._linked(commits, hides_many=tombstone_bytes > writes.spilling.bytes_max)
         with contextlib.ExitStack() as gates:
             self._enter_gates(gates, adopting)
             result = self._commit_in_gates(commits, adopting, parts, since, replaced)
@@ -209,16 +215,16 @@ class _Committing:
             self._host.files_were_adopted(region_id)
         return result
 
-    def _linked(self, commits: Mapping[int, RegionCommit]) -> list[int]:
+    def _linked(self, commits: Mapping[int, RegionCommit], *, hides_many: bool) -> list[int]:
         """Links the store files into the regions that adopt them, and returns these regions, by id.
 
-        If store files replace rows, the tombstones are store files too, as they must be older.
+        If store files replace rows, the tombstones are store files too, as they must be older; also if they are many.
         """
         for each in commits.values():
             self._undo.callback(each.adoption.withdraw)
             for run in self._runs:
                 each.adoption.link(self._folder, run)
-        if self._runs and self._request.replaces:
+        if hides_many or (self._runs and self._request.replaces):
             return list(commits)
         return [region_id for region_id, each in commits.items() if each.adoption.has_files]
 
@@ -282,24 +288,13 @@ class _Committing:
             )
         return self._host.snapshots.parts(self._request.snapshot_id)
 
-    def _rows_before(self, region: Region) -> tuple[int, Column] | None:
-        """Returns a write number, and the rows up to it that the commit replaces."""
-        if not self._request.replaces:
-            return None
-        read_point = region.open_read_point()
-        try:
-            rows = distinct_rows(changed_rows(region.stores.view, 0, self._request.ranges))
-        finally:
-            region.close_read_point(read_point)
-        return read_point.write_number, rows
-
     def _commit_in_gates(
         self,
         commits: Mapping[int, RegionCommit],
         adopting: Sequence[int],
         parts: Sequence[FamilyParts],
         since: Sequence[SnapshotPart],
-        replaced: Mapping[int, tuple[int, Column] | None],
+        replaced: Mapping[int, ReplacedRows],
     ) -> CommitResult:
         number = self._host.clients.numbers.next()
         with contextlib.ExitStack() as undo:
@@ -311,8 +306,7 @@ class _Committing:
             for each in commits.values():
                 each.pass_over(stamp)
             for region_id, before in replaced.items():
-                if before is not None:
-                    self._hide(commits[region_id], region_id, before, number, stamp, as_files=region_id in adopting)
+                self._hide(commits[region_id], region_id, before, number, stamp, as_files=region_id in adopting)
             for region_id in adopting:
                 commits[region_id].prepare(number, stamp)
             for staged, of_batch in zip(self._staged, parts, strict=True):
@@ -370,7 +364,7 @@ class _Committing:
         self,
         commit: RegionCommit,
         region_id: int,
-        before: tuple[int, Column],
+        before: ReplacedRows,
         number: int,
         stamp: int,
         *,
@@ -378,10 +372,7 @@ class _Committing:
     ) -> None:
         """Hides all cells of these rows, and of those that came since, by tombstones with an earlier write number."""
         region = self._regions[region_id]
-        write_number, known = before
-        view = region.stores.view
-        later = distinct_rows(changed_rows(view, write_number, self._request.ranges))
-        rows = distinct_rows(iter([known, later])) if len(later) else known
+        rows = before.now(region)
         if not len(rows):
             return
         timestamp = max(stamp, region.stores.newest_timestamp())

@@ -66,9 +66,10 @@ class BulkWrite:
             self._writes.remove(self, bulk_files_too=True)
 
     def find(self, request: RequestId | None) -> Batch | None:
-        """Returns what this request has staged before, or the one that it is a part of."""
-        keys = [] if request is None else [(request.client, each) for each in (request.sequence, *request.parts_of)]
-        return next((each for each in self.contents.batches.values() if each.request in keys), None)
+        """Returns what this request has staged before, or the one that it is a part of, or parts of it."""
+        if request is None:
+            return None
+        return next((each for each in self.contents.batches.values() if each.is_of(request)), None)
 
     def add(self, request: RequestId | None, staged: Sequence[StagedBatch], staging: Staging) -> Batch | None:
         """Makes a batch part of the write, durably; returns None.
@@ -76,7 +77,7 @@ class BulkWrite:
         If the request was repeated and another call of it was quicker, returns that one's batch, and adds nothing.
         Raises InvalidRequestError and OSError.
         """
-        batch = Batch(_key_of(request), tuple(staged))
+        batch = Batch(_key_of(request), tuple(staged), () if request is None else request.parts_of)
         with self._lock:
             self._check_open()
             known = self.find(request)

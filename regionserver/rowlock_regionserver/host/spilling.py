@@ -4,13 +4,18 @@ What a bulk write has in bulk files comes into the memstores at its commit. So i
 quarter of the memory for unflushed cells, the batches of one region are spilled, those of the region that has most.
 Their bulk files are removed when the spill is durable (staging.py).
 
+The commit gives spilled batches earlier write numbers than the others, and spills in their order. So a spill takes each
+older batch that may have a row of its batches: one of a region that was split or merged since.
+
 One spill runs at a time, and its cells count as unflushed cells meanwhile.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
+from collections import Counter
 from collections.abc import Sequence
 
 from rowlock_regionserver.errors import DiskFullError, InvalidRequestError, UnknownOutcomeError
@@ -43,13 +48,12 @@ class Spilling:
             return
         with write.spilling():
             while write.bulk_file_bytes + byte_count > self.bytes_max:
-                by_region: dict[int, list[tuple[int, StagedBatch]]] = {}
-                for number, staged in write.contents.unspilled():
-                    by_region.setdefault(staged.region_id, []).append((number, staged))
-                if not by_region:
+                unspilled = write.contents.unspilled()
+                if not unspilled:
                     return  # It is one large batch.
+                region_id = _largest_region(unspilled)
                 with self._one_at_a_time:
-                    self._spill(write, table, *max(by_region.items(), key=lambda each: _byte_count(each[1])))
+                    self._spill(write, table, region_id, batches_to_spill(unspilled, region_id))
 
     def _spill(
         self, write: BulkWrite, table: Table, region_id: int, batches: Sequence[tuple[int, StagedBatch]]
@@ -99,6 +103,28 @@ class Spilling:
                 "Free disk space; writes then continue without a restart",
                 retry_after_ms=self._shared.config.retry_after_ms,
             )
+
+
+def _largest_region(batches: Sequence[tuple[int, StagedBatch]]) -> int:
+    """Returns the region for which most bytes are staged."""
+    bytes_of: Counter[int] = Counter()
+    for _, each in batches:
+        bytes_of[each.region_id] += each.record.file_bytes
+    return max(bytes_of, key=lambda region_id: bytes_of[region_id])
+
+
+def batches_to_spill(unspilled: Sequence[tuple[int, StagedBatch]], region_id: int) -> list[tuple[int, StagedBatch]]:
+    """Returns the batches of a region, and every older one that may have a row of those returned, as they were sent."""
+    chosen: list[list[tuple[int, StagedBatch]]] = []  # the newest first
+    # The rows of the chosen batches are between these; no last one: none is chosen yet.
+    first, last = b"", b""
+    of_requests = [list(files) for _, files in itertools.groupby(unspilled, lambda each: each[0])]
+    for files in reversed(of_requests):
+        bounds = min([each.record.first_row for _, each in files]), max([each.last_row for _, each in files])
+        if files[0][1].region_id == region_id or (bounds[0] <= last and first <= bounds[1]):
+            first, last = (min(first, bounds[0]), max(last, bounds[1])) if chosen else bounds
+            chosen.append(files)
+    return [each for files in reversed(chosen) for each in files]
 
 
 def _byte_count(batches: Sequence[tuple[int, StagedBatch]]) -> int:

@@ -26,6 +26,7 @@ from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX, replace_file
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import RequestId
 from rowlock_regionserver.region.bulk.spilled import Spill
 from rowlock_regionserver.region.bulk.staged import StagedBatch
 from rowlock_regionserver.region.store_file_names import store_file_path
@@ -54,10 +55,21 @@ class StagedWrite:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one request staged."""
+    """What one request staged. parts_of: the requests that it is a part of, since a region was split."""
 
     request: RequestKey | None
     staged: tuple[StagedBatch, ...]
+    parts_of: tuple[int, ...] = ()
+
+    def is_of(self, request: RequestId) -> bool:
+        """Whether the request staged this, or is a part of the one that did, or this is a part of it, and it is late.
+
+        A client sends parts of a batch when it does not know whether the whole was staged. It sends all parts, so a
+        whole that comes after one of them adds nothing, and could win over later batches.
+        """
+        if self.request is None or self.request[0] != request.client:
+            return False
+        return self.request[1] in (request.sequence, *request.parts_of) or request.sequence in self.parts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +120,10 @@ class Staging:
     def add(self, write: StagedWrite, number: int, batch: Batch) -> None:
         """Makes a batch durable. Raises as `make`."""
         request = batch.request and [base64.b64encode(batch.request[0]).decode(), batch.request[1]]
-        body = json.dumps({"request": request, "staged": [each.to_json() for each in batch.staged]}).encode()
+        fields: dict[str, object] = {"request": request, "staged": [each.to_json() for each in batch.staged]}
+        if batch.parts_of:
+            fields["parts_of"] = list(batch.parts_of)
+        body = json.dumps(fields).encode()
         replace_file(self._files, self.folder_of(write) / f"batch-{number:08d}", generations.framed(number, body))
 
     def add_spill(self, write: StagedWrite, number: int, spill: Spill) -> None:
@@ -152,7 +167,8 @@ class Staging:
                 number = int(match[1])
                 fields = json.loads(generations.read(self._files, folder / name, number))
                 request = fields["request"] and (base64.b64decode(fields["request"][0]), fields["request"][1])
-                yield number, Batch(request, tuple([StagedBatch.from_json(each) for each in fields["staged"]]))
+                staged = tuple([StagedBatch.from_json(each) for each in fields["staged"]])
+                yield number, Batch(request, staged, tuple(fields.get("parts_of", ())))
 
     def _spills(self, folder: Path) -> Iterator[Spill]:
         for name in sorted(self._files.list_folder(folder)):

@@ -66,7 +66,8 @@ class Memstore:
         self._versions = versions
         self._is_recovering = recovering
         self._segments: tuple[Segment, ...] = (self._new_segment(),)
-        # Segments with write numbers up to this are never merged: a flush has them, or they don't fit one segment.
+        # Segments with write numbers up to this are never merged: a flush has them, they don't fit one segment, or they
+        # are older than a commit of several batches.
         self._unmerged_through = 0
 
     def _new_segment(self) -> RowSegment:
@@ -122,7 +123,7 @@ class Memstore:
     def add_segment(self, segment: BulkSegment) -> int:
         """Adds a bulk batch, or a part of one. Returns the growth of memory. The caller holds the gate exclusively.
 
-        Merges earlier batches. No flush or undo knows these by their segments, unlike the new one.
+        Merges earlier batches. No flush or undo knows these by their segments, unlike the new one; see `keep_apart`.
         """
         with self._lock:
             active, *sealed = self._segments
@@ -136,6 +137,11 @@ class Memstore:
             else:
                 self._segments = (active, segment, *sealed)
         return grown
+
+    def keep_apart(self, write_number: int) -> None:
+        """Lets no segment from before this write be merged with later ones: a commit may take these back."""
+        with self._lock:
+            self._unmerged_through = max(self._unmerged_through, write_number)
 
     def insert_segment(self, segment: BulkSegment) -> int:
         """Adds puts of many rows, by one write. Returns the growth of memory. O(segments).

@@ -135,6 +135,28 @@ class Applier:
             self._on_failure(error)
             raise
 
+    def keep_apart(self, write_number: int) -> None:
+        """Lets no segment from before this write be merged with later ones, so that `take_back_after` can follow."""
+        for store in self._stores.all():
+            store.memstore.keep_apart(write_number)
+
+    def take_back_after(self, write_number: int) -> None:
+        """Removes the segments of all later writes, of which none was published. The caller has held the gate
+        exclusively since it called `keep_apart`.
+        """
+
+        def drop() -> None:
+            for store in self._stores.all():
+                later = [each for each in store.memstore.sources()[1:] if each.write_number_min > write_number]
+                store.memstore.drop(later)
+                self._memory.add(-sum([each.bytes_held for each in later]))
+
+        try:
+            self._stores.change(drop)
+        except BaseException as error:
+            self._on_failure(error)
+            raise
+
     def _add_segments(self, segments: Sequence[tuple[int, BulkSegment]]) -> Callable[[], None]:
         added: list[tuple[int, BulkSegment]] = []
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import (
@@ -20,6 +19,7 @@ from rowlock_regionserver.arrow.columns import (
     distinct_of_sorted,
     integers,
     single_array,
+    sorted_distinct,
 )
 from rowlock_regionserver.region.stores import View
 from rowlock_regionserver.sources import Source
@@ -62,9 +62,6 @@ def _changed_in(source: Source, write_number: int, start: bytes, stop: bytes) ->
 
 
 def distinct_rows(arrays: Iterator[Column]) -> Column:
-    """Returns the rows of all arrays, each once, ascending."""
+    """Returns the rows of all arrays, each once, ascending. Other threads run meanwhile, however many they are."""
     found = list(arrays)
-    if not found:
-        return binary_array([])
-    rows = np.unique(np.array([row for each in found for row in each.to_pylist()], dtype=object))
-    return pa.array(rows, pa.binary())
+    return sorted_distinct(pa.chunked_array(found)) if found else binary_array([])

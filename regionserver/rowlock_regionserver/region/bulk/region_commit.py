@@ -33,7 +33,6 @@ class RegionCommit:
         self._log = log
         self._region_log = parts.log
         self._first = 0
-        self._added: list[TakeBack] = []
         self._files: list[tuple[int, int]] = []
         # Its files are linked before `begin`.
         self.adoption = Adoption(parts)
@@ -48,6 +47,7 @@ class RegionCommit:
         self._numbering.pass_over_cells()
         with self._log.order:
             self._first = self._numbering.begin()
+        self._applier.keep_apart(self._first)
 
     @property
     def newest_stamp(self) -> int:
@@ -78,14 +78,10 @@ class RegionCommit:
     def add(self, record: BulkRecord, parts: FamilyParts) -> None:
         """Logs and applies one batch. Raises RegionServerError; then the batch is not applied."""
 
-        applied: list[TakeBack] = []
-
         def apply(write_number: int) -> TakeBack:
-            applied.append(self._applier.apply_early(parts, write_number, record.stamp, as_segments=True))
-            return applied[0]
+            return self._applier.apply_early(parts, write_number, record.stamp, as_segments=True)
 
         number = self._commit.commit_applied(KIND_BULK_COMMIT, record.encode(), Durability.FSYNC, apply)
-        self._added += applied
         self._files.append((record.file_number, number))
 
     def finish(self) -> None:
@@ -99,6 +95,5 @@ class RegionCommit:
         """Removes what was applied."""
         self.adoption.withdraw()
         if self._first:
-            for take_back in reversed(self._added):
-                take_back()
+            self._applier.take_back_after(self._first)
             self._mvcc.complete(self._first)

@@ -1,9 +1,10 @@
 """Spilled batches: batches of a bulk write that were merged into store files, because it is large.
 
-A spill takes all batches that are staged for a region, in the order in which they were sent. Their cells get small
-write numbers that say this order; the commit raises them (storefile/adopted_numbers.py). Cells without a timestamp have
-timestamp 0, because their stamp is the commit's. So a store file has cells with timestamps of their own, or cells that
-are stamped, not both: a spill makes a run of files for each series of batches of one kind.
+A spill takes all batches that are staged for a region, in the order in which they were sent, and older ones that may
+have rows of these (host/spilling.py says why). Their cells get small write numbers that say this order; the commit
+raises them (storefile/adopted_numbers.py). Cells without a timestamp have timestamp 0, because their stamp is the
+commit's. So a store file has cells with timestamps of their own, or cells that are stamped, not both: a spill makes a
+run of files for each series of batches of one kind.
 """
 
 from __future__ import annotations
