@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from rowlock_regionserver.found_cells import FoundCell
 
-# A row with more cells, or more bytes of values, is left to the readers of whole windows.
+# A row with more cells or bytes is left to the readers of whole windows.
 FEW_CELLS_MAX = 1000
 FEW_BYTES_MAX = 64 * 1024
-# What a cell counts beside its value where the bytes of rows are bounded: the time that it takes.
+# What a cell counts beside its bytes where the bytes of rows are bounded: the time that it takes.
 CELL_BYTES = 40
 
 
@@ -53,9 +53,27 @@ class FewRows:
 NO_FEW_ROWS = FewRows((), None, ().__getitem__)
 
 
-def grouped(rows: list[bytes]) -> tuple[list[bytes], list[int]] | None:
-    """Returns the distinct rows of ascending ones, and where each begins, and at last the end; None if all are."""
+def rows_of_lines(
+    rows: list[bytes],
+    first: int,
+    frontier: bytes | None,
+    cells: Callable[[int, int], Sequence[FoundCell]],
+    values: Callable[[int, int], LineValues],
+    facts: LineFacts,
+) -> FewRows:
+    """Returns the rows of consecutive lines, given the row of each line, ascending, and the place of the first line.
+
+    `cells` and `values` return those of the lines [start, stop); the cells are of one row, in store order.
+    """
     if len(set(rows)) == len(rows):
-        return None
+        return FewRows(
+            rows,
+            frontier,
+            lambda place: cells(first + place, first + place + 1),
+            lambda count: values(first, first + count),
+            facts,
+        )
     starts = [place for place, row in enumerate(rows) if not place or rows[place - 1] != row]
-    return [rows[start] for start in starts], [*starts, len(rows)]
+    ends = [*starts[1:], len(rows)]
+    distinct = [rows[start] for start in starts]
+    return FewRows(distinct, frontier, lambda place: cells(first + starts[place], first + ends[place]))

@@ -132,7 +132,7 @@ SHORT_SCANS = [
     ),
     Mutant(
         "rows with several lines are taken for several rows",
-        "grouped",
+        "rows_of_lines",
         "if len(set(rows)) == len(rows):",
         "if True:",
         SOURCES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -11,7 +12,7 @@ from rowlock_regionserver.arrow.cell_columns import BytesColumn, KeyColumn
 from rowlock_regionserver.arrow.columns import Column, Integers
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import PUT, Cell
-from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues, grouped
+from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues, rows_of_lines
 
 
 class LineColumns:
@@ -60,20 +61,8 @@ class LineColumns:
     def few_rows(self, start: int, stop: int, frontier: bytes | None, facts: LineFacts) -> FewRows:
         """Returns the lines [start, stop), which are whole rows; frontier and facts are those of FewRows."""
         rows = self._rows.values(start, stop)
-        places = range(len(self._columns))
-        versions = grouped(rows)
-        if versions is not None:
-            rows, starts = versions
-            return FewRows(
-                rows, frontier, lambda place: self._cells(places, start + starts[place], start + starts[place + 1])
-            )
-        return FewRows(
-            rows,
-            frontier,
-            lambda place: self._cells(places, start + place, start + place + 1),
-            lambda count: self._line_values(start, start + count),
-            facts,
-        )
+        cells = partial(self._cells, range(len(self._columns)))
+        return rows_of_lines(rows, start, frontier, cells, self._line_values, facts)
 
     def _line_values(self, start: int, stop: int) -> LineValues:
         values = [column.values(start, stop) for column in self._columns]

@@ -91,15 +91,15 @@ def few_rows_of(
     byte_count = 0
     frontier = None
     for row, cells in ascending:
-        value_bytes = sum([len(cell[4]) for cell in cells])
-        if len(cells) > FEW_CELLS_MAX or value_bytes > FEW_BYTES_MAX:
+        row_bytes = len(row) + sum([len(cell[0]) + len(cell[4]) for cell in cells])
+        if len(cells) > FEW_CELLS_MAX or row_bytes > FEW_BYTES_MAX:
             if not rows:
                 return None
             frontier = row
             break
         rows.append(row)
         cells_of_rows.append(cells)
-        byte_count += value_bytes + CELL_BYTES * len(cells)
+        byte_count += row_bytes + CELL_BYTES * len(cells)
         if len(rows) == rows_max or byte_count >= bytes_max:
             frontier = frontier_of(row, start, stop, reverse=False)
             break

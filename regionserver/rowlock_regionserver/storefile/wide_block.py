@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, cast
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import PUT
-from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues, grouped
+from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues, rows_of_lines
 from rowlock_regionserver.found_cells import FoundCell, LongRowError
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
@@ -137,23 +138,14 @@ class WideBlock:
             if last < line_count:
                 [following] = _values_of(keys.rows, last, last + 1)
                 frontier = following if not stop or following < stop else None
-        versions = grouped(rows)
-        if versions is not None:
-            rows, starts = versions
-            return FewRows(
-                rows,
-                frontier,
-                lambda place: sorted(self._cells_of(first + starts[place], first + starts[place + 1], keys, columns)),
-            )
-        return FewRows(
-            rows,
-            frontier,
-            lambda place: self._cells_of(first + place, first + place + 1, keys, columns),
-            lambda count: self._line_values(first, first + count, columns),
-            facts,
-        )
 
-    def _line_values(self, start: int, stop: int, columns: Sequence[_Column]) -> LineValues:
+        def cells(start: int, stop: int) -> list[FoundCell]:
+            found = self._cells_of(start, stop, keys, columns)
+            return sorted(found) if stop - start > 1 else found
+
+        return rows_of_lines(rows, first, frontier, cells, partial(self._line_values, columns), facts)
+
+    def _line_values(self, columns: Sequence[_Column], start: int, stop: int) -> LineValues:
         """Returns the values of the lines [start, stop)."""
         values: list[Sequence[bytes | None]] = []
         for column in columns:

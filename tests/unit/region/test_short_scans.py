@@ -175,3 +175,24 @@ def test_a_row_that_is_too_large_to_be_one_of_few_is_left_to_the_windows(lone: L
         assert sum(count for _, count in forms) == 20
         assert not all(is_short for is_short, _ in forms)
         lone.flush()
+
+
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_rows_of_long_qualifiers_are_left_to_windows(tmp_path: Path, *, is_flushed: bool) -> None:
+    """An answer of many such rows would be far larger than its values."""
+    lone = LoneRegion(tmp_path, Config(log_segment_bytes=1 << 22))
+    puts = tuple(Put(b"f", b"%03d" % number * 100, b"") for number in range(300))
+    lone.mutate(*[RowMutation(b"%d" % number, puts) for number in range(3)])
+    if is_flushed:
+        lone.flush()
+    (source,) = [
+        each
+        for family, sources in lone.parts.stores.view.values()
+        for each in sources
+        if family.name == b"f" and each.write_number_max
+    ]
+    assert source.few_rows(b"", b"", 100, 1 << 20, reading=Reading.CACHED) is None
+    with lone.region.scan(ScanPlan(newest_rows=True), reading=lambda: Reading.CACHED) as (_, answers):
+        rows = [row for answer in answers for row in answer.table.column("row").to_pylist()]
+    assert len(rows) == 900
+    lone.stop()
