@@ -165,9 +165,9 @@ class Mvcc:
             self._waiters.clear()
         _notify(waiters, failure)
 
-    def reading(self) -> Reading:
+    def reading(self) -> RegisteredReadPoint:
         """Returns a context that registers the current read point while it is entered."""
-        return Reading(self)
+        return RegisteredReadPoint(self)
 
     def protected_read_points(self) -> ProtectedReadPoints:
         """The read points that a reader may have, now or later: the registered ones, and all from the current one on.
@@ -270,7 +270,7 @@ def _notify(waiters: Sequence[Waiter], failure: UnknownOutcomeError | None) -> N
             logger.exception("unexpected error while notifying a caller of the outcome of its write")
 
 
-class Reading:
+class RegisteredReadPoint:
     """A context in which a read point is registered."""
 
     __slots__ = ("_mvcc", "_read_point")
