@@ -103,31 +103,41 @@ class Model:
         for write in sorted(events, key=lambda write: (write.write_number, write.kind == PUT)):
             if write.write_number > self.read_point.write_number:
                 continue
-            column = live.setdefault(write.qualifier, {})
-            if write.kind == PUT:
-                column[write.timestamp] = write.value
-                if len(column) > family.versions:
-                    del column[min(column)]
-            elif write.kind == DELETE_VERSION:
-                column.pop(write.timestamp, None)
-            elif write.kind == DELETE_COLUMN:
-                _remove_up_to(column, write.timestamp)
-            else:
-                assert write.kind == DELETE_FAMILY
-                for hidden in live.values():
-                    _remove_up_to(hidden, write.timestamp)
-        seen = {}
-        for qualifier, column in live.items():
-            versions = [
-                (timestamp, value)
-                for place, (timestamp, value) in enumerate(sorted(column.items(), reverse=True))
-                if place < family.min_versions
-                or not family.time_to_live_ms
-                or timestamp + family.time_to_live_ms > self.read_point.now_ms
-            ]
-            if versions:
-                seen[qualifier] = versions
-        return seen
+            apply_write(write, live, family.versions)
+        return seen_versions(live, family, self.read_point.now_ms)
+
+
+def apply_write(write: Write, live: dict[bytes, dict[int, bytes]], versions: int) -> None:
+    """Applies a write to the live values of its row and family, by qualifier and timestamp."""
+    column = live.setdefault(write.qualifier, {})
+    if write.kind == PUT:
+        column[write.timestamp] = write.value
+        if len(column) > versions:
+            del column[min(column)]
+    elif write.kind == DELETE_VERSION:
+        column.pop(write.timestamp, None)
+    elif write.kind == DELETE_COLUMN:
+        _remove_up_to(column, write.timestamp)
+    else:
+        assert write.kind == DELETE_FAMILY
+        for hidden in live.values():
+            _remove_up_to(hidden, write.timestamp)
+
+
+def seen_versions(
+    live: dict[bytes, dict[int, bytes]], family: Family, now_ms: int
+) -> dict[bytes, list[tuple[int, bytes]]]:
+    """Returns (timestamp, value) of the live versions that are seen, by qualifier, newest first."""
+    seen = {}
+    for qualifier, column in live.items():
+        versions = [
+            (timestamp, value)
+            for place, (timestamp, value) in enumerate(sorted(column.items(), reverse=True))
+            if place < family.min_versions or not family.time_to_live_ms or timestamp + family.time_to_live_ms > now_ms
+        ]
+        if versions:
+            seen[qualifier] = versions
+    return seen
 
 
 def _remove_up_to(column: dict[int, bytes], timestamp: int) -> None:
