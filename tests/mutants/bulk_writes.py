@@ -46,9 +46,16 @@ BULK_WRITE_MUTANTS = [
     Mutant(
         "segments of a commit are merged with older ones",
         "RegionCommit.begin",
-        "        self._applier.keep_apart(self._first)\n",
+        "        self._applier.merge_before(self._first)\n",
         "",
         f"{MANY}::test_a_commit_of_many_batches_that_fails_leaves_memory_as_it_was",
+    ),
+    Mutant(
+        "segments from before a commit are never merged again",
+        "RegionCommit.finish",
+        "        self._applier.merge_before(NEWEST)\n",
+        "",
+        f"{MANY}::test_segments_are_merged_after_a_commit",
     ),
     Mutant(
         "a spill leaves an older batch of its rows behind",

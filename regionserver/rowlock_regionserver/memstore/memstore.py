@@ -66,9 +66,10 @@ class Memstore:
         self._versions = versions
         self._is_recovering = recovering
         self._segments: tuple[Segment, ...] = (self._new_segment(),)
-        # Segments with write numbers up to this are never merged: a flush has them, they don't fit one segment, or they
-        # are older than a commit of several batches.
+        # Segments with write numbers up to this are never merged: a flush has them, or they don't fit one segment.
         self._unmerged_through = 0
+        # Segments with this write number or a greater one are not merged now: a commit may take them back.
+        self._merged_before = NEWEST
 
     def _new_segment(self) -> RowSegment:
         return RowSegment(
@@ -123,7 +124,7 @@ class Memstore:
     def add_segment(self, segment: BulkSegment) -> int:
         """Adds a bulk batch, or a part of one. Returns the growth of memory. The caller holds the gate exclusively.
 
-        Merges earlier batches. No flush or undo knows these by their segments, unlike the new one; see `keep_apart`.
+        Merges earlier batches. No flush or undo knows these by their segments, unlike the new one; see `merge_before`.
         """
         with self._lock:
             active, *sealed = self._segments
@@ -138,10 +139,10 @@ class Memstore:
                 self._segments = (active, segment, *sealed)
         return grown
 
-    def keep_apart(self, write_number: int) -> None:
-        """Lets no segment from before this write be merged with later ones: a commit may take these back."""
+    def merge_before(self, write_number: int) -> None:
+        """Lets only segments from before this write be merged, until it is called again; NEWEST: all."""
         with self._lock:
-            self._unmerged_through = max(self._unmerged_through, write_number)
+            self._merged_before = write_number
 
     def insert_segment(self, segment: BulkSegment) -> int:
         """Adds puts of many rows, by one write. Returns the growth of memory. O(segments).
@@ -205,6 +206,7 @@ class Memstore:
         """Returns the newest segments of this form from before this write that should be one."""
         run: list[BulkSegment] = []
         byte_count = 0
+        write_number = min(write_number, self._merged_before)
         for segment in sealed:
             if not isinstance(segment, form) or segment.write_number_max >= write_number:
                 continue

@@ -135,14 +135,14 @@ class Applier:
             self._on_failure(error)
             raise
 
-    def keep_apart(self, write_number: int) -> None:
-        """Lets no segment from before this write be merged with later ones, so that `take_back_after` can follow."""
+    def merge_before(self, write_number: int) -> None:
+        """Lets only segments from before this write be merged, so that `take_back_after` can follow; NEWEST: all."""
         for store in self._stores.all():
-            store.memstore.keep_apart(write_number)
+            store.memstore.merge_before(write_number)
 
     def take_back_after(self, write_number: int) -> None:
         """Removes the segments of all later writes, of which none was published. The caller has held the gate
-        exclusively since it called `keep_apart`.
+        exclusively since it called `merge_before`.
         """
 
         def drop() -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.host.bulk_write import BulkWrite
 from rowlock_regionserver.host.spilling import Spilling, batches_to_spill
 from rowlock_regionserver.memstore.memstore import MERGED_COUNT_MIN
-from rowlock_regionserver.operations import RequestId
+from rowlock_regionserver.operations import RequestId, WriteOptions
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.bulk.staged import StagedBatch
 from rowlock_regionserver.table import Table
@@ -22,6 +25,7 @@ from tests.unit.host.bulk_store import FAMILIES, ID, ONLY_ON_REQUEST, ROWS, Stor
 from tests.unit.host.several_regions import make_tables_of_several_regions
 from tests.unit.region.conftest import bulk_batch
 from tests.unit.region.row_batches import row_batch
+from tests.waiting import WAIT_S
 
 BATCH_COUNT = 2 * MERGED_COUNT_MIN + 1
 
@@ -152,6 +156,20 @@ def test_a_commit_of_many_batches_that_fails_leaves_memory_as_it_was(
     assert store.content() == expected
     store.crash()
     assert store.content() == expected
+
+
+def test_segments_are_merged_after_a_commit(store: Store) -> None:
+    for number in range(MERGED_COUNT_MIN):
+        ref = store.session(f"commit-{number}")
+        store.stage(ref, batch=of_cells(b"a%d" % number, b"x"))
+        store.commit(ref)
+    (region,) = store.server.regions_of("t", b"a", b"b")
+    segments = sum(len(each.memstore.sources()) for each in region.stores.all())
+    done = threading.Event()
+    batch = of_cells(b"b", bytes(Config().bulk_file_bytes_min))
+    region.bulk_put(batch, None, WriteOptions(Clock().monotonic() + WAIT_S), lambda _: done.set())
+    assert done.wait(WAIT_S)
+    assert sum(len(each.memstore.sources()) for each in region.stores.all()) < segments
 
 
 def test_tombstones_of_many_rows_are_store_files_and_not_in_memory(store: Store) -> None:

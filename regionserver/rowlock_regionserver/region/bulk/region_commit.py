@@ -10,7 +10,7 @@ take_back   there is no commit: removes cells and files, then completes the numb
 
 from __future__ import annotations
 
-from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.cells import NEWEST, Durability
 from rowlock_regionserver.commit.commit import Commit, TakeBack
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.region.bulk.adoption import Adoption
@@ -47,7 +47,7 @@ class RegionCommit:
         self._numbering.pass_over_cells()
         with self._log.order:
             self._first = self._numbering.begin()
-        self._applier.keep_apart(self._first)
+        self._applier.merge_before(self._first)
 
     @property
     def newest_stamp(self) -> int:
@@ -89,6 +89,7 @@ class RegionCommit:
         for file_number, write_number in self._files:
             self._bulk_files.add(file_number, write_number)
         self.adoption.adopt()
+        self._applier.merge_before(NEWEST)
         self._mvcc.complete(self._first)
 
     def take_back(self) -> None:
@@ -96,4 +97,5 @@ class RegionCommit:
         self.adoption.withdraw()
         if self._first:
             self._applier.take_back_after(self._first)
+            self._applier.merge_before(NEWEST)
             self._mvcc.complete(self._first)
