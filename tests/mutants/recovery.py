@@ -370,10 +370,10 @@ RECOVERY = [
         '            with self._catalog.committed(state, f"table {name!r} was altered"):\n'
         "                for region in entry.regions:\n"
         "                    if region.region_id in self._regions:\n"
-        "                        self._regions[region.region_id].alter(entry.table)\n",
+        "                        self._regions[region.region_id].altering.alter(entry.table)\n",
         "            for region in entry.regions:\n"
         "                if region.region_id in self._regions:\n"
-        "                    self._regions[region.region_id].alter(entry.table)\n"
+        "                    self._regions[region.region_id].altering.alter(entry.table)\n"
         '            with self._catalog.committed(state, f"table {name!r} was altered"):\n'
         "                pass\n",
         f"{CRASHES}[alter]",

@@ -35,7 +35,7 @@ SPLITTING_MUTANTS = [
     ),
     Mutant(
         "the gates of regions to merge are taken in row order",
-        "RegionChanges._replace",
+        "RegionChanges.replace",
         "sorted(old, key=lambda region: region.region_id)",
         "old",
         f"{REPLACED}::test_gates_are_taken_in_the_order_of_their_ids",
@@ -49,14 +49,14 @@ SPLITTING_MUTANTS = [
     ),
     Mutant(
         "regions to merge are taken for each other",
-        "RegionChanges._replace",
+        "RegionChanges.replace",
         "            predecessors.sort(key=lambda predecessor: predecessor.start)\n",
         "            predecessors[:] = predecessors[:1]\n",
         f"{SPLITTING}::test_it_is_as_before_after_a_restart[restart]",
     ),
     Mutant(
         "the old region's folder is removed before the catalog's commit",
-        "RegionChanges._replace",
+        "RegionChanges.replace",
         '                self.shared.files.fsync_folder(self.folder / "regions")\n',
         '                self.shared.files.fsync_folder(self.folder / "regions")\n'
         "                for region in old:\n"
@@ -65,7 +65,7 @@ SPLITTING_MUTANTS = [
     ),
     Mutant(
         "the names of new regions' folders are not durable at the commit",
-        "RegionChanges._replace",
+        "RegionChanges.replace",
         '                self.shared.files.fsync_folder(self.folder / "regions")\n',
         "",
         f"{SPLITTING}::test_a_crash_at_any_call_leaves_the_old_regions_or_the_new_ones[split]",

@@ -8,9 +8,10 @@ import numpy as np
 from rowlock_regionserver.arrow.columns import binary_array
 from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.operations import RowFilter
+from rowlock_regionserver.row_ranges import clipped, is_empty
 from rowlock_regionserver.scan.filter_columns import FilterResult, NewestValues, evaluated
 from rowlock_regionserver.scan.filters import ColumnName, matches_row
-from rowlock_regionserver.scan.ranges import clipped, is_empty, rows_that_may_match
+from rowlock_regionserver.scan.ranges import rows_that_may_match
 
 from tests.property.scan_cases import FAMILY_NAMES, QUALIFIERS, ROWS, VALUES, random_filter
 from tests.seeds import generator_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from rowlock_regionserver.scan.ranges import RowRange, is_empty, joined
+from rowlock_regionserver.row_ranges import RowRange, is_empty
+from rowlock_regionserver.scan.ranges import joined
 from rowlock_regionserver.scan.split_points import CUT_BYTES_MAX, PARTS_MAX, Part, parts, scaled
 
 from tests.seeds import generator_of

@@ -25,6 +25,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "few_rows",
             "found_cells",
             "row_groups",
+            "row_ranges",
             "table",
             "generations",
             "data_folder",

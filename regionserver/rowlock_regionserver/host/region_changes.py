@@ -133,20 +133,6 @@ class RegionChanges:
         Raises RegionTooBusyError, DeadlineError, NotServingRegionError, DiskFullError and OSError, with nothing
         changed, or UnknownOutcomeError.
         """
-        self._replace(table, old, new, state, deadline, what)
-        for region in old:
-            self._retire(region, f"{what}, and other regions have its rows")
-
-    def _replace(
-        self,
-        table: Table,
-        old: Sequence[Region],
-        new: Sequence[RegionEntry],
-        state: CatalogState,
-        deadline: float,
-        what: str,
-    ) -> None:
-        """Takes steps 2 to 5. Returns without a reference to the old store files, so that they can be removed."""
         with contextlib.ExitStack() as gates:
             by_id = sorted(old, key=lambda region: region.region_id)  # the lock order of the gates
             for region in by_id:
@@ -162,6 +148,10 @@ class RegionChanges:
                 with self.committed(state, what, undo):
                     self._exchange(old, made)
                     gates.close()
+        # They refer to the old store files, which are removed with the last reference.
+        del predecessors
+        for region in old:
+            self._retire(region, f"{what}, and other regions have its rows")
 
     def reserved(self, count: int) -> tuple[int, ...]:
         """Takes the ids of new regions from the catalog, durably."""

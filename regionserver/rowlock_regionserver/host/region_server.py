@@ -252,7 +252,7 @@ class RegionServer(ServedRegions):
             with self._catalog.committed(state, f"table {name!r} was altered"):
                 for region in entry.regions:
                     if region.region_id in self._regions:
-                        self._regions[region.region_id].alter(entry.table)
+                        self._regions[region.region_id].altering.alter(entry.table)
                 for region in entry.regions if drop_families else ():
                     self.compactions.forget(region.region_id, entry.table.name_by_number, "its family was dropped")
             return entry.table

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rowlock_regionserver.cells import ReadPoint
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.region.region import Region
-from rowlock_regionserver.scan.ranges import RowRange, clipped, is_empty
+from rowlock_regionserver.row_ranges import RowRange, clipped, is_empty
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rowlock_regionserver.errors import ChangesExpiredError, InvalidRequestError
-from rowlock_regionserver.region.retained_changes import RetainedChanges, intersection
+from rowlock_regionserver.region.retained_changes import RetainedChanges
+from rowlock_regionserver.row_ranges import intersection
 
 Offset = Mapping[int, int]
 

@@ -20,9 +20,10 @@ from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
 from rowlock_regionserver.region.mutate.check import check_answer, check_in_region, check_row, unknown_family
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, View, view_in_memory
+from rowlock_regionserver.row_ranges import EVERYTHING
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.point import read_row
-from rowlock_regionserver.scan.ranges import EVERYTHING, RowsAt, joined
+from rowlock_regionserver.scan.ranges import RowsAt, joined
 from rowlock_regionserver.scan.row_answers import point_answer
 from rowlock_regionserver.scan.row_form import check_row_form
 from rowlock_regionserver.scan.scanner import ROW_BYTES_ASSUMED, Scan, scan

@@ -43,7 +43,6 @@ from rowlock_regionserver.region.readable_region import ReadableRegion, State
 from rowlock_regionserver.region.region_parts import FoundFolder, RegionParts
 from rowlock_regionserver.region.region_replay import Replay
 from rowlock_regionserver.region.writers import Writers, stamps_of, writers_of
-from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 
 
@@ -195,13 +194,9 @@ class Region(ReadableRegion):
         self._check_writable()
         return self._compactor.compact(family_number, plan, progress)
 
-    def alter(self, table: Table) -> None:
-        """Switches to the altered table; see Altering.alter."""
-        self._altering.alter(table)
-
     @property
     def altering(self) -> Altering:
-        """Switches its families and limits."""
+        """Switches it to an altered table, with other families and limits."""
         return self._altering
 
     def without_flushes(self) -> contextlib.AbstractContextManager[None]:

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rowlock_regionserver.row_ranges import intersection
+
 # So many points divide the time of retention. Changes are retained for at most one such part longer than they must be.
 POINTS = 32
 
@@ -128,13 +130,6 @@ def _merged_points(of_regions: Sequence[RetainedChanges]) -> tuple[tuple[int, in
 def _number_at(changes: RetainedChanges, at_ms: int) -> int:
     """Returns a number up to which all was published at the time."""
     return max([changes.horizon, *[number for noted_ms, number in changes.points if noted_ms <= at_ms]])
-
-
-def intersection(one: tuple[bytes, bytes], other: tuple[bytes, bytes]) -> tuple[bytes, bytes] | None:
-    """Returns the rows that both ranges [start, stop) have, where an empty stop is no bound; None if there are none."""
-    start = max(one[0], other[0])
-    stop = min([stop for stop in (one[1], other[1]) if stop], default=b"")
-    return None if stop and stop <= start else (start, stop)
 
 
 def _text(row: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Half-open ranges of rows, in which an empty bound means no bound: joins, clips, and derives them from row filters."""
+"""Ranges of rows for scans: joins them, and derives them from row filters."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 from rowlock_regionserver.cells import ReadPoint
 from rowlock_regionserver.operations import AllOf, CompareOp, RowComparison, RowFilter, RowPrefix
-
-# (start, stop)
-RowRange = tuple[bytes, bytes]
+from rowlock_regionserver.row_ranges import EVERYTHING, RowRange, clipped, is_empty
 
 
 class RowsAt(NamedTuple):
@@ -17,9 +15,6 @@ class RowsAt(NamedTuple):
 
     rows: RowRange
     read_point: ReadPoint
-
-
-EVERYTHING: RowRange = (b"", b"")
 
 
 def all_rows_at(read_point: ReadPoint) -> tuple[RowsAt, ...]:
@@ -31,20 +26,6 @@ def prefix_stop(prefix: bytes) -> bytes:
     """Returns the first row after all rows that start with the prefix; empty when there is none, as after ff ff."""
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else b""
-
-
-def is_empty(row_range: RowRange) -> bool:
-    """Returns whether no row can be in the range."""
-    start, stop = row_range
-    return stop != b"" and start >= stop
-
-
-def clipped(row_range: RowRange, bounds: RowRange) -> RowRange:
-    """Returns the intersection of two ranges; it may be empty."""
-    stops = [stop for stop in (row_range[1], bounds[1]) if stop]
-    start = max(row_range[0], bounds[0])
-    stop = min(stops) if stops else b""
-    return (start, stop)
 
 
 def joined(ranges: Iterable[RowRange], bounds: RowRange) -> list[RowRange]:

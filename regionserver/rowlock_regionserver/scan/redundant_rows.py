@@ -28,7 +28,7 @@ from rowlock_regionserver.cells import TIMESTAMP_MAX, Family
 from rowlock_regionserver.few_rows import FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
-from rowlock_regionserver.scan.ranges import RowRange, clipped
+from rowlock_regionserver.row_ranges import RowRange, clipped
 from rowlock_regionserver.scan.window_split import View
 from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace, Source
 

@@ -18,11 +18,12 @@ from rowlock_regionserver.cells import ReadPoint
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import FormColumn, ScanPlan, Selection
+from rowlock_regionserver.row_ranges import EVERYTHING, clipped
 from rowlock_regionserver.scan.batches import Batches, ScanAnswer
 from rowlock_regionserver.scan.compressed_rows import plain_table
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.line_answer import LineForm
-from rowlock_regionserver.scan.ranges import EVERYTHING, RowsAt, clipped, joined, rows_that_may_match
+from rowlock_regionserver.scan.ranges import RowsAt, joined, rows_that_may_match
 from rowlock_regionserver.scan.row_answers import row_answers, row_line
 from rowlock_regionserver.scan.row_form import RowLayout
 from rowlock_regionserver.scan.selection import requested_qualifiers

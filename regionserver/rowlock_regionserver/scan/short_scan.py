@@ -23,8 +23,9 @@ from rowlock_regionserver.cells import Family, ReadPoint
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues
 from rowlock_regionserver.operations import EVERYTHING, ScanPlan
+from rowlock_regionserver.row_ranges import is_empty
 from rowlock_regionserver.scan.newest_rows import NewestRows
-from rowlock_regionserver.scan.ranges import RowsAt, is_empty
+from rowlock_regionserver.scan.ranges import RowsAt
 from rowlock_regionserver.scan.window_split import View
 from rowlock_regionserver.sources import Reading, Source, WouldWaitError
 from rowlock_regionserver.versions.visibility import visible_cells

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rowlock_regionserver.found_cells import NO_LIMIT
-from rowlock_regionserver.scan.ranges import RowRange, is_empty
+from rowlock_regionserver.row_ranges import RowRange, is_empty
 from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, Source
 
 # Smaller reads of one source cost more than they save for the others.

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rowlock_regionserver.scan.ranges import RowRange
+from rowlock_regionserver.row_ranges import RowRange
 
 # (row, approximate bytes of the cells from this row up to the next listed one), rows ascending.
 RowWeights = Sequence[tuple[bytes, int]]

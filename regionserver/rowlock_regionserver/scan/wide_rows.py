@@ -23,9 +23,10 @@ from rowlock_regionserver.arrow.sorted_run import SortedRun, slices_within
 from rowlock_regionserver.cells import Family, ReadPoint
 from rowlock_regionserver.found_cells import AwayValue, FoundCell, LongRowError, loaded
 from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
+from rowlock_regionserver.row_ranges import clipped
 from rowlock_regionserver.scan.filters import ColumnName, matches_row, mismatch_error, required_columns
 from rowlock_regionserver.scan.point import visible_row
-from rowlock_regionserver.scan.ranges import clipped, prefix_stop
+from rowlock_regionserver.scan.ranges import prefix_stop
 from rowlock_regionserver.scan.row_parts import filtered_row_parts, judged_with_family_tombstones
 from rowlock_regionserver.scan.selection import is_whole_time, requested_qualifiers, selected_versions
 from rowlock_regionserver.scan.selection_columns import places_in_runs, qualifiers_pass, values_pass

@@ -21,7 +21,7 @@ from rowlock_regionserver.arrow.masks import is_one_of
 from rowlock_regionserver.arrow.merge import merged_with_shared
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import DELETE_FAMILY, Family, ReadPoint
-from rowlock_regionserver.scan.ranges import RowRange
+from rowlock_regionserver.row_ranges import RowRange
 from rowlock_regionserver.scan.redundant_rows import RedundantRows
 from rowlock_regionserver.scan.source_chunks import SourceChunks
 from rowlock_regionserver.scan.window_lines import window_lines

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS, RowGroups
+from rowlock_regionserver.row_ranges import intersection
 
 # No server stores a longer row (config.py).
 _ROW_BYTES_MAX = (1 << 16) - 1
@@ -25,8 +26,8 @@ class Clip(NamedTuple):
 
     def within(self, start: bytes, stop: bytes) -> Clip | None:
         """Returns the rows of [start, stop) that are in the clip; None if there are none."""
-        both = Clip(max(self.start, start), min(filter(None, (self.stop, stop)), default=b""))
-        return None if both.stop and both.start >= both.stop else both
+        rows = intersection(self, (start, stop))
+        return None if rows is None else Clip(*rows)
 
     def of_weights(self, weights: Sequence[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
         """Returns (row, bytes from it on) for the rows in the clip; what begins before it begins with it."""

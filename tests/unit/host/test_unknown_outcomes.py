@@ -15,7 +15,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Put, RowMutation, WriteOptions
-from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.altering import Altering
 from rowlock_regionserver.wal.log import Log
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
@@ -104,7 +104,7 @@ def test_a_log_that_fails_just_after_the_commit_leaves_the_outcome_unknown(
 STEPS_AFTER_COMMIT: Sequence[tuple[str, type, str]] = [
     *[(operation, Log, "note_catalog") for operation in OPERATIONS],
     ("create", RegionChanges, "serve"),
-    ("alter", Region, "alter"),
+    ("alter", Altering, "alter"),
     ("truncate", RegionChanges, "serve"),
     ("truncate", RegionChanges, "remove"),
     ("drop", RegionChanges, "remove"),

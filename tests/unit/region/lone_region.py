@@ -234,7 +234,7 @@ class LoneRegion(RegionCalls):
 
     def alter(self, set_families: Sequence[Family] = (), drop_families: Sequence[bytes] = ()) -> None:
         self._state = self._state.with_altered_table("t", set_families, drop_families, None)
-        self._region.alter(self.table)
+        self._region.altering.alter(self.table)
 
     def flush(self) -> FlushResult:
         return self._region.flush()

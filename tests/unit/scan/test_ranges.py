@@ -12,16 +12,9 @@ from rowlock_regionserver.operations import (
     RowFilter,
     RowPrefix,
 )
+from rowlock_regionserver.row_ranges import EVERYTHING, RowRange, clipped, is_empty
 from rowlock_regionserver.scan.filters import matches_row
-from rowlock_regionserver.scan.ranges import (
-    EVERYTHING,
-    RowRange,
-    clipped,
-    is_empty,
-    joined,
-    prefix_stop,
-    rows_that_may_match,
-)
+from rowlock_regionserver.scan.ranges import joined, prefix_stop, rows_that_may_match
 
 ROWS = [b"\x00", b"a", b"a\x00", b"ab", b"b", b"b\x00", b"c", b"\xff", b"\xff\xff"]
 PRESENT = ColumnPresence(b"f", b"q", present=True)

@@ -30,8 +30,9 @@ from rowlock_regionserver.operations import (
     ValueType,
 )
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
+from rowlock_regionserver.row_ranges import clipped
 from rowlock_regionserver.scan import scanner
-from rowlock_regionserver.scan.ranges import RowsAt, all_rows_at, clipped
+from rowlock_regionserver.scan.ranges import RowsAt, all_rows_at
 from rowlock_regionserver.scan.scanner import FIRST_WINDOW_BYTES, ROW_BYTES_ASSUMED, ScanAnswer, scan
 from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN
 from rowlock_regionserver.scan.window_split import View
