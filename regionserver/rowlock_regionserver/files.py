@@ -213,7 +213,9 @@ class Files:
         descriptor = self.open(path, os.O_RDONLY)
         try:
             chunks = []
-            while chunk := os.read(descriptor, 1 << 24):
+            # The system allocates what is asked for, which takes longer than to read a small file.
+            byte_count = min(os.fstat(descriptor).st_size + 1, 1 << 24)
+            while chunk := os.read(descriptor, byte_count):
                 chunks.append(chunk)
             return b"".join(chunks)
         except OSError as error:

@@ -64,12 +64,13 @@ def read_newest(files: Files, folder: Path, name: str, *, version_max: int = FOR
     DataFolderError when its version is greater than `version_max`: a newer rowlock wrote it.
     """
     pattern = re.compile(re.escape(name) + r"-\d{16}" + re.escape(TEMPORARY_SUFFIX))
-    for entry in files.list_folder(folder):
+    names = files.list_folder(folder)
+    for entry in names:
         if pattern.fullmatch(entry):
             # In a read-only folder it stays, and is ignored.
             with contextlib.suppress(OSError):
                 files.remove(folder / entry)
-    numbers = generation_numbers(files, folder, name)
+    numbers = numbers_in(names, name)
     if not numbers:
         raise FileNotFoundError(errno.ENOENT, "no generation", str(folder / name))
     path = generation_path(folder, name, numbers[-1])

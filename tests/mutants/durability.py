@@ -239,20 +239,26 @@ DURABILITY = [
     ),
     Mutant(
         "a segment is removed before it is flushed",
-        "LogCleaner._pinning",
-        "            if self._flushed.get(region_id, 0) < last\n",
-        "            if self._flushed.get(region_id, last) < last\n",
+        "LogCleaner._pins",
+        "self._flushed.get(region_id, 0) < sealed.regions[region_id]",
+        "self._flushed.get(region_id, 1 << 62) < sealed.regions[region_id]",
         f"{ROLLING}::test_the_cleaner_removes_no_younger_segment_while_an_older_one_is_pinned",
     ),
     Mutant(
         "any segment is removed before the oldest",
-        "LogCleaner._wait_for_removable",
-        "                if self._sealed and not self._pinning(self._sealed[0]):\n"
-        "                    return self._sealed[0]\n",
-        "                for sealed in list(self._sealed):\n                    if not self._pinning(sealed):\n"
-        "                        self._sealed.remove(sealed)\n                        self._sealed.appendleft(sealed)\n"
-        "                        return sealed\n",
+        "LogCleaner._removable",
+        "        sealed = self._sealed[0]\n",
+        "        free = [each for each in self._sealed if not self._pinning(each)]\n"
+        "        sealed = free[0] if free else self._sealed[0]\n"
+        "        self._sealed.remove(sealed)\n        self._sealed.appendleft(sealed)\n",
         f"{ROLLING}::test_the_cleaner_removes_no_younger_segment_while_an_older_one_is_pinned",
+    ),
+    Mutant(
+        "the regions of a removed segment decide about the next one",
+        "LogCleaner._removable",
+        "        if self._oldest != sealed.number:\n",
+        "        if not self._oldest:\n",
+        f"{ROLLING}::test_each_segment_is_pinned_by_its_own_regions",
     ),
     Mutant(
         "two segments are removed with one sync",
@@ -263,7 +269,7 @@ DURABILITY = [
     ),
     Mutant(
         "a dropped region pins its segments",
-        "LogCleaner._pinning",
+        "LogCleaner._pins",
         "            and region_id not in self._forgotten\n",
         "",
         f"{ROLLING}::test_the_regions_that_pin_are_named_when_there_are_too_many_segments",

@@ -81,6 +81,8 @@ class Manifest:
 
         Those of the others count from then on without a condition.
         """
+        if not any(info.commit_number for infos in self.store_files.values() for info in infos):
+            return self
         return replace(
             self,
             store_files={

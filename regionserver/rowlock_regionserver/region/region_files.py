@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.idempotency.answers_file import answers_number, answers_path
 from rowlock_regionserver.region.manifest import Manifest
-from rowlock_regionserver.region.store_file_names import store_file_names, store_file_path
+from rowlock_regionserver.region.store_file_names import store_file_path, store_files_among
 
 
 def unnamed_files(manifest: Manifest, files: Files, folder: Path) -> list[Path]:
     """Returns the store files and answers files in the folder that the manifest does not name."""
+    return unnamed_among(numbered_files(files.list_folder(folder), folder), manifest, folder)
+
+
+def numbered_files(names: Sequence[str], folder: Path) -> list[tuple[int, Path]]:
+    """Returns the store files and answers files among the names in the folder: their numbers and paths."""
+    answers = ((answers_number(name), name) for name in names)
+    return [
+        *((name.number, name.path) for name in store_files_among(names, folder)),
+        *((number, folder / name) for number, name in answers if number is not None),
+    ]
+
+
+def unnamed_among(numbered: Iterable[tuple[int, Path]], manifest: Manifest, folder: Path) -> list[Path]:
+    """Returns those of the files that the manifest does not name."""
     named = {
         store_file_path(folder, number, info.number) for number, infos in manifest.store_files.items() for info in infos
     }
     named.update(answers_path(folder, file.number) for file in manifest.answers_files)
-    return [path for _, path in _numbered_files(files, folder) if path not in named]
-
-
-def greatest_file_number(files: Files, folder: Path) -> int:
-    """Returns the greatest number of a store file or answers file in the folder, named or not; 0 if there is none."""
-    return max((number for number, _ in _numbered_files(files, folder)), default=0)
-
-
-def _numbered_files(files: Files, folder: Path) -> list[tuple[int, Path]]:
-    found = [(name.number, name.path) for name in store_file_names(files, folder)]
-    answers = ((answers_number(name), folder / name) for name in files.list_folder(folder))
-    return [*found, *((number, path) for number, path in answers if number is not None)]
+    return [path for _, path in numbered if path not in named]

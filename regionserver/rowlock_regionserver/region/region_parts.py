@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from rowlock_regionserver.region.idempotency.answers_file import read_answers
 from rowlock_regionserver.region.idempotency.idempotency_table import IdempotencyTable
 from rowlock_regionserver.region.live_files import LiveFiles
 from rowlock_regionserver.region.manifest import Manifest, read_manifest
-from rowlock_regionserver.region.region_files import greatest_file_number, unnamed_files
+from rowlock_regionserver.region.region_files import numbered_files, unnamed_among
 from rowlock_regionserver.region.region_log import RegionLog
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.store_file_names import store_file_path
@@ -82,8 +82,9 @@ def open_parts(
     manifest = live.manifest.counted(commits)
     if manifest.region_id != region_id:
         raise CorruptionError(folder, 0, f"the manifest of region {region_id}", f"that of {manifest.region_id}")
-    _remove_temporary(files, folder)
-    unnamed = unnamed_files(manifest, files, folder)
+    # One listing: with thousands of regions each call counts at start.
+    numbered = numbered_files(_names_without_temporary(files, folder), folder)
+    unnamed = unnamed_among(numbered, manifest, folder)
     mvcc = Mvcc(manifest.newest_number, clock)
     # Enough for a repetition of the largest request, or of as many small ones as may be in flight.
     answers_max = max(config.rows_per_request_max, config.requests_in_flight_max)
@@ -107,7 +108,7 @@ def open_parts(
         Applier(stores, shared.memory, mvcc.read_points_for_pruning, shared.on_fatal),
         log,
         LiveFiles(
-            replace(live, manifest=_with_unused_file_number(manifest, files, folder)),
+            replace(live, manifest=_with_unused_file_number(manifest, numbered)),
             stores,
             files,
             log.committed,
@@ -132,13 +133,16 @@ def _open_store_files(
     }
 
 
-def _remove_temporary(files: Files, folder: Path) -> None:
-    """Removes the temporary files of an interrupted flush."""
-    for name in files.list_folder(folder):
+def _names_without_temporary(files: Files, folder: Path) -> list[str]:
+    """Removes the temporary files of an interrupted flush. Returns the other names in the folder."""
+    names = files.list_folder(folder)
+    for name in names:
         if name.endswith(TEMPORARY_SUFFIX):
             files.remove_if_there(folder / name)
+    return [name for name in names if not name.endswith(TEMPORARY_SUFFIX)]
 
 
-def _with_unused_file_number(manifest: Manifest, files: Files, folder: Path) -> Manifest:
+def _with_unused_file_number(manifest: Manifest, numbered: Sequence[tuple[int, Path]]) -> Manifest:
     """Returns the manifest with a next file number above those of all files, so that a flush overwrites none."""
-    return replace(manifest, next_file_number=max(manifest.next_file_number, greatest_file_number(files, folder) + 1))
+    greatest = max((number for number, _ in numbered), default=0)
+    return replace(manifest, next_file_number=max(manifest.next_file_number, greatest + 1))

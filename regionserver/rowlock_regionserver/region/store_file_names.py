@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,5 +28,10 @@ def store_file_path(folder: Path, family_number: int, file_number: int) -> Path:
 
 def store_file_names(files: Files, folder: Path) -> list[StoreFileName]:
     """Returns the files in the folder with a store file's name, live or not, by family and number."""
-    matches = (_NAME.fullmatch(name) for name in files.list_folder(folder))
+    return store_files_among(files.list_folder(folder), folder)
+
+
+def store_files_among(names: Iterable[str], folder: Path) -> list[StoreFileName]:
+    """Returns those of these names in the folder that are a store file's, by family and number."""
+    matches = (_NAME.fullmatch(name) for name in names)
     return sorted(StoreFileName(int(match[1]), int(match[2]), folder / match[0]) for match in matches if match)

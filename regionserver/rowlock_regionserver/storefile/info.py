@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 
 from rowlock_regionserver.storefile.adopted_numbers import AdoptedNumbers
 from rowlock_regionserver.storefile.format import FORMAT_VERSION, OLDER_FORMAT_VERSION, WIDE_FORMAT_VERSION
@@ -150,9 +151,11 @@ class StoreFileInfo:
 
     def to_json(self) -> Json:
         """Returns a dictionary that json can write."""
+        # Not by dataclasses.asdict, which copies each value: a start calls this for each file.
+        values = [(name, getattr(self, name)) for name in _field_names()]
         return {
             name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
-            for name, value in asdict(self).items()
+            for name, value in values
             if value or name not in _LATER_FIELDS
         }
 
@@ -162,11 +165,16 @@ class StoreFileInfo:
 
         Raises ValueError that names the fields that are missing or have the wrong type.
         """
-        names = [field.name for field in fields(cls)]
+        names = _field_names()
         missing = [name for name in names if name not in values and name not in _LATER_FIELDS]
         if missing:
             raise ValueError(f"a store file's description has no {', '.join(missing)}")
         return cls(**{name: _checked(name, values[name]) for name in names if name in values})  # type: ignore[arg-type]  # checked
+
+
+@functools.cache
+def _field_names() -> tuple[str, ...]:
+    return tuple([field.name for field in fields(StoreFileInfo)])
 
 
 def _checked(name: str, value: object) -> int | bytes:

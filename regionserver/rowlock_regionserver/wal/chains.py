@@ -33,16 +33,22 @@ class Chains:
         self._full_marker_at = 0  # of the bytes appended
         self.catalog_generation = recovered.catalog_generation
 
-    def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> tuple[int, int]:
-        """Makes the region known. Returns the bounds that count: only that of stamps may go back."""
-        numbers_before, _ = self._reserved.get(region_id, (0, 0))
-        self.last.setdefault(region_id, 0)
-        self._reserved[region_id] = max(numbers_until, numbers_before), stamps_until
-        return self._reserved[region_id]
+    def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> tuple[int, int] | None:
+        """Makes the region known. Returns the bounds that count: only that of stamps may go back.
 
-    def note_manifest(self, region_id: int, generation: int) -> None:
-        """Notes that the region's manifest of this generation is durable."""
+        None: the log says so already, in the segment's head or since. So a start adds no record for each region.
+        """
+        before = self._reserved.get(region_id) if region_id in self.last else None
+        bounds = max(numbers_until, before[0] if before is not None else 0), stamps_until
+        self.last.setdefault(region_id, 0)
+        self._reserved[region_id] = bounds
+        return None if bounds == before else bounds
+
+    def note_manifest(self, region_id: int, generation: int) -> bool:
+        """Notes that the region's manifest of this generation is durable. Returns whether the log did not say so."""
+        is_new = self._generations.get(region_id) != generation
         self._generations[region_id] = generation
+        return is_new
 
     def forget(self, region_id: int) -> None:
         """Removes the region: no later marker names it."""

@@ -51,6 +51,9 @@ class LogCleaner:
         self._flushed: dict[int, int] = {}
         self._forgotten: set[int] = set()
         self._damaged = set(damaged_regions)
+        # The oldest segment's number, and those of its regions that may pin it.
+        self._oldest = 0
+        self._candidates: list[int] = []
         self._is_closing = False
         self.removed_count = 0
         self.thread = threading.Thread(target=self._run, name="log-cleaner", daemon=True)
@@ -59,26 +62,26 @@ class LogCleaner:
         """Adds a sealed segment whose successor is durable."""
         with self._lock:
             self._sealed.append(sealed)
-            self._changed.notify_all()
+            self._wake_if_removable()
 
     def flushed(self, region_id: int, write_number: int) -> None:
         """Notes that the region's writes up to this number are in store files."""
         with self._lock:
             self._flushed[region_id] = max(write_number, self._flushed.get(region_id, 0))
-            self._changed.notify_all()
+            self._wake_if_removable()
 
     def forget(self, region_id: int) -> None:
         with self._lock:
             self._forgotten.add(region_id)
             self._flushed.pop(region_id, None)
             self._damaged.discard(region_id)
-            self._changed.notify_all()
+            self._wake_if_removable()
 
     def give_up(self, region_id: int) -> None:
         """Notes that the region can't be flushed: it pins no segment, and segments with changes of it are kept."""
         with self._lock:
             self._damaged.add(region_id)
-            self._changed.notify_all()
+            self._wake_if_removable()
 
     def segment_count(self) -> int:
         """The number of sealed segments that are not removed yet."""
@@ -103,14 +106,32 @@ class LogCleaner:
             for older, newer in itertools.pairwise(self._sealed):
                 assert newer.number == older.number + 1, f"segment {newer.number} after {older.number}"
 
-    def _pinning(self, sealed: Sealed) -> list[int]:
-        return [
-            region_id
-            for region_id, last in sealed.regions.items()
-            if self._flushed.get(region_id, 0) < last
+    def _pins(self, region_id: int, sealed: Sealed) -> bool:
+        """Whether the region pins the segment. Once it does not, it never will again."""
+        return (
+            self._flushed.get(region_id, 0) < sealed.regions[region_id]
             and region_id not in self._forgotten
             and region_id not in self._damaged
-        ]
+        )
+
+    def _pinning(self, sealed: Sealed) -> list[int]:
+        return [region_id for region_id in sealed.regions if self._pins(region_id, sealed)]
+
+    def _removable(self) -> Sealed | None:
+        """Returns the oldest segment if no region pins it, else None. O(1), amortized over the regions."""
+        if not self._sealed:
+            return None
+        sealed = self._sealed[0]
+        if self._oldest != sealed.number:
+            self._oldest, self._candidates = sealed.number, list(sealed.regions)
+        while self._candidates and not self._pins(self._candidates[-1], sealed):
+            self._candidates.pop()
+        return None if self._candidates else sealed
+
+    def _wake_if_removable(self) -> None:
+        """Notifies the thread only if it has something to do: with many regions, most flushes free no segment."""
+        if self._removable() is not None:
+            self._changed.notify_all()
 
     def _run(self) -> None:
         try:
@@ -122,8 +143,9 @@ class LogCleaner:
     def _wait_for_removable(self) -> Sealed | None:
         with self._lock:
             while not self._is_closing:
-                if self._sealed and not self._pinning(self._sealed[0]):
-                    return self._sealed[0]
+                sealed = self._removable()
+                if sealed is not None:
+                    return sealed
                 self._changed.wait()
             return None
 

@@ -148,15 +148,21 @@ class Pending:
         self._wake_writer()
 
     def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
-        """Adds a reservation, and makes the region known. Later records complete when the reservation is durable."""
+        """Adds a reservation, unless the log has it, and makes the region known.
+
+        Later records complete when the reservation is durable.
+        """
         assert region_id > 0, f"region {region_id}"
         bounds = self._chains.reserve(region_id, numbers_until, stamps_until)
-        self._add_note(region_id, RESERVATION, encode_reservation(*bounds))
+        if bounds is not None:
+            self._add_note(region_id, RESERVATION, encode_reservation(*bounds))
 
     def note_manifest(self, region_id: int, generation: int) -> None:
-        """Adds a note that the region's manifest of this generation is durable, unless the region was dropped."""
-        if region_id in self._chains.last:
-            self._chains.note_manifest(region_id, generation)
+        """Adds a note that the region's manifest of this generation is durable, unless the log has it.
+
+        Adds none either if the region was dropped.
+        """
+        if region_id in self._chains.last and self._chains.note_manifest(region_id, generation):
             self._add_note(region_id, GENERATION, encode_generation(generation))
 
     def note_catalog(self, generation: int) -> None:

@@ -135,6 +135,22 @@ def test_the_cleaner_removes_no_younger_segment_while_an_older_one_is_pinned(dis
     assert failures == []
 
 
+def test_each_segment_is_pinned_by_its_own_regions(disk: SimulatedFiles) -> None:
+    for number in (1, 2):
+        segment_path(disk.root, number).touch()
+    cleaner = LogCleaner(disk.root, disk, [Sealed(1, {1: 1, 2: 1}), Sealed(2, {1: 2, 3: 1})], [], lambda error: None)
+    condition = cleaner._changed = Watched(cleaner._lock)
+    cleaner.thread.start()
+    for region_id, write_number in ((3, 1), (2, 1), (1, 1)):
+        assert segment_names(disk.root) == ["0000000001.wal", "0000000002.wal"]
+        cleaner.flushed(region_id, write_number)
+    wait_until(lambda: cleaner.removed_count == 1 and condition.waiting_count == 1)
+    assert segment_names(disk.root) == ["0000000002.wal"]
+    cleaner.flushed(1, 2)
+    wait_until(lambda: cleaner.removed_count == 2)
+    cleaner.close()
+
+
 def test_a_dropped_region_pins_nothing_and_is_not_named_again(case: LogCase) -> None:
     case.reserve(1, 100, 200)
     case.append_synced(1, b"x" * 500)
