@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.consistency import durability_levels, exactly_once, linearizability, moving_regions, overload, row_atomicity
+from tests.consistency import (
+    consistent_cut,
+    durability_levels,
+    exactly_once,
+    linearizability,
+    moving_regions,
+    overload,
+    row_atomicity,
+)
 from tests.crash import command_line
 from tests.crash.account import Account, Settings
 
@@ -16,6 +24,7 @@ CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
     "row_atomicity": row_atomicity.run,
     "linearizability": linearizability.run,
     "moving_regions": moving_regions.run,
+    "consistent_cut": consistent_cut.run,
     "exactly_once": exactly_once.run,
     "durability_levels": durability_levels.run,
     "overload": overload.run,
