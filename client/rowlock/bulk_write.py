@@ -24,7 +24,7 @@ from rowlock._core.bulk_write_requests import (
 from rowlock._core.defaults import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
 from rowlock._core.lock_requests import LockAttempts, LockPolicy
 from rowlock._core.retry import TABLE_OPERATION_S
-from rowlock._core.session_requests import IDLE_S_DEFAULT
+from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_ref
 from rowlock._core.view import View
 from rowlock._transport import methods
 from rowlock._transport.bulk import put_pieces
@@ -212,8 +212,7 @@ def open_bulk_write(
         what = purpose or f"bulk write of {options.table}"
         session = open_session(servers, what, None, None, IDLE_S_DEFAULT, timeout_s)
     try:
-        session.check()
-        request = sessions_pb2.OpenBulkWriteRequest(session=session.ref, table=options.table)
+        request = sessions_pb2.OpenBulkWriteRequest(session=checked_ref(session), table=options.table)
         answer = servers.call(methods.OPEN_BULK_WRITE, request, timeout_s, work_s=TABLE_OPERATION_S)
     except BaseException:
         if is_mine:

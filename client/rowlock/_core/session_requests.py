@@ -139,9 +139,12 @@ class OpenedSession:
 
 
 def ref_of(session: OpenedSession | None) -> types_pb2.SessionRef | None:
-    """Returns how a request names the session; None for none. Raises SessionEndedError if it has ended, TypeError."""
-    if session is None:
-        return None
+    """Returns how a request names the session; None for none. Raises as `checked_ref`."""
+    return None if session is None else checked_ref(session)
+
+
+def checked_ref(session: OpenedSession) -> types_pb2.SessionRef:
+    """Returns how a request names the session. Raises SessionEndedError if it has ended, TypeError if it is none."""
     if not isinstance(session, OpenedSession):
         raise TypeError(f"session must be a result of db.session(), not {session!r:.100}")
     session.check()

@@ -10,7 +10,7 @@ from types import TracebackType
 from rowlock_proto.v1 import sessions_pb2
 
 from rowlock._core.lock_requests import LockAttempts, LockPolicy, lock_request
-from rowlock._core.session_requests import IDLE_S_DEFAULT
+from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_ref
 from rowlock._transport import methods
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.session import Session, open_session
@@ -110,9 +110,9 @@ async def take_lock(
     if session is None:
         named = ", ".join([target.table for target in request.targets])
         session = await open_session(servers, purpose or f"lock of {named}", None, None, IDLE_S_DEFAULT, timeout_s)
+    ref = checked_ref(session)
     try:
-        session.check()
-        request.session.CopyFrom(session.ref)
+        request.session.CopyFrom(ref)
         number = await _taken(servers, request, policy, timeout_s)
     except BaseException as error:
         if isinstance(error, SessionEndedError):

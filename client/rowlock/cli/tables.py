@@ -187,7 +187,10 @@ def _confirm(call: Call, table: str, question: str, *, yes: bool) -> None:
 
     # `describe` would fail for a damaged table, which the user may want to drop.
     if not yes and table not in call.client.tables():
-        raise TableNotFoundError(f"there is no table {table!r}; 'rowlock tables' lists the tables", table=table)
+        advice = "'rowlock tables' lists the tables"
+        if table.startswith("@"):
+            advice = f"'rowlock snapshots drop {table[1:]}' drops the named snapshot"
+        raise TableNotFoundError(f"there is no table {table!r}; {advice}", table=table)
     call.confirm(question, yes=yes)
 
 
