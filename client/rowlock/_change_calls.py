@@ -22,11 +22,15 @@ class ChangeCalls:
     _servers: Servers
     _timeout_s: float
 
-    def changes(self, table: str, since: Mapping[int, int] | Mapping[str, int] | None = None) -> ChangeFeed:
+    def changes(
+        self, table: str, since: Mapping[int, int] | Mapping[str, int] | None = None, *, follow_s: float = 0
+    ) -> ChangeFeed:
         """Returns the changes of a table whose property `changes_retained_hours` is set, as Arrow record batches.
 
         since: the offset of an earlier feed, or of changes_offset; None: begins with the oldest change that is
-        retained. The feed ends with what was published when it came to each region. docs/changes.md.
+        retained. follow_s: the feed waits for further changes when it has read all, and ends when none came for so many
+        seconds; math.inf: it never ends. 0: it ends with what was published when it came to each region.
+        docs/changes.md.
 
         Reading it raises ChangesExpiredError if changes after the offset are gone, InvalidArgumentError if the table
         has no feed or the offset is not one of this table, and TableNotFoundError.
@@ -35,7 +39,7 @@ class ChangeCalls:
         from rowlock.change_feed import ChangeFeed
 
         check_has_changes(self._servers.protocols.get(self._servers.catalog_address), self._servers.catalog_address)
-        return ChangeFeed(self._servers, table, since, self._timeout_s)
+        return ChangeFeed(self._servers, table, since, follow_s, self._timeout_s)
 
     def changes_offset(self, table: str) -> dict[int, int]:
         """Returns the offset of now: a feed since it has every change that is acknowledged after this call.

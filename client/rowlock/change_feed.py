@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
+from rowlock_proto.v1 import region_pb2
 
 from rowlock._core.change_progress import ChangeProgress
+from rowlock._core.change_requests import newest_request, offset_of
+from rowlock._core.change_waiting import ChangeWaiting
 from rowlock._core.retry import TABLE_OPERATION_S
 from rowlock._transport import methods
 from rowlock._transport.servers import Servers
@@ -17,15 +21,21 @@ class ChangeFeed:
     """Iterates Arrow record batches of changes, returned by `Client.changes`. For one task at a time.
 
     The columns are row, family, qualifier, timestamp, write_number, kind and value; docs/changes.md. A batch is of one
-    region, in order of write number, and has all cells of each number. No request is sent before the first batch is
-    read. After an error the feed may be read on: nothing was skipped.
+    region, in order of write number, and has all cells of each number, unless these are too many for a batch. No
+    request is sent before the first batch is read. After an error the feed may be read on: nothing was skipped.
     """
 
     def __init__(
-        self, servers: Servers, table: str, since: Mapping[int, int] | Mapping[str, int] | None, timeout_s: float
+        self,
+        servers: Servers,
+        table: str,
+        since: Mapping[int, int] | Mapping[str, int] | None,
+        follow_s: float,
+        timeout_s: float,
     ) -> None:
         self._servers = servers
         self._progress = ChangeProgress(table, since)
+        self._waiting = ChangeWaiting(follow_s)
         self._timeout_s = timeout_s
 
     def __repr__(self) -> str:
@@ -39,15 +49,37 @@ class ChangeFeed:
         """
         return self._progress.offset
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether the last batch ends within a write number that is too large for it; the next one goes on.
+
+        The offset is one from before that number. A reader whose effects must not happen twice does not store it now.
+        """
+        return self._progress.is_partial
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self
 
     def __next__(self) -> pa.RecordBatch:
         progress = self._progress
         while (batch := progress.next_batch()) is None:
-            if progress.is_done:
+            if progress.is_done and not self._is_followed_by_more():
                 raise StopIteration
-            progress.take(
-                self._servers.call(methods.READ_CHANGES, progress.request(), self._timeout_s, work_s=TABLE_OPERATION_S)
-            )
+            began = time.monotonic()
+            progress.take(self._call(progress.request()))
+            self._waiting.has_read(time.monotonic() - began)
         return batch
+
+    def _is_followed_by_more(self) -> bool:
+        """Waits for changes beyond those that were read. Returns False if none came for `follow_s`."""
+        progress, waiting = self._progress, self._waiting
+        waiting.begin(time.monotonic())
+        while (pause_s := waiting.pause_s(time.monotonic())) is not None:
+            time.sleep(pause_s)
+            newest = self._call(newest_request(progress.table))
+            if progress.begin_again(offset_of(newest)):
+                return True
+        return False
+
+    def _call(self, request: region_pb2.ReadChangesRequest) -> region_pb2.ReadChangesResponse:
+        return self._servers.call(methods.READ_CHANGES, request, self._timeout_s, work_s=TABLE_OPERATION_S)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import rowlock
 from rowlock.pytest_plugin import RowlockServer
+
+from tests.waiting import WAIT_S, wait_until
 
 FEED = {"changes_retained_hours": 24}
 
@@ -77,6 +82,58 @@ def test_a_change_of_many_cells_is_one_batch(rowlock_client: rowlock.Client) -> 
     assert table.count() == 1
 
 
+def test_a_change_that_is_too_large_for_a_batch_comes_in_parts(rowlock_client: rowlock.Client) -> None:
+    db = rowlock_client
+    table = db.create_table("t", ["f"], properties=FEED)
+    count = 200_000
+    keys = [b"%040d" % number for number in range(count)]
+    table.put_arrow(pa.table({"id": keys, "v": [b"v"] * count}), "id BINARY :key, v BINARY f:q")
+    offset = db.changes_offset("t")
+    with db.bulk_write("t", replace=True) as write:
+        write.put("z", {"f:q": b"1"})
+    feed = db.changes("t", since=offset)
+    deleted: list[bytes] = []
+    states = []
+    for batch in feed:
+        assert batch.nbytes < 10 << 20
+        deleted += [change["row"] for change in batch.to_pylist() if change["row"] != b"z"]
+        states.append((feed.is_partial, feed.offset == offset))
+    assert deleted == keys
+    assert states[0] == (True, True)
+    assert states[-1] == (False, False)
+    assert all(is_partial == is_before for is_partial, is_before in states)
+
+
+def test_a_feed_that_follows_yields_what_comes(rowlock_client: rowlock.Client) -> None:
+    db = rowlock_client
+    table = db.create_table("t", ["f"], properties=FEED)
+    table.put("a", {"f:q": b"1"})
+    feed = db.changes("t", follow_s=WAIT_S)
+    found = []
+    for batch in feed:
+        found += [change["value"] for change in batch.to_pylist()]
+        if len(found) == 1:
+            table.put("z", {"f:q": b"2"})
+        elif len(found) == 2:
+            db.split("t", b"m")
+            table.put("z", {"f:q": b"3"})
+        else:
+            break
+    assert found == [b"1", b"2", b"3"]
+    assert read(db, feed.offset)[0] == []
+
+
+def test_a_feed_that_follows_ends_when_nothing_comes(rowlock_client: rowlock.Client) -> None:
+    db = rowlock_client
+    table = db.create_table("t", ["f"], properties=FEED)
+    table.put("a", {"f:q": b"1"})
+    feed = db.changes("t", follow_s=0.3)
+    assert [batch.num_rows for batch in feed] == [1]
+    table.put("a", {"f:q": b"2"})
+    assert [batch.num_rows for batch in feed] == [], "it has ended"
+    assert len(read(db, feed.offset)[0]) == 1
+
+
 def test_refusals_come_as_errors_of_the_client(rowlock_client: rowlock.Client) -> None:
     db = rowlock_client
     db.create_table("t", ["f"], properties=FEED)
@@ -118,6 +175,10 @@ def test_the_asyncio_face_reads_the_same(rowlock_server: RowlockServer) -> None:
             feed = db.changes("t", since=offset)
             assert [change["value"] async for batch in feed for change in batch.to_pylist()] == [b"1"]
             assert [batch async for batch in db.changes("t", since=feed.offset)] == []
+            async for batch in db.changes("t", since=offset, follow_s=math.inf):
+                if batch.column("value").to_pylist() == [b"2"]:
+                    break
+                await table.put("a", {"f:q": b"2"})
             await db.drop_table("t")
 
     asyncio.run(run())
@@ -141,3 +202,23 @@ def test_the_command_goes_on_from_its_file(
     assert (shown["row"], shown["kind"], shown["value"]) == ("b", "put", "2\\x09")
     assert changes("--since", str(file)) == []
     assert len(changes()) == 2
+
+
+def test_the_command_follows_until_it_is_interrupted(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, tmp_path: Path
+) -> None:
+    table = rowlock_client.create_table("t", ["f"], properties=FEED)
+    file = tmp_path / "offset"
+    words = [sys.executable, "-m", "rowlock", "--server", rowlock_server.address, "changes", "t", "--follow"]
+    with subprocess.Popen([*words, "--since", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for row in (b"a", b"b"):
+            table.put(row, {"f:q": b"1"})
+            assert process.stdout.readline().split(b"\t")[2] == row
+        wait_until(file.exists)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=WAIT_S)
+    assert (process.returncode, out) == (130, b"")
+    assert err.decode() == f"interrupted; 'rowlock changes t --follow --since {file}' continues after the last batch\n"
+    stored = {int(region): number for region, number in json.loads(file.read_text()).items()}
+    assert read(rowlock_client, stored)[0] in ([], [(b"b", "put", b"1")])

@@ -8,6 +8,7 @@ import random
 import threading
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from rowlock._core.change_progress import ChangeProgress
@@ -196,7 +197,10 @@ class FeedTable(TableOfRegions):
 
 
 class Reader:
-    """Reads the feed of a table. `seen` is stored with `stored`, the offset: both survive its death."""
+    """Reads the feed of a table. `seen` is stored with `stored`, the offset: both survive its death.
+
+    They are stored after each batch with which no write number is left incomplete.
+    """
 
     def __init__(self, table: FeedTable) -> None:
         self.table = table
@@ -204,7 +208,7 @@ class Reader:
         self.seen: Counter[Key] = Counter()
         self.numbers: dict[bytes, int] = {}  # the newest of each row
         self.cells: set[tuple[object, ...]] = set()  # with their numbers
-        self.batch_count = self.part_count = 0
+        self.batch_count = self.part_count = self.split_part_count = 0
 
     def read(self, batches_max: int | None = None) -> None:
         """Reads some batches, or all, and dies then."""
@@ -212,6 +216,7 @@ class Reader:
         bytes_max = generator.choice([1, 300, 2000, 1 << 20])
         progress = ChangeProgress("t", None if self.stored is None else json.loads(self.stored))
         count = 0
+        unstored: list[pa.RecordBatch] = []
         while True:
             if batches_max is not None and count >= batches_max:
                 return
@@ -226,31 +231,40 @@ class Reader:
                 progress.take(answer)
                 if generator.random() < 0.05:
                     self.table.split()
+                    self.split_part_count += bool(answer.position)
                 continue
-            self._take(batch)
-            self.stored = json.dumps(progress.offset)
+            unstored.append(batch)
+            if not progress.is_partial:
+                self._store(unstored)
+                self.stored = json.dumps(progress.offset)
+                unstored = []
             count += 1
+        assert not unstored, "the feed has ended within a write number"
         self.stored = json.dumps(progress.offset)
 
     def answer(self, request: region_pb2.ReadChangesRequest) -> region_pb2.ReadChangesResponse:
         calls = ChangeCalls(self.table.server, WORKERS, Ledger(CONFIG), CONFIG)
         return region_pb2.ReadChangesResponse.FromString(calls._read(request.SerializeToString()))
 
-    def _take(self, batch: pa.RecordBatch) -> None:
-        self.batch_count += 1
-        changes = batch.to_pylist()
-        numbers = [change["write_number"] for change in changes]
-        assert numbers == sorted(numbers), f"a batch is not in order: {numbers}"
+    def _store(self, batches: list[pa.RecordBatch]) -> None:
+        """Takes the changes of batches that are stored with one offset."""
         newest_before = dict(self.numbers)
-        for change in changes:
-            row, number = change["row"], change["write_number"]
-            assert newest_before.get(row, -1) < number, (
-                f"{change} comes after number {newest_before.get(row)} of its row"
-            )
-            self.numbers[row] = number
-            cell = tuple(change[name] for name in ("row", "family", "qualifier", "timestamp", "kind", "write_number"))
-            assert cell not in self.cells, f"{cell} comes twice"
-            self.cells.add(cell)
-            key = key_of(change)
-            if key is not None:
-                self.seen[key] += 1
+        for batch in batches:
+            self.batch_count += 1
+            changes = batch.to_pylist()
+            numbers = [change["write_number"] for change in changes]
+            assert numbers == sorted(numbers), f"a batch is not in order: {numbers}"
+            for change in changes:
+                self._take(change, newest_before.get(change["row"], -1))
+
+    def _take(self, change: dict[str, Any], newest_before: int) -> None:
+        row, number = change["row"], change["write_number"]
+        assert newest_before < number, f"{change} comes after number {newest_before} of its row"
+        assert self.numbers.get(row, -1) <= number, f"{change} comes after number {self.numbers[row]} of its row"
+        self.numbers[row] = number
+        cell = tuple(change[name] for name in ("row", "family", "qualifier", "timestamp", "kind", "write_number"))
+        assert cell not in self.cells, f"{cell} comes twice"
+        self.cells.add(cell)
+        key = key_of(change)
+        if key is not None:
+            self.seen[key] += 1

@@ -1,7 +1,7 @@
 """How far a change feed was read, without I/O: makes requests, takes answers, and says what the offset is then.
 
-A write number that is too large for one answer comes in parts. They are put together here, so that the offset moves
-over whole write numbers alone.
+A write number that is too large for one answer comes in parts, each a batch. The offset moves over whole write numbers
+alone, so it stays before this one until all parts were returned.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
+from rowlock._codec.arrow_buffers import names_array, primitive_array
 from rowlock._core.catalog import check_table_name
+from rowlock._core.change_parts import ReturnedParts
 from rowlock._core.change_requests import checked_offset, offset_of
 from rowlock.errors import InvalidArgumentError, ServerError
 
@@ -27,6 +29,7 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("value", pa.binary(), nullable=False),
 ]
 _SCHEMA = pa.schema(_FIELDS)
+_NO_CHANGES = pa.Table.from_batches([], schema=_SCHEMA)  # not empty_table(), which imports pandas
 _KIND = 5  # the place of the column
 _KINDS = ("put", "delete_version", "delete_column", "delete_family")
 # The schema of the batches that a change feed yields.
@@ -46,9 +49,10 @@ class ChangeProgress:
         self._region_id = 0
         self._until = 0
         self._position = b""
-        self._parts: list[pa.Table] = []
-        self._batches: list[pa.RecordBatch] = []  # to be returned
-        self._offset_after: dict[int, int] | None = None  # them
+        # Of write numbers that are not complete yet. The last one may be of the region that is read.
+        self._parts: list[ReturnedParts] = []
+        self._batch: pa.RecordBatch | None = None  # to be returned
+        self._offset_after = self._offset  # it
 
     @property
     def offset(self) -> dict[int, int]:
@@ -65,8 +69,25 @@ class ChangeProgress:
 
     @property
     def is_done(self) -> bool:
-        """Whether no request is left."""
+        """Whether no request is left, unless the feed begins again."""
         return self._row is None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the batches that were returned end within a write number, which the offset does not have."""
+        return bool(self._parts)
+
+    def begin_again(self, newest: Mapping[int, int]) -> bool:
+        """Begins with the first region again, if there are changes beyond the offset. `newest`: the offset of now.
+
+        Only when it is done. Returns whether there are some.
+        """
+        assert self._row is None, "the feed is not at its end"
+        read = self.offset
+        if all(number <= read.get(region_id, -1) for region_id, number in newest.items()):
+            return False
+        self._row = b""
+        return True
 
     def request(self) -> region_pb2.ReadChangesRequest:
         """Returns the next request."""
@@ -86,32 +107,41 @@ class ChangeProgress:
 
     def take(self, answer: region_pb2.ReadChangesResponse) -> None:
         """Takes the answer to the request. Raises ServerError if it makes no sense."""
-        if answer.region_id != self._region_id:
-            self._parts = []  # The region was split or merged meanwhile, and this answer begins again.
-        if answer.arrow:
-            self._parts.append(_read(answer.arrow))
-        self._region_id, self._until, self._position = answer.region_id, answer.until, answer.position
+        assert self._row is not None, "an answer without a request"
+        changes = _read(answer.arrow) if answer.arrow else _NO_CHANGES
+        was_partial = self.is_partial
+        is_continued = bool(self._position) and answer.region_id == self._region_id
+        new = changes
+        if not is_continued:
+            # If the region was split or merged between two parts, the others begin their number again.
+            for parts in self._parts:
+                new = parts.without(new)
         if answer.position:
-            if self._offset is None:
-                self._offset = offset_of(answer)  # That of the request, which the server chose.
-            return
-        parts, self._parts = self._parts, []
-        if parts:
-            self._batches = pa.concat_tables(parts).combine_chunks().to_batches()
-        self._offset_after = offset_of(answer)
+            if not is_continued:
+                self._parts.append(ReturnedParts(self._row, answer.stop))
+            self._parts[-1].add(changes)
+        elif is_continued:
+            self._parts.pop()
+        self._region_id, self._until, self._position = answer.region_id, answer.until, answer.position
+        self._offset_after = offset_of(answer)  # Of a part it is the one of the request, or where the server began.
         if answer.is_done:
             self._row = answer.stop or None
             self._region_id = self._until = 0
-        if not self._batches:
+            self._parts = [parts for parts in self._parts if not parts.ends_by(answer.stop)]
+        if new.num_rows or (was_partial and not self.is_partial):
+            self._batch = _single_batch(new)
+        else:
             self._offset = self._offset_after
 
     def next_batch(self) -> pa.RecordBatch | None:
-        """Returns the next batch, after which the offset is that of the batch; None if an answer is needed first."""
-        if not self._batches:
+        """Returns the next batch, after which the offset is that of the batch; None if an answer is needed first.
+
+        It is empty if there turn out to be no further parts of a write number.
+        """
+        batch, self._batch = self._batch, None
+        if batch is None:
             return None
-        batch = self._batches.pop(0)
-        if not self._batches:
-            self._offset = self._offset_after
+        self._offset = self._offset_after
         return _with_names_of_kinds(batch)
 
 
@@ -126,6 +156,17 @@ def _read(arrow: bytes) -> pa.Table:
     except (pa.ArrowInvalid, OSError) as error:
         raise ServerError(f"changes are damaged: {error}") from error
     return table
+
+
+def _single_batch(changes: pa.Table) -> pa.RecordBatch:
+    if changes.num_rows:
+        (batch,) = changes.combine_chunks().to_batches()
+        return batch
+    empty = [
+        names_array([]) if field.type == pa.binary() else primitive_array(field.type, np.zeros(0, np.int64), None)
+        for field in _FIELDS
+    ]
+    return pa.RecordBatch.from_arrays(empty, schema=_SCHEMA)
 
 
 def _with_names_of_kinds(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +18,8 @@ from rowlock.cli.session import Call
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from rowlock import ChangeFeed
 
 _HEADING = ("number", "kind", "row", "column", "timestamp", "value")
 
@@ -32,8 +36,15 @@ def changes(
             help="Show what came after the offset in this file, and store the new one there at the end.",
         ),
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on with further changes as they come, until interrupted (Ctrl-C).")
+    ] = False,
     now: Annotated[
-        bool, typer.Option("--now", help="Show nothing: store the offset of this moment in the file of --since.")
+        bool,
+        typer.Option(
+            "--now",
+            help="Show nothing: store the offset of this moment in the file of --since. With --follow: begin now.",
+        ),
     ] = False,
 ) -> None:
     """Shows the changes of a table, region by region, in the order in which they were made.
@@ -41,18 +52,59 @@ def changes(
     The table's property changes_retained_hours must be set: 'rowlock alter TABLE --property changes_retained_hours=24'.
     Without --since all changes are shown that are retained. A file that does not exist yet begins with these too.
 
+    With --follow the offset is stored after each batch that was shown, and an interrupt says how to continue.
+
     --json: {"write_number", "kind", "timestamp", "row", "family", "qualifier", "value"}
     """
-    if now:
-        if since is None:
-            raise ArgumentError("--now stores an offset: name its file with --since FILE")
-        _store(since, call.client.changes_offset(table))
+    if now and since is None and not follow:
+        raise ArgumentError("--now stores an offset: name its file with --since FILE, or begin now with --follow")
+    begin = _begin(call, table, since, now=now)
+    if now and not follow:
         return
-    feed = call.client.changes(table, since=None if since is None else _stored(since))
-    for batch in feed:
-        call.output.listing(_HEADING, ((change, _fields(change)) for change in _shown(batch)))
-    if since is not None:
-        _store(since, feed.offset)
+    feed = call.client.changes(table, since=begin, follow_s=math.inf if follow else 0)
+    try:
+        _show(call, feed, since, follow=follow)
+    except KeyboardInterrupt:
+        call.session.interrupt_note = _how_to_continue(table, since, feed) if follow else ""
+        raise
+
+
+def _begin(call: Call, table: str, file: Path | None, *, now: bool) -> Mapping[str, int] | Mapping[int, int] | None:
+    """Returns the offset to begin with; None: with the oldest change. Stores that of now. Raises ArgumentError."""
+    if not now:
+        return None if file is None else _stored(file)
+    offset = call.client.changes_offset(table)
+    if file is not None:
+        _store(file, offset)
+    return offset
+
+
+def _show(call: Call, feed: ChangeFeed, file: Path | None, *, follow: bool) -> None:
+    """Shows all changes, and stores the offset in the file: at the end, or after each batch."""
+    for place, batch in enumerate(feed):
+        call.output.listing(
+            _HEADING, ((change, _fields(change)) for change in _shown(batch)), continues=follow and place > 0
+        )
+        if follow:
+            call.output.flush()
+            if file is not None and not feed.is_partial:
+                _store(file, feed.offset)
+    if file is not None:
+        _store(file, feed.offset)
+
+
+def _how_to_continue(table: str, file: Path | None, feed: ChangeFeed) -> str:
+    """Returns how to continue after an interrupt."""
+    name = "FILE" if file is None else shlex.quote(str(file))
+    command = f"'rowlock changes {shlex.quote(table)} --follow --since {name}' continues after the last batch"
+    if file is not None:
+        return command
+    from rowlock.errors import InvalidArgumentError
+
+    try:
+        return f"store {json.dumps(feed.offset)} in FILE, and {command}"
+    except InvalidArgumentError:  # It has not begun.
+        return ""
 
 
 def _shown(batch: pa.RecordBatch) -> Iterator[dict[str, object]]:
@@ -73,15 +125,19 @@ def _stored(path: Path) -> dict[str, int] | None:
     try:
         found = json.loads(path.read_text())
     except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise ArgumentError(f"the offset can't be stored in {path}: there is no folder {path.parent}") from None
         return None
-    except (OSError, ValueError) as error:
-        raise ArgumentError(f"the offset in {path} can't be read: {error}") from error
+    except OSError as error:
+        raise ArgumentError(f"the offset in {path} can't be read: {error.strerror}") from error
+    except ValueError:  # It is no JSON.
+        found = None
     if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
         raise ArgumentError(f"{path} is no offset of a change feed, which is an object of write numbers by region")
     return found
 
 
-def _store(path: Path, offset: dict[int, int]) -> None:
+def _store(path: Path, offset: Mapping[int, int]) -> None:
     """Stores an offset: a crash leaves the old one or this one."""
     written = path.with_name(path.name + ".new")
     try:
@@ -91,4 +147,4 @@ def _store(path: Path, offset: dict[int, int]) -> None:
             os.fsync(file.fileno())
         written.replace(path)
     except OSError as error:
-        raise ArgumentError(f"the offset can't be stored in {path}: {error}") from error
+        raise ArgumentError(f"the offset can't be stored in {path}: {error.strerror}") from error

@@ -80,11 +80,17 @@ class Output:
                 self._stdout.write(text + "\n")
 
     def listing(
-        self, heading: Sequence[str], lines: Iterable[tuple[Record, Sequence[str]]], *, whole: Sequence[str] = ()
+        self,
+        heading: Sequence[str],
+        lines: Iterable[tuple[Record, Sequence[str]]],
+        *,
+        whole: Sequence[str] = (),
+        continues: bool = False,
     ) -> int:
         """Prints results as a table, each with its fields under `heading`; returns how many. Memory is bounded.
 
-        whole: headings of columns that are never broken, because people copy from them.
+        whole: headings of columns that are never broken, because people copy from them. continues: the table before
+        goes on, so the heading is not repeated.
         """
         count = 0
         remaining = iter(lines)
@@ -93,7 +99,7 @@ class Output:
             if self._json_lines:
                 self._write_json(*(record for record, _ in block))
             else:
-                self._write_lines(heading, [fields for _, fields in block], whole)
+                self._write_lines(heading, [fields for _, fields in block], whole, continues=continues)
         return count
 
     def lines(self, heading: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
@@ -183,11 +189,20 @@ class Output:
         with writing_to(self._stdout):
             self._stdout.writelines(_JSON.encode(record) + "\n" for record in records)
 
-    def _write_lines(self, heading: Sequence[str], lines: Sequence[Sequence[str]], whole: Sequence[str] = ()) -> None:
+    def _write_lines(
+        self,
+        heading: Sequence[str],
+        lines: Sequence[Sequence[str]],
+        whole: Sequence[str] = (),
+        *,
+        continues: bool = False,
+    ) -> None:
         with writing_to(self._stdout):
-            self._write_block(heading, lines, whole)
+            self._write_block(heading, lines, whole, continues=continues)
 
-    def _write_block(self, heading: Sequence[str], lines: Sequence[Sequence[str]], whole: Sequence[str]) -> None:
+    def _write_block(
+        self, heading: Sequence[str], lines: Sequence[Sequence[str]], whole: Sequence[str], *, continues: bool
+    ) -> None:
         if not self._stdout.isatty():
             self._stdout.writelines("\t".join(fields) + "\n" for fields in lines)
             return
@@ -206,7 +221,7 @@ class Output:
             )
             for place, name in enumerate(heading)
         ]
-        table = Table(*columns, box=box.SIMPLE_HEAD)
+        table = Table(*columns, box=None if continues else box.SIMPLE_HEAD, show_header=not continues)
         for fields in lines:
             table.add_row(*map(Text, fields))
         Console(file=self._stdout).print(table)

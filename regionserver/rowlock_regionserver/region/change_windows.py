@@ -2,7 +2,8 @@
 
 One pass reads each source that may have numbers of the window, and gathers those cells (gathered_changes.py). Files
 whose numbers all lie beyond what is gathered are left out from then on. A number that has too many cells for a window
-is read alone: its cells come in row order, family by family, in parts that continue at a position.
+is read alone: its cells come family by family, in row order, in parts that continue at a position. A row that is larger
+than a read comes in parts too, cut between its columns.
 
 Blocks on the disk. The caller compares the horizon of the region after the pass: see docs/changes.md.
 """
@@ -11,45 +12,54 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.columns import WRITE_NUMBER, Mask, integers, single_array
+from rowlock_regionserver.arrow.columns import QUALIFIER, WRITE_NUMBER, Mask, bytes_at, integers, single_array
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.process import yield_now
 from rowlock_regionserver.region.change_spans import Span
 from rowlock_regionserver.region.gathered_changes import GatheredChanges, changes_of, concatenated_changes
 from rowlock_regionserver.region.stores import View
+from rowlock_regionserver.scan.row_parts import filtered_row_parts
 from rowlock_regionserver.scan.source_chunks import SourceChunks
 from rowlock_regionserver.sources import Source
 
 _READ_BYTES = 1 << 20
-_ROW_BYTES_MAX = 8 << 20
+# A larger row is read in parts.
+_ROW_BYTES_MAX = 1 << 20
 # A number of no more windows comes whole.
 _WHOLE = 2
-_POSITION = struct.Struct("<QI")
+# The write number, the family's number, the length of the row. The row and the qualifier follow.
+_POSITION = struct.Struct("<QIH")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where the cells of a write number go on: a family by its number, and a row."""
+    """Where the cells of a write number go on: at a family by its number, a row, and a qualifier in it."""
 
     write_number: int
     family_number: int
-    row: bytes
+    row: bytes = b""
+    qualifier: bytes = b""
 
     def encode(self) -> bytes:
-        return _POSITION.pack(self.write_number, self.family_number) + self.row
+        return _POSITION.pack(self.write_number, self.family_number, len(self.row)) + self.row + self.qualifier
 
     @staticmethod
     def decode(data: bytes) -> Position:
         """Raises InvalidRequestError for bytes that are no position."""
         if len(data) < _POSITION.size:
             raise InvalidRequestError(f"a position in a write number has at least {_POSITION.size} bytes: {data!r}")
-        write_number, family_number = _POSITION.unpack_from(data)
-        return Position(write_number, family_number, data[_POSITION.size :])
+        write_number, family_number, row_bytes = _POSITION.unpack_from(data)
+        names = data[_POSITION.size :]
+        if len(names) < row_bytes:
+            raise InvalidRequestError(
+                f"a position in a write number with a row of {row_bytes} bytes has them: {data!r}"
+            )
+        return Position(write_number, family_number, names[:row_bytes], names[row_bytes:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,7 @@ def read_window(
                     _gather(source, family.name, span, gathered, between)
     changes = gathered.changes()
     if gathered.oversized and not len(changes):
-        return _part(view, spans, Position(gathered.oversized, 0, b""), bytes_max, between)
+        return _part(view, spans, Position(gathered.oversized, 0), bytes_max, between)
     return ChangeWindow(changes, gathered.limit)
 
 
@@ -122,44 +132,73 @@ def _cells(run: SortedRun, mask: Mask) -> pa.Table | None:
     return run.filter(mask).table() if mask.any() else None
 
 
+# Where a part may end, some cells of the number, or None after a read that has found none.
+_Step = Position | pa.Table | None
+
+
 def _part(
     view: View, spans: Sequence[Span], position: Position, bytes_max: int, between: Callable[[], None]
 ) -> ChangeWindow:
-    """Returns the next cells of one write number, at least one if there are more."""
+    """Returns the next cells of one write number: at least one if there are more, about `bytes_max` at most."""
     number = position.write_number
     found: list[pa.Table] = []
     byte_count = 0
-    for family_number in sorted([each for each in view if each >= position.family_number]):
-        family, sources = view[family_number]
-        with_number = [each for each in sources if each.write_number_min <= number <= each.write_number_max]
-        first = position.row if family_number == position.family_number else b""
-        for span in spans:
-            start = max(span.start, first)
-            if not with_number or span.since >= number or (span.stop and start >= span.stop):
-                continue
-            chunks = SourceChunks((start, span.stop), reverse=False, bytes_held_max=bytes_max)
-            while not chunks.is_exhausted:
-                if byte_count >= bytes_max:
-                    rest = Position(number, family_number, chunks.resume_key)
-                    return ChangeWindow(concatenated_changes(found), number - 1, rest)
-                for run in _step(chunks, with_number):
-                    numbers = integers(single_array(run.keys.column(WRITE_NUMBER)))
-                    cells = _cells(run, numbers == number)
-                    if cells is not None:
-                        found.append(changes_of(cells, family.name))
-                        byte_count += cells.nbytes
-                between()
+    for family, step in _steps(view, spans, position, bytes_max):
+        between()
+        if isinstance(step, Position):
+            if byte_count >= bytes_max:
+                return ChangeWindow(concatenated_changes(found), number - 1, step)
+        elif step is not None:
+            found.append(changes_of(step, family))
+            byte_count += step.nbytes
     return ChangeWindow(concatenated_changes(found), number)
 
 
-def _step(chunks: SourceChunks, sources: Sequence[Source]) -> Iterator[SortedRun]:
-    """Yields the cells of the next rows, from all sources."""
-    step = chunks.advance(sources, _READ_BYTES, _ROW_BYTES_MAX)
-    if isinstance(step, bytes):
-        for source in sources:
-            for part in source.row_parts(step, _READ_BYTES):
-                yield part.run()
-        return
-    for of_source in step.values():
-        for chunk in of_source:
-            yield chunk.run()
+def _steps(view: View, spans: Sequence[Span], position: Position, bytes_max: int) -> Iterator[tuple[bytes, _Step]]:
+    """Yields steps through the cells of one write number from a position on, each with the name of its family."""
+    number = position.write_number
+    for family_number in sorted([each for each in view if each >= position.family_number]):
+        family, sources = view[family_number]
+        with_number = [each for each in sources if each.write_number_min <= number <= each.write_number_max]
+        at = position if family_number == position.family_number else Position(number, family_number)
+        for span in spans if with_number else ():
+            if span.since < number and not (span.stop and at.row >= span.stop):
+                begin = at if at.row >= span.start else replace(at, row=span.start, qualifier=b"")
+                for step in _steps_in_rows(with_number, begin, span.stop, bytes_max):
+                    yield family.name, step
+
+
+def _steps_in_rows(sources: Sequence[Source], at: Position, stop: bytes, bytes_max: int) -> Iterator[_Step]:
+    """Yields steps through the rows from a position on."""
+    row_bytes_max = min(bytes_max, _ROW_BYTES_MAX)
+    start = at.row
+    if at.qualifier:
+        yield from _steps_in_row(sources, at, row_bytes_max)
+        start += b"\0"
+    chunks = SourceChunks((start, stop), reverse=False, bytes_held_max=bytes_max)
+    while not chunks.is_exhausted:
+        yield replace(at, row=chunks.resume_key, qualifier=b"")
+        step = chunks.advance(sources, _READ_BYTES, row_bytes_max)
+        if isinstance(step, bytes):
+            yield from _steps_in_row(sources, replace(at, row=step, qualifier=b""), row_bytes_max)
+            continue
+        for of_source in step.values():
+            for chunk in of_source:
+                run = chunk.run()
+                yield _cells(run, integers(single_array(run.keys.column(WRITE_NUMBER))) == at.write_number)
+
+
+def _steps_in_row(sources: Sequence[Source], at: Position, bytes_max: int) -> Iterator[_Step]:
+    """Yields steps through one row. A part may end between two columns."""
+    qualifier = None
+    for run in filtered_row_parts(
+        sources, at.row, bytes_max, lambda cells: cells.write_number == at.write_number, at.qualifier
+    ):
+        if not len(run):
+            yield None
+            continue
+        first, last = [bytes_at(run.keys.column(QUALIFIER), place) for place in (0, len(run) - 1)]
+        if qualifier is not None and first != qualifier:
+            yield replace(at, qualifier=first)
+        qualifier = last
+        yield run.table()

@@ -17,18 +17,20 @@ SCHEMA = CHANGE_SCHEMA.set(5, pa.field("kind", pa.int8(), nullable=False))
 OFFSET = {1: 5, 2: 7}
 
 
-def ipc(*changes: tuple[bytes, int, int]) -> bytes:
-    """Returns (row, write number, kind) as an answer has them."""
-    rows, numbers, kinds = zip(*changes, strict=True)
-    count = len(changes)
-    binary = [b"f", b"q", b"v"]
+# (row, write number, kind), and family and qualifier.
+Change = tuple[bytes, int, int] | tuple[bytes, int, int, bytes, bytes]
+
+
+def ipc(*changes: Change) -> bytes:
+    """Returns changes as an answer has them."""
+    whole = [change if len(change) == 5 else (*change, b"f", b"q") for change in changes]
+    rows, numbers, kinds, families, qualifiers = zip(*whole, strict=True)
     arrays: list[pa.Array[Any]] = [
-        pa.array(rows, pa.binary()),
-        *[pa.array([value] * count, pa.binary()) for value in binary[:2]],
-        pa.array([0] * count, pa.int64()),
+        *[pa.array(column, pa.binary()) for column in (rows, families, qualifiers)],
+        pa.array([0] * len(whole), pa.int64()),
         pa.array(numbers, pa.int64()),
         pa.array(kinds, pa.int8()),
-        pa.array([binary[2]] * count, pa.binary()),
+        pa.array([b"v"] * len(whole), pa.binary()),
     ]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA) as writer:
@@ -37,7 +39,7 @@ def ipc(*changes: tuple[bytes, int, int]) -> bytes:
 
 
 def answer(
-    *changes: tuple[bytes, int, int],
+    *changes: Change,
     region_id: int = 1,
     offset: Mapping[int, int] = OFFSET,
     is_done: bool = True,
@@ -58,6 +60,11 @@ def answer(
 def numbers(batch: pa.RecordBatch | None) -> list[int]:
     assert batch is not None
     return [change["write_number"] for change in batch.to_pylist()]
+
+
+def rows(batch: pa.RecordBatch | None) -> list[bytes]:
+    assert batch is not None
+    return [change["row"] for change in batch.to_pylist()]
 
 
 def test_the_regions_are_read_one_after_the_other() -> None:
@@ -96,27 +103,104 @@ def test_the_offset_moves_with_the_batches_that_were_returned() -> None:
     assert progress.offset == OFFSET
 
 
-def test_parts_of_a_write_number_are_one_batch() -> None:
+def test_parts_of_a_write_number_are_batches_that_do_not_move_the_offset() -> None:
     progress = ChangeProgress("t", {1: 4})
     progress.take(answer((b"a", 5, 0), offset={1: 4}, is_done=False, position=b"at b"))
-    assert progress.next_batch() is None
+    assert rows(progress.next_batch()) == [b"a"]
+    assert (progress.offset, progress.is_partial) == ({1: 4}, True)
     again = progress.request()
     assert (again.position, again.region_id, again.until) == (b"at b", 1, 9)
     progress.take(answer((b"b", 5, 0)))
+    assert rows(progress.next_batch()) == [b"b"]
+    assert (progress.offset, progress.is_partial) == (OFFSET, False)
+
+
+def test_a_first_part_knows_the_offset_before_it() -> None:
+    progress = ChangeProgress("t", None)
+    progress.take(answer((b"a", 5, 0), offset={1: 4}, is_done=False, position=b"at b"))
+    progress.next_batch()
+    assert (progress.offset, progress.is_partial) == ({1: 4}, True)
+
+
+def test_the_end_of_the_parts_is_a_batch_even_if_nothing_is_left() -> None:
+    progress = ChangeProgress("t", {1: 4})
+    progress.take(answer((b"a", 5, 0), offset={1: 4}, is_done=False, position=b"at b"))
+    progress.next_batch()
+    progress.take(answer())
     batch = progress.next_batch()
     assert batch is not None
-    assert [change["row"] for change in batch.to_pylist()] == [b"a", b"b"]
-    assert progress.offset == OFFSET
+    assert (batch.num_rows, batch.schema) == (0, CHANGE_SCHEMA)
+    assert (progress.offset, progress.is_partial) == (OFFSET, False)
+    assert progress.next_batch() is None
 
 
-def test_parts_of_a_region_that_was_split_are_dropped() -> None:
+def test_what_was_returned_of_a_region_that_was_split_does_not_come_again() -> None:
     progress = ChangeProgress("t", {1: 4})
     progress.take(answer((b"a", 5, 0), (b"b", 5, 0), offset={1: 4}, is_done=False, position=b"at c"))
+    progress.next_batch()
     progress.take(answer((b"a", 5, 0), region_id=3, offset={3: 5, 1: 4}, stop=b"b"))
+    assert progress.next_batch() is None
+    assert progress.is_partial, "the other daughter has the rest"
+    assert progress.request().row == b"b"
+    progress.take(answer((b"b", 5, 0), (b"c", 5, 0), (b"c", 6, 0), region_id=4, offset={3: 5, 4: 6}))
+    assert rows(progress.next_batch()) == [b"c", b"c"]
+    assert (progress.offset, progress.is_partial) == ({3: 5, 4: 6}, False)
+
+
+def test_what_was_returned_is_left_out_by_family_row_and_column() -> None:
+    progress = ChangeProgress("t", {1: 4})
+    first = [(b"a", 5, 0, b"f", b"q"), (b"m", 5, 0, b"f", b"q"), (b"a", 5, 0, b"g", b"q")]
+    progress.take(answer(*first, offset={1: 4}, is_done=False, position=b"at a g:r"))
+    progress.next_batch()
+    all_cells = [*first, (b"a", 5, 0, b"g", b"r"), (b"b", 5, 0, b"g", b"a"), (b"a", 5, 0, b"h", b"a")]
+    neighbours = [(b"a", 4, 0, b"f", b"q"), (b"a", 6, 0, b"f", b"q")]
+    progress.take(answer(*all_cells, *neighbours, region_id=3, offset={3: 6}))
     batch = progress.next_batch()
     assert batch is not None
-    assert [change["row"] for change in batch.to_pylist()] == [b"a"]
-    assert progress.request().row == b"b"
+    found = [(cell["row"], cell["write_number"], cell["family"], cell["qualifier"]) for cell in batch.to_pylist()]
+    assert found == [
+        (b"a", 5, b"g", b"r"),
+        (b"b", 5, b"g", b"a"),
+        (b"a", 5, b"h", b"a"),
+        (b"a", 4, b"f", b"q"),
+        (b"a", 6, b"f", b"q"),
+    ]
+
+
+def test_a_neighbour_that_was_merged_has_the_number_for_changes_of_its_own() -> None:
+    progress = ChangeProgress("t", {1: 9, 2: 4})
+    progress.take(answer(stop=b"m", offset={1: 9, 2: 4}))
+    progress.take(answer((b"n", 5, 0), region_id=2, offset={1: 9, 2: 4}, is_done=False, position=b"at o", stop=b"t"))
+    progress.next_batch()
+    progress.take(answer((b"a", 5, 0), (b"n", 5, 0), (b"u", 5, 0), region_id=3, offset={3: 9}))
+    assert rows(progress.next_batch()) == [b"a", b"u"]
+
+
+def test_parts_of_parts_are_left_out_too() -> None:
+    progress = ChangeProgress("t", {1: 4})
+    for region_id, row in ((1, b"a"), (3, b"b"), (4, b"c")):
+        cells = [(each, 5, 0) for each in (b"a", b"b", b"c") if each <= row]
+        progress.take(answer(*cells, region_id=region_id, offset={1: 4}, is_done=False, position=b"at " + row))
+        assert rows(progress.next_batch()) == [row]
+    progress.take(answer((b"d", 5, 0), region_id=4, offset={4: 5}))
+    assert rows(progress.next_batch()) == [b"d"]
+    assert not progress.is_partial
+
+
+def test_a_feed_begins_again_when_there_is_something_new() -> None:
+    progress = ChangeProgress("t", OFFSET)
+    progress.take(answer())
+    assert progress.is_done
+    assert not progress.begin_again(OFFSET)
+    assert progress.begin_again({**OFFSET, 2: 8})
+    assert not progress.is_done
+    assert (progress.request().row, progress.request().region_id, progress.request().until) == (b"", 0, 0)
+
+
+def test_a_feed_begins_again_when_a_region_is_new() -> None:
+    progress = ChangeProgress("t", OFFSET)
+    progress.take(answer())
+    assert progress.begin_again({3: 0, 4: 0})
 
 
 def test_kinds_have_names() -> None:

@@ -269,7 +269,9 @@ def test_an_offset_of_another_table_is_refused(fed: Fed) -> None:
         fed.read({**fed.offset, other.region_id: 0})
 
 
-@pytest.mark.parametrize("position", [b"short", Position(1, 0, b"").encode(), Position(3, 0, b"").encode()])
+@pytest.mark.parametrize(
+    "position", [b"short", Position(2, 0, b"row").encode()[:-1], Position(1, 0).encode(), Position(3, 0).encode()]
+)
 def test_a_position_that_no_call_has_returned_is_refused(fed: Fed, position: bytes) -> None:
     fed.put_all(b"1", b"2")
     (region,) = fed.regions
@@ -479,6 +481,52 @@ def test_a_write_number_that_is_too_large_comes_in_parts(fed: Fed, step: Callabl
     changes, _ = fed.read(bytes_max=100)
     assert [change["write_number"] for change in changes] == [1, *[2] * 20, 3]
     assert len({(change["family"], change["qualifier"]) for change in changes[1:21]}) == 20
+
+
+def parts_of_a_number(fed: Fed, bytes_max: int) -> list[list[dict[str, object]]]:
+    """Returns the changes of the only region, answer by answer."""
+    parts: list[list[dict[str, object]]] = []
+    start: Mapping[int, int] | Start = Start.OLDEST
+    until = region_id = 0
+    position = b""
+    for _ in range(100):
+        answer = fed.answer(start, until=until, position=position, until_region=region_id, bytes_max=bytes_max)
+        assert answer.read is not None
+        parts.append(table_of(answer).to_pylist())
+        if answer.read.is_done:
+            return parts
+        place = answer.read.window.position
+        start, region_id, until = answer.offset, answer.region_id, answer.read.until
+        position = place.encode() if place is not None else b""
+    raise AssertionError("the feed does not come to its end")
+
+
+@pytest.mark.parametrize("step", [in_memory, flushed, compacted])
+def test_a_row_that_is_too_large_comes_in_parts_between_its_columns(fed: Fed, step: Callable[[Fed], None]) -> None:
+    for_columns = [b"%02d" % number for number in range(30)]
+    puts = [Put(b"g", name, b"v" * 5000, timestamp) for name in for_columns for timestamp in (1, 2)]
+    fed.change(b"r", *puts, Put(b"f", b"q", b"v", 1))
+    fed.change(b"s", Put(b"f", b"q", b"v", 1))
+    step(fed)
+    parts = parts_of_a_number(fed, bytes_max=20_000)
+    cells = [cell for part in parts for cell in part]
+    assert [cell["row"] for cell in cells] == [b"r"] * 61 + [b"s"]
+    columns = [(cell["family"], cell["qualifier"]) for cell in cells[:61]]
+    assert columns == [(b"f", b"q"), *[(b"g", name) for name in for_columns for _ in range(2)]]
+    ends = [{cell["qualifier"] for cell in part if cell["family"] == b"g"} for part in parts]
+    assert not any(one & other for place, one in enumerate(ends) for other in ends[place + 1 :]), "a column is cut"
+    assert len(parts) > 3
+    assert max(map(len, parts)) < 30
+
+
+@pytest.mark.parametrize("step", [in_memory, flushed])
+def test_a_column_of_many_versions_comes_whole(fed: Fed, step: Callable[[Fed], None]) -> None:
+    versions = [Put(b"g", b"many", b"v" * 2000, timestamp) for timestamp in range(1, 301)]
+    fed.change(b"r", Put(b"g", b"a", b"v" * 2000, 1), *versions, Put(b"g", b"z", b"v" * 2000, 1))
+    step(fed)
+    parts = parts_of_a_number(fed, bytes_max=4000)
+    assert [sum(cell["qualifier"] == b"many" for cell in part) for part in parts].count(300) == 1
+    assert sum(map(len, parts)) == 302
 
 
 def test_parts_of_a_region_that_was_split_begin_anew(fed: Fed) -> None:
