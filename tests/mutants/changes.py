@@ -203,14 +203,14 @@ CHANGES_MUTANTS = [
         "_steps_in_rows",
         'row=chunks.resume_key, qualifier=b"")',
         'row=chunks.resume_key + b"\\0", qualifier=b"")',
-        FEED,
+        f"{HOST}::test_rows_before_and_after_a_large_one_come_in_parts_too",
     ),
     Mutant(
         "parts of a number skip the rows after a large one",
         "_steps_in_rows",
         '        start += b"\\0"\n',
         "        return\n",
-        FEED,
+        f"{HOST}::test_rows_before_and_after_a_large_one_come_in_parts_too",
     ),
     Mutant(
         "parts of a number begin a large row again",
@@ -252,9 +252,17 @@ CHANGES_MUTANTS = [
     Mutant(
         "parts of a region that was split are returned twice",
         "ChangeProgress.take",
-        "                new = parts.without(new)\n",
-        "                pass\n",
+        "            new = parts.without(new)\n",
+        "            pass\n",
         f"{PROGRESS}::test_what_was_returned_of_a_region_that_was_split_does_not_come_again",
+        CLIENT,
+    ),
+    Mutant(
+        "later parts of a daughter are not compared with those of its parent",
+        "ChangeProgress.take",
+        "self._parts[:-1] if is_continued",
+        "() if is_continued",
+        f"{PROGRESS}::test_later_parts_of_a_daughter_leave_out_what_its_parent_returned",
         CLIENT,
     ),
     Mutant(
@@ -262,7 +270,7 @@ CHANGES_MUTANTS = [
         "ChangeProgress.take",
         "            self._parts = [parts for parts in self._parts if not parts.ends_by(answer.stop)]\n",
         "            self._parts = []\n",
-        FEED,
+        f"{PROGRESS}::test_what_was_returned_of_a_region_that_was_split_does_not_come_again",
         CLIENT,
     ),
     Mutant(

@@ -112,10 +112,9 @@ class ChangeProgress:
         was_partial = self.is_partial
         is_continued = bool(self._position) and answer.region_id == self._region_id
         new = changes
-        if not is_continued:
-            # If the region was split or merged between two parts, the others begin their number again.
-            for parts in self._parts:
-                new = parts.without(new)
+        # If the region was split or merged between two parts, the others begin their number again.
+        for parts in self._parts[:-1] if is_continued else self._parts:
+            new = parts.without(new)
         if answer.position:
             if not is_continued:
                 self._parts.append(ReturnedParts(self._row, answer.stop))

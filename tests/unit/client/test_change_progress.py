@@ -187,6 +187,20 @@ def test_parts_of_parts_are_left_out_too() -> None:
     assert not progress.is_partial
 
 
+def test_later_parts_of_a_daughter_leave_out_what_its_parent_returned() -> None:
+    progress = ChangeProgress("t", {1: 4})
+    before = [(row, 5, 0) for row in (b"a", b"b", b"c")]
+    progress.take(answer(*before, offset={1: 4}, is_done=False, position=b"at d"))
+    progress.next_batch()
+    progress.take(answer((b"a", 5, 0), region_id=3, offset={1: 4}, is_done=False, position=b"at b", stop=b"m"))
+    assert progress.next_batch() is None
+    again = [(row, 5, 0) for row in (b"b", b"c", b"d")]
+    progress.take(answer(*again, region_id=3, offset={1: 4}, is_done=False, position=b"at e", stop=b"m"))
+    assert rows(progress.next_batch()) == [b"d"]
+    progress.take(answer((b"e", 5, 0), region_id=3, offset={1: 4, 3: 5}, stop=b"m"))
+    assert rows(progress.next_batch()) == [b"e"]
+
+
 def test_a_feed_begins_again_when_there_is_something_new() -> None:
     progress = ChangeProgress("t", OFFSET)
     progress.take(answer())

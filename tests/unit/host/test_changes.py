@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import pytest
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import ChangesExpiredError, InvalidRequestError, TableNotFoundError
 from rowlock_regionserver.host.changes import Start
-from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put
+from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, WriteOptions
 from rowlock_regionserver.region.change_windows import Position
 from rowlock_regionserver.region.manifest import read_manifest
+
+from tests.unit.region.conftest import bulk_batch
+from tests.waiting import WAIT_S
 
 from .feed_reading import FEED, HOUR_MS, Fed, request, table_of
 
@@ -517,6 +521,28 @@ def test_a_row_that_is_too_large_comes_in_parts_between_its_columns(fed: Fed, st
     assert not any(one & other for place, one in enumerate(ends) for other in ends[place + 1 :]), "a column is cut"
     assert len(parts) > 3
     assert max(map(len, parts)) < 30
+
+
+@pytest.mark.parametrize("step", [in_memory, flushed, compacted])
+def test_rows_before_and_after_a_large_one_come_in_parts_too(fed: Fed, step: Callable[[Fed], None]) -> None:
+    value = bytes(50_000)
+    small = [(b"%s%02d" % (prefix, number), b"q", value) for prefix in (b"a", b"z") for number in range(30)]
+    large = [(b"m", b"%02d" % number, value) for number in range(40)]
+    written = sorted([*small, *large])
+    done = threading.Event()
+    fed.regions[0].bulk_put(
+        bulk_batch(*[(row, b"f", qualifier, None, value) for row, qualifier, value in written]),
+        None,
+        WriteOptions(fed.clock.monotonic() + WAIT_S),
+        lambda _: done.set(),
+    )
+    assert done.wait(WAIT_S)
+    step(fed)
+    parts = parts_of_a_number(fed, bytes_max=12_000)
+    parts = parts_of_a_number(fed, bytes_max=200_000)
+    assert sorted((cell["row"], cell["qualifier"], cell["value"]) for part in parts for cell in part) == written
+    assert len({cell["write_number"] for part in parts for cell in part}) == 1
+    assert len(parts) > 3
 
 
 @pytest.mark.parametrize("step", [in_memory, flushed])
