@@ -51,7 +51,7 @@ class ChangeFeed:
 
     @property
     def is_partial(self) -> bool:
-        """Whether the last batch ends within a write number that is too large for it; the next one goes on.
+        """Whether the last batch ends within a write number that is too large for it; the next one continues it.
 
         The offset is one from before that number. A reader whose effects must not happen twice does not store it now.
         """

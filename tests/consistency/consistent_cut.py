@@ -16,6 +16,7 @@ import pyarrow as pa
 import rowlock
 
 from tests.consistency.live_server import live_server
+from tests.consistency.region_moves import split_or_merge
 from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 from tests.waiting import WAIT_S
@@ -149,18 +150,8 @@ def _check(to: WorkerThreads | Account, what: str, balances: dict[bytes, int]) -
 
 
 def _change_regions(workers: WorkerThreads, client: rowlock.Client, draw: random.Random) -> None:
-    starts = [region.start for region in client.regions(TABLE)[1:]]
-    try:
-        if len(starts) < draw.randrange(1, REGIONS_MAX):
-            row = _row(draw.randrange(1, ACCOUNTS))
-            if row not in starts:
-                client.split(TABLE, row)
-                workers.count("splits")
-        elif starts:
-            client.merge(TABLE, draw.choice(starts))
-            workers.count("merges")
-    except rowlock.RowlockError as error:
-        workers.count(f"splits and merges refused, {type(error).__name__}")
+    borders = draw.randrange(1, REGIONS_MAX)
+    split_or_merge(workers, client, TABLE, borders, lambda: _row(draw.randrange(1, ACCOUNTS)), draw)
     workers.wait(0.05)
 
 

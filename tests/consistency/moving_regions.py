@@ -18,6 +18,7 @@ from tests.consistency.checker import problem_of
 from tests.consistency.installed_procedure import exchange_installed
 from tests.consistency.linearizability import CLIENTS, PATIENT_SECONDS, History, draw_action, perform_and_note
 from tests.consistency.live_server import live_server
+from tests.consistency.region_moves import split_or_merge
 from tests.consistency.row_actions import FAMILIES
 from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
@@ -81,18 +82,8 @@ def _work(workers: WorkerThreads, history: History, number: int, client: rowlock
 
 def _change_regions(workers: WorkerThreads, client: rowlock.Client, history: History, draw: random.Random) -> None:
     """Splits a region between two rows, or merges two, beside another thread that does the same."""
-    starts = [region.start for region in client.regions(_TABLE)[1:]]
-    try:
-        if len(starts) < draw.randrange(REGIONS_MAX):
-            row = history.row(draw.randrange(ROWS))
-            if row not in starts:
-                client.split(_TABLE, row)
-                workers.count("splits")
-        elif starts:
-            client.merge(_TABLE, draw.choice(starts))
-            workers.count("merges")
-    except rowlock.RowlockError as error:
-        workers.count(f"splits and merges refused, {type(error).__name__}")
+    borders = draw.randrange(REGIONS_MAX)
+    split_or_merge(workers, client, _TABLE, borders, lambda: history.row(draw.randrange(ROWS)), draw)
 
 
 def _flush(workers: WorkerThreads, client: rowlock.Client) -> None:

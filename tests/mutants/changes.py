@@ -290,7 +290,7 @@ CHANGES_MUTANTS = [
         CLIENT,
     ),
     Mutant(
-        "nobody is told that a number has no further parts",
+        "the end of the parts of a number is no batch",
         "ChangeProgress.take",
         "if new.num_rows or (was_partial and not self.is_partial):",
         "if new.num_rows:",

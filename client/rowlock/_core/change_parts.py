@@ -39,8 +39,8 @@ class ReturnedParts:
     def without(self, changes: pa.Table) -> pa.Table:
         """Returns the changes without those that were returned. Reads them one by one: it is rarely called.
 
-        In these rows the number has only changes of the region that is gone, because those after it go on from its
-        last number.
+        In these rows the number has only changes of the region that is gone, because those after it take numbers
+        beyond its last one.
         """
         if self._newest is None:
             return changes

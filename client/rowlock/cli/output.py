@@ -89,8 +89,8 @@ class Output:
     ) -> int:
         """Prints results as a table, each with its fields under `heading`; returns how many. Memory is bounded.
 
-        whole: headings of columns that are never broken, because people copy from them. continues: the table before
-        goes on, so the heading is not repeated.
+        whole: headings of columns that are never broken, because people copy from them. continues: the lines follow
+        those of the table before, so the heading is not repeated.
         """
         count = 0
         remaining = iter(lines)

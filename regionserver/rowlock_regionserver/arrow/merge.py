@@ -61,8 +61,7 @@ def merged_with_shared(runs: Sequence[SortedRun]) -> tuple[SortedRun, bool]:
     successive = in_succession(present)
     if successive is not None:
         return concatenated(successive), False
-    all_runs = concatenated(present)
-    all_runs = SortedRun(single_chunk(all_runs.keys), all_runs.values)
+    all_runs = _in_one_chunk(present)
     # A row that ends one run and begins the next counts as two, so that it is found in both.
     begins_run = np.cumsum([0, *(len(run) for run in present[:-1])])
     order, has_shared = _order_of_rows(all_runs.keys, begins_run)
@@ -73,9 +72,14 @@ def merged_in_row(runs: Sequence[SortedRun]) -> SortedRun:
     """Merges runs of one row by sorting."""
     if len(runs) == 1:
         return runs[0]
+    all_runs = _in_one_chunk(runs)
+    return all_runs.at(_order_of_cells(all_runs.keys, _STORE_ORDER[1:]))
+
+
+def _in_one_chunk(runs: Sequence[SortedRun]) -> SortedRun:
+    """Concatenates runs, with one chunk a key column."""
     all_runs = concatenated(runs)
-    one_chunk = SortedRun(single_chunk(all_runs.keys), all_runs.values)
-    return one_chunk.at(_order_of_cells(one_chunk.keys, _STORE_ORDER[1:]))
+    return SortedRun(single_chunk(all_runs.keys), all_runs.values)
 
 
 def _order_of_rows(keys: pa.Table, begins_run: Integers) -> tuple[Integers, bool]:
@@ -105,12 +109,13 @@ def _order_of_rows(keys: pa.Table, begins_run: Integers) -> tuple[Integers, bool
 
 def _order_in_rows(row_numbers: Integers, keys: pa.Table) -> Integers:
     """Returns indices that sort cells by the numbers of their rows, and then as in a row."""
-    qualifiers = column(keys, 0).dictionary_encode()
+    qualifier, timestamp, write_number = (column(keys, place) for place in range(len(_IN_ROW)))
+    qualifiers = qualifier.dictionary_encode()
     places_of_qualifiers = _indices(pc.call_function("array_sort_indices", [qualifiers.dictionary]))
     ranks = np.empty(len(places_of_qualifiers), np.int64)
     ranks[places_of_qualifiers] = np.arange(len(ranks))
     columns = row_numbers * len(ranks) + ranks[_indices(qualifiers.indices)]
-    order: Integers = np.lexsort((-integers(column(keys, 2)), -integers(column(keys, 1)), columns))
+    order: Integers = np.lexsort((-integers(write_number), -integers(timestamp), columns))
     return order
 
 

@@ -1,6 +1,6 @@
 """The change feed of a table: which region is read next, and what the offset is then. docs/changes.md.
 
-A call reads one region: the one that has a row. The caller begins with the first row, and goes on with the region's
+A call reads one region: the one that has a row. The caller begins with the first row, and continues with the region's
 stop when the region is done. Calls keep no state here, so a region that was split or merged in between is no exception:
 its rows are those of others now, and the offset says how far they were read.
 """

@@ -38,7 +38,7 @@ _POSITION = struct.Struct("<QIH")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where the cells of a write number go on: at a family by its number, a row, and a qualifier in it."""
+    """Where the cells of a write number continue: at a family by its number, a row, and a qualifier in it."""
 
     write_number: int
     family_number: int

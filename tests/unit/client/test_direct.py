@@ -418,7 +418,7 @@ class Section:
 
     def arrived(self, server: DirectServer, *rows: bytes) -> list[Call]:
         """Makes calls of these rows, which wait for the section."""
-        # With deadlines beyond the test's: whoever is not woken fails it.
+        # Their deadlines are beyond the test's, so it fails if one of them is not woken.
         calls = [Call(server, row, 2 * LONG_S) for row in rows]
         wait_until(lambda: len(self._connection._arrivals) == len(rows))
         wait_until(lambda: all(is_at(call.thread, "waiting.lock.acquire(") for call in calls))

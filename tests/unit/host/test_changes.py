@@ -555,7 +555,7 @@ def test_a_column_of_many_versions_comes_whole(fed: Fed, step: Callable[[Fed], N
     assert sum(map(len, parts)) == 302
 
 
-def test_parts_of_a_region_that_was_split_begin_anew(fed: Fed) -> None:
+def test_parts_of_a_region_that_was_split_begin_again(fed: Fed) -> None:
     fed.change(b"r", *[Put(family, b"q", b"v" * 200, 5) for family in (b"f", b"g")])
     part = fed.answer(bytes_max=100)
     assert part.read is not None
