@@ -135,4 +135,18 @@ BULK_ROWS = [
         "",
         "unit/memstore/test_lines_segment.py::test_many_columns_are_counted_beside_their_values",
     ),
+    Mutant(
+        "the filter of a segment leaves out its first row",
+        "RowFilter.__init__",
+        "np.fromiter(map(hash, rows.to_pylist()), np.int64, len(rows))",
+        "np.fromiter(map(hash, rows[1:].to_pylist()), np.int64)",
+        "unit/memstore/test_row_filter.py::test_every_row_passes_and_few_others_do",
+    ),
+    Mutant(
+        "the filter of a segment is not counted",
+        "LinesSegment.__init__",
+        " + self._filter.byte_count",
+        "",
+        "unit/memstore/test_lines_segment.py::test_the_filter_of_the_rows_is_counted",
+    ),
 ]

@@ -28,6 +28,7 @@ from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.few_rows import CELL_BYTES, FEW_BYTES_MAX, FEW_CELLS_MAX, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.memstore.row_cuts import cut_rows, last_within, weights
+from rowlock_regionserver.memstore.row_filter import RowFilter
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
@@ -50,14 +51,16 @@ class ArrowSegment:
         self._table = single_chunk(table)
         if bytes_held is None:
             bytes_held = bytes_kept_alive(chunk for chunked in self._table.columns for chunk in chunked.chunks)
-        self._bytes_held = bytes_held
         self._cells = CellColumns(self._table)
         self._facts = TableProperties.of(self._table)
         self._timestamp_max = int(integers(column(self._table, TIMESTAMP)).max()) if self._table.num_rows else 0
         self._tombstone_count = 0
         if self._facts.has_tombstones:
             self._tombstone_count = int(np.count_nonzero(kinds(column(self._table, KIND))))
-        self._row_count = int(changes(SortedCells.of(self._table).row).sum())
+        starts_row = changes(SortedCells.of(self._table).row)
+        self._row_count = int(starts_row.sum())
+        self._filter = RowFilter(column(self._table, ROW).filter(pa.array(starts_row)))
+        self._bytes_held = bytes_held + self._filter.byte_count
         self._offsets = [numbers(column(self._table, i), "i", one_more=True) for i in (ROW, QUALIFIER, VALUE)]
 
     @staticmethod
@@ -97,7 +100,7 @@ class ArrowSegment:
 
     @property
     def bytes_held(self) -> int:
-        """The bytes that the table keeps alive: a bulk batch's cells may be slices of the message that brought them."""
+        """The bytes that it keeps alive: a bulk batch's cells may be slices of the message that brought them."""
         return self._bytes_held
 
     @property
@@ -112,7 +115,9 @@ class ArrowSegment:
         return SegmentStatistics(self.row_count, self.cell_count, self.bytes_held, pruned_cell_count=0)
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[FoundCell]:
-        """Returns the row's cells in store order; see Source. O(log n)."""
+        """Returns the row's cells in store order; see Source. O(log n) if it has the row, else mostly O(1)."""
+        if not self._filter.may_have(row):
+            return []
         start, stop = self._cells.row_range(row)
         if stop - start > cells_max:
             raise LongRowError
@@ -120,16 +125,20 @@ class ArrowSegment:
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> list[FoundCell]:
         """Returns the columns' cells and the family tombstones of the row, sorted; see Source. O(columns * log n)."""
+        if not self._filter.may_have(row):
+            return []
         return self._cells.columns_cells(row, qualifiers, cells_max)
 
     def row_cell_count(self, row: bytes) -> int:
-        """Returns the number of the row's cells. O(log n)."""
+        """Returns the number of the row's cells. O(log n) if it has the row, else mostly O(1)."""
+        if not self._filter.may_have(row):
+            return 0
         start, stop = self._cells.row_range(row)
         return stop - start
 
     def row_place(self, row: bytes) -> RowPlace:
-        """Returns MEMORY, without a look: to look takes as long as to read."""
-        return RowPlace.MEMORY
+        """Returns NOWHERE if the filter excludes the row, else MEMORY: to look takes as long as to read."""
+        return RowPlace.MEMORY if self._filter.may_have(row) else RowPlace.NOWHERE
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""

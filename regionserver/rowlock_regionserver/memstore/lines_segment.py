@@ -21,6 +21,7 @@ from rowlock_regionserver.few_rows import FEW_CELLS_MAX, NO_FEW_ROWS, FewRows, L
 from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.row_cuts import cut_rows, weights
+from rowlock_regionserver.memstore.row_filter import RowFilter
 from rowlock_regionserver.memstore.row_reading import parts_of
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
@@ -48,6 +49,7 @@ class LinesSegment:
         assert len(lines), "a segment without lines"
         self._lines = lines
         self._columns = LineColumns(lines)
+        self._filter = RowFilter(lines.rows)
         self.has_tombstones = False
         self.tombstone_count = 0
         self.has_versions = lines.has_versions
@@ -59,7 +61,7 @@ class LinesSegment:
             bytes_held = bytes_kept_alive([lines.rows, *lines.columns])
         # With the numbers, and the sums of _ends, which a scan makes.
         bytes_held += lines.timestamps.nbytes + lines.write_numbers.nbytes + 8 * (len(lines) + 1)
-        self.bytes_held = bytes_held + _COLUMN_BYTES_BESIDE * len(lines.columns)
+        self.bytes_held = bytes_held + self._filter.byte_count + _COLUMN_BYTES_BESIDE * len(lines.columns)
 
     def renumbered(self, write_number: int) -> LinesSegment:
         """Returns the same lines, all of another write. O(1)."""
@@ -104,21 +106,27 @@ class LinesSegment:
         return SegmentStatistics(self.row_count, self.cell_count, self.bytes_held, pruned_cell_count=0)
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[Cell]:
-        """Returns the row's cells in store order; see Source. O(log n)."""
+        """Returns the row's cells in store order; see Source. O(log n) if it has the row, else mostly O(1)."""
+        if not self._filter.may_have(row):
+            return []
         return _bounded(self._columns.row_cells(row), cells_max)
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> list[Cell]:
-        """Returns the columns' cells of the row, sorted; see Source. O(columns + log n)."""
+        """Returns the columns' cells of the row, sorted; see Source. O(columns + log n), or mostly O(1)."""
+        if not self._filter.may_have(row):
+            return []
         return _bounded(self._columns.columns_cells(row, qualifiers), cells_max)
 
     def row_cell_count(self, row: bytes) -> int:
-        """Returns the number of the row's cells, as if it had all columns. O(log n)."""
+        """Returns the number of the row's cells, as if it had all columns. O(log n), or mostly O(1) if it has none."""
+        if not self._filter.may_have(row):
+            return 0
         start, stop = self._columns.row_range(row)
         return (stop - start) * len(self._lines.columns)
 
     def row_place(self, row: bytes) -> RowPlace:
-        """Returns MEMORY, without a look: to look takes as long as to read."""
-        return RowPlace.MEMORY
+        """Returns NOWHERE if the filter excludes the row, else MEMORY: to look takes as long as to read."""
+        return RowPlace.MEMORY if self._filter.may_have(row) else RowPlace.NOWHERE
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""

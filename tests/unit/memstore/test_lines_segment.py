@@ -16,6 +16,7 @@ from rowlock_regionserver.cells import Cell, from_then_on
 from rowlock_regionserver.found_cells import LongRowError
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
+from rowlock_regionserver.memstore.row_filter import RowFilter
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.sources import Chunk, LinesWanted, Reading
 
@@ -190,3 +191,12 @@ def test_many_columns_are_counted_beside_their_values() -> None:
     of_python, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert segment.bytes_held > of_python > 900 * 500
+
+
+def test_the_filter_of_the_rows_is_counted() -> None:
+    rows = {b"%06d" % number: [(b"q", -5, -7, 0, b"")] for number in range(3000)}
+    lines = formed(rows)
+    in_filter = RowFilter(lines.rows).byte_count
+    beside = LinesSegment(lines).bytes_held - lines.rows.nbytes - sum(column.nbytes for column in lines.columns)
+    # What is left are the bytes before each line, and the columns.
+    assert 0 < in_filter < beside < in_filter + 20 * 3000
