@@ -61,6 +61,7 @@ FACES = (
     "snapshot.py",
     "table.py",
     "typed_batch.py",
+    "typed_bulk_write.py",
     "typed_scan.py",
     "typed_table.py",
 )
@@ -75,6 +76,7 @@ NAMES: Mapping[str, str] = {
     "MakingLock": "Lock",
     "MakingSession": "Session",
     "MakingSnapshot": "Snapshot",
+    "MakingTypedBulkWrite": "TypedBulkWrite",
     "StopAsyncIteration": "StopIteration",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
@@ -88,7 +90,7 @@ NAMES: Mapping[str, str] = {
 # In code, text and comments alike; the longer ones first.
 PHRASES: Mapping[str, str] = {
     "grpc.aio.AioRpcError": "grpc.RpcError",
-    "from rowlock.aio._unfinished import MakingBulkWrite, MakingLock, MakingSession\n": "",
+    "from rowlock.aio._unfinished import MakingBulkWrite, MakingLock, MakingSession, MakingTypedBulkWrite\n": "",
     "rowlock.aio.lock import take_lock": "rowlock.lock import Lock, take_lock",
     "rowlock.aio._unfinished import MakingSnapshot": "rowlock.snapshot import Snapshot",
     "rowlock.aio.": "rowlock.",
@@ -98,7 +100,7 @@ PHRASES: Mapping[str, str] = {
     "(asyncio)": "(threads)",
 }
 # Names of the asyncio face for a value that is not created yet.
-_UNFINISHED = ("MakingBulkWrite", "MakingLock", "MakingSession", "MakingSnapshot")
+_UNFINISHED = ("MakingBulkWrite", "MakingLock", "MakingSession", "MakingSnapshot", "MakingTypedBulkWrite")
 
 # Rules that ruff fixes: duplicate, unsorted or unused imports, `[x for x in y]`, loops that yield, nested `with`.
 _FIXES = "I,F401,UP028,C416,SIM117"

@@ -32,6 +32,11 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
         ),
         "changes now and waits until": "changes now and blocks until",
     },
+    "bulk_write.py": {
+        "returned by `Client.bulk_write`. For one task at a time.": (
+            "returned by `Client.bulk_write`. For one thread at a time."
+        ),
+    },
     "client.py": {
         """\
     For tasks of the event loop that it was opened in. Close it, or use it with `async with`. Close it before the
@@ -54,8 +59,11 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
     },
     "_session_calls.py": {
         # Imported at its first use there; here the annotation names it, too.
-        "from typing import TypeVar\n": "from typing import TYPE_CHECKING, TypeVar\n",
-        'A = TypeVar("A")\n': 'if TYPE_CHECKING:\n    from rowlock.bulk_write import BulkWrite\n\nA = TypeVar("A")\n',
+        "    from rowlock.aio.typed_table import TypedTable\n\nA =": (
+            "    from rowlock.bulk_write import BulkWrite\n"
+            "    from rowlock.typed_bulk_write import TypedBulkWrite\n"
+            "    from rowlock.typed_table import TypedTable\n\nA ="
+        ),
         'Use `async with db.bulk_write("t") as write`, which commits at its end and aborts at an exception.': (
             'Use `with db.bulk_write("t") as write`, which commits at its end and aborts at an exception.'
         ),
@@ -80,6 +88,12 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
             "        with features.batch() as batch:\n            batch.put("
         ),
         "changes now and waits until": "changes now and blocks until",
+    },
+    "typed_bulk_write.py": {
+        "for a TypedTable. For one task at a time.": "for a TypedTable. For one thread at a time.",
+        "        async with db.bulk_write(features, replace=True) as write:\n            await write.put(": (
+            "        with db.bulk_write(features, replace=True) as write:\n            write.put("
+        ),
     },
     "typed_scan.py": {
         "at one read point. For one task at a time.": "at one read point. For one thread at a time.",

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from rowlock.status import MemoryPart, ProcedureStatus, ServerStatus, SnapshotStatus, TableStatus
     from rowlock.table import Table
     from rowlock.typed_batch import TypedBatch
+    from rowlock.typed_bulk_write import TypedBulkWrite
     from rowlock.typed_checks import TypedCheckResult
     from rowlock.typed_scan import TypedScan
     from rowlock.typed_table import TypedTable
@@ -100,6 +101,7 @@ _MODULES = {
     "rowlock.status": ("MemoryPart", "ProcedureStatus", "ServerStatus", "SnapshotStatus", "TableStatus"),
     "rowlock.table": ("Table",),
     "rowlock.typed_batch": ("TypedBatch",),
+    "rowlock.typed_bulk_write": ("TypedBulkWrite",),
     "rowlock.typed_checks": ("TypedCheckResult",),
     "rowlock.typed_scan": ("TypedScan",),
     "rowlock.typed_table": ("TypedTable",),
@@ -151,6 +153,7 @@ __all__ = [
     "TableDescription",
     "TableStatus",
     "TypedBatch",
+    "TypedBulkWrite",
     "TypedCheckResult",
     "TypedScan",
     "TypedTable",

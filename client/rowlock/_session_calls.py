@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from rowlock_proto.v1 import catalog_pb2, sessions_pb2, types_pb2
 
@@ -24,7 +24,11 @@ from rowlock.session import Session, open_session
 from rowlock.session_info import LockInfo, LockMode, SessionInfo, lock_info_from, session_info_from
 
 if TYPE_CHECKING:
+    from rowlock._codec.key_scalars import Key
+    from rowlock._core.typed_rows import Row
     from rowlock.bulk_write import BulkWrite
+    from rowlock.typed_bulk_write import TypedBulkWrite
+    from rowlock.typed_table import TypedTable
 
 A = TypeVar("A")
 Q = TypeVar("Q")
@@ -103,6 +107,7 @@ class SessionCalls:
         policy = self._lock_policy.changed(wait_s, retries)
         return take_lock(self._servers, tables, mode, region, session, purpose, policy, self._timeout_s)
 
+    @overload
     def bulk_write(
         self,
         table: str,
@@ -115,24 +120,64 @@ class SessionCalls:
         identity: tuple[str, int] | None = None,
         session: Session | None = None,
         purpose: str = "",
-    ) -> BulkWrite:
+    ) -> BulkWrite: ...
+
+    @overload
+    def bulk_write(
+        self,
+        table: TypedTable[Row],
+        *,
+        replace: bool = False,
+        prefix: Key | None = None,
+        start: Key | None = None,
+        stop: Key | None = None,
+        snapshot: TakenSnapshot | bytes | None = None,
+        identity: tuple[str, int] | None = None,
+        session: Session | None = None,
+        purpose: str = "",
+    ) -> TypedBulkWrite[Row]: ...
+
+    def bulk_write(
+        self,
+        table: str | TypedTable[Row],
+        *,
+        replace: bool = False,
+        prefix: Key | None = None,
+        start: Key | None = None,
+        stop: Key | None = None,
+        snapshot: TakenSnapshot | bytes | None = None,
+        identity: tuple[str, int] | None = None,
+        session: Session | None = None,
+        purpose: str = "",
+    ) -> BulkWrite | TypedBulkWrite[Row]:
         """Changes any number of rows of a table at one moment: readers see all of it or nothing.
 
         Use `with db.bulk_write("t") as write`, which commits at its end and aborts at an exception.
 
-        replace: the commit hides everything older, of the whole table or of the range. prefix, start, stop: the rows
-        that may be written. snapshot: refuse the commit with ConflictError if a row has changed since. identity: a text
-        and a number; a second commit of this table with the same does nothing, for at least 30 days. session: None: one
-        of its own. purpose: for those who list sessions.
+        table: its name, for a BulkWrite of bytes; or a TypedTable, for a TypedBulkWrite. replace: the commit hides
+        everything older, of the whole table or of the range. prefix, start, stop: the rows that may be written, of a
+        TypedTable as in its `scan`. snapshot: refuse the commit with ConflictError if a row has changed since.
+        identity: a text and a number; a second commit of this table with the same does nothing, for at least 30 days.
+        session: None: one of its own. purpose: for those who list sessions.
 
         Raises TableNotFoundError and SessionEndedError. docs/bulk_writes.md.
         """
         # Here, because pyarrow is slow to import.
         from rowlock._core.bulk_write_requests import write_options
         from rowlock.bulk_write import open_bulk_write
+        from rowlock.typed_bulk_write import encoded_range, open_typed_bulk_write
+        from rowlock.typed_table import TypedTable
 
-        options = write_options(table, replace, start, stop, prefix, snapshot, identity)
-        return open_bulk_write(self._servers, options, purpose, session, self._lock_policy, self._timeout_s)
+        if not isinstance(table, TypedTable):
+            check_table_name(table, "table")
+            options = write_options(table, replace, start, stop, prefix, snapshot, identity)
+            return open_bulk_write(self._servers, options, purpose, session, self._lock_policy, self._timeout_s)
+
+        first, last, begins = encoded_range(table, start, stop, prefix)
+        options = write_options(table.name, replace, first, last, begins, snapshot, identity)
+        return open_typed_bulk_write(
+            self._servers, table, options, purpose, session, self._lock_policy, self._timeout_s
+        )
 
     def locks(self, table: str | None = None) -> list[LockInfo]:
         """Returns the locks of a table, or of all, that are held or waited for. Raises TableNotFoundError."""

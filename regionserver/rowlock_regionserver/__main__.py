@@ -175,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--direct",
         metavar="HOST:PORT|off",
-        help="where to take point operations without gRPC (the port after --listen's, or a free one, and a socket in "
+        help="where to take point operations without gRPC (10000 above --listen's port, or a free one, and a socket in "
         "the data folder; off with --advertise)",
     )
     parser.add_argument(

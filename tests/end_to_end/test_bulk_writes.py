@@ -109,7 +109,7 @@ def test_impossible_bulk_writes_are_refused(rowlock_client: rowlock.Client, tabl
     with pytest.raises(rowlock.InvalidArgumentError, match="must sort before stop"):
         rowlock_client.bulk_write("t", start="b", stop="a")
     with pytest.raises(TypeError, match="identity must be a text and a number"):
-        rowlock_client.bulk_write("t", identity="daily")  # type: ignore[arg-type]
+        rowlock_client.bulk_write("t", identity="daily")  # type: ignore[call-overload]
     write = rowlock_client.bulk_write("t", prefix="a")
     write.put("b", {"f:q": b"1"})
     with pytest.raises(rowlock.InvalidArgumentError, match="not all in the range"):

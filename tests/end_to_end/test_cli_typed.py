@@ -297,3 +297,24 @@ def test_files_are_imported_and_exported_by_the_kept_mapping(
         run("export", "t", str(tmp_path / "no.csv"))[2]
         == "rowlock: table t keeps no mapping: give --mapping, or --cells for cells\n"
     )
+
+
+def test_changes_are_typed_by_the_kept_mapping(run: Run, rowlock_client: rowlock.Client, tmp_path: Path) -> None:
+    feed = {"changes_retained_hours": 1}
+    table = rowlock_client.create_table("fs", mapping=MAPPING, properties=feed)
+    table.put("alice", {"orders": 7, "score": None}, timestamp=9)
+    exit_code, out, _ = run("changes", "fs")
+    assert exit_code == 0
+    assert [line.split("\t")[1:] for line in out.splitlines()] == [
+        ["put", "alice", "orders", "9", "7"],
+        ["delete_column", "alice", "score", "9", ""],
+    ]
+    exit_code, out, _ = run("changes", "fs", "--json", "--since", str(tmp_path / "offset"))
+    shown = [json.loads(line) for line in out.splitlines()]
+    assert [(change["key"], change["column"], change["value"]) for change in shown] == [
+        ({"user": "alice"}, "orders", 7),
+        ({"user": "alice"}, "score", None),
+    ]
+    assert (tmp_path / "offset").read_text().endswith("}\n")
+    exit_code, out, _ = run("changes", "fs", "--mapping", "none", "--json")
+    assert json.loads(out.splitlines()[0])["value"] == "\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x07"

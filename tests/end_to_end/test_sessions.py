@@ -188,4 +188,4 @@ def test_what_is_no_session_is_a_type_error(rowlock_client: rowlock.Client) -> N
     rowlock_client.create_table("t", ["f"])
     for call in (rowlock_client.bulk_write, lambda name, session: rowlock_client.lock(name, "shared", session=session)):
         with pytest.raises(TypeError, match=r"a result of db.session\(\), not 'job'"):
-            call("t", session="job")  # type: ignore[arg-type]
+            call("t", session="job")  # type: ignore[call-overload]

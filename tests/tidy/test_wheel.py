@@ -8,7 +8,11 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Sequence
+from email import message_from_bytes
 from pathlib import Path
+
+from tests.tidy.test_documents import links_of
+from tools.index_description import WITHOUT_ADDRESS, described
 
 _ROOTS = {
     "client/rowlock": "rowlock",
@@ -40,6 +44,33 @@ def test_wheel_is_typed_and_licensed(wheel: Path) -> None:
         assert b"Apache License" in archive.read(licence)
         [metadata] = [name for name in names if name.endswith("/METADATA")]
         assert b"\nLicense-Expression: Apache-2.0\n" in archive.read(metadata)
+
+
+def test_the_description_for_the_index_has_no_relative_link(root: Path, wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        metadata = message_from_bytes(archive.read(name))
+    text = str(metadata.get_payload())
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert len(text) > 0.9 * len((root / "README.md").read_text())
+    assert [target for target in links_of(text) if not target.startswith("https://")] == []
+
+
+def test_links_of_the_readme_become_names_or_absolute(root: Path) -> None:
+    readme = (
+        "# t\n\n[docs/a.md](docs/a.md) [b](docs/b.md#c) [below](#d) ![P](p.png) [w](https://w)\n\n```\n[x](y)\n```\n"
+    )
+    assert described(readme, None) == (
+        f"# t\n\n{WITHOUT_ADDRESS}\n\ndocs/a.md b (docs/b.md) below P: p.png [w](https://w)\n\n```\n[x](y)\n```\n"
+    )
+    at = "https://forge.example/rowlock"
+    assert described(readme, at) == (
+        f"# t\n\n[docs/a.md]({at}/blob/HEAD/docs/a.md) [b]({at}/blob/HEAD/docs/b.md#c) [below]({at}#d) "
+        f"![P]({at}/raw/HEAD/p.png) [w](https://w)\n\n```\n[x](y)\n```\n"
+    )
+    whole = described((root / "README.md").read_text(), at)
+    assert [target for target in links_of(whole) if not target.startswith("https://")] == []
+    assert [target for target in links_of(whole) if target.startswith(f"{at}/raw/")] == [f"{at}/raw/HEAD/docs/demo.png"]
 
 
 def test_wheel_declares_its_commands_and_the_pytest_plugin(root: Path, wheel: Path) -> None:

@@ -59,22 +59,43 @@ class Piece:
 
 
 def bulk_pieces(
-    data: ArrowInput, mapping: Mapping | None, timestamp: int | None, sizes: Sizes, *, is_partial: bool = False
+    data: ArrowInput,
+    mapping: Mapping | None,
+    timestamp: int | None,
+    sizes: Sizes,
+    *,
+    is_partial: bool = False,
+    or_cells: bool = False,
 ) -> Iterator[Piece]:
     """Yields the input as rows, or as cells if it has no mapping, in order.
 
     is_partial: whether the data may lack value columns of the mapping, which are then not written. Then the mapping
-    must name each column of the data, because one that is misspelled is not missed.
+    must name each column of the data, because one that is misspelled is not missed. or_cells: batches with the columns
+    of cells are cells, unless the mapping names these columns.
     Raises MappingError or InvalidArgumentError for data that don't fit.
     """
+    takes_cells = mapping is None or (or_cells and not _names_cell_columns(mapping))
 
     def convert(piece: pa.RecordBatch) -> BulkData:
-        if mapping is None:
+        if mapping is None or (takes_cells and _has_cell_columns(piece.schema.names)):
             return BulkCells(_as_cells(piece, timestamp))
         own = _partial_mapping(mapping, piece.schema.names) if is_partial else mapping
         return bulk_rows_of(piece, own, timestamp)
 
     yield from cut_batches(record_batches(data), convert, mapping, sizes)
+
+
+def _cell_columns(names: Sequence[str]) -> list[str]:
+    """Returns the columns of cells. names: the columns of the data, which may lack the timestamp."""
+    return [name for name in BULK_SCHEMA.names if name != "timestamp" or name in names]
+
+
+def _has_cell_columns(names: Sequence[str]) -> bool:
+    return sorted(names) == sorted(_cell_columns(names))
+
+
+def _names_cell_columns(mapping: Mapping) -> bool:
+    return set(_cell_columns(())) <= {column.name for column in mapping.columns}
 
 
 def _partial_mapping(mapping: Mapping, names: Sequence[str]) -> Mapping:
@@ -206,8 +227,7 @@ def _rows_per_batch(batch: pa.RecordBatch, mapping: Mapping | None, sizes: Sizes
 def _as_cells(batch: pa.RecordBatch, timestamp: int | None) -> pa.RecordBatch:
     """Returns a batch of cells cast to the protocol's schema."""
     names = batch.schema.names
-    wanted = [name for name in BULK_SCHEMA.names if name != "timestamp" or name in names]
-    if sorted(names) != sorted(wanted):
+    if not _has_cell_columns(names):
         raise InvalidArgumentError(
             f"the data has the columns {', '.join(names)}. Without a mapping the data is cells: row, family, "
             "qualifier, value and, optionally, timestamp. For rows pass a mapping; db.describe(table).mapping is the "

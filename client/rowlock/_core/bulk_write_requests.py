@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,7 +10,6 @@ from rowlock_proto.v1 import sessions_pb2, types_pb2
 
 from rowlock._codec.columns import (
     Name,
-    Value,
     check_number,
     encoded_bound,
     encoded_row,
@@ -19,6 +18,7 @@ from rowlock._codec.columns import (
     prefix_stop,
 )
 from rowlock._core.lock_requests import LockPolicy
+from rowlock._core.point import ColumnName, Data
 from rowlock._core.snapshot_requests import TakenSnapshot, snapshot_id_for
 from rowlock.errors import BulkError, InvalidArgumentError, RowlockError
 
@@ -121,14 +121,14 @@ class GatheredRows:
         """Whether they should be sent."""
         return len(self._cells) >= _CELLS_MAX or self._byte_count >= _BYTES_MAX
 
-    def put(self, row: Name, data: Mapping[Name, Value], timestamp: int | None) -> None:
+    def put(self, row: Name, data: Data[ColumnName], timestamp: int | None) -> None:
         """Adds puts. Raises InvalidArgumentError and TypeError."""
         key = encoded_row(row)
         if not data:
             raise InvalidArgumentError(f"a put of row {key!r:.100} has no columns")
-        self._add(
-            [(key, *parse_cell_column(column), timestamp, encoded_value(value)) for column, value in data.items()]
-        )
+        for column, value in data.items():
+            family, qualifier = parse_cell_column(column)
+            self._add([(key, family, qualifier, timestamp, encoded_value(value))])
 
     def delete(self, row: Name, columns: Iterable[Name], timestamp: int | None) -> None:
         """Adds deletes of columns."""

@@ -22,6 +22,7 @@ from rowlock.aio.session import Session
 from rowlock.aio.snapshot import Snapshot
 from rowlock.aio.table import Table
 from rowlock.aio.typed_batch import TypedBatch
+from rowlock.aio.typed_bulk_write import TypedBulkWrite
 from rowlock.aio.typed_scan import TypedScan
 from rowlock.aio.typed_table import TypedTable
 
@@ -36,6 +37,7 @@ __all__ = [
     "Snapshot",
     "Table",
     "TypedBatch",
+    "TypedBulkWrite",
     "TypedScan",
     "TypedTable",
     "connect",

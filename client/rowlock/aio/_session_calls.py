@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from rowlock_proto.v1 import catalog_pb2, sessions_pb2, types_pb2
 
@@ -17,11 +17,16 @@ from rowlock._core.snapshot_requests import TakenSnapshot
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
 from rowlock.aio._transport.servers import Servers
-from rowlock.aio._unfinished import MakingBulkWrite, MakingLock, MakingSession
+from rowlock.aio._unfinished import MakingBulkWrite, MakingLock, MakingSession, MakingTypedBulkWrite
 from rowlock.aio.lock import take_lock
 from rowlock.aio.session import Session, open_session
 from rowlock.errors import LockUnavailableError
 from rowlock.session_info import LockInfo, LockMode, SessionInfo, lock_info_from, session_info_from
+
+if TYPE_CHECKING:
+    from rowlock._codec.key_scalars import Key
+    from rowlock._core.typed_rows import Row
+    from rowlock.aio.typed_table import TypedTable
 
 A = TypeVar("A")
 Q = TypeVar("Q")
@@ -102,6 +107,7 @@ class SessionCalls:
             lambda: take_lock(self._servers, tables, mode, region, session, purpose, policy, self._timeout_s)
         )
 
+    @overload
     def bulk_write(
         self,
         table: str,
@@ -114,25 +120,66 @@ class SessionCalls:
         identity: tuple[str, int] | None = None,
         session: Session | None = None,
         purpose: str = "",
-    ) -> MakingBulkWrite:
+    ) -> MakingBulkWrite: ...
+
+    @overload
+    def bulk_write(
+        self,
+        table: TypedTable[Row],
+        *,
+        replace: bool = False,
+        prefix: Key | None = None,
+        start: Key | None = None,
+        stop: Key | None = None,
+        snapshot: TakenSnapshot | bytes | None = None,
+        identity: tuple[str, int] | None = None,
+        session: Session | None = None,
+        purpose: str = "",
+    ) -> MakingTypedBulkWrite[Row]: ...
+
+    def bulk_write(
+        self,
+        table: str | TypedTable[Row],
+        *,
+        replace: bool = False,
+        prefix: Key | None = None,
+        start: Key | None = None,
+        stop: Key | None = None,
+        snapshot: TakenSnapshot | bytes | None = None,
+        identity: tuple[str, int] | None = None,
+        session: Session | None = None,
+        purpose: str = "",
+    ) -> MakingBulkWrite | MakingTypedBulkWrite[Row]:
         """Changes any number of rows of a table at one moment: readers see all of it or nothing.
 
         Use `async with db.bulk_write("t") as write`, which commits at its end and aborts at an exception.
 
-        replace: the commit hides everything older, of the whole table or of the range. prefix, start, stop: the rows
-        that may be written. snapshot: refuse the commit with ConflictError if a row has changed since. identity: a text
-        and a number; a second commit of this table with the same does nothing, for at least 30 days. session: None: one
-        of its own. purpose: for those who list sessions.
+        table: its name, for a BulkWrite of bytes; or a TypedTable, for a TypedBulkWrite. replace: the commit hides
+        everything older, of the whole table or of the range. prefix, start, stop: the rows that may be written, of a
+        TypedTable as in its `scan`. snapshot: refuse the commit with ConflictError if a row has changed since.
+        identity: a text and a number; a second commit of this table with the same does nothing, for at least 30 days.
+        session: None: one of its own. purpose: for those who list sessions.
 
         Raises TableNotFoundError and SessionEndedError. docs/bulk_writes.md.
         """
         # Here, because pyarrow is slow to import.
         from rowlock._core.bulk_write_requests import write_options
         from rowlock.aio.bulk_write import open_bulk_write
+        from rowlock.aio.typed_bulk_write import encoded_range, open_typed_bulk_write
+        from rowlock.aio.typed_table import TypedTable
 
-        options = write_options(table, replace, start, stop, prefix, snapshot, identity)
-        return MakingBulkWrite(
-            lambda: open_bulk_write(self._servers, options, purpose, session, self._lock_policy, self._timeout_s)
+        if not isinstance(table, TypedTable):
+            check_table_name(table, "table")
+            options = write_options(table, replace, start, stop, prefix, snapshot, identity)
+            return MakingBulkWrite(
+                lambda: open_bulk_write(self._servers, options, purpose, session, self._lock_policy, self._timeout_s)
+            )
+        first, last, begins = encoded_range(table, start, stop, prefix)
+        options = write_options(table.name, replace, first, last, begins, snapshot, identity)
+        return MakingTypedBulkWrite(
+            lambda: open_typed_bulk_write(
+                self._servers, table, options, purpose, session, self._lock_policy, self._timeout_s
+            )
         )
 
     async def locks(self, table: str | None = None) -> list[LockInfo]:

@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
+from rowlock._core.typed_rows import Row
 from rowlock.aio.bulk_write import BulkWrite
 from rowlock.aio.lock import Lock
 from rowlock.aio.session import Session
 from rowlock.aio.snapshot import Snapshot
+from rowlock.aio.typed_bulk_write import TypedBulkWrite
 
 
 class Ends(Protocol):
@@ -84,5 +86,11 @@ class MakingLock(Unfinished[Lock]):
 
 class MakingBulkWrite(Unfinished[BulkWrite]):
     """A bulk write that is being opened: `await` it, or use it with `async with`, which commits or aborts it."""
+
+    what = "a bulk write that is being opened"
+
+
+class MakingTypedBulkWrite(Unfinished[TypedBulkWrite[Row]]):
+    """A bulk write of typed rows that is being opened: see MakingBulkWrite."""
 
     what = "a bulk write that is being opened"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from collections.abc import Mapping as Columns
 from types import TracebackType
 
 from rowlock_proto.v1 import sessions_pb2, types_pb2
 
-from rowlock._codec.columns import Name, Value, check_timestamp
+from rowlock._codec.columns import Name, check_timestamp
 from rowlock._core.bulk_input import ArrowInput, bulk_pieces
 from rowlock._core.bulk_send import checked_sizes
 from rowlock._core.bulk_write_requests import (
@@ -22,15 +21,17 @@ from rowlock._core.bulk_write_requests import (
 )
 from rowlock._core.defaults import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
 from rowlock._core.lock_requests import LockAttempts, LockPolicy
+from rowlock._core.point import ColumnName, Data
 from rowlock._core.retry import TABLE_OPERATION_S
 from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_ref
 from rowlock._core.view import View
 from rowlock._transport import methods
 from rowlock.aio._transport.bulk import put_pieces
+from rowlock.aio._transport.kept_mapping import agreed_mapping, kept_mapping_text
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.session import Session, open_session
 from rowlock.errors import BulkError, InvalidArgumentError, LockUnavailableError, RowlockError, SessionEndedError
-from rowlock.mapping import Mapping, as_mapping
+from rowlock.mapping import Mapping, parsed_kept
 
 
 class BulkWrite:
@@ -76,15 +77,31 @@ class BulkWrite:
         batch_bytes: int = BATCH_BYTES_DEFAULT,
         busy_timeout: float = BUSY_TIMEOUT_S_DEFAULT,
     ) -> int:
-        """Stages an Arrow table, batch, reader or iterable of batches, as `Table.put_arrow` takes them.
+        """Stages an Arrow table, batch, reader or iterable of batches.
+
+        With a mapping the data is rows, as `Table.put_arrow` takes them. Without one it is cells; or, if the table
+        keeps a mapping, rows of that, as `TypedTable.put_arrow` takes them.
 
         Returns the number of its rows when all are durable. Of two changes of a cell the later one wins. Raises
         SessionEndedError, LimitExceededError and the errors of put_arrow; then not all of `data` is staged, so abort.
         """
+        self._check()
         await self._send_gathered()
-        return await self._stage(data, mapping, timestamp, batch_bytes, busy_timeout)
+        if mapping is None:
+            kept = await self._kept_mapping()
+            return await self._stage(data, kept, timestamp, batch_bytes, busy_timeout, is_partial=True, or_cells=True)
+        own = await agreed_mapping(self._servers, self._view, mapping)
+        return await self._stage(data, own, timestamp, batch_bytes, busy_timeout)
 
-    async def put(self, row: Name, data: Columns[Name, Value], *, timestamp: int | None = None) -> None:
+    async def _write_rows(
+        self, data: ArrowInput, mapping: Mapping, timestamp: int | None, batch_bytes: int, busy_timeout: float
+    ) -> int:
+        """Stages rows of a mapping, as TypedTable.put_arrow takes them."""
+        self._check()
+        await self._send_gathered()
+        return await self._stage(data, mapping, timestamp, batch_bytes, busy_timeout, is_partial=True)
+
+    async def put(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> None:
         """Adds a row's columns. They are sent when enough are gathered, and before the commit."""
         self._check()
         check_timestamp(timestamp)
@@ -105,19 +122,26 @@ class BulkWrite:
         if cells is not None:
             await self._stage(cells, None, None, BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT)
 
+    async def _kept_mapping(self) -> Mapping | None:
+        text = await kept_mapping_text(self._servers, self._view.table, self._view.timeout_s)
+        return parsed_kept(text, self._view.table) if text else None
+
     async def _stage(
         self,
         data: ArrowInput,
-        mapping: Mapping | str | None,
+        mapping: Mapping | None,
         timestamp: int | None,
         batch_bytes: int,
         busy_timeout: float,
+        *,
+        is_partial: bool = False,
+        or_cells: bool = False,
     ) -> int:
+        """Stages data, and returns the number of its rows. is_partial, or_cells: as in bulk_pieces."""
         self._check()
         check_timestamp(timestamp)
-        parsed = None if mapping is None else as_mapping(mapping)
         sizes = checked_sizes(batch_bytes, self._servers.request_bytes_max, takes_rows=self._servers.takes_rows)
-        pieces = bulk_pieces(data, parsed, timestamp, sizes)
+        pieces = bulk_pieces(data, mapping, timestamp, sizes, is_partial=is_partial, or_cells=or_cells)
         try:
             written = await put_pieces(self._servers, self._view, pieces, busy_timeout, None, self.session.ref)
         except BulkError as error:
@@ -218,5 +242,7 @@ async def open_bulk_write(
             with contextlib.suppress(RowlockError):
                 await session.end()
         raise
+    # It writes by the mapping that the table keeps now.
+    servers.regions.forget_table(options.table)
     view = View(options.table, timeout_s, bytes, types_pb2.DURABILITY_UNSPECIFIED)
     return BulkWrite(servers, view, session, answer.number, options, policy, is_session_mine=is_mine)

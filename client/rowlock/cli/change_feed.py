@@ -6,22 +6,20 @@ import json
 import math
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowlock._codec.escapes import escaped
 from rowlock.cli.arguments import ArgumentError
+from rowlock.cli.layouts import layout_of
 from rowlock.cli.session import Call
+from rowlock.cli.shared_options import TypingOption
+from rowlock.cli.shown_changes import ShownChanges, all_shown, shown_changes
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from rowlock import ChangeFeed
-
-_HEADING = ("number", "kind", "row", "column", "timestamp", "value")
 
 
 def changes(
@@ -46,6 +44,7 @@ def changes(
             help="Show nothing: store the offset of this moment in the file of --since. With --follow: begin now.",
         ),
     ] = False,
+    mapping: TypingOption = None,
 ) -> None:
     """Shows the changes of a table, region by region, in the order in which they were made.
 
@@ -54,16 +53,21 @@ def changes(
 
     With --follow the offset is stored after each batch that was shown, and an interrupt says how to continue.
 
-    --json: {"write_number", "kind", "timestamp", "row", "family", "qualifier", "value"}
+    A table with a mapping shows its keys, columns and values; what the mapping does not name or can't read is shown as
+    bytes, of a column FAMILY:QUALIFIER.
+
+    --json: {"write_number", "kind", "timestamp", "row", "family", "qualifier", "value"}, with a mapping
+    {"write_number", "kind", "timestamp", "key": {name: value}, "column", "value"}
     """
     if now and since is None and not follow:
         raise ArgumentError("--now stores an offset: name its file with --since FILE, or begin now with --follow")
     begin = _begin(call, table, since, now=now)
     if now and not follow:
         return
+    how = shown_changes(layout_of(call, table, mapping))
     feed = call.client.changes(table, since=begin, follow_s=math.inf if follow else 0)
     try:
-        _show(call, feed, since, follow=follow)
+        _show(call, how, feed, since, follow=follow)
     except KeyboardInterrupt:
         call.session.interrupt_note = _how_to_continue(table, since, feed) if follow else ""
         raise
@@ -79,12 +83,10 @@ def _begin(call: Call, table: str, file: Path | None, *, now: bool) -> Mapping[s
     return offset
 
 
-def _show(call: Call, feed: ChangeFeed, file: Path | None, *, follow: bool) -> None:
+def _show(call: Call, how: ShownChanges, feed: ChangeFeed, file: Path | None, *, follow: bool) -> None:
     """Shows all changes, and stores the offset in the file: at the end, or after each batch."""
     for place, batch in enumerate(feed):
-        call.output.listing(
-            _HEADING, ((change, _fields(change)) for change in _shown(batch)), continues=follow and place > 0
-        )
+        call.output.listing(how.heading, all_shown(how, batch), continues=follow and place > 0)
         if follow:
             call.output.flush()
             if file is not None and not feed.is_partial:
@@ -105,19 +107,6 @@ def _how_to_continue(table: str, file: Path | None, feed: ChangeFeed) -> str:
         return f"store {json.dumps(feed.offset)} in FILE, and {command}"
     except InvalidArgumentError:  # It has not begun.
         return ""
-
-
-def _shown(batch: pa.RecordBatch) -> Iterator[dict[str, object]]:
-    for change in batch.to_pylist():
-        text = {name: escaped(change[name]) for name in ("row", "family", "qualifier", "value")}
-        yield {"write_number": change["write_number"], "kind": change["kind"], "timestamp": change["timestamp"], **text}
-
-
-def _fields(change: dict[str, object]) -> tuple[str, ...]:
-    column = f"{change['family']}:{change['qualifier']}"
-    names = ("write_number", "kind", "row", "timestamp", "value")
-    number, kind, row, timestamp, value = [str(change[name]) for name in names]
-    return number, kind, row, column, timestamp, value
 
 
 def _stored(path: Path) -> dict[str, int] | None:
@@ -142,7 +131,7 @@ def _store(path: Path, offset: Mapping[int, int]) -> None:
     written = path.with_name(path.name + ".new")
     try:
         with written.open("w") as file:
-            json.dump(offset, file)
+            file.write(json.dumps(offset) + "\n")
             file.flush()
             os.fsync(file.fileno())
         written.replace(path)

@@ -4,11 +4,14 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from rowlock import ChangesExpiredError, InvalidArgumentError
+from rowlock import ChangesExpiredError, InvalidArgumentError, Mapping, TypedTable
+from rowlock.cli.layouts import TypedLayout
+from rowlock.cli.shown_changes import Shown, shown_changes
 
 from tests.unit.cli.recording import Console
 
@@ -47,8 +50,8 @@ def test_the_offset_is_read_from_the_file_and_stored_there(console: Console, tmp
     console.client.answers["changes"] = Feed()
     assert console.run("changes", "t", "--since", str(file)) == 0
     assert console.run("changes", "t", "--since", str(file)) == 0
-    assert [named["since"] for _, _, named in console.client.calls][-1] == {"1": 5}
-    assert json.loads(file.read_text()) == {"1": 5}
+    assert [named["since"] for name, _, named in console.client.calls if name == "changes"] == [{"1": 5}]
+    assert file.read_text() == '{"1": 5}\n'
     assert [each.name for each in tmp_path.iterdir()] == ["offset"]
 
 
@@ -142,3 +145,54 @@ def test_the_heading_of_a_feed_that_is_followed_is_shown_once(console: Console) 
     console.client.answers["changes"] = Feed(batch(b"a"), batch(b"b"), is_interrupted=True)
     assert console.run("changes", "t", "--follow") == 130
     assert console.out.count("timestamp") == 1
+
+
+MAPPING = "day DATE :key, number INT :key ordered, delay INT f:delay was SMALLINT, note STRING f:note"
+KEY = b"2013-01-31|\x80\0\0\7"
+
+
+def typed(row: bytes, qualifier: bytes, value: bytes, kind: str = "put") -> Shown:
+    """Returns a change of the family f as it is shown by MAPPING."""
+    table = cast("TypedTable[dict[str, Any]]", SimpleNamespace(mapping=Mapping(MAPPING)))
+    how = shown_changes(TypedLayout(table))
+    assert how.heading == ("number", "kind", "day|number", "column", "timestamp", "value")
+    change = {"row": row, "family": b"f", "qualifier": qualifier, "value": value}
+    return how.of({**change, "kind": kind, "write_number": 4, "timestamp": 5})
+
+
+@pytest.mark.parametrize(
+    ("qualifier", "value", "kind", "column", "as_json", "text"),
+    [
+        (b"delay", b"\xff\xff\xff\xff", "put", "delay", -1, "-1"),
+        (b"delay", b"\xff\xfe", "put", "delay", -2, "-2"),  # as it was before it was widened
+        (b"note", b"a\tb", "put", "note", "a\tb", "a\\x09b"),
+        (b"note", b"", "put", "note", "", ""),
+        (b"note", b"", "delete_column", "note", None, ""),
+        (b"", b"", "delete_family", "f:", None, ""),
+        # Not of the mapping, and not of its type.
+        (b"other", b"\0", "put", "f:other", "\\x00", "\\x00"),
+        (b"delay", b"soon", "put", "delay", 0x736F6F6E, str(0x736F6F6E)),
+        (b"delay", b"later", "put", "f:delay", "later", "later"),
+    ],
+)
+def test_changes_of_a_typed_table_have_its_names_and_types(
+    qualifier: bytes, value: bytes, kind: str, column: str, as_json: object, text: str
+) -> None:
+    record, fields = typed(KEY, qualifier, value, kind)
+    key = {"day": "2013-01-31", "number": 7}
+    assert record == {
+        "write_number": 4,
+        "kind": kind,
+        "timestamp": 5,
+        "key": key,
+        "column": column,
+        "value": as_json,
+    }
+    assert list(fields) == ["4", kind, "2013-01-31|7", column, "5", text]
+
+
+def test_a_key_that_the_mapping_cannot_read_is_shown_as_bytes() -> None:
+    record, fields = typed(b"no key\0", b"note", b"x")
+    assert (record["row"], fields[2]) == ("no key\\x00", "no key\\x00")
+    assert "key" not in record
+    assert record["value"] == "x"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 import rowlock
-from rowlock._codec.bulk_rows import BULK_SCHEMA
+from rowlock._codec.bulk_rows import BULK_SCHEMA, BulkCells
 from rowlock._core.bulk_input import ArrowInput, Piece, Sizes, bulk_pieces
 from rowlock._core.bulk_parts import Bulk
 from rowlock._core.bulk_send import WINDOW, BulkSend
@@ -565,3 +565,17 @@ def test_a_send_that_is_stopped_holds_no_number_of_a_batch_that_became_parts() -
     assert sequences.floor() == 1
     send.stop()
     assert sequences.floor() == 4
+
+
+CELLS = pa.RecordBatch.from_pydict({"row": [b"r"], "family": [b"f"], "qualifier": [b"q"], "value": [b"1"]})
+
+
+def test_cells_beside_rows_are_told_by_their_columns_unless_the_mapping_has_these() -> None:
+    sizes = Sizes(1 << 20, 1 << 20)
+    found = list(bulk_pieces([rows("a"), CELLS], MAPPING, None, sizes, is_partial=True, or_cells=True))
+    assert [isinstance(piece.data, BulkCells) for piece in found] == [False, True]
+    mapping = rowlock.Mapping("row STRING :key, family STRING f:a, qualifier STRING f:b, value STRING f:c")
+    (piece,) = bulk_pieces(CELLS, mapping, None, sizes, is_partial=True, or_cells=True)
+    assert not isinstance(piece.data, BulkCells)
+    with pytest.raises(rowlock.MappingError, match="which the mapping does not name"):
+        list(bulk_pieces(CELLS, MAPPING, None, sizes, is_partial=True))

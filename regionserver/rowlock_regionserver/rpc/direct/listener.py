@@ -8,6 +8,7 @@ and clients ask by gRPC what the matter is.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from rowlock_regionserver.rpc.direct.service import DirectService
 from rowlock_regionserver.rpc.grpc.addresses import Address, ListenError
 
 _BACKLOG = 128
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class DirectListener:
                     f"can't listen on {address} for direct connections: {reason}; choose another address with --direct"
                 ) from None
             self._tcp = _bound(Address(address.host, 0))
+            port = self._tcp.getsockname()[1]
+            logger.info("direct connections are on port %d: can't listen on %s: %s", port, address, error.strerror)
         self._address = Address(address.host, self._tcp.getsockname()[1])
 
     def bind_socket(self, folder: Path, *, allows_other_users: bool) -> None:

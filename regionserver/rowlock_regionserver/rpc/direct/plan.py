@@ -10,6 +10,8 @@ OFF = "off"
 # The name of the socket in a data folder.
 SOCKET = "direct"
 _PORT_MAX = 65_535
+# From the port of --listen to the default one here. Far, so that servers may listen on ports one after the other.
+_PORT_DISTANCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,9 @@ def direct_plan(
         if advertised is not None:
             raise ListenError("--advertise-direct needs a port; choose one with --direct HOST:PORT")
         return DirectPlan(has_socket=True)
-    port = listen.port + 1 if 0 < listen.port < _PORT_MAX else 0
+    port = listen.port + _PORT_DISTANCE
     return DirectPlan(
-        Address(listen.host, port),
+        Address(listen.host, port if listen.port and port <= _PORT_MAX else 0),
         advertised is not None,
         advertised,
         has_socket=advertise is None and advertised is None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import socket
 import stat
@@ -117,14 +118,20 @@ def test_a_folder_with_a_long_path_has_a_socket_too(run_listener: Callable[..., 
     assert not (folder / "direct").exists()
 
 
-def test_an_address_in_use_is_an_error_if_it_was_requested_and_else_a_free_port_does() -> None:
+def test_an_address_in_use_is_an_error_if_it_was_requested_and_else_a_free_port_does(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = Address("127.0.0.1", taken.getsockname()[1])
         with pytest.raises(ListenError, match="choose another address with --direct"):
             DirectListener(DirectPlan(address, True)).bind_tcp()
         listener = DirectListener(DirectPlan(address, False))
         listener.bind_tcp()
-        assert address_of(listener)[1] != address.port
+        port = address_of(listener)[1]
+        assert port != address.port
+        (line,) = caplog.messages
+        assert line.startswith(f"direct connections are on port {port}: can't listen on {address}: ")
         listener.stop()
 
 

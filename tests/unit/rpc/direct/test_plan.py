@@ -14,16 +14,17 @@ SOCKET = parsed_address("unix:/run/rowlock")
 @pytest.mark.parametrize(
     ("direct", "advertise_direct", "listen", "advertise", "plan"),
     [
-        # By default the next port, or a free one, and the socket.
-        (None, None, LOCAL, None, DirectPlan(Address("127.0.0.1", 7461), has_socket=True)),
+        # By default the port 10,000 above, or a free one, and the socket.
+        (None, None, LOCAL, None, DirectPlan(Address("127.0.0.1", 17460), has_socket=True)),
         (None, None, Address("h", 0), None, DirectPlan(Address("h", 0), has_socket=True)),
-        (None, None, Address("h", 65535), None, DirectPlan(Address("h", 0), has_socket=True)),
+        (None, None, Address("h", 55535), None, DirectPlan(Address("h", 65535), has_socket=True)),
+        (None, None, Address("h", 55536), None, DirectPlan(Address("h", 0), has_socket=True)),
         # No port where gRPC has none.
         (None, None, None, None, DirectPlan(has_socket=True)),
         (None, None, SOCKET, None, DirectPlan(has_socket=True)),
         # Another way to gRPC says nothing of the way here.
         (None, None, LOCAL, OTHER, DirectPlan()),
-        (None, "10.0.0.5:7001", LOCAL, OTHER, DirectPlan(Address("127.0.0.1", 7461), True, Address("10.0.0.5", 7001))),
+        (None, "10.0.0.5:7001", LOCAL, OTHER, DirectPlan(Address("127.0.0.1", 17460), True, Address("10.0.0.5", 7001))),
         # As requested.
         ("off", None, LOCAL, None, DirectPlan()),
         ("off", None, None, None, DirectPlan()),

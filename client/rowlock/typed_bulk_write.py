@@ -1,0 +1,133 @@
+# Made from client/rowlock/aio/typed_bulk_write.py by tools/async_to_sync.py: change that, then `make faces`.
+"""Bulk writes of typed tables (threads)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rowlock._codec.columns import listed
+from rowlock._codec.key_scalars import Key
+from rowlock._core.bulk_input import ArrowInput
+from rowlock._core.bulk_write_requests import BulkWriteResult, WriteOptions
+from rowlock._core.defaults import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
+from rowlock._core.lock_requests import LockPolicy
+from rowlock._core.table_mapping import TableMapping
+from rowlock._core.typed_rows import Row, RowCodec
+from rowlock._core.view import View
+from rowlock._transport.kept_mapping import mapping_in_use, newer_mapping
+from rowlock._transport.servers import Servers
+from rowlock.bulk_write import BulkWrite, open_bulk_write
+from rowlock.errors import MappingError
+from rowlock.session import Session
+
+if TYPE_CHECKING:
+    from rowlock.typed_table import TypedTable
+
+T = TypeVar("T")
+
+
+class TypedBulkWrite(Generic[Row]):
+    """A bulk write of typed rows, returned by `Client.bulk_write` for a TypedTable. For one thread at a time.
+
+        with db.bulk_write(features, replace=True) as write:
+            write.put("alice", {"orders": 7})
+
+    Keys and columns are those of the TypedTable; for everything else see BulkWrite. Rows in errors are bytes.
+    """
+
+    def __init__(self, write: BulkWrite, servers: Servers, view: View[bytes], mapping: TableMapping) -> None:
+        self._bulk = write
+        self._servers = servers
+        self._view = view
+        self._mapping = mapping
+
+    def __repr__(self) -> str:
+        return f"<rowlock.TypedBulkWrite of {self._view.table!r}>"
+
+    @property
+    def session(self) -> Session:
+        """The session that holds it: its own, or the one that was passed."""
+        return self._bulk.session
+
+    @property
+    def result(self) -> BulkWriteResult | None:
+        """The result of the commit; None before."""
+        return self._bulk.result
+
+    def write(
+        self,
+        data: ArrowInput,
+        *,
+        timestamp: int | None = None,
+        batch_bytes: int = BATCH_BYTES_DEFAULT,
+        busy_timeout: float = BUSY_TIMEOUT_S_DEFAULT,
+    ) -> int:
+        """Stages an Arrow table, batch, reader or iterable of batches, or a DataFrame, as TypedTable.put_arrow does.
+
+        Returns the number of its rows when all are durable; see BulkWrite.write.
+        """
+        mapping = mapping_in_use(self._servers, self._view, self._mapping).mapping
+        return self._bulk._write_rows(data, mapping, timestamp, batch_bytes, busy_timeout)
+
+    def put(self, key: Key, data: Row, *, timestamp: int | None = None) -> None:
+        """Adds columns of a row, as TypedTable.put: None deletes the cell. They are sent when enough are gathered."""
+        row, encoded = self._encoded(lambda codec: (codec.key.encode(key), codec.encoded(data, timestamp)))
+        if encoded.puts:
+            self._bulk.put(row, encoded.puts, timestamp=encoded.timestamp)
+        if encoded.deletes:
+            self._bulk.delete(row, encoded.deletes, timestamp=encoded.timestamp)
+
+    def delete(self, key: Key, columns: Sequence[str], *, timestamp: int | None = None) -> None:
+        """Adds deletes of these columns of a row, by their names."""
+        names = list(listed("columns", "names", columns))
+        row, targets = self._encoded(lambda codec: (codec.key.encode(key), codec.targets(names)))
+        self._bulk.delete(row, targets, timestamp=timestamp)
+
+    def commit(self) -> BulkWriteResult:
+        """Makes all of it visible at once; returns when it is durable. See BulkWrite.commit."""
+        return self._bulk.commit()
+
+    def abort(self) -> None:
+        """Removes what was staged. Idempotent."""
+        self._bulk.abort()
+
+    def _encoded(self, encode: Callable[[RowCodec], T]) -> T:
+        """Returns what `encode` makes of the caller's values; with the kept mapping, if that has changed since."""
+        in_use = mapping_in_use(self._servers, self._view, self._mapping)
+        while True:
+            try:
+                return encode(in_use.codec)
+            except MappingError as error:
+                in_use = newer_mapping(self._servers, self._view, self._mapping, in_use, error)
+
+    def __enter__(self) -> TypedBulkWrite[Row]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bulk.__exit__(kind, error, trace)
+
+
+def encoded_range(
+    table: TypedTable[Row], start: Key | None, stop: Key | None, prefix: Key | None
+) -> tuple[bytes | None, bytes | None, bytes | None]:
+    """Returns the rows of keys: start, stop and prefix. Raises MappingError and TypeError."""
+    key = table._mapping.in_use.codec.key
+    return key.bound(start), key.bound(stop), key.prefix(prefix)
+
+
+def open_typed_bulk_write(
+    servers: Servers,
+    table: TypedTable[Row],
+    options: WriteOptions,
+    purpose: str,
+    session: Session | None,
+    policy: LockPolicy,
+    timeout_s: float,
+) -> TypedBulkWrite[Row]:
+    """See Client.bulk_write."""
+    write = open_bulk_write(servers, options, purpose, session, policy, timeout_s)
+    return TypedBulkWrite(write, servers, table._view, table._mapping)
