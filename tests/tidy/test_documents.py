@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import codeop
 import re
 import subprocess
 import tomllib
@@ -103,6 +104,36 @@ def test_code_in_documents_parses(root: Path, documents: Sequence[Path], tmp_pat
                 if ran.returncode != 0:
                     broken.append(f"{where}: {ran.stderr.strip()}")
     assert not broken, "\n".join(broken)
+
+
+def prompt_error(text: str) -> str:
+    """Returns why a block can't be pasted at the prompt of Python 3.11, where an empty line ends a statement."""
+    statement: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        statement.append(line)
+        try:
+            if codeop.compile_command("\n".join(statement), symbol="single") is not None:
+                statement.clear()
+        except SyntaxError as error:
+            return f"{error.msg}: {line.strip() or statement[0]}"
+    return "" if not statement else f"it does not end: {statement[0]}"
+
+
+def test_blocks_of_python_can_be_pasted_at_the_prompt(root: Path, documents: Sequence[Path]) -> None:
+    """Except for the signatures of the API page."""
+    errors = []
+    for path in documents:
+        for block in parsed(path.read_text()) if path.name != "api.md" else ():
+            if block.language == "python" and (error := prompt_error(block.text)):
+                errors.append(f"{path.relative_to(root)}, line {block.line}: {error}")
+    assert not errors, "\n".join(errors)
+
+
+def test_the_prompt_refuses_what_python_refuses() -> None:
+    assert prompt_error("with a:\n    b\n\nc\n") == ""
+    assert prompt_error("with a:\n    b\n\n    c\n") == "unexpected indent: c"
+    assert prompt_error("for a in b:\n    c\nd\n") == "invalid syntax: d"
+    assert prompt_error("a = (\n") == "it does not end: a = ("
 
 
 def test_no_example_makes_a_folder_whose_name_others_can_guess(documents: Sequence[Path]) -> None:
