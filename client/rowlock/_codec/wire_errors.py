@@ -32,6 +32,8 @@ from rowlock.errors import (
 # nothing was sent.
 NAME_NOT_FOUND = ("errors resolving", "DNS resolution failed")
 _NEVER_CONNECTED = ("failed to connect to all addresses", *NAME_NOT_FOUND)
+# The system's reason in them.
+_REASON = re.compile(r"failed to connect to all addresses; last error: .*: Failed to connect to remote host: (.+)")
 # The system's messages if no process listens at a socket, or there is no socket.
 _NOT_LISTENING = ("Connection refused", "No such file or directory")
 # The name of a private server's socket in its data folder, and of a file that only data folders have.
@@ -124,7 +126,9 @@ def _unavailable(address: str, details: str) -> ServerUnavailableError:
     if not details.startswith(_NEVER_CONNECTED):
         return ServerUnavailableError(f"the connection to {address} was lost: {details}")
     advice = _private_server_advice(address, details)
-    error = ServerUnavailableError(f"no server answers at {address}: {details}{advice}")
+    of_system = _REASON.fullmatch(details)
+    reason = details if of_system is None else of_system[1]
+    error = ServerUnavailableError(f"no server answers at {address}: {reason}{advice}")
     error.never_left = True
     return error
 

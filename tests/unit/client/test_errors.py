@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import socket
 from pathlib import Path
 
 import grpc
@@ -95,6 +96,18 @@ def test_malformed_details_of_a_failed_call_are_not_believed() -> None:
     error = error_of_call(Failed(), "host:1")
     assert isinstance(error, ServerUnavailableError)
     assert "host:1" in str(error)
+
+
+def test_where_nobody_listens_the_reason_is_the_systems_alone() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError) as failed:
+            channel.unary_unary("/any/Method", request_serializer=bytes, response_deserializer=bytes)(b"", timeout=60)
+    error = error_of_call(failed.value, address)
+    assert str(error) == f"no server answers at {address}: Connection refused"
+    assert isinstance(error, ServerUnavailableError)
+    assert error.never_left
 
 
 def test_a_batch_error_sorts_the_rows() -> None:
