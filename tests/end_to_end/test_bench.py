@@ -35,7 +35,7 @@ _SECONDS_MAX = 1200
 
 
 def test_a_smoke_run_measures_the_requested_workload() -> None:
-    figures = drawn(_FIGURES, 4, "figures")
+    figures = drawn(_FIGURES, 2, "figures")
     ran = subprocess.run(
         [sys.executable, "-m", "bench", "--quick", *figures], capture_output=True, text=True, timeout=_SECONDS_MAX
     )

@@ -18,6 +18,7 @@ import psutil
 import pytest
 import rowlock
 
+from tests.drawn_cases import drawn
 from tests.ending import end_at_once
 from tests.waiting import WAIT_S
 
@@ -113,7 +114,7 @@ def test_a_killed_server_leaves_an_address_that_does_no_harm(folder: Path) -> No
         assert db.table("t").row("r") == {b"f:a": b"1"}
 
 
-@pytest.mark.parametrize("name", ["n" * 120, "a b#%41,c;é?", "\udcff"])
+@pytest.mark.parametrize("name", drawn(["n" * 120, "a b#%41,c;é?", "\udcff"], 1, "names of folders"))
 def test_a_folder_may_have_any_path(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name
     for _ in range(2):  # Once it is new, and once a killed server has left its socket.

@@ -27,17 +27,30 @@ def test_hangs():
 """
 WHOLE = ("-m", "tests.pieces")
 # Of fewer pieces, because each is a start of pytest.
-TWO_PIECES = ("-c", "import sys; from tests.pieces import main; sys.exit(main(sys.argv[1:], [['tests/crash']]))")
+TWO_PIECES = (
+    "-c",
+    "import sys; from tests.pieces import Piece, main; sys.exit(main(sys.argv[1:], [Piece(['tests/crash'])]))",
+)
 
 
 @contextmanager
 def started(root: Path, folder: Path, program: tuple[str, str], **sources: str) -> Iterator[subprocess.Popen[str]]:
-    """Starts a suite that has a good test in each folder, and these sources in the named ones."""
-    listed = [tests for piece in (*PIECES, ELSEWHERE) for tests in piece]
-    for name in ("tests/elsewhere", "tests/unit/elsewhere", *listed):
+    """Starts a suite that has a good test in each folder, and these sources in the named ones.
+
+    Of a folder that is several pieces, each has a file.
+    """
+    counts = {name: piece.share[1] for piece in PIECES for name in piece.folders}
+    for name, count in {
+        "tests/elsewhere": 1,
+        "tests/unit/elsewhere": 1,
+        **counts,
+        **dict.fromkeys(ELSEWHERE, 1),
+    }.items():
         tests = folder / name
-        tests.mkdir(parents=True, exist_ok=True)
-        (tests / f"test_{tests.name}.py").write_text("import os, pathlib\n" + GOOD + sources.get(tests.name, ""))
+        for number in range(count):
+            path = tests / str(number) / f"test_{tests.name}_{number}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("import os, pathlib\n" + GOOD + sources.get(tests.name, ""))
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\ntestpaths = tests\n")
     command = [sys.executable, *program, "-q", "-s", "-p", "no:rowlock"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
@@ -60,7 +73,7 @@ def run(root: Path, folder: Path, program: tuple[str, str], **sources: str) -> t
 def test_the_pieces_share_the_suite_and_run_each_test_once(root: Path, tmp_path: Path) -> None:
     code, output = run(root, tmp_path, WHOLE)
     assert code == 0, output
-    counts = [len(piece) for piece in PIECES] + [2]
+    counts = [len(piece.folders) for piece in PIECES] + [2]
     assert sorted(map(int, re.findall(r"(\d+) passed", output))) == sorted(counts)
     assert len(re.findall(r"ended with 0 after \d+ s", output)) == len(counts)
     modules = set((tmp_path / "tests").rglob("test_*.py"))
@@ -79,9 +92,8 @@ def test_what_is_run_elsewhere_is_run_by_make_check(root: Path) -> None:
 
 
 def test_each_piece_has_tests(root: Path) -> None:
-    for piece in (*PIECES, ELSEWHERE):
-        for tests in piece:
-            assert any((root / tests).rglob("test_*.py")), tests
+    for tests in (*ELSEWHERE, *(folder for piece in PIECES for folder in piece.folders)):
+        assert any((root / tests).rglob("test_*.py")), tests
 
 
 @pytest.mark.parametrize("folder", ["crash", "elsewhere"])
@@ -96,12 +108,13 @@ def test_a_failure_in_any_piece_fails_the_suite(
 
 
 def test_a_suite_that_is_ended_shows_what_still_ran_and_starts_no_more(root: Path, tmp_path: Path) -> None:
-    hanging = dict.fromkeys(("elsewhere", *(Path(tests).name for piece in PIECES for tests in piece)), HANGS)
+    folders = [Path(folder).name for piece in PIECES for folder in piece.folders]
+    hanging = dict.fromkeys(("elsewhere", *folders), HANGS)
     with started(root, tmp_path, WHOLE, **hanging) as process:
         wait_until((tmp_path / "hangs").exists)
         process.terminate()
         output, _ = process.communicate(timeout=WAIT_S)
     assert process.returncode == 128 + signal.SIGTERM
-    assert f"{PIECES[0][0]}: was ended after " in output
+    assert f"{PIECES[0].label}: was ended after " in output
     assert "said before it hung" in output
     assert output.count(" was ended after ") <= AT_ONCE
