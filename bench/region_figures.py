@@ -1,6 +1,9 @@
 """The figures of splits, merges, snapshots, large bulk writes and many tables; measured only when they are named.
 
 python -m bench split-pause merge-pause snapshot-pause bulk-commit tables-start
+
+The pauses are measured fifty times each, whatever --rounds says: one to two minutes for each of the three figures on an
+idle machine, and several times as long on a loaded one. A round of bulk-commit takes half a minute.
 """
 
 from __future__ import annotations

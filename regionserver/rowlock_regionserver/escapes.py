@@ -1,12 +1,13 @@
-r"""Shows columns in messages, as family:qualifier: printable UTF-8 is unchanged, every other byte becomes \xNN.
+r"""Shows rows and columns in messages: printable UTF-8 is unchanged, every other byte becomes \xNN.
 
 A backslash is doubled. It is how the command line and the client write them too.
 """
 
 from __future__ import annotations
 
-# Longer names are cut.
+# Longer ones are cut.
 _NAME_BYTES_SHOWN = 100
+_ROW_BYTES_SHOWN = 64
 
 
 def _escaped(data: bytes) -> str:
@@ -28,6 +29,12 @@ def name_text(name: bytes) -> str:
     if len(name) <= _NAME_BYTES_SHOWN:
         return _escaped(name)
     return f"{_escaped(name[:_NAME_BYTES_SHOWN])}... ({len(name)} bytes)"
+
+
+def row_text(row: bytes) -> str:
+    """Returns a row for a message, in quotation marks."""
+    shown = f"'{_escaped(row[:_ROW_BYTES_SHOWN])}'"
+    return shown if len(row) <= _ROW_BYTES_SHOWN else f"{shown}..."
 
 
 def _escaped_character(character: str) -> str:

@@ -277,11 +277,11 @@ def test_regions_are_split_by_size(rowlock_client: rowlock.Client) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda db: db.split("t", b"r100"), "row b'r100' is the first row of region [0-9]+ of table 't' already"),
-        (lambda db: db.split("t", b"r050", region=db.regions("t")[1]), "row b'r050' is not in region [0-9]+"),
+        (lambda db: db.split("t", b"r100"), "row 'r100' is the first row of region [0-9]+ of table 't' already"),
+        (lambda db: db.split("t", b"r050", region=db.regions("t")[1]), "row 'r050' is not in region [0-9]+"),
         (lambda db: db.split("t", region=1 << 40), "table 't' has no region 1099511627776"),
         (lambda db: db.split("t", b"x" * 32_768), "row_bytes_max"),
-        (lambda db: db.merge("t", b"r050"), "no region of table 't' begins with row b'r050'"),
+        (lambda db: db.merge("t", b"r050"), "no region of table 't' begins with row 'r050'"),
         (lambda db: db.merge("t", regions=(db.regions("t")[0],) * 2), "can't be merged with itself"),
         (lambda db: db.merge("t", regions=db.regions("t")[::2]), "does not begin where region"),
         (lambda db: db.merge("t", regions=(1 << 40, 1)), "table 't' has no region 1099511627776"),

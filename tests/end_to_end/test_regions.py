@@ -47,7 +47,7 @@ def test_a_table_that_is_created_with_splits_has_their_regions(
 @pytest.mark.parametrize(
     ("splits", "message"),
     [
-        ([b"b", b"a", b"b"], "the split b'b' of table 'u' is named twice"),
+        ([b"b", b"a", b"b"], "the split 'b' of table 'u' is named twice"),
         ([b"x" * 32_000, b"y" * 32_768], "row_bytes_max"),
         ([b"%04d" % number for number in range(1000)], "1001 regions, more than regions_per_table_max = 1000"),
     ],

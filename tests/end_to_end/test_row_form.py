@@ -169,7 +169,7 @@ def test_a_row_larger_than_an_answer_is_refused_by_its_name(db: rowlock.Client) 
     assert len(lines_of(table.scan().form_batches(columns[:2]))) == 2
     scanning = table.scan(batch_bytes=500_000).form_batches(columns)
     assert next(scanning).column("row").to_pylist() == [b"a"]
-    with pytest.raises(rowlock.LimitExceededError, match="row b'b' takes 1200017 bytes in row form"):
+    with pytest.raises(rowlock.LimitExceededError, match="row 'b' takes 1200017 bytes in row form"):
         next(scanning)
 
 

@@ -8,12 +8,13 @@ NAMED = "unit/host/test_named_snapshots.py"
 FOLDERS = "unit/host/test_snapshot_folders.py"
 READ = "unit/host/test_read_snapshots.py"
 _CUT = (
-    "        found = {region.region_id: gates.enter_context(region.all_flushed(deadline)) for region in by_id}\n",
-    "        found = {}\n"
-    "        for region in by_id:\n"
-    "            with region.all_flushed(deadline) as each:\n"
-    "                found[region.region_id] = each\n",
+    "            numbers = {region.region_id: gates.enter_context(region.sealed(deadline)) for region in by_id}\n",
+    "            numbers = {}\n"
+    "            for region in by_id:\n"
+    "                with region.sealed(deadline) as numbers[region.region_id]:\n"
+    "                    pass\n",
 )
+BESIDE_WRITES = f"{NAMED}::test_writes_go_on_while_the_cut_is_flushed_and_are_not_in_it"
 ANSWERED = f"{FOLDERS}::test_after_the_answer_a_power_failure_changes_nothing"
 UNCOMMITTED = f"{FOLDERS}::test_until_the_commit_everything_is_as_before_and_no_folder_is_left"
 STAYS = f"{NAMED}::test_whatever_happens_to_the_table_the_snapshot_stays"
@@ -35,10 +36,31 @@ NAMED_SNAPSHOT_MUTANTS = [
     ),
     Mutant(
         "a snapshot misses what was written after its flush",
-        "Flusher.all_flushed",
-        "            if write_number != self._clean_up_to:\n",
-        "            if False:\n",
+        "Region.cut",
+        "        self._flusher.flush_sealed()\n",
+        "",
         f"{NAMED}::test_what_comes_after_the_flush_is_in_the_snapshot",
+    ),
+    Mutant(
+        "a snapshot has what was written after its moment",
+        "Region.cut",
+        "        self._flusher.flush_sealed()\n",
+        "        with self._flusher.sealed(NEWEST):\n            pass\n        self._flusher.flush_sealed()\n",
+        f"{BESIDE_WRITES}[0]",
+    ),
+    Mutant(
+        "a flush may come between the moment of a snapshot and its files",
+        "_cut",
+        "        return _Cut(",
+        "    return _Cut(",
+        f"{BESIDE_WRITES}[1]",
+    ),
+    Mutant(
+        "writes wait until a snapshot is flushed",
+        "_cut",
+        "        with contextlib.ExitStack() as gates:\n",
+        "        if gates := flushes:\n",
+        f"{BESIDE_WRITES}[0]",
     ),
     # ---- the commit
     Mutant(

@@ -149,13 +149,13 @@ def test_where_nulls_are_skipped_the_last_row_with_a_key_wins_cell_by_cell(
 
 def test_duplicates_are_refused_on_request(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
     plan = _plan(rowlock_server, duplicates="fail")
-    with pytest.raises(WriteFailedError, match=r"partition 3.*row 2 has the same key b'x' as an earlier row"):
+    with pytest.raises(WriteFailedError, match=r"partition 3.*row 2 has the same key 'x' as an earlier row"):
         _write(plan, ("x", "1", "1"), ("y", "1", "1"), ("x", "2", "2"))
     assert _write(plan, ("x", "1", "1"), ("y", "1", "1")).row_count == 2
     with pytest.raises(MappingError, match=r"table 't' keeps a mapping, .* set the option mapping to none"):
         _map_plan(rowlock_server)
     maps = _map_plan(rowlock_server, duplicates="fail", mapping="none")
-    with pytest.raises(WriteFailedError, match="row 1 has the same key b'x'"):
+    with pytest.raises(WriteFailedError, match="row 1 has the same key 'x'"):
         _write(maps, (b"x", [("f:a", b"1")]), (b"x", []))
 
 
@@ -247,9 +247,9 @@ def test_an_invalid_row_is_named_and_the_rows_before_it_stay(
 def test_a_key_or_value_beyond_the_limits_is_named(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client
 ) -> None:
-    with pytest.raises(WriteFailedError, match=r"partition 3.*row b'kkkk.*row_bytes_max"):
+    with pytest.raises(WriteFailedError, match=r"partition 3.*row 'kkkk.*row_bytes_max"):
         _write(_plan(rowlock_server), ("k" * 40_000, "1", "1"))
-    with pytest.raises(WriteFailedError, match=r"row b'x'.*cell_bytes_max"):
+    with pytest.raises(WriteFailedError, match=r"row 'x'.*cell_bytes_max"):
         _write(_plan(rowlock_server), ("x", "v" * (11 * 1024 * 1024), "1"))
     # No part of the row either.
     assert _rows(rowlock_client) == []
@@ -260,7 +260,7 @@ def test_a_row_beyond_the_size_of_a_message_is_named(
 ) -> None:
     large = "v" * (9 << 20)
     row = (b"x", [(f"f:{number}", large.encode()) for number in range(8)])
-    message = r"partition 3.*row b'x' takes 75\d+ bytes as one message, more than request_bytes_max = 67108864"
+    message = r"partition 3.*row 'x' takes 75\d+ bytes as one message, more than request_bytes_max = 67108864"
     with pytest.raises(WriteFailedError, match=message):
         _write(_map_plan(rowlock_server), (b"w", [("f:0", b"1")]), row)
     assert [name for name, _ in _rows(rowlock_client)] == [b"w"]

@@ -49,7 +49,7 @@ def test_a_message_that_quotes_a_long_row_keeps_its_beginning_and_its_advice() -
         check_mutation(RowMutation(row, (Increment(b"f" * 120 + b"000", b"q", 1 << 70),)), table_of(1), Config(), 0)
     message = refused.value.message
     assert len(message) <= MESSAGE_CHARACTERS_MAX
-    assert message.startswith("increment of row b'")
+    assert message.startswith("increment of row '")
     assert message.endswith("the amount must fit 64 signed bits")
     assert refused.value.row is row
     assert len(str(CorruptionError(Path("p"), 0, "e" * 5000, "f"))) <= MESSAGE_CHARACTERS_MAX

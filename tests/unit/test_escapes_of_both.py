@@ -1,4 +1,4 @@
-"""Client and server write a column in messages in the same way."""
+"""Client and server write rows and columns in messages in the same way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rowlock._codec.escapes import column_text as client_text
+from rowlock._codec.escapes import row_text as client_row_text
 from rowlock_regionserver.escapes import column_text as server_text
+from rowlock_regionserver.escapes import row_text as server_row_text
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,21 @@ def test_a_column_is_its_family_and_its_qualifier(family: bytes, qualifier: byte
     assert client_text(family, qualifier) == server_text(family, qualifier) == text
 
 
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (b"UA|1545", "'UA|1545'"),
+        (b"", "''"),
+        (b"a\\\xff\n", r"'a\\\xff\x0a'"),
+        (b"r" * 64, f"'{'r' * 64}'"),
+        (b"r" * 65, f"'{'r' * 64}'..."),
+    ],
+)
+def test_a_row_is_in_quotation_marks(row: bytes, text: str) -> None:
+    assert client_row_text(row) == server_row_text(row) == text
+
+
 @given(st.binary(max_size=120), st.binary(max_size=120))
 def test_client_and_server_agree(family: bytes, qualifier: bytes) -> None:
     assert client_text(family, qualifier) == server_text(family, qualifier)
+    assert client_row_text(qualifier) == server_row_text(qualifier)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from types import UnionType
 from typing import TypeVar
 
-from rowlock._codec.escapes import name_text
+from rowlock._codec.escapes import name_text, row_text
 from rowlock.errors import InvalidArgumentError, LimitExceededError
 
 # The type of a table's results: bytes, or str if it was opened with an encoding.
@@ -43,7 +43,8 @@ def encoded_row(row: Name) -> bytes:
         raise InvalidArgumentError("the row is empty; a row key has at least one byte")
     if len(row) > ROW_BYTES_MAX:
         raise LimitExceededError(
-            f"the row key has {len(row)} bytes, more than row_bytes_max = {ROW_BYTES_MAX}; it starts with {row[:32]!r}",
+            f"the row key has {len(row)} bytes, more than row_bytes_max = {ROW_BYTES_MAX}; it starts with "
+            f"{row_text(row)}",
             limit="row_bytes_max",
             limit_value=ROW_BYTES_MAX,
             found=len(row),

@@ -11,6 +11,7 @@ import re
 # Lone surrogates, except those that the operating system makes of undecodable bytes.
 _HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 _NAME_BYTES_SHOWN = 100
+_ROW_BYTES_SHOWN = 64
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|\\|.|$)", re.DOTALL)
 
 
@@ -50,6 +51,12 @@ def name_text(name: bytes) -> str:
     if len(name) <= _NAME_BYTES_SHOWN:
         return escaped(name)
     return f"{escaped(name[:_NAME_BYTES_SHOWN])}... ({len(name)} bytes)"
+
+
+def row_text(row: bytes) -> str:
+    """Returns a row for a message, in quotation marks; cut if it is long."""
+    shown = f"'{escaped(row[:_ROW_BYTES_SHOWN])}'"
+    return shown if len(row) <= _ROW_BYTES_SHOWN else f"{shown}..."
 
 
 def unescaped(text: str) -> bytes:

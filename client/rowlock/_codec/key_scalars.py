@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rowlock._codec.escapes import row_text
 from rowlock._codec.scalars import ScalarCodec, scalar_codec
 from rowlock.errors import MappingError
 from rowlock.mapping import MappedColumn, Mapping
@@ -125,7 +126,7 @@ class KeyCodec:
             is_found = stop >= 0
         if not is_found:
             raise MappingError(
-                f"row {row[:100]!r} is not a key of {self._mapping!r}: it ends within {part.name!r}", row=row
+                f"row {row_text(row)} is not a key of {self._mapping!r}: it ends within {part.name!r}", row=row
             )
         return stop, following
 
@@ -136,5 +137,6 @@ class KeyCodec:
             return codec.decode(stored)
         except MappingError as error:
             raise MappingError(
-                f"the key column {part.name!r} of row {row[:100]!r} can't be read as {part.type_text}: {error}", row=row
+                f"the key column {part.name!r} of row {row_text(row)} can't be read as {part.type_text}: {error}",
+                row=row,
             ) from error

@@ -19,6 +19,7 @@ from rowlock._codec.arrow_buffers import (
     slices_of,
 )
 from rowlock._codec.encodings import first_refused
+from rowlock._codec.escapes import row_text
 from rowlock._codec.unreadable import first_unreadable
 from rowlock.errors import MappingError
 from rowlock.mapping import MappedColumn, Mapping
@@ -95,7 +96,7 @@ def _end_of_part(mapping: Mapping, part: MappedColumn, rows: Array, position: In
         next_position = end + len(mark)
     if is_short.any():
         row = _value_at(rows, int(np.flatnonzero(is_short)[0]))
-        raise MappingError(f"row {row[:100]!r} is not a key of {mapping!r}: it ends within {part.name!r}", row=row)
+        raise MappingError(f"row {row_text(row)} is not a key of {mapping!r}: it ends within {part.name!r}", row=row)
     return end, next_position
 
 
@@ -106,7 +107,7 @@ def _decoded_part(part: MappedColumn, taken: Array, rows: Array) -> Array:
         place, reason = first_unreadable(part, taken, refused)
         row: bytes = rows[place].as_py()
         raise MappingError(
-            f"the key column {part.name!r} of row {row[:100]!r} can't be read as {part.type_text}: {reason}", row=row
+            f"the key column {part.name!r} of row {row_text(row)} can't be read as {part.type_text}: {reason}", row=row
         ) from refused
 
 

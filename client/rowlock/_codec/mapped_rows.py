@@ -13,6 +13,7 @@ from rowlock._codec.bulk_rows import BulkRows, bulk_rows, timestamps_array
 from rowlock._codec.casts import as_type
 from rowlock._codec.columns import TIMESTAMP_MAX
 from rowlock._codec.encodings import first_refused
+from rowlock._codec.escapes import row_text
 from rowlock._codec.keys import decoded_keys, encoded_keys
 from rowlock._codec.unreadable import first_unreadable
 from rowlock.errors import MappingError
@@ -121,7 +122,7 @@ def _encoded(batch: pa.RecordBatch, column: MappedColumn, keys: Array) -> Array:
         place, error = _refused(batch, column, refused)
         key: bytes = keys[place].as_py()
         raise MappingError(
-            f"{error}; it is row {place}, with the key {key[:100]!r} and the value "
+            f"{error}; it is row {place}, with the key {row_text(key)} and the value "
             f"{_shown(batch.column(column.name), place)}",
             row=key,
             family=column.family,
@@ -180,7 +181,7 @@ def _decoded(column: MappedColumn, values: Array, rows: Array) -> Array:
         place, reason = first_unreadable(column, values, refused)
         row: bytes = rows[place].as_py()
         raise MappingError(
-            f"{column.column.decode(errors='backslashreplace')} of row {row[:100]!r} can't be read as "
+            f"{column.column.decode(errors='backslashreplace')} of row {row_text(row)} can't be read as "
             f"{column.type_text} {column.encoding}: {reason}",
             row=row,
             family=column.family,

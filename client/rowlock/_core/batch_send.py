@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
+from rowlock._codec.escapes import row_text
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Request
 from rowlock._core.put_rows import Line, PutRow, chosen_rows
@@ -171,7 +172,7 @@ class BatchSend:
         if isinstance(error, ClosedError) and not self._applied and not self._unknown:
             raise error
         raise BatchError(
-            f"{'; '.join(outcomes)}. The first is row {row[:100]!r}: {error}",
+            f"{'; '.join(outcomes)}. The first is row {row_text(row)}: {error}",
             applied=self._applied,
             failed=self._failed,
             unknown=self._unknown,

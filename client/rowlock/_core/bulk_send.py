@@ -26,6 +26,7 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock._codec.arrow_buffers import binary_scalar
 from rowlock._codec.bulk_rows import BulkRows, fill_arrow
 from rowlock._codec.columns import check_int
+from rowlock._codec.escapes import row_text
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.bulk_input import Piece, Sizes
 from rowlock._core.bulk_parts import Bulk, Whole
@@ -350,7 +351,7 @@ def _with_row(error: RowlockError, bulk: Bulk) -> RowlockError:
     assert isinstance(error, LimitExceededError), error
     row, server = bulk.first_row, "" if bulk.region is None else bulk.region.server
     is_one = len(bulk.batch.data.keys.unique()) == 1
-    what = f"row {row[:100]!r}" if is_one else f"the batch that begins with row {row[:100]!r}"
+    what = f"row {row_text(row)}" if is_one else f"the batch that begins with row {row_text(row)}"
     advice = "send less at once: " + ("its cells in several parts" if is_one else "smaller batches")
     return LimitExceededError(
         f"{what} takes {bulk.arrow_bytes} bytes as one message, more than request_bytes_max = {error.limit_value} of "

@@ -17,6 +17,7 @@ from rowlock._codec.columns import (
     parse_cell_column,
     prefix_stop,
 )
+from rowlock._codec.escapes import row_text
 from rowlock._core.lock_requests import LockPolicy
 from rowlock._core.point import ColumnName, Data
 from rowlock._core.snapshot_requests import TakenSnapshot, snapshot_id_for
@@ -88,7 +89,7 @@ def write_options(
         first = encoded_bound("prefix", prefix)
         last = prefix_stop(first)
     if last and first >= last:
-        raise InvalidArgumentError(f"the range of a bulk write is empty: start {first!r:.100} must sort before stop")
+        raise InvalidArgumentError(f"the range of a bulk write is empty: start {row_text(first)} must sort before stop")
     if identity is not None:
         if not isinstance(identity, tuple) or len(identity) != 2 or not isinstance(identity[0], str):
             raise TypeError(f"identity must be a text and a number, as in ('daily', 17), not {identity!r:.100}")
@@ -125,10 +126,12 @@ class GatheredRows:
         """Adds puts. Raises InvalidArgumentError and TypeError."""
         key = encoded_row(row)
         if not data:
-            raise InvalidArgumentError(f"a put of row {key!r:.100} has no columns")
+            raise InvalidArgumentError(f"a put of row {row_text(key)} has no columns")
+        cells: list[tuple[bytes, bytes, bytes, int | None, bytes | None]] = []
         for column, value in data.items():
             family, qualifier = parse_cell_column(column)
-            self._add([(key, family, qualifier, timestamp, encoded_value(value))])
+            cells.append((key, family, qualifier, timestamp, encoded_value(value)))
+        self._add(cells)
 
     def delete(self, row: Name, columns: Iterable[Name], timestamp: int | None) -> None:
         """Adds deletes of columns."""

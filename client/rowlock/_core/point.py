@@ -17,7 +17,7 @@ from rowlock._codec.columns import (
     listed,
     parse_cell_column,
 )
-from rowlock._codec.escapes import column_text
+from rowlock._codec.escapes import column_text, row_text
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Request
 from rowlock.changes import Change, Delete, Put, add_changes, add_delete, change_results, checked_amount, fill_put
@@ -328,7 +328,7 @@ def counter(cells: Sequence[types_pb2.Cell], row: bytes) -> int:
         return counter_value(cell.value)
     except NotACounterError as error:
         raise NotACounterError(
-            f"can't read {column_text(cell.family, cell.qualifier)} of row {row[:100]!r} as a counter: {error}",
+            f"can't read {column_text(cell.family, cell.qualifier)} of row {row_text(row)} as a counter: {error}",
             row=row,
             family=cell.family,
             qualifier=cell.qualifier,

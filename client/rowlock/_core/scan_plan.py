@@ -18,6 +18,7 @@ from rowlock._codec.columns import (
     listed,
     prefix_stop,
 )
+from rowlock._codec.escapes import row_text
 from rowlock._codec.row_form import FormColumn, RequestedColumns
 from rowlock._core.session_requests import OpenedSession, default_owner, ref_of
 from rowlock._core.view import checked_timeout
@@ -107,8 +108,8 @@ def _parsed_ranges(
     for first, last in parsed:
         if last and first > last:
             raise InvalidArgumentError(
-                f"the scan's stop {last[:100]!r} comes before its start {first[:100]!r}; to scan in descending order, "
-                "pass the smaller key as start, and reverse=True"
+                f"the scan's stop {row_text(last)} comes before its start {row_text(first)}; to scan in descending "
+                "order, pass the smaller key as start, and reverse=True"
             )
     return parsed
 

@@ -11,6 +11,7 @@ from rowlock_proto.v1 import types_pb2
 
 from rowlock._codec.arrow_buffers import Array, one_array
 from rowlock._codec.columns import TIMESTAMP_MAX, listed
+from rowlock._codec.escapes import row_text
 from rowlock._codec.key_scalars import Key, KeyCodec
 from rowlock._codec.python_values import value_check
 from rowlock._codec.scalars import ScalarCodec, date_of, micros_of, scalar_codec, time_of
@@ -55,7 +56,7 @@ class TypedCell:
         except MappingError as error:
             mapped = self.mapped
             raise MappingError(
-                f"{self.target.decode(errors='backslashreplace')} of row {row[:100]!r} can't be read as "
+                f"{self.target.decode(errors='backslashreplace')} of row {row_text(row)} can't be read as "
                 f"{mapped.type_text} {mapped.encoding}: {error}",
                 row=row,
                 family=mapped.family,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock._codec.columns import Text
+from rowlock._codec.escapes import row_text
 from rowlock._core.view import View
 from rowlock._tables.sending import send_lines
 from rowlock._transport.servers import Servers
@@ -59,7 +60,7 @@ def delete_rows(
             # Nothing was sent yet, or the caller has closed the client.
             raise
         raise PartlyDeletedError(
-            f"{count} rows of table {view.table!r} were deleted, and not all from row {reached[:100]!r} on: "
+            f"{count} rows of table {view.table!r} were deleted, and not all from row {row_text(reached)} on: "
             f"{error.message}. The same call again deletes the others",
             row_count=count,
             row=reached,

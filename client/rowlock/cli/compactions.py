@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowlock.cli import arguments
+from rowlock.cli.aligned import aligned
 from rowlock.cli.quantities import clock_text, duration_text, size_text
 from rowlock.cli.session import Call
 from rowlock.cli.shared_options import AnyTableArgument, PropertyOption, TableArgument
@@ -182,13 +183,11 @@ def _show(call: Call, found: Sequence[Compaction]) -> None:
 
 def _text(found: Sequence[Compaction]) -> str:
     listed = _sorted(found)
-    rows = [_HEADING, *map(_fields, listed)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(field.ljust(width) for field, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    indent = " " * (widths[0] + 2)
-    shown = [lines[0], *(f"{line}\n{indent}{_reason(each)}" for line, each in zip(lines[1:], listed, strict=True))]
     counts = ", ".join(f"{sum(each.state == state for each in listed)} {state}" for state in _ORDER)
-    return "\n".join([*shown, counts] if listed else [counts])
+    if not listed:
+        return counts
+    lines = aligned(_HEADING, list(map(_fields, listed)), list(map(_reason, listed)), right=("id", "region"))
+    return "\n".join([*lines, counts])
 
 
 def _fields(found: Compaction) -> tuple[str, ...]:

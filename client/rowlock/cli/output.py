@@ -85,11 +85,13 @@ class Output:
         lines: Iterable[tuple[Record, Sequence[str]]],
         *,
         whole: Sequence[str] = (),
+        right: Sequence[str] = (),
         continues: bool = False,
     ) -> int:
         """Prints results as a table, each with its fields under `heading`; returns how many. Memory is bounded.
 
-        whole: headings of columns that are never broken, because people copy from them. continues: the lines follow
+        whole: headings of columns that are never broken, because people copy from them. right: of columns of numbers,
+        whose fields end at the same place. continues: the lines follow
         those of the table before, so the heading is not repeated.
         """
         count = 0
@@ -99,7 +101,7 @@ class Output:
             if self._json_lines:
                 self._write_json(*(record for record, _ in block))
             else:
-                self._write_lines(heading, [fields for _, fields in block], whole, continues=continues)
+                self._write_lines(heading, [fields for _, fields in block], whole, right, continues=continues)
         return count
 
     def lines(self, heading: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
@@ -194,14 +196,21 @@ class Output:
         heading: Sequence[str],
         lines: Sequence[Sequence[str]],
         whole: Sequence[str] = (),
+        right: Sequence[str] = (),
         *,
         continues: bool = False,
     ) -> None:
         with writing_to(self._stdout):
-            self._write_block(heading, lines, whole, continues=continues)
+            self._write_block(heading, lines, whole, right, continues=continues)
 
     def _write_block(
-        self, heading: Sequence[str], lines: Sequence[Sequence[str]], whole: Sequence[str], *, continues: bool
+        self,
+        heading: Sequence[str],
+        lines: Sequence[Sequence[str]],
+        whole: Sequence[str],
+        right: Sequence[str],
+        *,
+        continues: bool,
     ) -> None:
         if not self._stdout.isatty():
             self._stdout.writelines("\t".join(fields) + "\n" for fields in lines)
@@ -215,6 +224,7 @@ class Output:
         columns = [
             Column(
                 name,
+                justify="right" if name in right else "left",
                 overflow="fold",
                 no_wrap=name in whole,
                 min_width=max(len(fields[place]) for fields in lines) if name in whole else None,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _HEADING = ("id", "start", "stop", "size", "files", "memory", "reads", "state")
 _PLACE = ("id", "start", "stop")
+_NUMBERS = ("id", "size", "files", "memory", "reads")
 
 
 def regions(call: Call, table: TableArgument, start: StartOption = None, stop: StopOption = None) -> None:
@@ -36,7 +37,7 @@ def regions(call: Call, table: TableArgument, start: StartOption = None, stop: S
     """
     first, last, _ = arguments.row_range(start, stop, None)
     found = call.client.regions(table, start=first, stop=last)
-    call.output.listing(_HEADING, [(_info_record(region), _info_fields(region)) for region in found])
+    call.output.listing(_HEADING, [(_info_record(region), _info_fields(region)) for region in found], right=_NUMBERS)
 
 
 def split(
@@ -88,7 +89,7 @@ def merge(
 
 
 def _show(call: Call, made: Sequence[Region]) -> None:
-    call.output.listing(_PLACE, [(_record(region), _place(region)) for region in made])
+    call.output.listing(_PLACE, [(_record(region), _place(region)) for region in made], right=_NUMBERS)
 
 
 def _place(region: Region) -> tuple[str, ...]:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowlock.cli.aligned import aligned
 from rowlock.cli.arguments import ArgumentError
+from rowlock.cli.quantities import clock_text
 from rowlock.cli.session import Call
 from rowlock.cli.shared_options import AnyTableArgument
 
 if TYPE_CHECKING:
     from rowlock.session_info import LockInfo, SessionInfo
 
-_SESSIONS_HEADING = ("id", "owner", "purpose", "state", "since", "heartbeat", "idle limit", "holds")
-_LOCKS_HEADING = ("table", "region", "mode", "state", "session", "owner", "since", "what for", "waits for")
+# On a terminal; what is of any length stands below.
+_SESSIONS_HEADING = ("id", "state", "since", "heartbeat", "idle limit", "purpose")
+_LOCKS_HEADING = ("table", "region", "mode", "state", "holder", "since")
 _EXTENDED_HEADING = ("number", "heartbeat", "refused in")
 
 
@@ -31,8 +33,9 @@ def sessions(
 ) -> None:
     """Shows sessions: locks, bulk writes, snapshots and scans of clients, and whose they are.
 
-    A session ends when it has had no heartbeat for its idle limit; 'heartbeat' is the time since the last one. A
-    snapshot or scan of a client that named no session is shown as a session of its own.
+    A session ends when it has had no heartbeat for its idle limit; 'heartbeat' is the time since the last one. Below
+    each session stand its owner and what it holds. A snapshot or scan of a client that named no session is shown as a
+    session of its own.
 
     'rowlock sessions end ID' ends a session and shows what was released. Its owner's next call fails with
     SessionEndedError.
@@ -57,63 +60,99 @@ def locks(
 ) -> None:
     """Shows the locks of tables and regions: who holds them and why, and who waits.
 
-    A holder is a session, which 'rowlock sessions end ID' ends, or call-N, a table operation that runs now. Reading and
-    changing rows takes no such lock.
+    A holder is a session, which 'rowlock sessions end ID' ends, or call-N, a table operation that runs now. Below each
+    lock stand what it is for, whose it is, and by which holders a waiting request is blocked. Reading and changing rows
+    takes no such lock.
 
     --json: {"table", "region_id", "mode", "is_held", "holder", "owner", "purpose", "number", "since_ms", "waits_for",
     "waits_until_ms", "heartbeat_ms"}
     """
-    heading = (*_LOCKS_HEADING, *_EXTENDED_HEADING) if extended else _LOCKS_HEADING
     found = call.client.locks(table)
-    lines = [(asdict(each), _lock_fields(each, is_extended=extended)) for each in found]
-    call.output.listing(heading, lines, whole=("session",))
+    if not call.output.is_for_people:
+        lines = [(asdict(each), _lock_line(each, is_extended=extended)) for each in found]
+        call.output.listing((), lines)
+    elif not found:
+        call.output.record({}, "no locks")
+    else:
+        heading = (*_LOCKS_HEADING, *_EXTENDED_HEADING) if extended else _LOCKS_HEADING
+        rows = [(*_lock_fields(each), *(_extended_fields(each) if extended else ())) for each in found]
+        shown = aligned(heading, rows, list(map(_lock_details, found)), right=("region", *_EXTENDED_HEADING))
+        call.output.record({}, "\n".join(shown))
 
 
 def _show(call: Call, found: Sequence[SessionInfo]) -> None:
-    call.output.listing(_SESSIONS_HEADING, [(asdict(each), _session_fields(each)) for each in found], whole=("id",))
+    if not call.output.is_for_people:
+        call.output.listing((), [(asdict(each), _session_line(each)) for each in found])
+    elif not found:
+        call.output.record({}, "no sessions")
+    else:
+        rows = list(map(_session_fields, found))
+        shown = aligned(_SESSIONS_HEADING, rows, list(map(_session_details, found)), right=("heartbeat", "idle limit"))
+        call.output.record({}, "\n".join(shown))
+
+
+def _session_line(found: SessionInfo) -> tuple[str, ...]:
+    """Returns a session as one line, for programs: of an ended one with its end in place of a heartbeat."""
+    session_id, state, since, heartbeat, idle_limit, purpose = _session_fields(found)
+    heartbeat_or_end = heartbeat if found.ended_ms is None else clock_text(found.ended_ms)
+    return session_id, found.owner, purpose, state, since, heartbeat_or_end, idle_limit, _held(found)
 
 
 def _session_fields(found: SessionInfo) -> tuple[str, ...]:
-    held = ", ".join([item.text for item in found.held])
-    if found.ended_ms is not None:
-        held = f"{found.reason}{f'; released: {held}' if held else ''}"
     return (
         found.session_id,
-        found.owner,
-        found.purpose,
         found.state,
-        _clock(found.started_ms),
-        _clock(found.ended_ms) if found.ended_ms is not None else _since(found.heartbeat_ms),
+        clock_text(found.started_ms),
+        "" if found.ended_ms is not None else _since(found.heartbeat_ms),
         _duration(found.idle_ms / 1000),
-        held,
+        found.purpose,
     )
 
 
-def _lock_fields(found: LockInfo, *, is_extended: bool) -> tuple[str, ...]:
-    fields = (
+def _session_details(found: SessionInfo) -> str:
+    held = _held(found)
+    if found.ended_ms is not None:
+        return f"{found.owner}: ended {clock_text(found.ended_ms)}, {held}"
+    return f"{found.owner}: {held}" if held else found.owner
+
+
+def _held(found: SessionInfo) -> str:
+    """Returns what it holds, or why it has ended and what was released."""
+    held = ", ".join([item.text for item in found.held])
+    if found.ended_ms is None:
+        return held
+    return f"{found.reason}{f'; released: {held}' if held else ''}"
+
+
+def _lock_line(found: LockInfo, *, is_extended: bool) -> tuple[str, ...]:
+    """Returns a lock as one line, for programs."""
+    *place, holder, since = _lock_fields(found)
+    line = (*place, holder, found.owner, since, found.purpose, ", ".join(found.waits_for))
+    return (*line, *_extended_fields(found)) if is_extended else line
+
+
+def _lock_fields(found: LockInfo) -> tuple[str, ...]:
+    return (
         found.table,
         "" if found.region_id is None else str(found.region_id),
         found.mode,
         "held" if found.is_held else "waiting",
         found.holder,
-        found.owner,
-        _clock(found.since_ms),
-        found.purpose,
-        ", ".join(found.waits_for),
+        clock_text(found.since_ms),
     )
-    if not is_extended:
-        return fields
+
+
+def _lock_details(found: LockInfo) -> str:
+    whose = f"{found.purpose} ({found.owner})" if found.purpose else found.owner
+    return f"{whose}, blocked by {', '.join(found.waits_for)}" if found.waits_for else whose
+
+
+def _extended_fields(found: LockInfo) -> tuple[str, ...]:
     return (
-        *fields,
         str(found.number) if found.number else "",
         "" if found.heartbeat_ms is None else _since(found.heartbeat_ms),
         "" if found.waits_until_ms is None else _duration(max(0.0, found.waits_until_ms / 1000 - time.time())),
     )
-
-
-def _clock(ms: int) -> str:
-    """The time in this machine's zone."""
-    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _since(ms: int) -> str:

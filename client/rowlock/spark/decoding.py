@@ -23,7 +23,7 @@ from rowlock._codec.arrow_buffers import (
     values_of,
 )
 from rowlock._codec.encodings import TIMESTAMP, Numbers
-from rowlock._codec.escapes import escaped
+from rowlock._codec.escapes import escaped, row_text
 from rowlock._codec.keys import decoded_keys
 from rowlock._codec.unreadable import first_unreadable
 from rowlock._core.scan_progress import row_starts
@@ -118,7 +118,7 @@ def _values(column: MappedColumn, stored: Array, rows: Array, malformed_is_null:
         if row is None:
             raise
         raise MappingError(
-            f"the column {column.name!r} ({column.column.decode(errors='backslashreplace')}) of row {row[:100]!r} "
+            f"the column {column.name!r} ({column.column.decode(errors='backslashreplace')}) of row {row_text(row)} "
             f"can't be read as {column.type.upper()}: {reason}{_ADVICE}",
             row=row,
             family=column.family,
@@ -171,7 +171,7 @@ def _timestamps(column: MappedColumn, stored: Array, rows: Array) -> Array:
         if row is None:
             raise MappingError(f"a timestamp of {int(millis[place])} ms does not fit Spark's TIMESTAMP")
         raise MappingError(
-            f"the cell {column.column.decode(errors='backslashreplace')} of row {row[:100]!r} has the timestamp "
+            f"the cell {column.column.decode(errors='backslashreplace')} of row {row_text(row)} has the timestamp "
             f"{int(millis[place])} ms, which does not fit Spark's TIMESTAMP; remove the column from the option "
             "timestamps",
             row=row,

@@ -9,7 +9,7 @@ from typing import cast
 import pyarrow as pa
 
 from rowlock._codec.bulk_rows import BulkData
-from rowlock._codec.escapes import name_text
+from rowlock._codec.escapes import name_text, row_text
 from rowlock._core.bulk_input import Piece, cut_batches
 from rowlock._transport.bulk import put_pieces
 from rowlock.errors import BulkError, MappingError, RowlockError
@@ -102,8 +102,8 @@ class _Rows:
         for index, key in enumerate(keys):
             if key in self._seen:
                 raise MappingError(
-                    f"row {self.count + index} has the same key {key!r} as an earlier row; drop duplicates first, or "
-                    "set the option duplicates to last",
+                    f"row {self.count + index} has the same key {row_text(key)} as an earlier row; drop duplicates "
+                    "first, or set the option duplicates to last",
                     row=key,
                 )
             self._seen.add(key)

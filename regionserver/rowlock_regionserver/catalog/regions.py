@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError, NotServingRegionError
-
-# Bytes of a row that a message shows.
-_SHOWN_BYTES = 100
+from rowlock_regionserver.escapes import row_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +59,12 @@ def checked_splits(table: str, splits: Sequence[bytes], config: Config) -> list[
             )
         if row == before:
             raise InvalidRequestError(
-                f"the split {row[:_SHOWN_BYTES]!r} of table {table!r} is named twice; name each row once", table=table
+                f"the split {row_text(row)} of table {table!r} is named twice; name each row once", table=table
             )
         if len(row) > config.row_bytes_max:
             raise LimitExceededError(
                 f"a split of table {table!r} has {len(row)} bytes, more than row_bytes_max = {config.row_bytes_max}; "
-                f"use a shorter row, such as a prefix. It begins with {row[:_SHOWN_BYTES]!r}",
+                f"use a shorter row, such as a prefix. It begins with {row_text(row)}",
                 limit="row_bytes_max",
                 limit_value=config.row_bytes_max,
                 found=len(row),
@@ -119,14 +117,14 @@ def check_split_row(table: str, region: RegionEntry, row: bytes) -> None:
     """Raises InvalidRequestError unless the row lies in the region behind its first row."""
     if row == region.start:
         raise InvalidRequestError(
-            f"row {row[:_SHOWN_BYTES]!r} is the first row of region {region.region_id} of table {table!r} already; "
+            f"row {row_text(row)} is the first row of region {region.region_id} of table {table!r} already; "
             "nothing was split: name a row behind it",
             table=table,
             row=row,
         )
     if not region.holds(row):
         raise InvalidRequestError(
-            f"row {row[:_SHOWN_BYTES]!r} is not in region {region.region_id} of table {table!r}, which has the rows "
+            f"row {row_text(row)} is not in region {region.region_id} of table {table!r}, which has the rows "
             f"{range_text(region)}; nothing was split: name a row of it, or another region",
             table=table,
             row=row,
@@ -154,8 +152,8 @@ def with_merged(table: str, regions: Regions, left_id: int, right_id: int, merge
 
 def range_text(region: RegionEntry) -> str:
     """Returns the rows of a region, for messages."""
-    first = f"from {region.start[:_SHOWN_BYTES]!r}" if region.start else "from the first"
-    return f"{first} to before {region.stop[:_SHOWN_BYTES]!r}" if region.stop else f"{first} to the last"
+    first = f"from {row_text(region.start)}" if region.start else "from the first"
+    return f"{first} to before {row_text(region.stop)}" if region.stop else f"{first} to the last"
 
 
 def check_regions(regions: Regions) -> None:

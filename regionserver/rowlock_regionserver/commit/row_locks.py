@@ -15,6 +15,7 @@ from functools import partial
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.commit.wait_queue import WaitQueue, seconds_text
 from rowlock_regionserver.errors import DeadlineError
+from rowlock_regionserver.escapes import row_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class RowLocks:
 
 def _timed_out(row: bytes, seconds: float) -> DeadlineError:
     return DeadlineError(
-        f"timed out after {seconds_text(seconds)} waiting for the lock of row {row!r}: other writers held it; retry, "
-        "or set a longer timeout",
+        f"timed out after {seconds_text(seconds)} waiting for the lock of row {row_text(row)}: other writers held it; "
+        "retry, or set a longer timeout",
         row=row,
     )

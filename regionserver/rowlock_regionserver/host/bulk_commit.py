@@ -24,6 +24,7 @@ from rowlock_regionserver.arrow.columns import bytes_at
 from rowlock_regionserver.catalog.commits import CommitEntry, Identity
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import ConflictError, InvalidRequestError, RegionServerError, UnknownOutcomeError
+from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.host.bulk_write import BulkWrite
 from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
@@ -255,8 +256,8 @@ class _Committing:
             first, last = each.record.first_row, each.last_row
             if not any(start <= first and (not stop or last < stop) for start, stop in self._request.ranges):
                 raise InvalidRequestError(
-                    f"rows from {first[:64]!r} to {last[:64]!r} of the bulk write are not all in the range that it "
-                    "may write; nothing was committed",
+                    f"rows from {row_text(first)} to {row_text(last)} of the bulk write are not all in the range that "
+                    "it may write; nothing was committed",
                     table=self._table.name,
                 )
 
@@ -355,7 +356,7 @@ class _Committing:
             named = sorted(set(changed))[:_ROWS_NAMED_MAX]
             raise ConflictError(
                 f"{len(named)} or more rows of table {self._table.name!r} have changed since the snapshot, "
-                f"{named[0][:64]!r} for example; nothing was written, take a new snapshot and start again",
+                f"{row_text(named[0])} for example; nothing was written, take a new snapshot and start again",
                 table=self._table.name,
                 rows=named,
             )

@@ -2,12 +2,12 @@
 
 A named snapshot is a table in the catalog that is not served. Taking one:
 
-1. The regions are flushed while writes go on, so that 3 is short.
+1. The regions are flushed, so that what 3 flushes while table operations wait is little.
 2. The ids of the snapshot's regions are taken from the catalog, durably. So a start removes folders that no commit
    named.
-3. The cut: the gates of all regions are held exclusively, in the order of their ids, and what came since is flushed.
-   The store files have every write up to now then, and none after it. The gates are released; the files stay as long
-   as they are referred to.
+3. The cut: the gates of all regions are held exclusively, in the order of their ids, while the memstores are sealed.
+   Then writes go on, and what was sealed is flushed. No other flush runs from before the gates until then, so the store
+   files have every write up to the moment of the gates, and none after it. They stay as long as they are referred to.
 4. The folders are made: hard links, and a manifest (region/copied_folder.py).
 5. The catalog commits: the only commit point.
 
@@ -29,13 +29,12 @@ from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.host.opening import open_region
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_folder import region_folder, remove_region_folder
-from rowlock_regionserver.host.splitting import flush_again
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.region.copied_folder import make_restored_folder, make_snapshot_folder
 from rowlock_regionserver.region.flush import FlushResult
-from rowlock_regionserver.region.predecessor import Predecessor
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.region_cut import RegionCut
 from rowlock_regionserver.table import Table
 
 
@@ -52,7 +51,7 @@ class NamedSnapshotHost(Protocol):
 class _Cut:
     """A table at one moment: what each region had then, in row order."""
 
-    regions: Sequence[Predecessor]
+    regions: Sequence[RegionCut]
     made_ms: int
     stamps_until: int
 
@@ -78,8 +77,6 @@ def create_snapshot(
         regions = host.regions_of(table)
         reserved, ids = changes.catalog.state.with_reserved_regions(len(regions))
         reserved.with_snapshot(name, table, ids, 0, limits)
-        for region in regions:
-            flush_again(host, region)
         ids = changes.reserved(len(regions))
         cut = _cut(changes, regions)
         made = changes.catalog.state.with_snapshot(name, table, ids, cut.made_ms, limits)
@@ -95,16 +92,19 @@ def create_snapshot(
 
 
 def _cut(changes: RegionChanges, regions: Sequence[Region]) -> _Cut:
-    """3. Flushes all regions with their gates held."""
+    """3. Seals all regions with their gates held, and flushes what was sealed."""
     shared = changes.shared
-    deadline = shared.clock.monotonic() + shared.config.row_lock_wait_ms / 1000
-    with contextlib.ExitStack() as gates:
-        by_id = sorted(regions, key=lambda region: region.region_id)  # the lock order of the gates
+    by_id = sorted(regions, key=lambda region: region.region_id)  # the lock order of the gates
+    with contextlib.ExitStack() as flushes:
         for region in by_id:
-            gates.enter_context(region.without_flushes())
-        found = {region.region_id: gates.enter_context(region.all_flushed(deadline)) for region in by_id}
-        stamps_until = 1 + max([region.newest_stamp for region in regions])
-        return _Cut([found[region.region_id] for region in regions], shared.clock.now_ms(), stamps_until)
+            flushes.enter_context(region.without_flushes())
+            region.flush_sealed()
+        deadline = shared.clock.monotonic() + shared.config.row_lock_wait_ms / 1000
+        with contextlib.ExitStack() as gates:
+            numbers = {region.region_id: gates.enter_context(region.sealed(deadline)) for region in by_id}
+            made_ms = shared.clock.now_ms()
+            stamps_until = 1 + max([region.newest_stamp for region in regions])
+        return _Cut([region.cut(numbers[region.region_id]) for region in regions], made_ms, stamps_until)
 
 
 def restore_snapshot(host: NamedSnapshotHost, changes: RegionChanges, name: str, table: str, caller: Caller) -> Table:

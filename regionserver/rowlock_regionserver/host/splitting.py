@@ -13,6 +13,7 @@ from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
@@ -56,7 +57,7 @@ def split_region(
     def split(state: CatalogState, ids: Sequence[int]) -> CatalogState:
         return state.with_split_region(name, region_id, at, (ids[0], ids[1]))
 
-    what = f"region {region_id} of table {name!r} was split at {at[:64]!r}"
+    what = f"region {region_id} of table {name!r} was split at {row_text(at)}"
     left, right = _replaced(host, changes, Operation.SPLIT, name, caller, [region_id], 2, split, what)
     return left, right
 

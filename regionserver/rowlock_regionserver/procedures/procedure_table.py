@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.procedures.messages import ChangeKind, Field
 
 Name = str | bytes
@@ -134,7 +135,8 @@ class ProcedureTable:
         encoded = _bytes("a row", row)
         if encoded != self._row:
             raise AnotherRowError(
-                f"the procedure was called for row {self._row[:64]!r}, and may not read or change row {encoded[:64]!r}"
+                f"the procedure was called for row {row_text(self._row)}, and may not read or change row "
+                f"{row_text(encoded)}"
             )
         if self._is_ended:
             raise RuntimeError("the procedure has returned; its table can't be used any more")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rowlock_regionserver.errors import ChangesExpiredError, InvalidRequestError
+from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.region.retained_changes import RetainedChanges
 from rowlock_regionserver.row_ranges import intersection
 
@@ -130,7 +131,7 @@ def _span(region: Described, start: bytes, stop: bytes, offset: Offset) -> Span:
             found.append((offset[ancestor.region_id], ancestor.region_id))
     if not found:
         raise ChangesExpiredError(
-            f"the offset says nothing about the rows from {start[:100]!r} on of table {region.table!r}, which are in "
+            f"the offset says nothing about the rows from {row_text(start)} on of table {region.table!r}, which are in "
             f"region {region.region_id}: it is incomplete, or the table was truncated, or its regions were split or "
             "merged before what is retained; take db.changes_offset, read the table whole, and go on from that offset",
             table=region.table,

@@ -15,16 +15,16 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.applied_limits import limits_of
 from rowlock_regionserver.region.manifest import Manifest, read_manifest, write_manifest
-from rowlock_regionserver.region.predecessor import Predecessor
+from rowlock_regionserver.region.region_cut import RegionCut
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.wal.record import NOWHERE
 
 
 def make_snapshot_folder(
-    files: Files, folder: Path, region_id: int, table_id: int, source: Predecessor, stamps_until: int
+    files: Files, folder: Path, region_id: int, table_id: int, source: RegionCut, stamps_until: int
 ) -> None:
-    """Makes the folder of a snapshot's region. `source` had no unflushed write. Raises OSError and DiskFullError.
+    """Makes the folder of a snapshot's region. Raises OSError and DiskFullError.
 
     `stamps_until`: the source has used stamps below it.
     """

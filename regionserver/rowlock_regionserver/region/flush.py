@@ -108,7 +108,7 @@ class Flusher:
         TooManyOpenFilesError; then the segments stay, and nothing is lost. Raises NotServingRegionError after `close`.
         """
         with self._lock:
-            retried = self._flush_sealed()
+            retried = self.flush_sealed()
             with self._gate.exclusive():
                 write_number = self._seal()
             if write_number == self._clean_up_to:
@@ -124,15 +124,29 @@ class Flusher:
         Raises the errors of `flush`, and DeadlineError.
         """
         assert self._lock.locked(), "another flush may begin"
-        self._flush_sealed()
+        self.flush_sealed()
         with self._gate.exclusive(deadline):
             write_number = self._seal()
             if write_number != self._clean_up_to:
                 self._flush(self._unflushed(write_number), is_paced=False)
             yield write_number
 
-    def _flush_sealed(self) -> FlushResult:
-        """Flushes what an earlier flush sealed and could not write."""
+    @contextlib.contextmanager
+    def sealed(self, deadline: float) -> Iterator[int]:
+        """Returns a context in which every write is in a file or a sealed segment, and none begins.
+
+        Yields the newest write number. Holds the gate exclusively, and waits for no disk. Inside `no_flush` only, with
+        `flush_sealed` before it, and after it to write what was sealed. Raises DeadlineError.
+        """
+        assert self._lock.locked(), "another flush may begin"
+        with self._gate.exclusive(deadline):
+            yield self._seal()
+
+    def flush_sealed(self) -> FlushResult:
+        """Flushes what was sealed and is in no file: `sealed` left it, or a flush that failed. Inside `no_flush` only.
+
+        Raises the errors of `flush`.
+        """
         if self._is_closed:
             raise NotServingRegionError(f"the region in {self._folder} is closed, so it can't be flushed")
         if self._sealed_up_to is None:

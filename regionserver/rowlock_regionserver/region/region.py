@@ -40,6 +40,7 @@ from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSourc
 from rowlock_regionserver.region.mutate.write_path import Done, DoneEach
 from rowlock_regionserver.region.predecessor import Predecessor
 from rowlock_regionserver.region.readable_region import ReadableRegion, State
+from rowlock_regionserver.region.region_cut import RegionCut
 from rowlock_regionserver.region.region_parts import FoundFolder, RegionParts
 from rowlock_regionserver.region.region_replay import Replay
 from rowlock_regionserver.region.writers import Writers, stamps_of, writers_of
@@ -213,6 +214,28 @@ class Region(ReadableRegion):
         self._check_writable()
         with self._flusher.all_flushed(deadline) as write_number:
             yield Predecessor.of(self._parts, write_number, self.saved_answers())
+
+    @contextlib.contextmanager
+    def sealed(self, deadline: float) -> Iterator[int]:
+        """Returns a context in which no write begins. Inside `without_flushes` only; see Flusher.sealed.
+
+        Yields the newest write number: `cut` returns the region as of it, after the context.
+        """
+        self._check_writable()
+        with self._flusher.sealed(deadline) as write_number:
+            yield write_number
+
+    def flush_sealed(self) -> None:
+        """Flushes what was sealed and is in no file. Inside `without_flushes` only. Raises the errors of `flush`."""
+        self._flusher.flush_sealed()
+
+    def cut(self, write_number: int) -> RegionCut:
+        """Returns the region as it was when `sealed` yielded the number. Inside the same `without_flushes` only.
+
+        Flushes what was sealed then, while writes go on. Raises the errors of `flush`.
+        """
+        self._flusher.flush_sealed()
+        return RegionCut.of(self._parts, write_number)
 
     def end_replaced(self) -> None:
         """Refuses all calls from now on, those that wait too: other regions have its rows. Inside `all_flushed` only.

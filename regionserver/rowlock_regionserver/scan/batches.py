@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from rowlock_regionserver.arrow.columns import Integers, numbers, offsets, single_array
 from rowlock_regionserver.arrow.merge import first_row
 from rowlock_regionserver.errors import LimitExceededError
+from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.scan.compressed_rows import AnswerRows, CompressedRows, joined_rows, plain_table
 from rowlock_regionserver.scan.newest_rows import NewestRows
 
@@ -197,8 +198,8 @@ def check_line(row: bytes, byte_count: int, bytes_max: int) -> None:
     """Raises LimitExceededError for a row that is too large for an answer as one line."""
     if byte_count > bytes_max:
         raise LimitExceededError(
-            f"row {row[:64]!r} takes {byte_count} bytes in row form, more than an answer may have (request_bytes_max = "
-            f"{bytes_max}); request fewer columns, or scan without the row form",
+            f"row {row_text(row)} takes {byte_count} bytes in row form, more than an answer may have "
+            f"(request_bytes_max = {bytes_max}); request fewer columns, or scan without the row form",
             limit="request_bytes_max",
             limit_value=bytes_max,
             found=byte_count,

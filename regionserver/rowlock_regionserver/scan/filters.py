@@ -25,7 +25,7 @@ from rowlock_regionserver.errors import (
     LimitExceededError,
     listed,
 )
-from rowlock_regionserver.escapes import column_text, name_text
+from rowlock_regionserver.escapes import column_text, name_text, row_text
 from rowlock_regionserver.operations import (
     AllOf,
     AnyOf,
@@ -140,7 +140,7 @@ def check_operand(operand: bytes, value_type: ValueType, family: bytes = b"", qu
 def mismatch_error(row: bytes, family: bytes, qualifier: bytes, value: bytes, value_type: ValueType) -> FilterTypeError:
     """Returns the error for a stored value that doesn't fit the type with which a filter reads it."""
     return FilterTypeError(
-        f"column {column_text(family, qualifier)} of row {row!r} holds {_shown(value)}, which is not "
+        f"column {column_text(family, qualifier)} of row {row_text(row)} holds {_shown(value)}, which is not "
         f"{NOUNS[value_type]}; compare it as another type, or exclude such rows by an earlier part of the filter",
         row=row,
         family=family,

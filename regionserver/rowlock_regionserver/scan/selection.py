@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.escapes import name_text, row_text
 from rowlock_regionserver.found_cells import FoundAnswer, FoundCell, loaded
 from rowlock_regionserver.operations import (
     EVERYTHING,
@@ -61,7 +62,9 @@ def check_selection(selection: Selection, family_names: Collection[bytes], confi
 def _check_cell_filter(cells: CellFilter) -> None:
     start, stop = cells.qualifier_start, cells.qualifier_stop
     if start and stop and stop < start:
-        raise InvalidRequestError(f"the qualifier range [{start!r}, {stop!r}) stops before it starts; swap the two")
+        raise InvalidRequestError(
+            f"the qualifier range [{name_text(start)}, {name_text(stop)}) stops before it starts; swap the two"
+        )
     if cells.value_op is not None:
         check_operand(cells.value_operand, cells.value_type)
     if cells.cell_offset < 0 or cells.cell_limit < 0:
@@ -79,7 +82,8 @@ def check_plan(plan: ScanPlan, family_names: Collection[bytes], config: Config) 
     for start, stop in plan.ranges:
         if stop and stop < start:
             raise InvalidRequestError(
-                f"the range [{start!r}, {stop!r}) stops before it starts; swap the two (also for a reverse scan)"
+                f"the range [{row_text(start)}, {row_text(stop)}) stops before it starts; swap the two (also for a "
+                "reverse scan)"
             )
     if plan.row_limit < 0:
         raise InvalidRequestError(f"a limit of {plan.row_limit} rows was requested; 0 means no limit")

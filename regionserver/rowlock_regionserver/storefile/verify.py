@@ -14,6 +14,7 @@ from pathlib import Path
 from rowlock_regionserver.arrow.columns import Column
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
@@ -153,8 +154,10 @@ class _Blocks:
         found = (rows[0].as_py(), rows[-1].as_py())
         expected = (index.first_rows[number], index.last_rows[number])
         if found != expected:
-            expected_text = f"rows from {expected[0]!r} to {expected[1]!r}"
-            raise CorruptionError(self._path, index.offsets[number], expected_text, f"{found}")
+            expected_text, found_text = (
+                f"rows from {row_text(first)} to {row_text(last)}" for first, last in (expected, found)
+            )
+            raise CorruptionError(self._path, index.offsets[number], expected_text, found_text)
 
     @contextlib.contextmanager
     def _collected(self) -> Iterator[None]:

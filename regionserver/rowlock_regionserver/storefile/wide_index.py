@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from rowlock_regionserver.arrow.lines import Lines, number_bounds
+from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.storefile.extents import Extent
 from rowlock_regionserver.storefile.format import OLDER_BLOCK_MAGIC, WIDE_BLOCK_MAGIC, WIDE_FORMAT_VERSION, Header
 from rowlock_regionserver.storefile.index import BlockIndex
@@ -97,7 +98,7 @@ class WideIndex(BlockIndex):
             if not 0 < directory <= keys <= payload:
                 return f"{directory} bytes of directory, {keys} of keys and {payload} of payload at block {number}"
             if number and self.last_rows[number - 1] == self.first_rows[number]:
-                return f"row {self.first_rows[number]!r} in the wide blocks {number - 1} and {number}"
+                return f"row {row_text(self.first_rows[number])} in the wide blocks {number - 1} and {number}"
         return super(WideIndex, self).problem()
 
 

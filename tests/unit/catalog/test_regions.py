@@ -51,7 +51,7 @@ def test_splits_are_the_first_rows_of_all_regions_but_the_first_in_any_order() -
     ("splits", "message"),
     [
         ([b"b", b""], "a split of table 't' is the empty row, with which the first region begins anyway; leave it out"),
-        ([b"b", b"a", b"b"], "the split b'b' of table 't' is named twice; name each row once"),
+        ([b"b", b"a", b"b"], "the split 'b' of table 't' is named twice; name each row once"),
     ],
 )
 def test_impossible_splits_are_refused(splits: Sequence[bytes], message: str) -> None:
@@ -65,7 +65,7 @@ def test_too_many_and_too_long_splits_are_refused() -> None:
     with pytest.raises(LimitExceededError, match="would have 4 regions, more than regions_per_table_max = 3") as many:
         checked_splits("t", [b"a", b"b", b"c"], limits)
     assert (many.value.limit, many.value.limit_value, many.value.found) == ("regions_per_table_max", 3, 4)
-    with pytest.raises(LimitExceededError, match=r"has 5 bytes, more than row_bytes_max = 4; .* b'bbbbb'") as long:
+    with pytest.raises(LimitExceededError, match=r"has 5 bytes, more than row_bytes_max = 4; .* 'bbbbb'") as long:
         checked_splits("t", [b"bbbbb"], limits)
     assert (long.value.limit, long.value.limit_value, long.value.found) == ("row_bytes_max", 4, 5)
 
@@ -95,10 +95,10 @@ def test_a_split_puts_two_regions_in_the_place_of_one() -> None:
     ("region_id", "row", "error", "message"),
     [
         (9, b"d", NotServingRegionError, "table 't' has no region 9: it was split, merged or truncated"),
-        (2, b"m", InvalidRequestError, "row b'm' is the first row of region 2 of table 't' already; nothing was split"),
-        (1, b"", InvalidRequestError, "row b'' is the first row of region 1"),
-        (1, b"m", InvalidRequestError, "row b'm' is not in region 1 of table 't', which has the rows from the first"),
-        (2, b"a", InvalidRequestError, "row b'a' is not in region 2 of table 't', which has the rows from b'm' to the"),
+        (2, b"m", InvalidRequestError, "row 'm' is the first row of region 2 of table 't' already; nothing was split"),
+        (1, b"", InvalidRequestError, "row '' is the first row of region 1"),
+        (1, b"m", InvalidRequestError, "row 'm' is not in region 1 of table 't', which has the rows from the first"),
+        (2, b"a", InvalidRequestError, "row 'a' is not in region 2 of table 't', which has the rows from 'm' to the"),
     ],
 )
 def test_an_impossible_split_is_refused(region_id: int, row: bytes, error: type[Exception], message: str) -> None:

@@ -81,12 +81,12 @@ def test_a_terminal_gets_columns_reasons_and_counts(console: Console) -> None:
     assert console.out.splitlines() == [
         "id  table    family  region  kind   state      since                took        "
         "progress                          worker",
-        "2   t        f       3       major  queued     1970-01-01 00:00:01",
+        " 2  t        f            3  major  queued     1970-01-01 00:00:01",
         "    requested by hand",
-        "3   t        f       3       major  failed     1970-01-01 00:01:35  1 min 33 s"
+        " 3  t        f            3  major  failed     1970-01-01 00:01:35  1 min 33 s"
         "                                    compaction-1",
         "    requested by hand: F-7.store is damaged at byte 5",
-        "1   flights  f       3       major  succeeded  1970-01-01 00:00:04  2.5 s       "
+        " 1  flights  f            3  major  succeeded  1970-01-01 00:00:04  2.5 s       "
         "5 to 1 files, 3.0 MiB to 1.0 MiB  compaction-1",
         "    10 deltas",
         "0 working, 1 queued, 1 succeeded, 1 failed, 0 attempted",

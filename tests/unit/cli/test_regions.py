@@ -99,9 +99,9 @@ def test_merge_names_the_border_that_goes(console: Console) -> None:
 
 
 def test_a_refusal_is_one_line(console: Console) -> None:
-    console.client.answers["split"] = InvalidArgumentError("row b'm' is the first row of region 8 already")
+    console.client.answers["split"] = InvalidArgumentError("row 'm' is the first row of region 8 already")
     assert console.run("split", "t", "m") == 2
-    assert console.err == "rowlock: row b'm' is the first row of region 8 already\n"
+    assert console.err == "rowlock: row 'm' is the first row of region 8 already\n"
     assert console.run("split", "t", "--region", "0") == 2
     assert "0 is less than 1" in console.err
 

@@ -276,7 +276,7 @@ def test_only_the_batch_that_ended_the_stream_by_its_size_has_failed() -> None:
     send.answered(applied(), 1.0)
     send.answered(applied(), 1.0)
     assert send.is_done
-    message = r"row b'bbb.*' takes \d+ bytes as one message, more than request_bytes_max = 4096 of .*: its cells in"
+    message = r"row 'bbb*'... takes \d+ bytes as one message, more than request_bytes_max = 4096 of .*: its cells in"
     with pytest.raises(rowlock.BulkError, match=message) as caught:
         send.finish()
     assert isinstance(caught.value.__cause__, rowlock.LimitExceededError)
@@ -291,7 +291,7 @@ def test_a_batch_of_several_rows_that_is_too_large_names_the_first() -> None:
     [sent] = put_on_stream(send)
     send.lost(rowlock.LimitExceededError("too large", limit_value=4096, found=sent.ByteSize()), 1.0)
     message = (
-        r"the batch that begins with row b'a' takes \d+ bytes .* at 127.0.0.1:1; send less at once: smaller batches"
+        r"the batch that begins with row 'a' takes \d+ bytes .* at 127.0.0.1:1; send less at once: smaller batches"
     )
     with pytest.raises(rowlock.LimitExceededError, match=message):
         send.finish()

@@ -334,14 +334,14 @@ _FAR_MICROS = 253402300800000000
 @pytest.mark.parametrize(
     ("text", "column", "values", "expected"),
     [
-        ("n INT f:n", pa.int64(), [1, 2, 5000000000], "is row 2, with the key b'c' and the value 5000000000"),
+        ("n INT f:n", pa.int64(), [1, 2, 5000000000], "is row 2, with the key 'c' and the value 5000000000"),
         (
             "n DECIMAL(10,2) f:n",
             pa.decimal128(10, 3),
             [Decimal("1.000"), None, Decimal("1.234")],
-            "is row 2, with the key b'c' and the value 1.234",
+            "is row 2, with the key 'c' and the value 1.234",
         ),
-        ("n STRING f:n", pa.binary(), [b"x", b"\xff", b"\xff"], r"is row 1, with the key b'b' and the value b'\\xff'"),
+        ("n STRING f:n", pa.binary(), [b"x", b"\xff", b"\xff"], r"is row 1, with the key 'b' and the value b'\\xff'"),
         ("n TIMESTAMP f:n millis", _ZONED, [0, 1, 0], r"'n' can't be written.* is row 1, .*the value 1970-01-01 00:00"),
         ("n TIMESTAMP f:n text", _ZONED, [0, _FAR_MICROS, 0], "is row 1, .* and the value 253402300800000000 "),
         ("n DATE f:n text", pa.date32(), [0, 2932897, 0], "is row 1, .* and the value 2932897 "),
@@ -354,7 +354,7 @@ _FAR_MICROS = 253402300800000000
             "n DECIMAL(4,2) f:n",
             pa.int64(),
             [None, 5, 500],
-            r"'n' is int64 and does not fit DECIMAL\(4,2\): .*; it is row 2, with the key b'c' and the value 500",
+            r"'n' is int64 and does not fit DECIMAL\(4,2\): .*; it is row 2, with the key 'c' and the value 500",
         ),
         ("n DECIMAL(4,2) :key, v STRING f:v", pa.int64(), [1, 500, 3], "in row 1 this part of the key is 500"),
         ("n DECIMAL(10,2) f:n", pa.bool_(), [None, True, True], r"does not fit DECIMAL\(10,2\): [^;]*\Z"),
@@ -371,7 +371,7 @@ def test_the_first_value_that_can_not_be_written_is_reported_with_its_row_and_ke
 
 def test_a_far_time_in_a_dictionary_is_reported_like_any_value_that_can_not_be_written() -> None:
     far = pa.array([_FAR_MICROS + 1], pa.timestamp("us")).dictionary_encode()
-    with pytest.raises(MappingError, match=r"is row 0, with the key b'0000' and the value 253402300800000001 "):
+    with pytest.raises(MappingError, match=r"is row 0, with the key '0000' and the value 253402300800000001 "):
         cast_to("DATE", far)
 
 
@@ -414,15 +414,15 @@ def test_of_several_versions_the_newest_is_read_and_unmapped_columns_are_left_ou
     ("mapping", "cell", "words"),
     [
         ("k STRING :key, v INT f:v", (b"a", b"v", b"123"), "3 bytes instead of 4"),
-        ("k STRING :key, v INT f:v text", (b"a", b"v", b"x"), "f:v of row b'a' can't be read as INT text"),
+        ("k STRING :key, v INT f:v text", (b"a", b"v", b"x"), "f:v of row 'a' can't be read as INT text"),
         ("k STRING :key, v STRING f:v", (b"a", b"v", b"\xff"), "not UTF-8"),
         ("k STRING :key, v DECIMAL(4,1) f:v", (b"a", b"v", b"\0\0\0\x02\x05"), "another scale"),
         ("k STRING :key, v DECIMAL(4,1) f:v", (b"a", b"v", b"\0\0\0\x01"), "not a decimal"),
         ("k STRING :key, v DECIMAL(2,0) f:v", (b"a", b"v", b"\0\0\0\0\x7f"), "does not fit"),
-        ("k STRING :key, v TIMESTAMP f:v millis", (b"a", b"v", (1 << 62).to_bytes(8, "big")), "f:v of row b'a'"),
+        ("k STRING :key, v TIMESTAMP f:v millis", (b"a", b"v", (1 << 62).to_bytes(8, "big")), "f:v of row 'a'"),
         ("k STRING :key, v TIMESTAMP f:v millis", (b"a", b"v", b"\x80" + bytes(7)), "more milliseconds"),
         ("k STRING :key, v DATE f:v millis", (b"a", b"v", (1 << 62).to_bytes(8, "big")), "more milliseconds"),
-        ("k INT :key, v STRING f:v", (b"a", b"v", b""), "key column 'k' of row b'a' can't be read as INT"),
+        ("k INT :key, v STRING f:v", (b"a", b"v", b""), "key column 'k' of row 'a' can't be read as INT"),
         ("k INT :key ordered, l STRING :key, v STRING f:v", (b"abc", b"v", b""), "ends within 'k'"),
         ("k STRING :key, l STRING :key, v STRING f:v", (b"abc", b"v", b""), "ends within 'k'"),
         ("k STRING :key ordered, l STRING :key, v STRING f:v", (b"abc", b"v", b""), "ends within 'k'"),

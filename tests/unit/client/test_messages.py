@@ -72,7 +72,7 @@ def test_a_value_that_does_not_fit_is_reported_with_its_row(place: int) -> None:
     with pytest.raises(rowlock.MappingError) as refused:
         rows_from_cells(pa.table(cells), as_number)
     assert (refused.value.row, refused.value.column) == (b"r%d" % place, b"f:a")
-    assert f"f:a of row b'r{place}' can't be read as BIGINT binary: a value has 5 bytes instead of 8" in str(
+    assert f"f:a of row 'r{place}' can't be read as BIGINT binary: a value has 5 bytes instead of 8" in str(
         refused.value
     )
 
@@ -81,7 +81,7 @@ def test_a_key_that_does_not_fit_is_reported() -> None:
     as_text, as_number = (rowlock.Mapping(f"id {kind} :key, a STRING f:a") for kind in ("STRING", "INT"))
     data = pa.table({"id": ["1", "2", "x3"], "a": ["", "", ""]})
     cells = cells_from_rows(data.to_batches()[0], as_text, None)
-    with pytest.raises(rowlock.MappingError, match="the key column 'id' of row b'x3' can't be read as INT") as refused:
+    with pytest.raises(rowlock.MappingError, match="the key column 'id' of row 'x3' can't be read as INT") as refused:
         rows_from_cells(pa.table(cells), as_number)
     assert refused.value.row == b"x3"
 
@@ -102,12 +102,12 @@ def test_the_first_of_several_values_that_can_not_be_read_is_reported_with_its_r
     as_text = rowlock.Mapping("id STRING :key, a STRING f:a")
     keys = pa.array(["k0", "k1", "k2", "k3"])
     cells = cells_from_rows(pa.record_batch({"id": keys, "a": pa.array(values)}), as_text, None)
-    with pytest.raises(rowlock.MappingError, match=r"f:a of row b'k1' can't be read .* value.*first") as refused:
+    with pytest.raises(rowlock.MappingError, match=r"f:a of row 'k1' can't be read .* value.*first") as refused:
         rows_from_cells(pa.table(cells), rowlock.Mapping(f"id STRING :key, a {kind} f:a text"))
     assert "last" not in str(refused.value)
     as_keys = rowlock.Mapping("a STRING :key, id STRING :key, v STRING f:v")
     cells = cells_from_rows(pa.record_batch({"a": pa.array(values), "id": keys, "v": keys}), as_keys, None)
-    with pytest.raises(rowlock.MappingError, match=r"'a' of row b'first\|k1' can't be read .* value.*first") as refused:
+    with pytest.raises(rowlock.MappingError, match=r"'a' of row 'first\|k1' can't be read .* value.*first") as refused:
         rows_from_cells(pa.table(cells), rowlock.Mapping(f"a {kind} :key, id STRING :key, v STRING f:v"))
     assert "last" not in str(refused.value)
 

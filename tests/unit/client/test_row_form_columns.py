@@ -45,7 +45,7 @@ FIVE, SEVEN = (5).to_bytes(4, "big"), (7).to_bytes(4, "big")
 def test_values_of_another_length_are_named_with_row_and_column_in_both_forms(width: int) -> None:
     values = [None, b"\1" * width, b"\2" * width]
     unit = "byte" if width == 1 else "bytes"
-    message = rf"f:n of row b'b' can't be read as INT binary: a value has {width} {unit} instead of 4"
+    message = rf"f:n of row 'b' can't be read as INT binary: a value has {width} {unit} instead of 4"
     for column in (fixed(width, *values), pa.array(values, pa.binary())):
         with pytest.raises(MappingError, match=message) as caught:
             int_form(column)
@@ -54,7 +54,7 @@ def test_values_of_another_length_are_named_with_row_and_column_in_both_forms(wi
 
 
 def test_one_value_of_another_length_is_named() -> None:
-    with pytest.raises(MappingError, match=r"f:n of row b'c' .*: a value has 2 bytes instead of 4"):
+    with pytest.raises(MappingError, match=r"f:n of row 'c' .*: a value has 2 bytes instead of 4"):
         int_form(pa.array([FIVE, None, b"no"], pa.binary()))
 
 
@@ -62,7 +62,7 @@ def test_one_value_of_another_length_is_named() -> None:
 def test_decimals_of_no_decimal_s_length_are_named(width: int) -> None:
     mapping = Mapping("k STRING :key, p DECIMAL(10,2) f:p")
     for column in (fixed(width, None, bytes(width), None), pa.array([None, bytes(width), None], pa.binary())):
-        with pytest.raises(MappingError, match=r"f:p of row b'b'.*not a decimal, which has 5 to 20 bytes"):
+        with pytest.raises(MappingError, match=r"f:p of row 'b'.*not a decimal, which has 5 to 20 bytes"):
             rows_from_form(form(column), mapping)
 
 
@@ -86,7 +86,7 @@ def test_decimals_with_a_digit_too_many_are_refused(width: int) -> None:
         None if number is None else bytes(4) + number.to_bytes(width, "big", signed=True) for number in (0, None, -top)
     ]
     mapping = Mapping(f"k STRING :key, p DECIMAL({digits},0) f:p")
-    with pytest.raises(MappingError, match=r"f:p of row b'c'.*does not fit"):
+    with pytest.raises(MappingError, match=r"f:p of row 'c'.*does not fit"):
         rows_from_form(form(fixed(4 + width, *stored)), mapping)
 
 

@@ -40,7 +40,7 @@ def test_a_refused_try_acquire_takes_no_lock() -> None:
 def test_a_wait_that_times_out_takes_no_lock() -> None:
     locks = RowLocks(Clock())
     assert locks.try_acquire([b"b"])
-    with pytest.raises(DeadlineError, match=r"timed out after [0-9.]+ s waiting for the lock of row b'b'") as caught:
+    with pytest.raises(DeadlineError, match=r"timed out after [0-9.]+ s waiting for the lock of row 'b'") as caught:
         locks.acquire([b"a", b"b"], in_s(SOON))
     assert caught.value.row == b"b"
     locks.release([b"b"])

@@ -16,6 +16,7 @@ from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     CorruptionError,
+    DiskFullError,
     InvalidRequestError,
     LimitExceededError,
     LockUnavailableError,
@@ -40,6 +41,7 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.region.copied_folder import make_snapshot_folder
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.region_cut import RegionCut
 
 from tests.unit.region.conftest import bulk_batch
 from tests.waiting import WAIT_S, wait_until
@@ -197,17 +199,71 @@ def test_no_snapshot_has_a_write_without_one_that_was_acknowledged_before_it(tab
         assert found[0] - found[-1] <= 1
 
 
+@pytest.mark.parametrize("cut_region", [0, 1])
+def test_writes_go_on_while_the_cut_is_flushed_and_are_not_in_it(
+    table: Serving, monkeypatch: pytest.MonkeyPatch, cut_region: int
+) -> None:
+    """Writes, deletes, a flush that has to wait and a compaction come between the moment and the flush of a region."""
+    rows = fill(table)
+    table.split(b"r000013")
+    table.put(b"r000013", b"unflushed")
+    expected = sorted((dict(rows) | {b"r000013": b"unflushed"}).items())
+    usual = Region.cut
+
+    def write_and_cut(region: Region, write_number: int) -> RegionCut:
+        assert region._flusher._lock.locked(), "a flush may begin"
+        if region is table.regions[cut_region]:
+            put_all(table, b"later")
+            table.change(b"r000030", Delete(DeleteKind.ROW))
+            flushing.append(pool.submit(table.server.flush, "t"))
+            table.compact()
+        return usual(region, write_number)
+
+    flushing: list[Future[FlushResult]] = []
+    with ThreadPoolExecutor(1) as pool, monkeypatch.context() as patched:
+        patched.setattr(Region, "cut", write_and_cut)
+        table.server.create_named_snapshot("s", "t")
+        flushing[0].result(WAIT_S)
+    assert restored(table).scan() == expected
+
+
+def test_a_cut_that_could_not_be_flushed_loses_nothing(table: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.put(b"r1", b"before")
+
+    def cut(region: Region, write_number: int) -> RegionCut:
+        raise DiskFullError("no space is left")
+
+    def write_after_the_flush(server: RegionServer, region: Region) -> FlushResult:
+        result = flush(server, region)
+        table.put(b"r1", b"sealed")
+        return result
+
+    flush = RegionServer.flush_region
+    with monkeypatch.context() as patched:
+        patched.setattr(Region, "cut", cut)
+        patched.setattr(RegionServer, "flush_region", write_after_the_flush)
+        with pytest.raises(DiskFullError):
+            table.server.create_named_snapshot("s", "t")
+    table.put(b"r2", b"active")
+    expected = [(b"r1", b"sealed"), (b"r2", b"active")]
+    assert table.scan() == expected
+    table.server.create_named_snapshot("s", "t")
+    assert restored(table).scan() == expected
+    table.crash()
+    assert TableOfRegions(table.server, "t").scan() == TableOfRegions(table.server, "restored").scan() == expected
+
+
 def test_all_gates_are_held_at_one_moment(table: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the second region is about to be flushed, a writer begins to change the first one, and then the second."""
+    """When the second region is about to be sealed, a writer begins to change the first one, and then the second."""
     table.split(b"r5")
     first, second = table.regions
-    usual = Region.all_flushed
+    usual = Region.sealed
 
     def write() -> None:
         table.put(b"r1", b"first")
         table.put(b"r7", b"second")
 
-    def flushed(region: Region, deadline: float) -> contextlib.AbstractContextManager[object]:
+    def sealed(region: Region, deadline: float) -> contextlib.AbstractContextManager[int]:
         if region is second:
             writing.append(pool.submit(write))
             wait_until(lambda: writing[0].done() or first._parts.gate.statistics().shared_waiting == 1)
@@ -215,7 +271,7 @@ def test_all_gates_are_held_at_one_moment(table: Serving, monkeypatch: pytest.Mo
 
     writing: list[Future[None]] = []
     with ThreadPoolExecutor(1) as pool:
-        monkeypatch.setattr(Region, "all_flushed", flushed)
+        monkeypatch.setattr(Region, "sealed", sealed)
         table.server.create_named_snapshot("s", "t")
         writing[0].result(WAIT_S)
     assert restored(table).scan() == []
@@ -247,13 +303,13 @@ def test_the_gates_are_taken_in_the_order_of_their_ids(table: Serving, monkeypat
     table.split(b"r5")
     table.split(b"r3")
     taken: list[int] = []
-    usual = Region.all_flushed
+    usual = Region.sealed
 
-    def take(region: Region, deadline: float) -> contextlib.AbstractContextManager[object]:
+    def take(region: Region, deadline: float) -> contextlib.AbstractContextManager[int]:
         taken.append(region.region_id)
         return usual(region, deadline)
 
-    monkeypatch.setattr(Region, "all_flushed", take)
+    monkeypatch.setattr(Region, "sealed", take)
     table.server.create_named_snapshot("s", "t")
     assert [region.region_id for region in table.regions] != sorted(taken) == taken
 

@@ -74,7 +74,7 @@ def test_the_message_of_what_a_procedure_raises_comes_back_and_its_changes_do_no
             raise ValueError("no more " + argument.decode())
         """
     )
-    with pytest.raises(ProcedureFailedError, match=r"'fail' .* row b'r'.*: ValueError: no more beer \(procedures_0.py"):
+    with pytest.raises(ProcedureFailedError, match=r"'fail' .* row 'r'.*: ValueError: no more beer \(procedures_0.py"):
         run(runner, "fail", b"beer")
     with pytest.raises(ProcedureFailedError, match="no more wine"):
         run(runner, "fail", b"wine")
@@ -90,7 +90,7 @@ def test_what_is_no_bytes_is_no_answer(new_runner: NewRunner, value: str, kind: 
 @pytest.mark.parametrize("use", ['put("other", {"f:a": "1"})', 'row(b"other")', 'delete("other")'])
 def test_a_procedure_uses_no_other_row(new_runner: NewRunner, use: str) -> None:
     runner = new_runner(f"def stray(table, row, argument):\n    table.{use}\n    return b''\n")
-    with pytest.raises(ProcedureFailedError, match=r"called for row b'r', and may not read or change row b'other'"):
+    with pytest.raises(ProcedureFailedError, match=r"called for row 'r', and may not read or change row 'other'"):
         run(runner, "stray")
 
 

@@ -121,7 +121,7 @@ def test_a_repeated_request_whose_cells_were_dropped_reports_that_it_was_applied
 def test_a_record_that_would_be_larger_than_a_request_may_be_is_refused(engine: Engine) -> None:
     engine.change(b"r", Put(b"f", b"p", LARGE), Put(b"f", b"q", LARGE))
     both = (Append(b"f", b"p", b"+"), Append(b"f", b"q", b"+"))
-    with pytest.raises(LimitExceededError, match=r"log record of the mutation of row b'r'"):
+    with pytest.raises(LimitExceededError, match=r"log record of the mutation of row 'r'"):
         engine.change(b"r", *both, request=RequestId(CLIENT, 1, 1))  # Each value would be in it twice.
     assert engine.values(b"r") == {b"f:p": LARGE, b"f:q": LARGE}
     assert len(engine.change(b"r", *both).results) == 2

@@ -149,8 +149,8 @@ def test_few_bytes_that_would_be_many_as_cells_are_refused() -> None:
     [
         ([], "has no rows"),
         ([(b"ok", None, [b"", b""]), (b"", None, [b"", b""])], "row 1 of the bulk batch has an empty key"),
-        ([(b"r" * 11, None, [b"", b""])], "key of row b'rrrrrrrrrrr' of the bulk batch has 11 bytes, more than row_b"),
-        ([(b"r", None, [b"", b"x" * 21])], "value of row b'r' in column f:b of the bulk batch has 21 bytes"),
+        ([(b"r" * 11, None, [b"", b""])], "key of row 'rrrrrrrrrrr' of the bulk batch has 11 bytes, more than row_b"),
+        ([(b"r", None, [b"", b"x" * 21])], "value of row 'r' in column f:b of the bulk batch has 21 bytes"),
         ([(b"r", -1, [b"", b""])], "timestamp -1 "),
         ([(b"r", 1 << 51, [b"", b""])], "timestamp_ahead_ms_max"),
     ],

@@ -228,7 +228,7 @@ def test_large_answers_are_cut_like_large_cells(tmp_path: Path) -> None:
 
 
 def test_another_row_is_not_changed(lone: LoneRegion) -> None:
-    with pytest.raises(ProcedureFailedError, match="it changed row b'other', and may change only its own"):
+    with pytest.raises(ProcedureFailedError, match="it changed row 'other', and may change only its own"):
         call(lone, Here(count, row=b"other"))
     assert lone.values(ROW) == lone.values(b"other") == {}
 

@@ -91,7 +91,7 @@ def test_stored_value_that_does_not_fit_is_an_error_naming_row_and_column() -> N
     with pytest.raises(FilterTypeError) as raised:
         matches_row(NUMBER, b"r", {(b"f", b"n"): b"five"})
     assert (raised.value.row, raised.value.family, raised.value.qualifier) == (b"r", b"f", b"n")
-    assert raised.value.message.startswith("column f:n of row b'r' holds b'five', which is not an integer of 2 bytes")
+    assert raised.value.message.startswith("column f:n of row 'r' holds b'five', which is not an integer of 2 bytes")
     assert raised.value.message.endswith("an earlier part of the filter")
 
 

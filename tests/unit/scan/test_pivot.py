@@ -251,7 +251,7 @@ def test_a_row_larger_than_an_answer_may_be_is_refused_when_the_scan_comes_to_it
     given, error = failing(view, plan, line_bytes_max=1008)
     assert given == [(b"a", b"1")]
     assert isinstance(error, LimitExceededError)
-    assert "row b'b' takes 1009 bytes in row form" in error.message
+    assert "row 'b' takes 1009 bytes in row form" in error.message
     assert (error.limit, error.found, error.row) == ("request_bytes_max", 1009, b"b")
     assert len(list(scan(lambda: view, plan, all_rows_at(READ_POINT), line_bytes_max=1009))) == 3
 

@@ -60,9 +60,9 @@ def test_text_is_not_copied() -> None:
 
 def test_malformed_bytes_fail_with_row_and_column() -> None:
     frame = mapped_frame(_MAPPING, (), False)
-    with pytest.raises(MappingError, match=r"'delay' \(info:delay\) of row b'b' can't be read as INT.*malformed=null"):
+    with pytest.raises(MappingError, match=r"'delay' \(info:delay\) of row 'b' can't be read as INT.*malformed=null"):
         rows_of_form(_form([b"a", b"b"], [_int(1), b"xx"], [b"", b""], [b"1", b"1"]), frame, _schema(frame), False)
-    with pytest.raises(MappingError, match=r"key column 'id' of row b'\\xff'.*malformed=null"):
+    with pytest.raises(MappingError, match=r"key column 'id' of row '\\xff'.*malformed=null"):
         rows_of_form(_form([b"\xff"], [_int(1)], [b""], [b"1"]), frame, _schema(frame), False)
 
 
@@ -70,7 +70,7 @@ def test_the_first_of_several_malformed_values_is_reported_with_its_row() -> Non
     frame = mapped_frame(_MAPPING, (), False)
     one = [_int(1)] * 3
     form = _form([b"a", b"b", b"c"], one, [b"", b"", b""], [b"1", b"first", b"last"])
-    with pytest.raises(MappingError, match=r"of row b'b' can't be read as BIGINT: .*: 'first'") as refused:
+    with pytest.raises(MappingError, match=r"of row 'b' can't be read as BIGINT: .*: 'first'") as refused:
         rows_of_form(form, frame, _schema(frame), False)
     assert "last" not in str(refused.value)
 
@@ -95,7 +95,7 @@ def test_milliseconds_out_of_range_fail_or_become_nulls() -> None:
     for kind in ("DATE", "TIMESTAMP"):
         mapping = Mapping(f"id STRING :key, at {kind} f:at millis")
         frame = mapped_frame(mapping, (), False)
-        with pytest.raises(MappingError, match=r"column 'at' \(f:at\) of row b'a' .*malformed=null"):
+        with pytest.raises(MappingError, match=r"column 'at' \(f:at\) of row 'a' .*malformed=null"):
             rows_of_form(_form([b"a", b"b"], stored), frame, _schema(frame), False)
         frame = mapped_frame(mapping, (), True)
         batch = rows_of_form(_form([b"a", b"b"], stored), frame, _schema(frame), True)
@@ -106,7 +106,7 @@ def test_a_cell_timestamp_out_of_spark_s_range_is_refused() -> None:
     """A client may write any number; one beyond 292,277 years was once read as another time."""
     frame = mapped_frame(_MAPPING, ("dest",), True)
     form = _form([b"a", b"b"], [None, _int(1)], [b"JFK", b"LGA"], [None, b"1"], [1 << 62, None])
-    with pytest.raises(MappingError, match=r"cell info:dest of row b'a' .* 4611686018427387904 .* option timestamps"):
+    with pytest.raises(MappingError, match=r"cell info:dest of row 'a' .* 4611686018427387904 .* option timestamps"):
         rows_of_form(form, frame, _schema(frame), True)
 
 

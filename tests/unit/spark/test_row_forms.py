@@ -205,7 +205,7 @@ def test_a_wider_type_is_exact_or_the_error_names_the_row(
     form = form_of(schema, Mapping(f"id STRING :key, v {mapped} f:v"), nulls_delete=False)
     assert _cells(form, _rows(schema, ("a", value), ("b", None))) == [(b"a", b"f", b"v", 7, stored)]
     if too_much is not None:
-        with pytest.raises(MappingError, match=r"'v' is .* does not fit.*it is row 1, with the key b'b'"):
+        with pytest.raises(MappingError, match=r"'v' is .* does not fit.*it is row 1, with the key 'b'"):
             form.encoded(_rows(schema, ("a", value), ("b", too_much)), 7)
 
 

@@ -33,6 +33,7 @@ from rowlock_regionserver.arrow.merge import row_at
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_COLUMN, PUT, TIMESTAMP_MAX, Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
+from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.region.bulk.arranged import FAMILY_CELLS_SCHEMA, ArrangedBatch, FamilyPart
 from rowlock_regionserver.region.mutate.check import check_family
 from rowlock_regionserver.table import Table
@@ -105,8 +106,8 @@ def _check_sizes(batch: pa.Table, config: Config) -> None:
             at = pc.index(lengths, longest).as_py()
             row = batch.column("row")[at].as_py()[:64]
             raise LimitExceededError(
-                f"the {name} of cell {at} (row {row!r}) of the bulk batch has {longest} bytes, more than {limit} = "
-                f"{limit_value}",
+                f"the {name} of cell {at} (row {row_text(row)}) of the bulk batch has {longest} bytes, more than "
+                f"{limit} = {limit_value}",
                 limit=limit,
                 limit_value=limit_value,
                 found=longest,

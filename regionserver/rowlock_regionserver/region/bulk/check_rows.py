@@ -8,7 +8,7 @@ from rowlock_regionserver.arrow.columns import bytes_at, offsets
 from rowlock_regionserver.arrow.line_values import value_lengths
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
-from rowlock_regionserver.escapes import column_text
+from rowlock_regionserver.escapes import column_text, row_text
 from rowlock_regionserver.region.bulk.row_batch import RowBatch
 from rowlock_regionserver.region.mutate.check import check_family
 from rowlock_regionserver.table import Table
@@ -36,7 +36,7 @@ def _check_row_keys(batch: RowBatch, config: Config) -> None:
     at = int(np.argmax(lengths))
     if lengths[at] > config.row_bytes_max:
         row = _shown_row(batch, at)
-        raise _too_long(f"key of row {row!r}", "row_bytes_max", config.row_bytes_max, int(lengths[at]), row)
+        raise _too_long(f"key of row {row_text(row)}", "row_bytes_max", config.row_bytes_max, int(lengths[at]), row)
 
 
 def _check_column(batch: RowBatch, place: int, config: Config) -> None:
@@ -49,7 +49,7 @@ def _check_column(batch: RowBatch, place: int, config: Config) -> None:
     at = int(np.argmax(lengths))
     if lengths[at] > config.cell_bytes_max:
         row = _shown_row(batch, at)
-        what = f"value of row {row!r} in column {name}"
+        what = f"value of row {row_text(row)} in column {name}"
         limit = config.cell_bytes_max
         raise _too_long(what, "cell_bytes_max", limit, int(lengths[at]), row, family, qualifier[:64])
 

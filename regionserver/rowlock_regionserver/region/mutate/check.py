@@ -16,7 +16,7 @@ from rowlock_regionserver.errors import (
     NotServingRegionError,
     listed,
 )
-from rowlock_regionserver.escapes import column_text, name_text
+from rowlock_regionserver.escapes import column_text, name_text, row_text
 from rowlock_regionserver.operations import (
     Change,
     CompareOp,
@@ -45,7 +45,8 @@ def check_in_region(row: bytes, start: bytes, stop: bytes, region_id: int) -> No
     """Refuses a row outside the region's range [start, stop)."""
     if row < start or (stop and row >= stop):
         raise NotServingRegionError(
-            f"row {row!r} is not in region {region_id}, which has [{start!r}, {stop!r}); look the region up again",
+            f"row {row_text(row)} is not in region {region_id}, which has [{row_text(start)}, {row_text(stop)}); look "
+            "the region up again",
             row=row,
         )
 
@@ -67,7 +68,7 @@ def check_record(byte_count: int, row: bytes, config: Config) -> None:
     """Refuses a change whose log record is too large, which happens if COMPARE read large cells."""
     if byte_count > config.request_bytes_max:
         raise LimitExceededError(
-            f"the log record of the mutation of row {row[:64]!r} would have {byte_count} bytes, more than "
+            f"the log record of the mutation of row {row_text(row)} would have {byte_count} bytes, more than "
             f"request_bytes_max = {config.request_bytes_max}: it holds the new cells and the cells of the answer; "
             "change or check fewer large cells at once",
             limit="request_bytes_max",
@@ -86,7 +87,7 @@ def check_mutation(mutation: RowMutation, table: Table, config: Config, timestam
     check_row(row, config)
     condition = mutation.condition
     if not mutation.changes and not mutation.otherwise:
-        raise InvalidRequestError(f"the mutation of row {row!r} has no change; name at least one", row=row)
+        raise InvalidRequestError(f"the mutation of row {row_text(row)} has no change; name at least one", row=row)
     families = table.by_name
     byte_count = 0
     qualifier_bytes_max, cell_bytes_max = config.qualifier_bytes_max, config.cell_bytes_max
@@ -109,8 +110,8 @@ def check_mutation(mutation: RowMutation, table: Table, config: Config, timestam
             check_family(check.family, families, table.name, row)
             if check.operand is None and check.op not in (CompareOp.EQUAL, CompareOp.NOT_EQUAL):
                 raise InvalidRequestError(
-                    f"the check of {column_text(check.family, check.qualifier)} in row {row!r} compares with nothing; "
-                    "without an operand only EQUAL (absent) and NOT_EQUAL (present) have a meaning",
+                    f"the check of {column_text(check.family, check.qualifier)} in row {row_text(row)} compares with "
+                    "nothing; without an operand only EQUAL (absent) and NOT_EQUAL (present) have a meaning",
                     row=row,
                     family=check.family,
                     qualifier=check.qualifier,
@@ -122,12 +123,14 @@ def check_mutation(mutation: RowMutation, table: Table, config: Config, timestam
                 raise unknown_family(error.family, families, table.name, row) from None
         if not condition.checks and condition.filter is None and condition.existence is Existence.ANY:
             raise InvalidRequestError(
-                f"the condition on row {row!r} is empty; leave it out, or give it a check, an existence or a filter",
+                f"the condition on row {row_text(row)} is empty; leave it out, or give it a check, an existence or a "
+                "filter",
                 row=row,
             )
     elif mutation.otherwise:
         raise InvalidRequestError(
-            f"the mutation of row {row!r} has an 'otherwise' and no condition; add one or leave the other out", row=row
+            f"the mutation of row {row_text(row)} has an 'otherwise' and no condition; add one or leave the other out",
+            row=row,
         )
     return byte_count
 
@@ -144,7 +147,7 @@ def _check_change(
         family, qualifier = change.family, change.qualifier
         if not INT64_MIN <= change.amount <= INT64_MAX:
             raise InvalidRequestError(
-                f"increment of row {row!r} by {change.amount}: the amount must fit 64 signed bits", row=row
+                f"increment of row {row_text(row)} by {change.amount}: the amount must fit 64 signed bits", row=row
             )
     else:
         family, qualifier, value = change.family, change.qualifier, change.suffix
@@ -182,12 +185,13 @@ def unknown_family(
 def _check_timestamp(timestamp: int, row: bytes, timestamp_max: int, config: Config) -> None:
     if timestamp < 0 or timestamp > TIMESTAMP_MAX:
         raise InvalidRequestError(
-            f"timestamp {timestamp} of row {row!r} is out of range; it is milliseconds since the epoch, 0 or more",
+            f"timestamp {timestamp} of row {row_text(row)} is out of range; it is milliseconds since the epoch, 0 or "
+            "more",
             row=row,
         )
     if timestamp > timestamp_max:
         raise LimitExceededError(
-            f"timestamp {timestamp} of row {row!r} is more than timestamp_ahead_ms_max = "
+            f"timestamp {timestamp} of row {row_text(row)} is more than timestamp_ahead_ms_max = "
             f"{config.timestamp_ahead_ms_max} ms ahead of the server's clock; such a cell would hide every put "
             "until then",
             limit="timestamp_ahead_ms_max",
@@ -203,7 +207,7 @@ def _too_long(
     shown = qualifier[:64]
     where = f" in column {column_text(family, qualifier)}" if qualifier and what == "value" else ""
     return LimitExceededError(
-        f"the {what} of row {row[:64]!r}{where} has {found} bytes, more than {limit} = {limit_value}",
+        f"the {what} of row {row_text(row)}{where} has {found} bytes, more than {limit} = {limit_value}",
         limit=limit,
         limit_value=limit_value,
         found=found,

@@ -28,6 +28,7 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.errors import LimitExceededError, RegionServerError
+from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.operations import (
     Delete,
     ProcedureCall,
@@ -173,7 +174,7 @@ class ProcedureCalls:
     def _check_reply(self, call: ProcedureCall, reply: ProcedureReply, table: Table) -> int:
         """1 CHECK of what the procedure returned. Returns its bytes. Raises ProcedureFailedError."""
         if reply.row != call.row:
-            raise failed(call, f"it changed row {reply.row[:64]!r}, and may change only its own")
+            raise failed(call, f"it changed row {row_text(reply.row)}, and may change only its own")
         byte_count = len(reply.answer)
         for change in reply.changes:
             assert isinstance(change, Put | Delete), change

@@ -15,7 +15,7 @@ from typing import TypeGuard
 
 from rowlock_regionserver.cells import NEWEST, PUT, Family, ReadPoint
 from rowlock_regionserver.errors import CounterOverflowError, LimitExceededError, NotACounterError
-from rowlock_regionserver.escapes import column_text
+from rowlock_regionserver.escapes import column_text, row_text
 from rowlock_regionserver.found_cells import FoundCell, loaded
 from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, Increment, Put, RowResult
 from rowlock_regionserver.region.idempotency.answer_size import AnswerSize
@@ -148,8 +148,8 @@ class RowChanger:
             value = loaded(newest[4])
             if len(value) != COUNTER_BYTES:
                 raise NotACounterError(
-                    f"can't increment {column_text(family, qualifier)} of row {self._row!r}: a counter is 8 bytes, "
-                    f"big-endian, and the cell has {len(value)}; delete it, or put a counter there first",
+                    f"can't increment {column_text(family, qualifier)} of row {row_text(self._row)}: a counter is 8 "
+                    f"bytes, big-endian, and the cell has {len(value)}; delete it, or put a counter there first",
                     row=self._row,
                     family=family,
                     qualifier=qualifier,
@@ -158,8 +158,8 @@ class RowChanger:
         after = before + amount
         if not COUNTER_MIN <= after <= COUNTER_MAX:
             raise CounterOverflowError(
-                f"incrementing {column_text(family, qualifier)} of row {self._row!r} from {before} by {amount} would "
-                "leave 64 signed bits; the counter stays as it is",
+                f"incrementing {column_text(family, qualifier)} of row {row_text(self._row)} from {before} by {amount} "
+                "would leave 64 signed bits; the counter stays as it is",
                 row=self._row,
                 family=family,
                 qualifier=qualifier,
@@ -171,8 +171,8 @@ class RowChanger:
         byte_count = len(suffix) + (0 if newest is None else len(newest[4]))
         if byte_count > self._cell_bytes_max:
             raise LimitExceededError(
-                f"appending to {column_text(family, qualifier)} of row {self._row!r} would make a cell of {byte_count} "
-                f"bytes, more than cell_bytes_max = {self._cell_bytes_max}; the cell stays as it is",
+                f"appending to {column_text(family, qualifier)} of row {row_text(self._row)} would make a cell of "
+                f"{byte_count} bytes, more than cell_bytes_max = {self._cell_bytes_max}; the cell stays as it is",
                 limit="cell_bytes_max",
                 limit_value=self._cell_bytes_max,
                 found=byte_count,

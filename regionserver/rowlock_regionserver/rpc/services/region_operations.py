@@ -20,6 +20,7 @@ from rowlock_regionserver.errors import (
     NotServingRegionError,
     RegionServerError,
 )
+from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.host.read_snapshots import is_snapshot
 from rowlock_regionserver.locks.lock_matrix import Operation
@@ -168,7 +169,7 @@ class RegionOperations:
         if message.is_repeated:
             return [right]
         raise InvalidRequestError(
-            f"no region of table {message.table!r} begins with row {row[:100]!r}: region {right.region_id} has the "
+            f"no region of table {message.table!r} begins with row {row_text(row)}: region {right.region_id} has the "
             f"rows {range_text(right)}; name the first row of a region, which is then merged into the one before it",
             table=message.table,
             row=row,
@@ -196,7 +197,7 @@ class RegionOperations:
     def _check_row(self, table: str, row: bytes) -> None:
         if len(row) > self._config.row_bytes_max:
             raise LimitExceededError(
-                f"the row {row[:100]!r}… has {len(row)} bytes, more than row_bytes_max = {self._config.row_bytes_max}",
+                f"the row {row_text(row)} has {len(row)} bytes, more than row_bytes_max = {self._config.row_bytes_max}",
                 limit="row_bytes_max",
                 limit_value=self._config.row_bytes_max,
                 found=len(row),

@@ -98,7 +98,7 @@ async def test_a_stopped_deletion_says_what_it_deleted(db: rowlock.aio.Client, f
     with pytest.raises(PartlyDeletedError) as raised:
         await db.table("t").delete_range("r")
     assert (raised.value.row_count, raised.value.row, raised.value.table) == (1000, b"r1000", "t")
-    assert raised.value.message.startswith("1000 rows of table 't' were deleted, and not all from row b'r1000' on: ")
+    assert raised.value.message.startswith("1000 rows of table 't' were deleted, and not all from row 'r1000' on: ")
     assert raised.value.message.endswith(". The same call again deletes the others")
     assert "the file is damaged" in raised.value.message
 

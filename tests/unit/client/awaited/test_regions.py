@@ -113,7 +113,7 @@ async def test_a_repetition_that_fails_leaves_the_outcome_unknown(
 
 
 async def test_a_refused_split_says_why(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
-    fake_server.change_script.append(error(Error.INVALID_ARGUMENT, "row b'm' is the first row of region 3 already"))
+    fake_server.change_script.append(error(Error.INVALID_ARGUMENT, "row 'm' is the first row of region 3 already"))
     with pytest.raises(rowlock.InvalidArgumentError, match="is the first row of region 3 already"):
         await db.split("t", "m")
 

@@ -261,7 +261,7 @@ def test_wrong_types_are_refused_before_anything_is_sent(
 def test_bytes_that_do_not_fit_are_an_error_with_row_and_column(db: rowlock.Client, fake_server: FakeServer) -> None:
     fake_server.rows[b"alice"] = {(b"count", b"orders"): b"7"}
     with pytest.raises(
-        MappingError, match=r"count:orders of row b'alice' can't be read as BIGINT binary: a value has 1"
+        MappingError, match=r"count:orders of row 'alice' can't be read as BIGINT binary: a value has 1"
     ) as e:
         db.table("t", mapping=FEW).row("alice")
     assert (e.value.row, e.value.column) == (b"alice", b"count:orders")
