@@ -92,12 +92,10 @@ class Table(TableChanges[Text]):
         columns: columns and whole families to read; None: all. timestamp: read versions at or before it. time_range:
         read versions in [start, stop); None is no bound. include_timestamp: return {column: (value, timestamp)}.
         """
-        if columns is None and timestamp is None and time_range is None:  # The hot path.
-            request = point.get(self._view.table, [encoded_row(row)], None)
-            answer = self._servers.point(request, self._view.timeout_s)
-            cells: Sequence[types_pb2.Cell] = answer.get.rows[0].cells
-        else:
-            cells = self._selected_cells(row, columns, timestamp, time_range)
+        if columns is None and timestamp is None and time_range is None and not include_timestamp:  # The hot path.
+            request = point.get_values(self._view.table, encoded_row(row))
+            return point.values(self._servers.point(request, self._view.timeout_s), self._view.decode)
+        cells = self._selected_cells(row, columns, timestamp, time_range)
         if include_timestamp:
             return point.row_dict_with_timestamps(cells, self._view.decode)
         return point.row_dict(cells, self._view.decode)

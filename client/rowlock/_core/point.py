@@ -18,6 +18,7 @@ from rowlock._codec.columns import (
     parse_cell_column,
 )
 from rowlock._codec.escapes import column_text, row_text
+from rowlock._codec.row_values import fill_values, values_dict
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Request
 from rowlock.changes import Change, Delete, Put, add_changes, add_delete, change_results, checked_amount, fill_put
@@ -42,7 +43,7 @@ def failure_of(request: Request) -> RowlockError | None:
     answer = request.answer
     if answer is None:
         return request.failure
-    if answer.HasField("get") and len(request.point.get.rows) == len(answer.get.rows):
+    if answer.HasField("get") and len(request.point.get.rows) == _rows_answered(request, answer.get):
         return None
     if answer.HasField("mutate") and len(request.point.mutate.mutations) == 1:  # The hot path of changes.
         results = answer.mutate.results
@@ -52,7 +53,7 @@ def failure_of(request: Request) -> RowlockError | None:
     if kind == "error":
         return error_from(answer.error)
     if kind == "get":
-        requested, answered = len(request.point.get.rows), len(answer.get.rows)
+        requested, answered = len(request.point.get.rows), _rows_answered(request, answer.get)
         is_single = False
     elif kind == "mutate":
         requested, answered = len(request.point.mutate.mutations), len(answer.mutate.results)
@@ -69,6 +70,13 @@ def failure_of(request: Request) -> RowlockError | None:
     if is_single and answer.mutate.results[0].HasField("error"):
         return error_from(answer.mutate.results[0].error)
     return None
+
+
+def _rows_answered(request: Request, answer: region_pb2.GetAnswer) -> int:
+    """Returns the number of rows in an answer; 0 if they have a form that was not requested."""
+    if not answer.values:
+        return len(answer.rows)
+    return len(answer.values) if request.point.get.values_only and not answer.rows else 0
 
 
 # Changes
@@ -131,6 +139,15 @@ def put(
         add_data(mutation, data, timestamp)
     if deletes:
         add_deletes(mutation, deletes, timestamp)
+    return Request(table, encoded, message, is_change=True)
+
+
+def put_values(table: str, row: Name, data: Data[ColumnName], durability: types_pb2.Durability) -> Request:
+    """Returns a request that sets columns of a row, for servers that take RowValues."""
+    encoded = encoded_row(row)
+    message, mutation = new_mutation(table, encoded, durability)
+    check_data(data)
+    fill_values(mutation.puts, data)
     return Request(table, encoded, message, is_change=True)
 
 
@@ -302,6 +319,21 @@ def get(table: str, rows: Sequence[bytes], selection: Selection | None) -> Reque
     if selection is not None:
         selection.write(message_get)
     return Request(table, rows[0], message, is_change=False)
+
+
+def get_values(table: str, row: bytes) -> Request:
+    """Returns a request that reads the newest value of each column of a row; `values` reads the answer."""
+    message = region_pb2.PointRequests()
+    get = message.requests.add().get
+    get.rows.append(row)
+    get.values_only = True
+    return Request(table, row, message, is_change=False)
+
+
+def values(answer: region_pb2.PointAnswer, decode: Decode[Text]) -> dict[Text, Text]:
+    """Returns {column: value} of the row in the answer to `get_values`."""
+    get = answer.get
+    return values_dict(get.values[0], decode) if get.values else row_dict(get.rows[0].cells, decode)
 
 
 def row_dict(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> dict[Text, Text]:

@@ -18,13 +18,14 @@ from rowlock.errors import InvalidArgumentError, RowlockError, ServerRecoveringE
 
 # The feature count of rowlock.v1 that this client knows, and the first ones that have a feature: rows in bulk batches,
 # the cells of filters in the answers to conditions, the server's status, puts in columns, scans that point requests
-# open, splits and merges of regions, and change feeds.
-PROTOCOL = 9
+# open, splits and merges of regions, change feeds, and puts of a row as RowValues.
+PROTOCOL = 10
 ROWS_PROTOCOL = 2
 FILTERED_PROTOCOL = STATUS_PROTOCOL = 4
 PUT_ROWS_PROTOCOL = OPEN_SCAN_PROTOCOL = 6
 REGIONS_PROTOCOL = 7
 CHANGES_PROTOCOL = 9
+VALUES_PROTOCOL = 10
 _POLICY = RetryPolicy(pause_first_s=0.05, pause_s_max=0.5)
 
 

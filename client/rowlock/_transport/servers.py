@@ -17,7 +17,14 @@ from rowlock._core.advertised import origin, with_origin
 from rowlock._core.conversation import Request
 from rowlock._core.point import failure_of
 from rowlock._core.retry import Attempts, Kind
-from rowlock._core.search import FILTERED_PROTOCOL, OPEN_SCAN_PROTOCOL, PROTOCOL, PUT_ROWS_PROTOCOL, ROWS_PROTOCOL
+from rowlock._core.search import (
+    FILTERED_PROTOCOL,
+    OPEN_SCAN_PROTOCOL,
+    PROTOCOL,
+    PUT_ROWS_PROTOCOL,
+    ROWS_PROTOCOL,
+    VALUES_PROTOCOL,
+)
 from rowlock._core.uptime import uptime_s
 from rowlock._transport import methods
 from rowlock._transport.connections import Connections
@@ -135,6 +142,11 @@ class Servers(Connections):
     def returns_filtered(self) -> bool:
         """Whether the catalog's server is known to return the cells that the filter of a condition reads."""
         return self.protocols.get(self.catalog_address, 0) >= FILTERED_PROTOCOL
+
+    @property
+    def takes_values(self) -> bool:
+        """Whether the catalog's server is known to take the puts of a row as RowValues."""
+        return self.protocols.get(self.catalog_address, 0) >= VALUES_PROTOCOL
 
     def opens_scans_at(self, region: Region) -> bool:
         """Whether the region's server is known to open scans by point requests."""

@@ -63,32 +63,46 @@ class PointAnswer(_message.Message):
     def __init__(self, id: _Optional[int] = ..., get: _Optional[_Union[GetAnswer, _Mapping]] = ..., mutate: _Optional[_Union[MutateAnswer, _Mapping]] = ..., error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., opened_scan: _Optional[_Union[OpenedScan, _Mapping]] = ..., put_rows: _Optional[_Union[PutRowsAnswer, _Mapping]] = ..., call: _Optional[_Union[CallAnswer, _Mapping]] = ...) -> None: ...
 
 class Get(_message.Message):
-    __slots__ = ("rows", "columns", "time_range", "versions", "where", "cells")
+    __slots__ = ("rows", "columns", "time_range", "versions", "where", "cells", "values_only")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     TIME_RANGE_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     WHERE_FIELD_NUMBER: _ClassVar[int]
     CELLS_FIELD_NUMBER: _ClassVar[int]
+    VALUES_ONLY_FIELD_NUMBER: _ClassVar[int]
     rows: _containers.RepeatedScalarFieldContainer[bytes]
     columns: _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]
     time_range: _types_pb2.TimeRange
     versions: int
     where: _types_pb2.Filter
     cells: _types_pb2.CellFilter
-    def __init__(self, rows: _Optional[_Iterable[bytes]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ...) -> None: ...
+    values_only: bool
+    def __init__(self, rows: _Optional[_Iterable[bytes]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ..., values_only: bool = ...) -> None: ...
 
 class GetAnswer(_message.Message):
-    __slots__ = ("rows",)
+    __slots__ = ("rows", "values")
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
     rows: _containers.RepeatedCompositeFieldContainer[RowCells]
-    def __init__(self, rows: _Optional[_Iterable[_Union[RowCells, _Mapping]]] = ...) -> None: ...
+    values: _containers.RepeatedCompositeFieldContainer[RowValues]
+    def __init__(self, rows: _Optional[_Iterable[_Union[RowCells, _Mapping]]] = ..., values: _Optional[_Iterable[_Union[RowValues, _Mapping]]] = ...) -> None: ...
 
 class RowCells(_message.Message):
     __slots__ = ("cells",)
     CELLS_FIELD_NUMBER: _ClassVar[int]
     cells: _containers.RepeatedCompositeFieldContainer[_types_pb2.Cell]
     def __init__(self, cells: _Optional[_Iterable[_Union[_types_pb2.Cell, _Mapping]]] = ...) -> None: ...
+
+class RowValues(_message.Message):
+    __slots__ = ("columns", "lengths", "data")
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    LENGTHS_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    columns: bytes
+    lengths: bytes
+    data: bytes
+    def __init__(self, columns: _Optional[bytes] = ..., lengths: _Optional[bytes] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class Mutate(_message.Message):
     __slots__ = ("mutations", "durability")
@@ -99,20 +113,22 @@ class Mutate(_message.Message):
     def __init__(self, mutations: _Optional[_Iterable[_Union[RowMutation, _Mapping]]] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ...) -> None: ...
 
 class RowMutation(_message.Message):
-    __slots__ = ("row", "condition", "changes", "otherwise", "sequence", "age_ms")
+    __slots__ = ("row", "condition", "changes", "otherwise", "sequence", "age_ms", "puts")
     ROW_FIELD_NUMBER: _ClassVar[int]
     CONDITION_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     OTHERWISE_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    PUTS_FIELD_NUMBER: _ClassVar[int]
     row: bytes
     condition: Condition
     changes: _containers.RepeatedCompositeFieldContainer[_types_pb2.Change]
     otherwise: _containers.RepeatedCompositeFieldContainer[_types_pb2.Change]
     sequence: int
     age_ms: int
-    def __init__(self, row: _Optional[bytes] = ..., condition: _Optional[_Union[Condition, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[_types_pb2.Change, _Mapping]]] = ..., otherwise: _Optional[_Iterable[_Union[_types_pb2.Change, _Mapping]]] = ..., sequence: _Optional[int] = ..., age_ms: _Optional[int] = ...) -> None: ...
+    puts: RowValues
+    def __init__(self, row: _Optional[bytes] = ..., condition: _Optional[_Union[Condition, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[_types_pb2.Change, _Mapping]]] = ..., otherwise: _Optional[_Iterable[_Union[_types_pb2.Change, _Mapping]]] = ..., sequence: _Optional[int] = ..., age_ms: _Optional[int] = ..., puts: _Optional[_Union[RowValues, _Mapping]] = ...) -> None: ...
 
 class Condition(_message.Message):
     __slots__ = ("checks", "existence", "filter", "return_filtered")

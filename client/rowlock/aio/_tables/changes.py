@@ -38,7 +38,12 @@ class TableChanges(Generic[Text]):
 
         timestamp: of all of them; None: the server's clock.
         """
-        await self._call(point.put(self._view.table, row, data, timestamp, self._view.durability))
+        view = self._view
+        if timestamp is None and self._servers.takes_values:
+            request = point.put_values(view.table, row, data, view.durability)
+        else:
+            request = point.put(view.table, row, data, timestamp, view.durability)
+        await self._call(request)
 
     async def create(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> bool:
         """Sets columns if the row does not exist. Returns whether they were set. Arguments as in `put`."""

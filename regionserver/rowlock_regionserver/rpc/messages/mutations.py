@@ -26,6 +26,7 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.rpc.messages.enums import member_of
 from rowlock_regionserver.rpc.messages.filters import row_filter
+from rowlock_regionserver.rpc.messages.row_values import puts_count, puts_of
 
 CLIENT_ID_BYTES = 16
 # The most changes in a mutation that `plain_change` accepts.
@@ -113,13 +114,18 @@ def plain_change(message: region_pb2.Mutate, client_id: bytes, sequence_floor: i
     if len(mutations) != 1:
         return None
     mutation = mutations[0]
-    changes = mutation.changes
-    count, sequence = len(changes), mutation.sequence
+    changes, values = mutation.changes, mutation.puts if mutation.HasField("puts") else None
+    count, sequence = len(changes) + (puts_count(values) if values else 0), mutation.sequence
     if not 0 < count <= PLAIN_CHANGES_MAX or mutation.HasField("condition") or mutation.otherwise:
         return None
     if sequence and not client_id:
         return None
     plain: list[Change] = []
+    if values:
+        try:
+            plain += puts_of(values)
+        except InvalidRequestError:
+            return None
     for change in changes:
         if change.HasField("put"):
             plain.append(_put(change.put))
@@ -148,12 +154,11 @@ def request_id(client_id: bytes, sequence: int, sequence_floor: int, age_ms: int
 def _row_mutation(
     message: region_pb2.RowMutation, client_id: bytes, sequence_floor: int, config: Config, parts_max: int | None
 ) -> RowMutation:
-    changes = message.changes
     otherwise = message.otherwise
     sequence = message.sequence
     return RowMutation(
         message.row,
-        (_change(changes[0]),) if len(changes) == 1 else _changes(changes, parts_max),
+        _values_and_changes(message, parts_max) if message.HasField("puts") else _changes(message.changes, parts_max),
         _condition(message.condition, config, parts_max) if message.HasField("condition") else None,
         _changes(otherwise, parts_max) if otherwise else (),
         request_id(client_id, sequence, sequence_floor, message.age_ms) if sequence else None,
@@ -165,7 +170,14 @@ def _check_parts(count: int, parts_max: int | None) -> None:
         raise TooLongError
 
 
+def _values_and_changes(message: region_pb2.RowMutation, parts_max: int | None) -> tuple[Change, ...]:
+    _check_parts(puts_count(message.puts) + len(message.changes), parts_max)
+    return (*puts_of(message.puts), *_changes(message.changes, parts_max))
+
+
 def _changes(messages: Sequence[types_pb2.Change], parts_max: int | None) -> tuple[Change, ...]:
+    if len(messages) == 1:
+        return (_change(messages[0]),)
     _check_parts(len(messages), parts_max)
     return tuple([_change(message) for message in messages])
 

@@ -32,6 +32,7 @@ from rowlock_regionserver.rpc.messages.mutations import (
 )
 from rowlock_regionserver.rpc.messages.put_rows import put_batch, rows_at_most
 from rowlock_regionserver.rpc.messages.reads import rows_of, scan_plan, selection
+from rowlock_regionserver.rpc.messages.row_values import values_answer
 from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
 from rowlock_regionserver.rpc.messages.sessions import session_ref
 
@@ -60,7 +61,9 @@ class PointGet:
         return rows_of(get, self._config), selection(get, self._config)
 
     def answer(self, rows: list[Sequence[AnswerCell]]) -> bytes:
-        return get_answer(self._message.id, rows)
+        request_id, get = self._message.id, self._message.get
+        values = values_answer(request_id, rows) if get.values_only and get.versions < 2 else None
+        return get_answer(request_id, rows) if values is None else values
 
     def failure(self, error: BaseException, doing: str) -> bytes:
         return error_answer(self._message.id, error, doing)
@@ -148,7 +151,10 @@ class PointChange:
         mutate = self._message.mutate
         if mutate.durability not in DURABILITIES:
             return None
-        return plain_change(mutate, self._client_id, self._sequence_floor)
+        mutation = plain_change(mutate, self._client_id, self._sequence_floor)
+        if mutation is not None:
+            self._mutations = Mutations((mutation,), {})  # `read` need not convert it again if it is made alone.
+        return mutation
 
     def durability(self) -> Durability | None:
         value = self._message.mutate.durability

@@ -38,7 +38,7 @@ from rowlock_regionserver.rpc.services.region_operations import RegionOperations
 from rowlock_regionserver.rpc.services.snapshot_operations import SnapshotOperations, SnapshotsHost
 from rowlock_regionserver.table import Table
 
-PROTOCOL = 9
+PROTOCOL = 10
 
 
 class CatalogHost(RegionsHost, SnapshotsHost, Protocol):

@@ -1,0 +1,67 @@
+"""Rows of values without timestamps: how a server answers a get, and how a put is sent.
+
+The layout is that of RowValues in region.proto. Nothing in an answer is trusted: a message that contradicts itself
+raises ServerError.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from itertools import accumulate
+
+from google.protobuf.message import DecodeError
+from rowlock_proto.v1 import region_pb2
+
+from rowlock._codec.columns import Name, Text, Value, encoded_value, parse_cell_key
+from rowlock.errors import ServerError
+
+# Lists of columns are kept, so that rows of the same columns share the work. Servers send lists of up to 2 KiB.
+_LISTS_KEPT = 256
+_COLUMNS_MAX = 64
+
+
+def values_dict(message: region_pb2.RowValues, decode: Callable[[bytes], Text]) -> dict[Text, Text]:
+    """Returns {column: value}. Raises ServerError unless the message is valid."""
+    columns, lengths, data = message.columns, message.lengths, message.data
+    names = _names_of(columns, decode)
+    if len(lengths) != 4 * len(names):
+        raise _damaged(f"{len(names)} columns, and {len(lengths)} bytes of lengths")
+    stops: list[int] = list(accumulate(struct.unpack(f"<{len(names)}I", lengths)))
+    if len(data) != (stops[-1] if stops else 0):
+        raise _damaged(f"{len(data)} bytes, and values that end at {stops[-1:]}")
+    values = [data[start:stop] for start, stop in zip([0, *stops], stops)]  # noqa: B905  # the last start is no value's
+    # To decode to bytes is to do nothing, and takes time.
+    decoded = values if decode is bytes else map(decode, values)
+    return dict(zip(names, decoded))  # noqa: B905  # as many
+
+
+@lru_cache(maxsize=_LISTS_KEPT)
+def _names_of(columns: bytes, decode: Callable[[bytes], Text]) -> tuple[Text, ...]:
+    """Returns the names in a serialized ColumnSet, decoded."""
+    try:
+        return tuple(map(decode, region_pb2.ColumnSet.FromString(columns).columns))
+    except DecodeError:
+        raise _damaged("its list of columns can't be read") from None
+
+
+def fill_values(message: region_pb2.RowValues, data: Mapping[Text, Value]) -> None:
+    """Fills in {column: value}. Raises InvalidArgumentError and TypeError for malformed columns and values."""
+    names = tuple(data)
+    message.columns = _kept_list(names) if len(names) <= _COLUMNS_MAX else _list_of(names)
+    values = [value if type(value) is bytes else encoded_value(value) for value in data.values()]
+    message.lengths = struct.pack(f"<{len(values)}I", *map(len, values))
+    message.data = b"".join(values)
+
+
+def _list_of(names: tuple[Name, ...]) -> bytes:
+    """Returns these columns as a serialized ColumnSet."""
+    return region_pb2.ColumnSet(columns=[b":".join(parse_cell_key(name)) for name in names]).SerializeToString()
+
+
+_kept_list = lru_cache(maxsize=_LISTS_KEPT)(_list_of)
+
+
+def _damaged(problem: str) -> ServerError:
+    return ServerError(f"the values of a row are damaged: {problem}")
