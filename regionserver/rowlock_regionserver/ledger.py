@@ -25,6 +25,9 @@ from rowlock_regionserver.errors import LimitExceededError, RegionTooBusyError
 # While all parts together hold more than this share of `memory`, nothing is borrowed. The rest is for what the others
 # take before borrowed memory is returned, and for fragmentation.
 BORROWED_FROM_SHARE = 5 / 8
+# After this share of `memory` was counted by `Account.add`, the followed parts are measured: 64 KiB of a gibibyte. Each
+# put counts a few hundred bytes.
+_MEASURED_SHARE = 1 / 16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,8 @@ class Ledger:
         self.watchers: deque[Callable[[], None]] = deque()
         self._accounts: dict[str, Account] = {}
         self._followed: list[_Followed] = []
+        self._measured_after_bytes = int(_MEASURED_SHARE * config.memory)
+        self._unmeasured_bytes = 0  # counted by `Account.add` since the followed parts were measured
 
         self.memstores = self._open("memstore_bytes_max", config.memstore_bytes_max, "memstores")
         self.block_cache = self._accounts["block_cache_bytes_max"] = BorrowingAccount(self, config)
@@ -83,6 +88,7 @@ class Ledger:
 
     def _measure_followed(self) -> None:
         """Updates the accounts of followed parts (`Account.follow`). The caller holds self.lock."""
+        self._unmeasured_bytes = 0
         for followed in self._followed:
             followed.measure()
 
@@ -147,7 +153,9 @@ class Account:
         """Counts bytes that are in use, or released ones when negative, regardless of the bounds."""
         ledger = self._ledger
         with ledger.lock:
-            ledger._measure_followed()
+            ledger._unmeasured_bytes += abs(byte_count)
+            if ledger._unmeasured_bytes >= ledger._measured_after_bytes:
+                ledger._measure_followed()
             self._count(byte_count)
             is_woken = byte_count < 0 and bool(ledger.watchers)
         if is_woken:
@@ -171,7 +179,8 @@ class Account:
     def follow(self, bytes_held: Callable[[], int]) -> None:
         """Counts, from now on, also the bytes of a part with a counter of its own.
 
-        `bytes_held` is called whenever an account changes, with the ledger's lock held: it must neither lock nor block.
+        `bytes_held` is called before bytes are taken, and when many have been added or released, with the ledger's lock
+        held: it must neither lock nor block.
         """
         with self._ledger.lock:
             self._ledger._followed.append(_Followed(self, bytes_held))

@@ -81,8 +81,8 @@ ADMISSION = [
     Mutant(
         "a put of values drops the changes beside it",
         "_values_and_changes",
-        "(*puts_of(message.puts), *_changes(message.changes, parts_max))",
-        "tuple(puts_of(message.puts))",
+        "(*puts, *_changes(changes, parts_max)) if changes else tuple(puts)",
+        "tuple(puts)",
         "unit/rpc/test_row_values.py",
     ),
     Mutant(

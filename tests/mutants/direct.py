@@ -89,14 +89,14 @@ _SERVER = [
     Mutant(
         "what is received of a frame is not counted",
         "Incoming.hold",
-        "        self._holding.set(self.reader.bytes_held)\n",
+        "            self._holding.set(reader.bytes_held)\n",
         "",
         f"{CONNECTION}::test_half_frames_of_two_connections_stay_apart_and_are_counted",
     ),
     Mutant(
         "bytes of one connection are read as another one's",
         "Incoming.hold",
-        "        self.reader.hold()\n",
+        "            reader.hold()\n",
         "",
         f"{CONNECTION}::test_half_frames_of_two_connections_stay_apart_and_are_counted",
     ),
@@ -145,7 +145,7 @@ _SERVER = [
     Mutant(
         "a client that does not greet is waited for",
         "DirectConnection.look",
-        "        if self._state is _State.GREETING and now - self._state_since > GREETING_SECONDS_MAX:\n",
+        "        if self._state is _GREETING and now - self._state_since > GREETING_SECONDS_MAX:\n",
         "        if False:\n",
         f"{BAD_INPUT}::test_a_client_that_is_silent_before_its_greeting_is_dropped",
     ),

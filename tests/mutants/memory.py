@@ -15,6 +15,13 @@ SERVER = "unit/host/test_region_server.py"
 
 MEMORY = [
     Mutant(
+        "small additions of memory are never followed by a measurement",
+        "Account.add",
+        "            ledger._unmeasured_bytes += abs(byte_count)\n",
+        "",
+        f"{LEDGER}::test_a_part_that_counts_by_itself_is_measured_when_much_was_added_and_released",
+    ),
+    Mutant(
         "refused memory is counted",
         "Account.try_take",
         "                return False\n            self._count(byte_count)\n",

@@ -164,7 +164,7 @@ NAMED_SNAPSHOT_MUTANTS = [
     Mutant(
         "a named snapshot can be changed",
         "ReadableRegion._check_writable",
-        "        if self._state is State.READING:\n",
+        "        if self._state is _READING:\n",
         "        if False:\n",
         f"{READ}::test_what_is_read_by_name_can_not_be_changed",
     ),

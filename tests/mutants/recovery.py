@@ -271,7 +271,7 @@ RECOVERY = [
     Mutant(
         "a region accepts calls during replay",
         "ReadableRegion._check_serving",
-        "        if self._state not in (State.SERVING, State.READING):\n",
+        "        if self._state not in _SERVES_READS:\n",
         "        if self._state is State.CLOSED:\n",
         f"{LIFE}::test_only_a_serving_region_takes_calls",
     ),

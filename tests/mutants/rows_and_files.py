@@ -234,7 +234,7 @@ ROWS_AND_FILES = [
     Mutant(
         "a get asks every file twice",
         "view_in_memory",
-        "                if place is RowPlace.MEMORY:\n                    kept.append(source)\n",
+        "                if place is MEMORY:\n                    kept.append(source)\n",
         "                kept.append(source)\n",
         "unit/region/test_read_path.py::test_a_get_on_the_event_loop_asks_the_files_without_the_row_once",
     ),

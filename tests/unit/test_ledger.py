@@ -125,6 +125,18 @@ def test_a_part_that_counts_by_itself_is_followed(ledger: Ledger) -> None:
     assert ledger.bytes_held == 502
 
 
+def test_a_part_that_counts_by_itself_is_measured_when_much_was_added_and_released() -> None:
+    ledger = Ledger(Config(memory=1 << 30))
+    held = [300]
+    ledger.request_ids.follow(lambda: held[0])
+    ledger.memstores.add(512)
+    assert ledger.bytes_held == 512
+    for _ in range(64):
+        ledger.memstores.add(512)
+        ledger.memstores.add(-512)
+    assert ledger.bytes_held == 812
+
+
 class Borrower:
     """A block cache of which only the bytes are there. It holds as much as it may."""
 

@@ -78,9 +78,10 @@ def have_few_bytes(outcomes: Sequence[RowOutcome], bytes_max: int) -> bool:
 
 def have_cells(outcomes: Sequence[RowOutcome]) -> bool:
     """Whether their answer has cells or what a procedure returned, and so may be large."""
-    return any(
-        isinstance(outcome, RowResult) and (outcome.results or outcome.seen or outcome.answer) for outcome in outcomes
-    )
+    for outcome in outcomes:  # Not `any`, which would make a generator for each answer.
+        if isinstance(outcome, RowResult) and (outcome.results or outcome.seen or outcome.answer):
+            return True
+    return False
 
 
 def _unanswered(refusal: RegionTooBusyError) -> UnknownOutcomeError:

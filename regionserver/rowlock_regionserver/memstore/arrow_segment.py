@@ -31,7 +31,7 @@ from rowlock_regionserver.memstore.row_cuts import cut_rows, last_within, weight
 from rowlock_regionserver.memstore.row_filter import RowFilter
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.sources import MEMORY, NOWHERE, Chunk, LinesWanted, Reading, RowPlace
 
 # Timestamp, write number and kind of a cell.
 _NUMBER_BYTES = 17
@@ -138,7 +138,7 @@ class ArrowSegment:
 
     def row_place(self, row: bytes) -> RowPlace:
         """Returns NOWHERE if the filter excludes the row, else MEMORY: to look takes as long as to read."""
-        return RowPlace.MEMORY if self._filter.may_have(row) else RowPlace.NOWHERE
+        return MEMORY if self._filter.may_have(row) else NOWHERE
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""

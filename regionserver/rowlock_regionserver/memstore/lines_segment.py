@@ -25,7 +25,7 @@ from rowlock_regionserver.memstore.row_filter import RowFilter
 from rowlock_regionserver.memstore.row_reading import parts_of
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.sources import CELLS_OF_LINES, MEMORY, NOWHERE, Chunk, LinesWanted, Reading, RowPlace
 
 # Bytes of a line beside its row and its values.
 _LINE_BYTES_BESIDE = 16
@@ -126,7 +126,7 @@ class LinesSegment:
 
     def row_place(self, row: bytes) -> RowPlace:
         """Returns NOWHERE if the filter excludes the row, else MEMORY: to look takes as long as to read."""
-        return RowPlace.MEMORY if self._filter.may_have(row) else RowPlace.NOWHERE
+        return MEMORY if self._filter.may_have(row) else NOWHERE
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""

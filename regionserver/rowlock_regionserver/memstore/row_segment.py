@@ -36,7 +36,7 @@ from rowlock_regionserver.memstore.row_reading import (
     weights_of,
 )
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.sources import MEMORY, Chunk, LinesWanted, Reading, RowPlace
 from rowlock_regionserver.versions.retention import Retention, retained_cells
 
 # Memory in CPython. A cell: the tuple, its slot in the row's list (lists grow by an eighth), two bytes objects (+ 8:
@@ -278,7 +278,7 @@ class RowSegment:
 
     def row_place(self, row: bytes) -> RowPlace:
         """Returns MEMORY, without a look: to look takes as long as to read."""
-        return RowPlace.MEMORY
+        return MEMORY
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""

@@ -21,7 +21,7 @@ from rowlock_regionserver.arrow.columns import TIMESTAMP, column, integers
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Memstore, Segment
-from rowlock_regionserver.sources import RowPlace, Source
+from rowlock_regionserver.sources import DISK, MEMORY, Source
 from rowlock_regionserver.storefile.reader import Run, StoreFile
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.versions.past_limits import altered
@@ -220,9 +220,9 @@ def view_in_memory(view: View, row: bytes, families: Collection[bytes] | None) -
             kept = []
             for source in sources:
                 place = source.row_place(row)
-                if place is RowPlace.DISK:
+                if place is DISK:
                     return None
-                if place is RowPlace.MEMORY:
+                if place is MEMORY:
                     kept.append(source)
             needed[number] = family, tuple(kept)
     return needed

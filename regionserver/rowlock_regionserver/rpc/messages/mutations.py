@@ -171,8 +171,10 @@ def _check_parts(count: int, parts_max: int | None) -> None:
 
 
 def _values_and_changes(message: region_pb2.RowMutation, parts_max: int | None) -> tuple[Change, ...]:
-    _check_parts(puts_count(message.puts) + len(message.changes), parts_max)
-    return (*puts_of(message.puts), *_changes(message.changes, parts_max))
+    changes = message.changes
+    _check_parts(puts_count(message.puts) + len(changes), parts_max)
+    puts = puts_of(message.puts)
+    return (*puts, *_changes(changes, parts_max)) if changes else tuple(puts)
 
 
 def _changes(messages: Sequence[types_pb2.Change], parts_max: int | None) -> tuple[Change, ...]:
