@@ -13,7 +13,8 @@ import tarfile
 import threading
 import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,8 @@ def _run(folder: Path, python: Path | str, master: str, server: str, *words: str
     return found
 
 
-def test_an_archived_environment_runs_on_executors_and_beside_the_driver(tmp_path: Path, server: str) -> None:
+def _archived_environment(tmp_path: Path, server: str) -> None:
+    """It runs on the executors, and beside the driver."""
     environment = _environment(tmp_path / "environment", has_rowlock=True)
     archive = tmp_path / "environment.tar.gz"
     with tarfile.open(archive, "w:gz") as packed:
@@ -109,8 +111,8 @@ def test_an_archived_environment_runs_on_executors_and_beside_the_driver(tmp_pat
         assert Path(python) == Path(folder, "environment/bin/python")
 
 
-@pytest.mark.parametrize("master", drawn(["local[1]", "connect"], 1, "masters"))
-def test_a_zip_of_the_session_works_with_configure(tmp_path: Path, server: str, master: str) -> None:
+def _zip_of_the_session(tmp_path: Path, server: str, master: str) -> None:
+    """It works with `configure`."""
     bare = _environment(tmp_path / "bare", has_rowlock=False)
     if importlib.util.find_spec("rowlock").origin.startswith(sysconfig.get_path("purelib")):  # type: ignore[union-attr]
         pytest.skip("rowlock is installed where the environments of this test find all other packages")
@@ -125,6 +127,19 @@ def test_a_zip_of_the_session_works_with_configure(tmp_path: Path, server: str, 
         ("planning", True),
         ("executor", True),
     ]
+
+
+WAYS: dict[str, Callable[[Path, str], None]] = {
+    "an archived environment": _archived_environment,
+    "a zip of the session": partial(_zip_of_the_session, master="local[1]"),
+    "a zip of the session, by Connect": partial(_zip_of_the_session, master="connect"),
+}
+
+
+@pytest.mark.parametrize("way", drawn(list(WAYS), 1, "ways to install"))
+def test_a_way_to_install_it_on_executors_works(tmp_path: Path, server: str, way: str) -> None:
+    """Each way starts a Spark of its own."""
+    WAYS[way](tmp_path, server)
 
 
 def test_a_thread_that_configures_the_session_writes(spark: SparkSession, server: str) -> None:
