@@ -37,11 +37,11 @@ crash: setup ## run the long campaigns: kills, crashes at each file-system call,
 	@failed=0; \
 	$(PYTHON) -m tests.crash.campaign || failed=1; \
 	$(PYTHON) -m tests.consistency.campaign || failed=1; \
-	ROWLOCK_ALL_CASES=1 $(PYTHON) -m pytest -q $$(grep -rl --include='test_*.py' --exclude-dir=spark tests.drawn_cases tests) || failed=1; \
+	ROWLOCK_ALL_CASES=1 $(PYTHON) -m pytest -q $$(grep -rl --include='test_*.py' --exclude-dir=spark --exclude-dir=spark_programs tests.drawn_cases tests) || failed=1; \
 	exit $$failed
 
 spark-crash: setup ## run the long campaigns with Spark: failing tasks, speculation, killed drivers and servers
-	@ROWLOCK_ALL_CASES=1 $(PYTHON) -m pytest -q $$(grep -rl --include='test_*.py' tests.drawn_cases tests/spark)
+	@ROWLOCK_ALL_CASES=1 $(PYTHON) -m pytest -q $$(grep -rl --include='test_*.py' tests.drawn_cases tests/spark tests/spark_programs)
 	@$(PYTHON) -m tests.spark.campaigns.campaign $(ARGS)
 
 memory: setup ## run the long campaigns in control groups of 1 GiB and 512 MiB; needs root

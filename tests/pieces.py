@@ -55,6 +55,7 @@ class Piece:
 # Those that take longest come first, so that the last ones end at about the same time.
 PIECES: Sequence[Piece] = (
     Piece(["tests/spark"]),
+    Piece(["tests/spark_programs"]),
     Piece(["tests/property"]),
     Piece(["tests/crash", "tests/consistency", "tests/soak"]),
     Piece(["tests/unit/host"]),
@@ -72,7 +73,7 @@ _MEMORY = Path("/dev/shm")
 _MEMORY_FREE_MIN = 4 << 30
 # `make check` runs these.
 ELSEWHERE = ("tests/tidy",)
-AT_ONCE = (os.cpu_count() or 1) + 2
+AT_ONCE = (os.cpu_count() or 1) + 3
 # The rest of them is for `make mutants`.
 BROKEN_BUILDS = 60
 

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import rowlock
@@ -182,6 +183,23 @@ def test_sessions_and_locks_of_the_asyncio_client(
             assert await db.locks() == []
 
     asyncio.run(test())
+
+
+def test_what_is_no_text_is_a_type_error_that_names_the_argument(rowlock_client: rowlock.Client) -> None:
+    db: Any = rowlock_client  # any types
+    db.create_table("t", ["f"])
+    calls: list[tuple[str, Callable[[], object]]] = [
+        ("purpose", lambda: db.session(5)),
+        ("owner", lambda: db.session(owner=b"me")),
+        ("reason", lambda: db.end_session("job", reason=5)),
+        ("purpose", lambda: db.bulk_write("t", purpose=5)),
+        ("purpose", lambda: db.lock("t", "shared", purpose=5)),
+    ]
+    for argument, call in calls:
+        with pytest.raises(TypeError, match=rf"^{argument} must be a str, not (int|bytes)$"):
+            call()
+    with pytest.raises(TypeError, match=r"^tables must be a list of names, not int$"):
+        db.lock(5, "shared")
 
 
 def test_what_is_no_session_is_a_type_error(rowlock_client: rowlock.Client) -> None:

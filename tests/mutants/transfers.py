@@ -1,4 +1,4 @@
-"""Broken builds of import and export that would lose rows, cells or files silently."""
+"""Broken builds of import, export and typed bulk writes that would lose rows, cells or files silently."""
 
 from __future__ import annotations
 
@@ -21,6 +21,20 @@ def _mutant(name: str, where: str, passage: str, replacement: str, caught_by: st
 
 
 TRANSFER_MUTANTS = [
+    _mutant(
+        "rows of a mapping that names the columns of cells are written as cells",
+        "bulk_pieces",
+        "(or_cells and not _names_cell_columns(mapping))",
+        "or_cells",
+        "unit/client/test_bulk.py::test_cells_beside_rows_are_told_by_their_columns_unless_the_mapping_has_these",
+    ),
+    _mutant(
+        "cells of a table that keeps a mapping are taken for rows",
+        "bulk_pieces",
+        "(takes_cells and _has_cell_columns(piece.schema.names))",
+        "False",
+        "unit/client/test_bulk.py::test_cells_beside_rows_are_told_by_their_columns_unless_the_mapping_has_these",
+    ),
     _mutant(
         "a file that is parsed again with larger blocks yields its first rows twice",
         "_in_growing_blocks",

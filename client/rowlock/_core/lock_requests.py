@@ -8,9 +8,9 @@ from typing import get_args
 
 from rowlock_proto.v1 import catalog_pb2, sessions_pb2
 
-from rowlock._codec.columns import check_int
+from rowlock._codec.columns import check_int, listed
 from rowlock._core.catalog import check_table_name
-from rowlock._core.session_requests import OpenedSession, default_owner, new_id, ref_of
+from rowlock._core.session_requests import OpenedSession, checked_text, default_owner, new_id, ref_of
 from rowlock.errors import InvalidArgumentError, LockUnavailableError
 from rowlock.session_info import LockMode
 
@@ -87,7 +87,7 @@ def lock_request(
     if mode not in _MODES:
         known = " or ".join(map(repr, get_args(LockMode)))
         raise InvalidArgumentError(f"mode must be {known}, not {mode!r:.100}")
-    names = [tables] if isinstance(tables, str) else list(tables)
+    names = [tables] if isinstance(tables, str) else list(listed("tables", "names", tables))
     if not names:
         raise InvalidArgumentError("name at least one table to lock")
     for name in names:
@@ -100,5 +100,5 @@ def lock_request(
         lock_id=new_id(),
         targets=[sessions_pb2.LockTarget(table=name, region_id=region or 0, mode=_MODES[mode]) for name in names],
         wait_ms=policy.wait_ms,
-        purpose=purpose,
+        purpose=checked_text("purpose", purpose),
     )

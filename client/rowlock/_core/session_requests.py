@@ -50,10 +50,17 @@ def open_request(
         session_id = new_id()
     return sessions_pb2.OpenSessionRequest(
         session_id=checked_id(session_id),
-        owner=default_owner() if owner is None else owner,
-        purpose=purpose,
+        owner=default_owner() if owner is None else checked_text("owner", owner),
+        purpose=checked_text("purpose", purpose),
         idle_ms=idle_ms_of(idle_s),
     )
+
+
+def checked_text(name: str, text: str) -> str:
+    """Returns the argument `name`. Raises TypeError unless it is a str."""
+    if not isinstance(text, str):
+        raise TypeError(f"{name} must be a str, not {type(text).__name__}")
+    return text
 
 
 def checked_id(session_id: str) -> str:

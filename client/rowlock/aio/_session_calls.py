@@ -12,7 +12,7 @@ from rowlock._codec.columns import Name
 from rowlock._core.catalog import check_table_name
 from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockAttempts, LockPolicy
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
-from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_id, default_owner, infos_from
+from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_id, checked_text, default_owner, infos_from
 from rowlock._core.snapshot_requests import TakenSnapshot
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
@@ -74,7 +74,7 @@ class SessionCalls:
         """
         request = sessions_pb2.EndSessionRequest(
             session=types_pb2.SessionRef(session_id=checked_id(session_id)),
-            reason=reason or f"{default_owner()} ended it",
+            reason=checked_text("reason", reason) or f"{default_owner()} ended it",
         )
         answer = await self._servers.call(
             methods.END_SESSION, request, self._timeout_s, Kind.PLAIN_CHANGE, work_s=TABLE_OPERATION_S
