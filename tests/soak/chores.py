@@ -28,6 +28,8 @@ PROPERTIES = {
     "compaction.major_delta_share": 3,
     "compaction.major_dropped_share": 0.5,
     "compaction.files_max": 20,
+    # Less than the warm-up, so that a table has as much of it at the beginning as at the end.
+    "changes_retained_hours": 0.03,
 }
 _REPLACED_ROWS_MAX = 100
 

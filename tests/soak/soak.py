@@ -1,8 +1,8 @@
 """A soak: a table that is written, flushed, compacted, split and merged all the time, beside a model of it.
 
 Each writer has a slice of the rows to itself, so it knows what each answer must be. Chores (chores.py) run
-beside them, and sessions that expire (expiring_sessions.py). At the end all slices are judged whole: as
-they are, after a major compaction, and after a restart.
+beside them, sessions that expire (expiring_sessions.py), and readers of the change feed that die (feed_reader.py). At
+the end all slices are judged whole: as they are, after a major compaction, and after a restart.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tests.crash.account import Account
 from tests.soak.chores import PROPERTIES, Chores, families
 from tests.soak.drawn_cells import CellDraw
 from tests.soak.expiring_sessions import ExpiringSessions
+from tests.soak.feed_reader import FeedReader
 from tests.soak.held_moment import HeldMoment
 from tests.soak.model import Read, live_bytes
 from tests.soak.process_watch import ProcessWatch, growth_problems, lines_of
@@ -71,6 +72,8 @@ _EXPECTED = (
     "bulk writes to all slices",
     "sessions that expired with a lock",
     "sessions that expired with a bulk write",
+    "readers of the change feed that died",
+    "times that the change feed was compared",
 )
 # A run of two minutes and more is judged by its first and last minute; a shorter one by neither.
 _MINUTE_S = 60.0
@@ -123,6 +126,7 @@ class _Soak:
         self._turnstile = Turnstile()
         self._random = random.Random(f"{settings.seed} soak")
         self._writers: Sequence[Writer] = ()
+        self._feed: FeedReader
         self._began = 0.0  # when the warm-up had ended
 
     def run(self) -> Report:
@@ -144,6 +148,13 @@ class _Soak:
             ]
             for writer in self._writers:
                 writer.fill()
+            self._feed = FeedReader(
+                lambda: rowlock.connect(self._server.address, timeout=_WAIT_S),
+                TABLE,
+                [writer.model for writer in self._writers],
+                self._turnstile,
+                random.Random(f"{settings.seed} feed"),
+            )
             client.flush(TABLE)
             watch = ProcessWatch(_process_id(self._server.folder), self._server.folder)
             idle = watch.sample()
@@ -152,6 +163,8 @@ class _Soak:
             watch.stop()
             for writer in self._writers:
                 writer.finish()
+            self._feed.compare()
+            report.differences += self._feed.problems
             self._judge_all("at the end")
             self._compact_all(chores)
             self._judge_all("after a major compaction")
@@ -188,6 +201,7 @@ class _Soak:
                 threads.repeat(f"writer-{number}", lambda writer=writer: self._turn(writer))  # type: ignore[misc]
             threads.repeat("chores", chores.turn)
             threads.repeat("expiring sessions", sessions.turn)
+            threads.repeat("feed reader", self._feed.turn)
             threads.wait(settings.warm_up_s)
             self._began = time.monotonic()
             if settings.held_moment_s:
@@ -207,7 +221,7 @@ class _Soak:
 
     def _counts(self, chores: Chores) -> Counter[str]:
         of_writers = (writer.counts + writer.bulk_writes.counts for writer in self._writers)
-        return sum(of_writers, Counter[str]()) + chores.counts
+        return sum(of_writers, Counter[str]()) + chores.counts + self._feed.counts
 
     def _turn(self, writer: Writer) -> None:
         with self._turnstile.turn():
@@ -246,6 +260,8 @@ class _Soak:
             writer.problems[before:] = [f"{when}: {problem}" for problem in writer.problems[before:]]
 
     def _compact_all(self, chores: Chores) -> None:
+        """Ends the change feed, so that only live cells remain, and compacts all files."""
+        self._client.alter_table(TABLE, properties={"changes_retained_hours": None})
         self._client.flush(TABLE)
         deadline = time.monotonic() + _WAIT_S
         while not chores.collect() and time.monotonic() < deadline:
