@@ -9,8 +9,44 @@ REDUNDANT = "unit/scan/test_redundant_rows.py"
 LINES = "property/test_lines.py"
 MERGE = "unit/scan/test_window_lines.py"
 MODEL = "property/test_scan_against_model.py::test_lines_are_answered_as_the_model_answers"
+CELLS = "property/test_scans_of_lines.py"
 
 OF_LINES = [
+    Mutant(
+        "several versions are read of lines that were merged to one a row",
+        "Scan._window_answers",
+        "newest_only=selection.versions == 1 and",
+        "newest_only=",
+        CELLS,
+    ),
+    Mutant(
+        "a time range is read of lines that were merged to the newest cells",
+        "Scan._window_answers",
+        "newest_only=selection.versions == 1 and is_whole_time(selection)",
+        "newest_only=selection.versions == 1",
+        CELLS,
+    ),
+    Mutant(
+        "the cells of merged lines are placed as if each part came first",
+        "_moved",
+        "slice(first + lines.start, first + lines.stop)",
+        "lines",
+        CELLS,
+    ),
+    Mutant(
+        "newer values that are laid over stored lines do not become cells",
+        "CompressedColumn.pieces",
+        "if self.changes is not None:",
+        "if False:",
+        CELLS,
+    ),
+    Mutant(
+        "the cells of merged lines have the timestamps of other rows",
+        "cells_of_parts",
+        "numbers = [numbers_at(each, order) for each in numbers]",
+        "pass",
+        CELLS,
+    ),
     Mutant(
         "a window all of whose lines became cells is answered as if it had none",
         "FamilyCells.has_rows_beside_run",

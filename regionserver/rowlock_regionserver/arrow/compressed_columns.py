@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow import line_values
 from rowlock_regionserver.arrow.columns import Column, Integers, Mask, integer_array
+from rowlock_regionserver.arrow.dense_lines import Piece
 
 
 class CompressedChunk(NamedTuple):
@@ -222,6 +223,23 @@ class CompressedColumn:
     def take(self, indices: Column) -> Column:
         """Returns the values at these places, decompressed."""
         return self.plain.take(indices)
+
+    def pieces(self) -> list[Piece] | None:
+        """Returns the values as they are in their blocks, decompressed; None if a block has none.
+
+        Those of absent cells mean nothing.
+        """
+        pieces: list[Piece] = []
+        first = 0
+        for block, start, stop in self.lines.slices:
+            if self.name is not None and not block.has(self.name):
+                return None
+            count = stop - start
+            pieces.append(Piece(slice(first, first + count), block.values(self.name).slice(start, count)))
+            first += count
+        if self.changes is not None:
+            pieces.append(Piece(self.changes.places, self.changes.values))
+        return pieces
 
     @cached_property
     def plain(self) -> Column:

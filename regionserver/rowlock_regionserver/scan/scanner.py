@@ -26,7 +26,7 @@ from rowlock_regionserver.scan.line_answer import LineForm
 from rowlock_regionserver.scan.ranges import RowsAt, joined, rows_that_may_match
 from rowlock_regionserver.scan.row_answers import row_answers, row_line
 from rowlock_regionserver.scan.row_form import RowLayout
-from rowlock_regionserver.scan.selection import requested_qualifiers
+from rowlock_regionserver.scan.selection import is_whole_time, requested_qualifiers
 from rowlock_regionserver.scan.short_scan import ShortScan, is_short
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.scan.window_answer import EMPTY_ANSWER, WindowAnswer, answer_window
@@ -229,6 +229,7 @@ class Scan(Iterator[ScanAnswer]):
                 line_columns=None if line_form is None else line_form.columns,
                 takes_compressed=_takes_compressed(plan),
                 takes_rows=not plan.without_keys,
+                newest_only=selection.versions == 1 and is_whole_time(selection),
             )
             while (window := reader.next(bytes_max, self._reading())) is not None:
                 if isinstance(window, WideRow):

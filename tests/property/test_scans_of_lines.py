@@ -1,0 +1,85 @@
+"""Scans of cells over lines that overlap answer the cells that were written, however the lines are merged."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+from rowlock_regionserver.cells import Cell
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import ColumnSelector, ScanPlan, Selection
+from rowlock_regionserver.storefile.open_files import OpenFiles
+
+from tests.drawn_cases import case_count
+from tests.property.overlapping_sources import COLUMNS, World
+from tests.seeds import drawn_seed
+
+CASES = case_count(60, 20)
+Found = tuple[bytes, bytes, bytes, int, bytes]
+
+
+def expected(world: World, plan: ScanPlan) -> list[Found]:
+    """Returns the cells that the plan selects, by row, family and column, newest first."""
+    [(start, stop)] = plan.ranges or [(b"", b"\xff")]
+    versions = {family.name: family.versions for family, _ in world.view}
+    selection = plan.selection
+    columns = {(each.family, each.qualifier) for each in selection.columns}
+    found: list[Found] = []
+    for (row, family), cells in sorted(world.cells.items()):
+        if not start <= row < stop:
+            continue
+        for qualifier, of_column in visible(cells, versions[family]).items():
+            in_range = [
+                (row, family, qualifier, timestamp, value)
+                for timestamp, value in of_column
+                if selection.time_start <= timestamp and (not selection.time_stop or timestamp < selection.time_stop)
+            ]
+            if not columns or (family, qualifier) in columns:
+                found += in_range[: selection.versions]
+    return found
+
+
+def visible(cells: Sequence[Cell], versions: int) -> dict[bytes, list[tuple[int, bytes]]]:
+    """Returns the newest versions of each column; of several cells of one version the last one written counts."""
+    found: dict[bytes, list[tuple[int, bytes]]] = {}
+    for qualifier, timestamp, _, _, value in sorted(cells):
+        of_column = found.setdefault(qualifier, [])
+        if -timestamp not in dict(of_column) and len(of_column) < versions:
+            of_column.append((-timestamp, value))
+    return found
+
+
+def plan_of(world: World) -> ScanPlan:
+    chance = world.chance
+    columns = chance.sample([(family.name, column) for family, _ in world.view for column in COLUMNS], 2)
+    time_start, time_stop = chance.choice([(0, 0), (0, 0), (0, 6), (6, 0)])
+    selection = Selection(
+        columns=chance.choice([(), (), tuple([ColumnSelector(*column) for column in columns])]),
+        time_start=time_start,
+        time_stop=time_stop,
+        versions=chance.choice([1, 1, 1, 2]),
+    )
+    return replace(world.plan(), selection=selection, row_limit=0, reverse=False, row_form=None, fixed_size=False)
+
+
+def cells_in(table: pa.Table) -> Iterator[Found]:
+    return zip(*[column.to_pylist() for column in table.columns], strict=True)
+
+
+def test_the_newest_cells_of_overlapping_lines_are_answered(tmp_path: Path) -> None:
+    seed = drawn_seed()
+    for case in range(CASES):
+        folder = tmp_path / str(case)
+        folder.mkdir()
+        open_files = OpenFiles(Files())
+        world = World(folder, random.Random(f"{seed} {case}"), open_files)
+        for number in range(4):
+            plan, window_bytes = plan_of(world), world.chance.choice([300, 5000, 1 << 20])
+            answers = world.answers(plan, window_bytes)
+            found = [cell for answer in answers for cell in cells_in(answer.table)]
+            assert found == expected(world, plan), f"seed {seed}, case {case}, plan {number}"
+        world.view.clear()
+        open_files.close_idle()
