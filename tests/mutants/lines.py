@@ -13,6 +13,34 @@ CELLS = "property/test_scans_of_lines.py"
 
 OF_LINES = [
     Mutant(
+        "rows in different columns are in one batch",
+        "Batches.add",
+        "if columns != self._columns:",
+        "if columns and not self._columns:",
+        CELLS,
+    ),
+    Mutant(
+        "all columns are answered of rows in columns, whatever is selected",
+        "Scan._window_answers",
+        "takes_lines=plan.lines and selection == EVERYTHING",
+        "takes_lines=plan.lines",
+        CELLS,
+    ),
+    Mutant(
+        "one timestamp is answered for all cells of a row that have several",
+        "_timed_for_all",
+        "if len(lines.timestamps) > 1:",
+        "if False:",
+        CELLS,
+    ),
+    Mutant(
+        "a window with cells beside its lines is answered without them",
+        "lines_as_rows",
+        " or any(len(cells.run) for cells in window)",
+        "",
+        CELLS,
+    ),
+    Mutant(
         "several versions are read of lines that were merged to one a row",
         "Scan._window_answers",
         "newest_only=selection.versions == 1 and",
@@ -43,7 +71,7 @@ OF_LINES = [
     Mutant(
         "the cells of merged lines have the timestamps of other rows",
         "cells_of_parts",
-        "numbers = [numbers_at(each, order) for each in numbers]",
+        "timestamps, write_numbers = numbers_at(timestamps, order), numbers_at(write_numbers, order)",
         "pass",
         CELLS,
     ),

@@ -1,21 +1,34 @@
-"""Scans of cells over lines that overlap answer the cells that were written, however the lines are merged."""
+"""Scans over lines that overlap answer the cells that were written, however the lines are merged and sent."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
+from rowlock._codec.line_rows import read_line_rows
+from rowlock._codec.scan_message import parse_scan_message
+from rowlock._core.scan_progress import read_cells
+from rowlock.rows import python_rows
 from rowlock_regionserver.cells import Cell
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import ColumnSelector, ScanPlan, Selection
+from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
+from rowlock_regionserver.scan import compressed_rows
+from rowlock_regionserver.scan.batches import ScanAnswer
+from rowlock_regionserver.scan.compressed_rows import CompressedRows
 from rowlock_regionserver.storefile.open_files import OpenFiles
 
 from tests.drawn_cases import case_count
 from tests.property.overlapping_sources import COLUMNS, World
 from tests.seeds import drawn_seed
+from tests.unit.compressed_rows import take_every_row_compressed
 
 CASES = case_count(60, 20)
 Found = tuple[bytes, bytes, bytes, int, bytes]
@@ -39,7 +52,10 @@ def expected(world: World, plan: ScanPlan) -> list[Found]:
             ]
             if not columns or (family, qualifier) in columns:
                 found += in_range[: selection.versions]
-    return found
+    of_rows = [list(of_row) for _, of_row in groupby(found, key=itemgetter(0))]
+    if plan.reverse:
+        of_rows.reverse()
+    return [cell for of_row in of_rows[: plan.row_limit or None] for cell in of_row]
 
 
 def visible(cells: Sequence[Cell], versions: int) -> dict[bytes, list[tuple[int, bytes]]]:
@@ -62,15 +78,36 @@ def plan_of(world: World) -> ScanPlan:
         time_stop=time_stop,
         versions=chance.choice([1, 1, 1, 2]),
     )
-    return replace(world.plan(), selection=selection, row_limit=0, reverse=False, row_form=None, fixed_size=False)
+    return replace(world.plan(), selection=selection, row_form=None, fixed_size=False)
+
+
+def received(answer: ScanAnswer) -> pa.Table:
+    """Returns the cells as a client reads them from the answer's message."""
+    message = parse_scan_message(scan_batch(answer, 5))
+    if not message.line_columns:
+        return read_cells(message.arrow)
+    rows = read_line_rows(message)
+    cells = rows.cells()
+    cells.validate(full=True)
+    assert list(rows.expanded(bytes)) == list(python_rows(cells, bytes))
+    assert list(rows.expanded(bytes.hex)) == list(python_rows(cells, bytes.hex))
+    return cells
 
 
 def cells_in(table: pa.Table) -> Iterator[Found]:
     return zip(*[column.to_pylist() for column in table.columns], strict=True)
 
 
-def test_the_newest_cells_of_overlapping_lines_are_answered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_the_newest_cells_of_overlapping_lines_are_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_compressed: bool
+) -> None:
+    if is_compressed:
+        take_every_row_compressed(monkeypatch)
+    else:
+        monkeypatch.setattr(compressed_rows, "SHRUNK_MAX", 0)
     seed = drawn_seed()
+    seen: Counter[str] = Counter()
     for case in range(CASES):
         folder = tmp_path / str(case)
         folder.mkdir()
@@ -81,5 +118,14 @@ def test_the_newest_cells_of_overlapping_lines_are_answered(tmp_path: Path) -> N
             answers = world.answers(plan, window_bytes)
             found = [cell for answer in answers for cell in cells_in(answer.table)]
             assert found == expected(world, plan), f"seed {seed}, case {case}, plan {number}"
+            answers = world.answers(replace(plan, lines=True), window_bytes)
+            seen["in columns"] += sum(len(answer.columns) > 0 for answer in answers)
+            seen["compressed"] += sum(isinstance(answer.rows, CompressedRows) for answer in answers)
+            found = [cell for answer in answers for cell in cells_in(received(answer))]
+            assert found == expected(world, plan), f"in columns: seed {seed}, case {case}, plan {number}"
+            row_count = len({row for row, *_ in found})
+            assert sum(answer.row_count for answer in answers) == row_count, f"seed {seed}, case {case}, plan {number}"
         world.view.clear()
         open_files.close_idle()
+    assert seen["in columns"] > CASES, seen
+    assert bool(seen["compressed"]) == is_compressed, seen

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import BINARY_COLUMN_BYTES_MAX, Column, Integers, integer_array
@@ -72,12 +73,17 @@ def _values(columns: Sequence[Sequence[Piece]], line_count: int) -> Column:
     records = np.empty(line_count, record)
     for place, (pieces, width) in enumerate(zip(columns, widths, strict=True)):
         if width:
-            field = records[str(place)]
-            for lines, values in pieces:
-                start, stop = values.offset * width, (values.offset + len(values)) * width
-                field[lines] = np.frombuffer(memoryview(values.buffers()[1] or b"")[start:stop], f"V{width}")
+            fill(records[str(place)], pieces)
     data = pa.py_buffer(records.view(np.uint8).data if record.itemsize else b"")
     return _binary(_stops(line_count, widths), data)
+
+
+def fill(target: npt.NDArray[np.void], pieces: Sequence[Piece]) -> None:
+    """Writes fixed-size values to their lines."""
+    width = target.itemsize
+    for lines, values in pieces:
+        start, stop = values.offset * width, (values.offset + len(values)) * width
+        target[lines] = np.frombuffer(memoryview(values.buffers()[1] or b"")[start:stop], f"V{width}")
 
 
 def _stops(line_count: int, widths: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:

@@ -104,14 +104,12 @@ def cells_of_parts(parts: Sequence[Lines], order: Integers | None = None) -> pa.
     rows = parts[0].rows if len(parts) == 1 else pa.concat_arrays([part.rows for part in parts])
     if order is None and equals_previous(rows).any():
         return cells_of(concatenated_lines(parts))
-    numbers = [
-        concatenated_numbers(of_parts, counts)
-        for of_parts in ([part.timestamps for part in parts], [part.write_numbers for part in parts])
-    ]
+    timestamps = concatenated_numbers([part.timestamps for part in parts], counts)
+    write_numbers = concatenated_numbers([part.write_numbers for part in parts], counts)
     if order is not None:
         rows = rows.take(integer_array(order, pa.int64()))
-        numbers = [numbers_at(each, order) for each in numbers]
-    return dense_cells(rows, *numbers, qualifiers, columns)
+        timestamps, write_numbers = numbers_at(timestamps, order), numbers_at(write_numbers, order)
+    return dense_cells(rows, timestamps, write_numbers, qualifiers, columns)
 
 
 def _pieces(parts: Sequence[Lines], order: Integers | None) -> list[list[Piece]] | None:

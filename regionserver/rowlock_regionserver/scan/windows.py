@@ -17,7 +17,6 @@ from dataclasses import replace
 from functools import partial
 
 from rowlock_regionserver.arrow.columns import KIND, QUALIFIER, column, kinds, single_chunk
-from rowlock_regionserver.arrow.line_merging import LinesInOrder
 from rowlock_regionserver.arrow.masks import is_one_of
 from rowlock_regionserver.arrow.merge import merged_with_shared
 from rowlock_regionserver.arrow.sorted_run import SortedRun
@@ -57,6 +56,7 @@ class WindowReader:
         takes_compressed: bool = False,
         takes_rows: bool = True,
         newest_only: bool = False,
+        takes_lines: bool = False,
     ) -> None:
         """Creates a reader at the start of the range, or at its end with `reverse`.
 
@@ -64,13 +64,15 @@ class WindowReader:
         `reads_values` says that values of visible cells will be read. `line_columns`: windows may have lines, and of
         each family only these columns matter beside the rows themselves; None: they have cells. `takes_compressed`:
         values of lines may be compressed. `takes_rows`: their rows are answered. `newest_only`: of each column only the
-        newest cell is answered or compared; with `line_columns` it always is.
+        newest cell is answered or compared; with `line_columns` it always is. `takes_lines`: then a window may have all
+        rows of a family as lines, with all their columns.
         """
         self._line_columns = line_columns
         self._may_take_compressed = takes_compressed
         self._takes_compressed = False  # in this window
         self._takes_rows = takes_rows
         self._newest_only = newest_only or line_columns is not None
+        self._takes_lines = takes_lines
         self._sources_now = sources_now
         self._columns_read = columns_read
         self._read_point = read_point
@@ -159,6 +161,8 @@ class WindowReader:
             read = self._qualifiers_read(family)
             if read is not None:
                 return LinesWanted(read)
+            if self._takes_lines:
+                return LinesWanted(compressed=self._takes_compressed, counts_cells=True)
             # One source's lines become cells at once. Those of several are merged as lines, which are fewer.
             if not self._newest_only or len(sources) < 2:
                 return None
@@ -183,7 +187,12 @@ class WindowReader:
         is_visible = partial(self._is_visible, family=family)
         if self._line_columns is None:
             of_lines = window_lines(chunks, is_visible, self._qualifiers_read(family))
-            return _with_cells(self._visible_run(family, of_lines.runs, is_plain=False), of_lines.lines)
+            others = self._visible_run(family, of_lines.runs, is_plain=False)
+            if of_lines.lines is None:
+                return others
+            if self._takes_lines and not len(others.run):
+                return replace(others, lines=of_lines.lines.lines())
+            return others.with_cells(of_lines.lines.cells())
         of_lines = window_lines(chunks, is_visible, self._line_columns.get(family.name, frozenset()))
         return replace(
             self._visible_run(family, of_lines.runs, is_plain=False),
@@ -215,17 +224,6 @@ class WindowReader:
         expires = family.time_to_live_ms and timestamp_min + family.time_to_live_ms <= self._read_point.now_ms
         is_gone = family.past and timestamp_min <= gone_through(family)
         return write_number_max <= self._read_point.write_number and not expires and not is_gone
-
-
-def _with_cells(cells: FamilyCells, lines: LinesInOrder | None) -> FamilyCells:
-    """Returns the cells, and those of lines of other rows."""
-    if lines is None:
-        return cells
-    of_lines = SortedRun.of_table(lines.cells())
-    if not len(cells.run):
-        return FamilyCells(cells.family, of_lines, 1)
-    run, _ = merged_with_shared([of_lines, cells.run])
-    return replace(cells, run=SortedRun(single_chunk(run.keys), run.values))
 
 
 def _of_qualifiers(run: SortedRun, qualifiers: frozenset[bytes]) -> SortedRun:
