@@ -10,6 +10,7 @@ LINES = "property/test_lines.py"
 MERGE = "unit/scan/test_window_lines.py"
 MODEL = "property/test_scan_against_model.py::test_lines_are_answered_as_the_model_answers"
 CELLS = "property/test_scans_of_lines.py"
+DENSE = "unit/arrow/test_dense_lines.py::test_lines_of_several_parts_become_cells_in_their_order"
 
 OF_LINES = [
     Mutant(
@@ -59,7 +60,7 @@ OF_LINES = [
         "_moved",
         "slice(first + lines.start, first + lines.stop)",
         "lines",
-        CELLS,
+        DENSE,
     ),
     Mutant(
         "newer values that are laid over stored lines do not become cells",
@@ -73,7 +74,7 @@ OF_LINES = [
         "cells_of_parts",
         "timestamps, write_numbers = numbers_at(timestamps, order), numbers_at(write_numbers, order)",
         "pass",
-        CELLS,
+        DENSE,
     ),
     Mutant(
         "a window all of whose lines became cells is answered as if it had none",

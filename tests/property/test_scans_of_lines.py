@@ -18,7 +18,7 @@ from rowlock._core.scan_progress import read_cells
 from rowlock.rows import python_rows
 from rowlock_regionserver.cells import Cell
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.operations import ColumnSelector, ScanPlan, Selection
+from rowlock_regionserver.operations import EVERY_CELL, CellFilter, ColumnSelector, ScanPlan, Selection
 from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
 from rowlock_regionserver.scan import compressed_rows
 from rowlock_regionserver.scan.batches import ScanAnswer
@@ -55,7 +55,8 @@ def expected(world: World, plan: ScanPlan) -> list[Found]:
     of_rows = [list(of_row) for _, of_row in groupby(found, key=itemgetter(0))]
     if plan.reverse:
         of_rows.reverse()
-    return [cell for of_row in of_rows[: plan.row_limit or None] for cell in of_row]
+    of_rows = of_rows[: plan.row_limit or None]
+    return [cell for of_row in of_rows for cell in of_row[: selection.cells.cell_limit or None]]
 
 
 def visible(cells: Sequence[Cell], versions: int) -> dict[bytes, list[tuple[int, bytes]]]:
@@ -77,6 +78,7 @@ def plan_of(world: World) -> ScanPlan:
         time_start=time_start,
         time_stop=time_stop,
         versions=chance.choice([1, 1, 1, 2]),
+        cells=chance.choice([EVERY_CELL, EVERY_CELL, EVERY_CELL, CellFilter(cell_limit=2)]),
     )
     return replace(world.plan(), selection=selection, row_form=None, fixed_size=False)
 
