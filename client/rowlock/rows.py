@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from rowlock._codec.arrow_buffers import int64_array, joined, one_array, values_of
 from rowlock._codec.columns import Text
-from rowlock._codec.newest_rows import NewestRows
-from rowlock._core.scan_progress import row_starts
+from rowlock._core.scan_progress import Received, row_starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +31,9 @@ def check_pandas() -> None:
         raise ImportError("to_pandas needs pandas: pip install 'rowlock[pandas]'", name="pandas")
 
 
-def python_rows(
-    found: pa.Table | NewestRows, decode: Callable[[bytes], Text]
-) -> Iterator[tuple[Text, dict[Text, Text]]]:
+def python_rows(found: Received, decode: Callable[[bytes], Text]) -> Iterator[tuple[Text, dict[Text, Text]]]:
     """Yields (row, {column: value}) in the order of the rows or cells, with the newest version of each column."""
-    return found.expanded(decode) if isinstance(found, NewestRows) else _rows_of_cells(found, decode)
+    return _rows_of_cells(found, decode) if isinstance(found, pa.Table) else found.expanded(decode)
 
 
 def _rows_of_cells(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[tuple[Text, dict[Text, Text]]]:

@@ -326,6 +326,7 @@ class ScanPlan:
     compressed: bool = False  # rows of the row form may be compressed, batch by batch
     without_keys: bool = False  # compressed rows need no keys
     newest_rows: bool = False  # without a row form: an answer may have the newest value of each column instead of cells
+    lines: bool = False  # without a row form: an answer may have rows in columns instead of cells, also compressed
 
 
 class WriteOptions(NamedTuple):

@@ -17,11 +17,11 @@ BULK_ROWS = [
         NULLS,
     ),
     Mutant(
-        "a null of a newer row hides an older cell of a scan",
+        "absent cells of lines become cells",
         "cells_of",
         "    present = np.stack([is_present(column) for column in lines.columns])\n",
         "    present = np.ones((width, count), np.bool_)\n",
-        NULLS,
+        "property/test_lines.py",
     ),
     Mutant(
         "a null of a repeated row hides the row before",

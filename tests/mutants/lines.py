@@ -9,8 +9,73 @@ REDUNDANT = "unit/scan/test_redundant_rows.py"
 LINES = "property/test_lines.py"
 MERGE = "unit/scan/test_window_lines.py"
 MODEL = "property/test_scan_against_model.py::test_lines_are_answered_as_the_model_answers"
+CELLS = "property/test_scans_of_lines.py"
+DENSE = "unit/arrow/test_dense_lines.py::test_lines_of_several_parts_become_cells_in_their_order"
 
 OF_LINES = [
+    Mutant(
+        "rows in different columns are in one batch",
+        "Batches.add",
+        "if columns != self._columns:",
+        "if columns and not self._columns:",
+        CELLS,
+    ),
+    Mutant(
+        "all columns are answered of rows in columns, whatever is selected",
+        "Scan._window_answers",
+        "takes_lines=plan.lines and selection == EVERYTHING",
+        "takes_lines=plan.lines",
+        CELLS,
+    ),
+    Mutant(
+        "one timestamp is answered for all cells of a row that have several",
+        "_timed_for_all",
+        "if len(lines.timestamps) > 1:",
+        "if False:",
+        CELLS,
+    ),
+    Mutant(
+        "a window with cells beside its lines is answered without them",
+        "lines_as_rows",
+        " or any(len(cells.run) for cells in window)",
+        "",
+        CELLS,
+    ),
+    Mutant(
+        "several versions are read of lines that were merged to one a row",
+        "Scan._window_answers",
+        "newest_only=selection.versions == 1 and",
+        "newest_only=",
+        CELLS,
+    ),
+    Mutant(
+        "a time range is read of lines that were merged to the newest cells",
+        "Scan._window_answers",
+        "newest_only=selection.versions == 1 and is_whole_time(selection)",
+        "newest_only=selection.versions == 1",
+        CELLS,
+    ),
+    Mutant(
+        "the cells of merged lines are placed as if each part came first",
+        "_moved",
+        "slice(first + lines.start, first + lines.stop)",
+        "lines",
+        DENSE,
+    ),
+    Mutant(
+        "newer values that are laid over stored lines do not become cells",
+        "CompressedColumn.pieces",
+        "if self.changes is not None:",
+        "if False:",
+        CELLS,
+    ),
+    Mutant(
+        "the cells of merged lines have the timestamps of other rows",
+        "cells_of_parts",
+        "timestamps, write_numbers = numbers_at(timestamps, order), numbers_at(write_numbers, order)",
+        "pass",
+        DENSE,
+    ),
     Mutant(
         "a window all of whose lines became cells is answered as if it had none",
         "FamilyCells.has_rows_beside_run",

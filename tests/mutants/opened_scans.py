@@ -6,10 +6,18 @@ from .broken_build import Mutant
 
 OPENED = "end_to_end/test_opened_scans.py"
 OPENING = "unit/engine/test_scan_openings.py"
+SCANS = "unit/engine/test_scans.py"
 SHORT = "unit/region/test_short_scans.py"
 GOES_ON = f"{OPENED}::test_a_scan_goes_on_at_the_same_read_point_without_losing_or_repeating_a_row"
 
 OPENED_SCANS = [
+    Mutant(
+        "batches are made ahead although scans hold much",
+        "Scans._write_batches",
+        "count > 1 and not self._account.is_half_full",
+        "count > 1",
+        f"{SCANS}::test_nothing_is_made_ahead_while_scans_hold_much",
+    ),
     Mutant(
         "a held scan goes on from its beginning, at another read point",
         "OpenScan._next_answer",

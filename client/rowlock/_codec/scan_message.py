@@ -7,6 +7,7 @@ and a value, in any order and number. It gives all fields but `arrow` and `compr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 class ScanMessage:
     """A ScanBatch. `arrow` or `compressed` is a slice, which keeps the bytes of the whole message in memory.
 
-    newest_rows: set if the rows are in this form.
+    newest_rows: set if the rows are in this form. line_columns: not empty if they are rows in these columns.
     """
 
     arrow: pa.Buffer
@@ -33,6 +34,7 @@ class ScanMessage:
     row_count: int
     row_reached: bytes
     newest_rows: region_pb2.NewestRows | None = None
+    line_columns: Sequence[region_pb2.RowFormColumn] = ()
 
     @classmethod
     def of(cls, fields: region_pb2.ScanBatch, arrow: pa.Buffer, compressed: pa.Buffer | None) -> ScanMessage:
@@ -46,6 +48,7 @@ class ScanMessage:
             fields.row_count,
             fields.row_reached,
             newest_rows,
+            fields.line_columns,
         )
 
 

@@ -75,6 +75,7 @@ def scan_plan(
         snapshot_id=snapshot_id,
         session=ref_of(session),
         owner=default_owner(),
+        lines=True,
     )
     selection.write(template)
     return ScanPlan(
@@ -141,6 +142,7 @@ def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn], *, with_keys: boo
     """
     template = region_pb2.ScanRequest()
     template.CopyFrom(plan.template)
+    template.lines = False
     template.row_form.fixed_size = True
     template.row_form.compressed = True
     template.row_form.without_keys = not with_keys

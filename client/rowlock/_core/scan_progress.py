@@ -9,11 +9,14 @@ snapshot resumes at the same read point.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.arrow_buffers import Ints, bools_of, cells_schema, one_array
+from rowlock._codec.line_rows import LineRows, read_line_rows
 from rowlock._codec.newest_rows import NewestRows, read_newest_rows
 from rowlock._codec.row_form import RowFormReader
 from rowlock._codec.scan_message import ScanMessage
@@ -32,6 +35,10 @@ from rowlock.schema import Region
 
 # The schema of a scan's batches of cells.
 CELL_SCHEMA = cells_schema(nullable=())
+
+
+# The rows of a batch: cells, or where they are read as dicts another form of these.
+Received: TypeAlias = pa.Table | NewestRows | LineRows
 
 
 class ScanProgress:
@@ -81,12 +88,18 @@ class ScanProgress:
         self._region_has_answered = False
         return region, request
 
-    def received(self, batch: ScanMessage) -> pa.Table | NewestRows | None:
+    def received(self, batch: ScanMessage) -> Received | None:
         """Returns the rows that this batch completes; None if there are none. Raises ServerError if it is malformed."""
         self._region_has_answered = True
         self._attempts = None
         self._waiting.progressed()
-        rows = self._complete_rows(batch) if batch.newest_rows is None else self._newest_rows(batch.newest_rows)
+        rows: Received | None
+        if batch.newest_rows is not None:
+            rows = self._newest_rows(batch.newest_rows)
+        elif batch.line_columns:
+            rows = self._line_rows(batch)
+        else:
+            rows = self._complete_rows(batch)
         if batch.row_reached and not batch.row_continues:
             self._resume_at(batch.row_reached)
         return rows
@@ -99,6 +112,16 @@ class ScanProgress:
         rows = read_newest_rows(message)
         self._returned(len(rows.rows), rows.rows[-1])
         return rows
+
+    def _line_rows(self, batch: ScanMessage) -> Received:
+        if not self.plan.template.lines or self._held is not None:
+            raise ServerError(
+                "a batch of a scan has rows in columns, which were not requested or follow a part of a row"
+            )
+        rows = read_line_rows(batch)
+        last_row: bytes | None = rows.keys[-1].as_py()
+        self._returned(len(rows.keys), last_row)
+        return rows if self.plan.template.newest_rows else rows.cells()
 
     def _complete_rows(self, batch: ScanMessage) -> pa.Table | None:
         if self._row_form is not None:

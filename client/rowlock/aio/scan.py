@@ -13,11 +13,10 @@ from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.columns import Text
 from rowlock._codec.mapped_rows import rows_from_form
-from rowlock._codec.newest_rows import NewestRows
 from rowlock._codec.row_form import FormColumn, form_of
 from rowlock._core.scan_opening import opening_request
 from rowlock._core.scan_plan import ScanPlan, in_row_form, of_newest_rows
-from rowlock._core.scan_progress import CELL_SCHEMA, ScanProgress
+from rowlock._core.scan_progress import CELL_SCHEMA, Received, ScanProgress
 from rowlock._core.view import View
 from rowlock.aio._transport.kept_mapping import agreed_mapping
 from rowlock.aio._transport.scan_opening import OpenedScan, open_scan
@@ -151,7 +150,7 @@ class Scan(Generic[Text]):
     ) -> None:
         await self.close()
 
-    def _begin_rows(self) -> AsyncIterator[pa.Table | NewestRows]:
+    def _begin_rows(self) -> AsyncIterator[Received]:
         self._check_begins()
         self._reader.take_newest_rows()
         return self._reader.batches()
@@ -204,16 +203,16 @@ class _Reader:
             batches.cancel()
 
     def take_newest_rows(self) -> None:
-        """Says that batches may be NewestRows. Call it before anything is read."""
+        """Says that batches may be other than tables. Call it before anything is read."""
         self.progress = ScanProgress(of_newest_rows(self.progress.plan), self._timeout_s)
 
     async def tables(self) -> AsyncIterator[pa.Table]:
-        """Iterates tables of whole rows, as `batches` does, for a plan without NewestRows."""
+        """Iterates tables of whole rows, as `batches` does, for a plan of tables."""
         async for batch in self.batches():
             assert isinstance(batch, pa.Table), "rows that were not requested"
             yield batch
 
-    async def batches(self) -> AsyncIterator[pa.Table | NewestRows]:
+    async def batches(self) -> AsyncIterator[Received]:
         """Iterates batches of whole rows, region by region; resumes after lost connections."""
         progress = self.progress
         while not progress.is_done and not self.is_closed:
@@ -235,9 +234,7 @@ class _Reader:
                 self._servers.regions.forget(region)
             await asyncio.sleep(progress.failed(failure, time.monotonic()))
 
-    async def _read_region(
-        self, region: Region, request: region_pb2.ScanRequest
-    ) -> AsyncIterator[pa.Table | NewestRows]:
+    async def _read_region(self, region: Region, request: region_pb2.ScanRequest) -> AsyncIterator[Received]:
         batches = self._batches = await self._open(region, request)
         try:
             while not self.progress.is_done and not self.is_closed:

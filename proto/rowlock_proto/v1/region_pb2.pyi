@@ -257,7 +257,7 @@ class RowRange(_message.Message):
     def __init__(self, start: _Optional[bytes] = ..., stop: _Optional[bytes] = ...) -> None: ...
 
 class ScanRequest(_message.Message):
-    __slots__ = ("region_id", "ranges", "columns", "time_range", "versions", "where", "cells", "row_limit", "reverse", "batch_bytes", "batch_rows", "row_form", "snapshot_id", "session", "owner", "held_scan", "newest_rows")
+    __slots__ = ("region_id", "ranges", "columns", "time_range", "versions", "where", "cells", "row_limit", "reverse", "batch_bytes", "batch_rows", "row_form", "snapshot_id", "session", "owner", "held_scan", "newest_rows", "lines")
     REGION_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
@@ -275,6 +275,7 @@ class ScanRequest(_message.Message):
     OWNER_FIELD_NUMBER: _ClassVar[int]
     HELD_SCAN_FIELD_NUMBER: _ClassVar[int]
     NEWEST_ROWS_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
     region_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[RowRange]
     columns: _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]
@@ -292,7 +293,8 @@ class ScanRequest(_message.Message):
     owner: str
     held_scan: int
     newest_rows: bool
-    def __init__(self, region_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ..., row_limit: _Optional[int] = ..., reverse: bool = ..., batch_bytes: _Optional[int] = ..., batch_rows: _Optional[int] = ..., row_form: _Optional[_Union[RowForm, _Mapping]] = ..., snapshot_id: _Optional[bytes] = ..., session: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ..., owner: _Optional[str] = ..., held_scan: _Optional[int] = ..., newest_rows: bool = ...) -> None: ...
+    lines: bool
+    def __init__(self, region_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ..., row_limit: _Optional[int] = ..., reverse: bool = ..., batch_bytes: _Optional[int] = ..., batch_rows: _Optional[int] = ..., row_form: _Optional[_Union[RowForm, _Mapping]] = ..., snapshot_id: _Optional[bytes] = ..., session: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ..., owner: _Optional[str] = ..., held_scan: _Optional[int] = ..., newest_rows: bool = ..., lines: bool = ...) -> None: ...
 
 class OpenedScan(_message.Message):
     __slots__ = ("batches", "read_point", "is_complete", "held_scan")
@@ -335,7 +337,7 @@ class RowFormColumn(_message.Message):
     def __init__(self, family: _Optional[bytes] = ..., qualifier: _Optional[bytes] = ..., part: _Optional[_Union[RowFormColumn.Part, str]] = ...) -> None: ...
 
 class ScanBatch(_message.Message):
-    __slots__ = ("arrow", "row_continues", "read_point", "row_count", "row_reached", "compressed", "newest_rows")
+    __slots__ = ("arrow", "row_continues", "read_point", "row_count", "row_reached", "compressed", "newest_rows", "line_columns")
     ARROW_FIELD_NUMBER: _ClassVar[int]
     ROW_CONTINUES_FIELD_NUMBER: _ClassVar[int]
     READ_POINT_FIELD_NUMBER: _ClassVar[int]
@@ -343,6 +345,7 @@ class ScanBatch(_message.Message):
     ROW_REACHED_FIELD_NUMBER: _ClassVar[int]
     COMPRESSED_FIELD_NUMBER: _ClassVar[int]
     NEWEST_ROWS_FIELD_NUMBER: _ClassVar[int]
+    LINE_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     arrow: bytes
     row_continues: bool
     read_point: int
@@ -350,7 +353,8 @@ class ScanBatch(_message.Message):
     row_reached: bytes
     compressed: bytes
     newest_rows: NewestRows
-    def __init__(self, arrow: _Optional[bytes] = ..., row_continues: bool = ..., read_point: _Optional[int] = ..., row_count: _Optional[int] = ..., row_reached: _Optional[bytes] = ..., compressed: _Optional[bytes] = ..., newest_rows: _Optional[_Union[NewestRows, _Mapping]] = ...) -> None: ...
+    line_columns: _containers.RepeatedCompositeFieldContainer[RowFormColumn]
+    def __init__(self, arrow: _Optional[bytes] = ..., row_continues: bool = ..., read_point: _Optional[int] = ..., row_count: _Optional[int] = ..., row_reached: _Optional[bytes] = ..., compressed: _Optional[bytes] = ..., newest_rows: _Optional[_Union[NewestRows, _Mapping]] = ..., line_columns: _Optional[_Iterable[_Union[RowFormColumn, _Mapping]]] = ...) -> None: ...
 
 class NewestRows(_message.Message):
     __slots__ = ("column_sets", "sets_of_rows", "lengths", "data")

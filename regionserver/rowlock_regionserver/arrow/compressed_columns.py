@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow import line_values
 from rowlock_regionserver.arrow.columns import Column, Integers, Mask, integer_array
+from rowlock_regionserver.arrow.dense_lines import Piece, fill
 
 
 class CompressedChunk(NamedTuple):
@@ -223,9 +224,29 @@ class CompressedColumn:
         """Returns the values at these places, decompressed."""
         return self.plain.take(indices)
 
+    def pieces(self) -> list[Piece] | None:
+        """Returns the values as they are in their blocks, decompressed; None if a block has none.
+
+        Those of absent cells mean nothing.
+        """
+        pieces: list[Piece] = []
+        first = 0
+        for block, start, stop in self.lines.slices:
+            if self.name is not None and not block.has(self.name):
+                return None
+            count = stop - start
+            pieces.append(Piece(slice(first, first + count), block.values(self.name).slice(start, count)))
+            first += count
+        if self.changes is not None:
+            pieces.append(Piece(self.changes.places, self.changes.values))
+        return pieces
+
     @cached_property
     def plain(self) -> Column:
         """The column, decompressed: binary, or fixed-size binary if all values have one length."""
+        filled = self._filled()
+        if filled is not None:
+            return filled
         parts: list[Column | None] = []
         for block, start, stop in self.lines.slices:
             is_there = self.name is None or block.has(self.name)
@@ -238,6 +259,19 @@ class CompressedColumn:
             both = line_values.concatenated_column([column, changes.values], [count, len(changes.values)])
             column = both.take(integer_array(indices, pa.int64()))
         return column if self.present is None else _masked(column, self.present)
+
+    def _filled(self) -> Column | None:
+        """Returns the column if all values have one length, and each block has some. Copies them once."""
+        pieces = self.pieces()
+        types = {values.type for _, values in pieces or ()}
+        if pieces is None or len(types) != 1 or not pa.types.is_fixed_size_binary(pieces[0].values.type):
+            return None
+        width = pieces[0].values.type.byte_width
+        if len(pieces) == 1 or not width:
+            return None
+        data = pa.allocate_buffer(len(self) * width)
+        fill(np.frombuffer(memoryview(data), f"V{width}"), pieces)
+        return line_values.fixed_size(width, len(self), self.present, data)
 
 
 LineColumn: TypeAlias = "pa.Array[Any] | CompressedColumn"

@@ -8,6 +8,7 @@ lines, its versions.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -15,17 +16,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowlock_regionserver.arrow.block_lines import joined_blocks
-from rowlock_regionserver.arrow.columns import integers
+from rowlock_regionserver.arrow.columns import Integers, equals_previous, integer_array, integers
 from rowlock_regionserver.arrow.compressed_columns import (
     CompressedColumn,
     Concatenation,
     LineColumn,
     StoredLines,
 )
-from rowlock_regionserver.arrow.dense_lines import are_dense, dense_cells
+from rowlock_regionserver.arrow.dense_lines import Piece, are_dense, dense_cells
 from rowlock_regionserver.arrow.line_forming import ROW_CELL_BYTES_MAX, VERSIONS_MAX
-from rowlock_regionserver.arrow.line_numbers import at_columns, concatenated_numbers
+from rowlock_regionserver.arrow.line_numbers import at_columns, concatenated_numbers, numbers_at
 from rowlock_regionserver.arrow.lines import Lines, cells_of
+
+
+@dataclass(frozen=True, slots=True)
+class LinesInOrder:
+    """Lines of distinct rows, in parts.
+
+    `order` has for each line, by row, its place among the lines of all parts, one part after the other. None: the parts
+    follow one another.
+    """
+
+    parts: Sequence[Lines]
+    order: Integers | None = None
+
+    def lines(self) -> Lines:
+        """Returns the lines as one. Copies them, except for compressed values of parts that follow one another."""
+        lines = concatenated_lines(self.parts)
+        return lines if self.order is None else lines.take(self.order)
+
+    def cells(self) -> pa.Table:
+        """Returns the cells as a table of CELL_SCHEMA. Copies the values once if the parts are dense."""
+        return cells_of_parts(self.parts, self.order)
 
 
 def may_be_concatenated(before: Lines, after: Lines) -> bool:
@@ -70,23 +92,51 @@ def _have(stored: StoredLines, qualifier: bytes) -> bool:
     return any(block.has(qualifier) for block, _, _ in stored.slices)
 
 
-def cells_of_parts(parts: Sequence[Lines]) -> pa.Table:
-    """Returns the cells of the lines of several parts, as cells_of(concatenated_lines(parts)) does.
+def cells_of_parts(parts: Sequence[Lines], order: Integers | None = None) -> pa.Table:
+    """Returns the cells of lines that follow one another, in several parts, or are in an order; see LinesInOrder.
 
-    Copies the values once if the parts are dense.
+    Without an order, a row may have several lines. Copies the values once if the parts are dense.
     """
-    qualifiers, columns = parts[0].qualifiers, [part.columns for part in parts]
-    if (
-        len(parts) == 1
-        or not qualifiers
-        or any(part.qualifiers != qualifiers or part.is_by_cell for part in parts)
-        or not are_dense(columns)
-    ):
+    counts, qualifiers = list(map(len, parts)), parts[0].qualifiers
+    columns = _pieces(parts, order)
+    if columns is None or not are_dense(columns, sum(counts)):
+        return cells_of(LinesInOrder(parts, order).lines())
+    rows = parts[0].rows if len(parts) == 1 else pa.concat_arrays([part.rows for part in parts])
+    if order is None and equals_previous(rows).any():
         return cells_of(concatenated_lines(parts))
-    keys = concatenated_lines([part.select(()) for part in parts])
-    if keys.has_versions:
-        return cells_of(concatenated_lines(parts))
-    return dense_cells(keys.rows, keys.timestamps, keys.write_numbers, qualifiers, columns)
+    timestamps = concatenated_numbers([part.timestamps for part in parts], counts)
+    write_numbers = concatenated_numbers([part.write_numbers for part in parts], counts)
+    if order is not None:
+        rows = rows.take(integer_array(order, pa.int64()))
+        timestamps, write_numbers = numbers_at(timestamps, order), numbers_at(write_numbers, order)
+    return dense_cells(rows, timestamps, write_numbers, qualifiers, columns)
+
+
+def _pieces(parts: Sequence[Lines], order: Integers | None) -> list[list[Piece]] | None:
+    """Returns the pieces of each column; None if the parts differ in their columns, or if cells are absent."""
+    qualifiers = parts[0].qualifiers
+    if not qualifiers or any(part.qualifiers != qualifiers for part in parts):
+        return None
+    places = None
+    if order is not None:
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+    columns: list[list[Piece]] = [[] for _ in qualifiers]
+    first = 0
+    for part in parts:
+        for column, values in zip(columns, part.values, strict=True):
+            pieces = values.pieces() if isinstance(values, CompressedColumn) else [Piece(slice(0, len(part)), values)]
+            if pieces is None or values.null_count:
+                return None
+            column += [Piece(_moved(lines, first, places), each) for lines, each in pieces]
+        first += len(part)
+    return columns
+
+
+def _moved(lines: slice | Integers, first: int, places: Integers | None) -> slice | Integers:
+    """Returns where lines of a part are among all: behind the `first` ones, and then at these places."""
+    moved = slice(first + lines.start, first + lines.stop) if isinstance(lines, slice) else first + lines
+    return moved if places is None else places[moved]
 
 
 def in_succession(parts: Sequence[Lines]) -> list[Lines] | None:

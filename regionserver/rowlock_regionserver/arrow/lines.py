@@ -35,7 +35,7 @@ from rowlock_regionserver.arrow.columns import (
     integer_array,
 )
 from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, LineColumn, StoredLines, is_present, plain
-from rowlock_regionserver.arrow.dense_lines import are_dense, dense_cells
+from rowlock_regionserver.arrow.dense_lines import Piece, are_dense, dense_cells
 from rowlock_regionserver.arrow.line_numbers import numbers_at
 from rowlock_regionserver.arrow.line_values import as_binary, cell_bytes, spread_values
 from rowlock_regionserver.cells import CELL_SCHEMA, PUT, TIMESTAMP_MAX
@@ -234,8 +234,9 @@ def cells_of(lines: Lines) -> pa.Table:
     count, width = len(lines), len(lines.columns)
     if not count or not width:
         return empty_cells()
-    if not lines.has_versions and are_dense([lines.columns]):
-        return dense_cells(lines.rows, lines.timestamps, lines.write_numbers, lines.qualifiers, [lines.columns])
+    whole = [[Piece(slice(None), column)] for column in lines.columns]
+    if not lines.has_versions and are_dense(whole, count):
+        return dense_cells(lines.rows, lines.timestamps, lines.write_numbers, lines.qualifiers, whole)
     present = np.stack([is_present(column) for column in lines.columns])
     if lines.has_versions:
         codes, places = np.nonzero(present)  # by column, then line

@@ -152,7 +152,7 @@ class LinesSegment:
     ) -> Chunk:
         """Returns complete rows; see Source. A row is as large as its cells. O(log n) for lines."""
         wanted = self._lines
-        if lines is not None:
+        if lines is not None and not lines.counts_cells:
             cell_bytes_max = CELLS_OF_LINES * bytes_max
             if lines.columns is not None and not lines.marks_others:
                 wanted, cell_bytes_max = wanted.select(lines.columns), NO_LIMIT

@@ -19,6 +19,7 @@ from rowlock_regionserver.arrow.columns import Integers, numbers, offsets, singl
 from rowlock_regionserver.arrow.merge import first_row
 from rowlock_regionserver.errors import LimitExceededError
 from rowlock_regionserver.escapes import row_text
+from rowlock_regionserver.operations import FormColumn
 from rowlock_regionserver.scan.compressed_rows import AnswerRows, CompressedRows, joined_rows, plain_table
 from rowlock_regionserver.scan.newest_rows import NewestRows
 
@@ -36,6 +37,8 @@ class ScanAnswer:
     row_continues: bool  # the last row continues in the next batch
     # With this batch all rows of the scan before the key, or in reverse from it on, are answered; empty: unknown.
     resume_key: bytes = b""
+    # Without a row form: the columns, if the rows are in columns and not cells; see lines_as_rows.py.
+    columns: Sequence[FormColumn] = ()
 
     @property
     def table(self) -> pa.Table:
@@ -54,15 +57,20 @@ class Batches:
         self._batch_rows = batch_rows
         self._line_bytes_max = line_bytes_max
         self._slices: list[AnswerRows] = []
+        self._columns: Sequence[FormColumn] = ()  # of the slices
         self._bytes = 0
         self._rows = 0  # all of them end here
         self._added_rows = self._added_bytes = 0
 
-    def add(self, table: AnswerRows, starts: Integers) -> Iterator[ScanAnswer]:
+    def add(self, table: AnswerRows, starts: Integers, columns: Sequence[FormColumn] = ()) -> Iterator[ScanAnswer]:
         """Adds whole rows, which begin at `starts`, and yields the batches that are full.
 
-        Raises LimitExceededError when it reaches a line of more than `line_bytes_max`.
+        Rows with other `columns` are in another batch. Raises LimitExceededError when it reaches a line of more than
+        `line_bytes_max`.
         """
+        if columns != self._columns:
+            yield from self.drain()
+            self._columns = columns
         if isinstance(table, CompressedRows):
             yield from self._add_compressed(table)
             return
@@ -110,6 +118,7 @@ class Batches:
         """Adds a part of one row, in cells, and yields the batches that are full. Parts of a row are added in order."""
         if is_first:
             yield from self.drain()
+            self._columns = ()
         sizes = _bytes_before(table, np.arange(table.num_rows + 1, dtype=np.int64))
         start = 0
         while start < table.num_rows:
@@ -179,7 +188,7 @@ class Batches:
             table = self._slices[0] if len(self._slices) == 1 else _joined(self._slices)
             if isinstance(table, CompressedRows) and not table.is_worth_it:
                 table = table.table()
-            yield ScanAnswer(table, self._rows, row_continues=False)
+            yield ScanAnswer(table, self._rows, row_continues=False, columns=self._columns)
             self._slices = []
             self._bytes = self._rows = 0
 

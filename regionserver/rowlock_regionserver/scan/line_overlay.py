@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Integers, Mask, integer_array
 from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, LineColumn, is_present, plain
-from rowlock_regionserver.arrow.line_merging import concatenated_lines
+from rowlock_regionserver.arrow.line_merging import LinesInOrder, concatenated_lines
 from rowlock_regionserver.arrow.line_values import as_binary, concatenated_column, spread_values
 from rowlock_regionserver.arrow.lines import Lines
 
@@ -35,8 +35,8 @@ class RankedLines:
         return self if mask.all() else RankedLines(self.lines.filter(mask), self.ranks[mask])
 
 
-def one_line_a_row(parts: Sequence[RankedLines], *, keeps_write_numbers: bool = False) -> Lines | None:
-    """Returns one line for each row of the parts, by row, with its newest values; None if there are no lines.
+def one_line_a_row(parts: Sequence[RankedLines], *, keeps_write_numbers: bool = False) -> LinesInOrder | None:
+    """Returns one line for each row of the parts, with its newest values; None if there are no lines.
 
     Its write numbers mean nothing unless they are kept.
     """
@@ -51,9 +51,9 @@ def one_line_a_row(parts: Sequence[RankedLines], *, keeps_write_numbers: bool = 
         remaining = [lines.lay(other) for other in others]
         folded.append(RankedLines(lines.lines(keeps_write_numbers=keeps_write_numbers), base.ranks))
     if len(folded) < 2:
-        return folded[0].lines if folded else None
+        return LinesInOrder([folded[0].lines]) if folded else None
     order = np.argsort(np.concatenate([part.ranks for part in folded]), kind="stable")
-    return concatenated_lines([part.lines for part in folded]).take(order)
+    return LinesInOrder([part.lines for part in folded], order)
 
 
 def _levels(part: RankedLines) -> Iterator[RankedLines]:

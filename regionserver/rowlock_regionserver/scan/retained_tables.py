@@ -121,7 +121,7 @@ def _newest_lines(parts: Sequence[Lines]) -> list[Lines]:
     ends = np.cumsum([len(part) for part in longest_first])
     of_parts = [RankedLines(*each) for each in zip(longest_first, np.split(ranks, ends[:-1]), strict=True)]
     newest = one_line_a_row(of_parts, keeps_write_numbers=True)
-    return [] if newest is None else [newest]
+    return [] if newest is None else [newest.lines()]
 
 
 def _retained_of_row(sources: Sequence[Source], row: bytes, rule: _Rule, bytes_max: int) -> Iterable[SortedRun]:

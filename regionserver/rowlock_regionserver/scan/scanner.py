@@ -17,8 +17,9 @@ import pyarrow as pa
 from rowlock_regionserver.cells import ReadPoint
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.operations import FormColumn, ScanPlan, Selection
-from rowlock_regionserver.row_ranges import EVERYTHING, clipped
+from rowlock_regionserver.operations import EVERYTHING, FormColumn, ScanPlan, Selection
+from rowlock_regionserver.row_ranges import EVERYTHING as ALL_ROWS
+from rowlock_regionserver.row_ranges import clipped
 from rowlock_regionserver.scan.batches import Batches, ScanAnswer
 from rowlock_regionserver.scan.compressed_rows import plain_table
 from rowlock_regionserver.scan.filters import required_columns
@@ -26,7 +27,7 @@ from rowlock_regionserver.scan.line_answer import LineForm
 from rowlock_regionserver.scan.ranges import RowsAt, joined, rows_that_may_match
 from rowlock_regionserver.scan.row_answers import row_answers, row_line
 from rowlock_regionserver.scan.row_form import RowLayout
-from rowlock_regionserver.scan.selection import requested_qualifiers
+from rowlock_regionserver.scan.selection import is_whole_time, requested_qualifiers
 from rowlock_regionserver.scan.short_scan import ShortScan, is_short
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.scan.window_answer import EMPTY_ANSWER, WindowAnswer, answer_window
@@ -87,7 +88,7 @@ def scan(
         [
             RowsAt(row_range, read_point)
             for rows, read_point in rows_at
-            for row_range in joined(plan.ranges or (EVERYTHING,), clipped(rows, matching))
+            for row_range in joined(plan.ranges or (ALL_ROWS,), clipped(rows, matching))
         ],
         window_bytes,
         merge_bytes_max,
@@ -186,7 +187,7 @@ class Scan(Iterator[ScanAnswer]):
                     plain_table(rows), is_first=len(starts) > 0, is_last=not answer.row_continues
                 )
             else:
-                yield from batches.add(rows, starts)
+                yield from batches.add(rows, starts, answer.columns)
             if is_limited and not answer.row_continues:
                 break
             if answer.error is not None:
@@ -229,6 +230,8 @@ class Scan(Iterator[ScanAnswer]):
                 line_columns=None if line_form is None else line_form.columns,
                 takes_compressed=_takes_compressed(plan),
                 takes_rows=not plan.without_keys,
+                newest_only=selection.versions == 1 and is_whole_time(selection),
+                takes_lines=plan.lines and selection == EVERYTHING,
             )
             while (window := reader.next(bytes_max, self._reading())) is not None:
                 if isinstance(window, WideRow):
@@ -279,7 +282,8 @@ def _layout(form: Sequence[FormColumn], plan: ScanPlan) -> RowLayout:
 
 def _takes_compressed(plan: ScanPlan) -> bool:
     """Returns whether lines may be answered as they are stored: not if batches are smaller than the blocks."""
-    return plan.compressed and plan.batch_rows >= COMPRESSED_ROWS_MIN and plan.batch_bytes >= COMPRESSED_BYTES_MIN
+    has_large_batches = plan.batch_rows >= COMPRESSED_ROWS_MIN and plan.batch_bytes >= COMPRESSED_BYTES_MIN
+    return (plan.compressed or plan.lines) and has_large_batches
 
 
 def _reads_values(selection: Selection) -> bool:

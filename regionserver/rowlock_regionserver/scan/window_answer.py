@@ -23,12 +23,14 @@ from rowlock_regionserver.arrow.columns import (
     single_chunk,
     take,
 )
+from rowlock_regionserver.arrow.line_merging import cells_of_parts
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import ANSWER_SCHEMA, Family
 from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
+from rowlock_regionserver.operations import EVERY_CELL, CellFilter, FormColumn, Selection
 from rowlock_regionserver.scan.compressed_rows import AnswerRows, plain_table
 from rowlock_regionserver.scan.line_answer import LineForm
+from rowlock_regionserver.scan.lines_as_rows import lines_as_rows
 from rowlock_regionserver.scan.pivot import pivoted
 from rowlock_regionserver.scan.row_form import RowLayout
 from rowlock_regionserver.scan.selection import is_whole_time
@@ -53,6 +55,8 @@ class WindowAnswer:
     error: InvalidRequestError | None = None
     is_part: bool = False
     row_continues: bool = False
+    # Without a row form: the columns, if these are rows in columns and not cells.
+    columns: Sequence[FormColumn] = ()
 
     @property
     def table(self) -> pa.Table:
@@ -68,9 +72,10 @@ def answer_window(
     *,
     reverse: bool,
 ) -> WindowAnswer:
-    """Returns the answer of a window, which has lines only with a `line_form`.
+    """Returns the answer of a window.
 
-    `window` has whole rows of the families that are requested or that the filter reads, by name.
+    `window` has whole rows of the families that are requested or that the filter reads, by name. Without a `line_form`
+    it has lines only if the scan takes rows in columns, and then everything is selected.
     """
     if line_form is not None and any(cells.has_rows_beside_run for cells in window):
         rows, error = line_form.answer(window, reverse=reverse)
@@ -79,6 +84,11 @@ def answer_window(
         selected = selected_cells(window, selection, reverse=reverse)
         table = pivoted(selected, form, keys_only=selection.cells.keys_only, reverse=reverse)
         return WindowAnswer(table, np.arange(table.num_rows), selected.error)
+    in_columns = lines_as_rows(window, reverse=reverse)
+    if in_columns is not None:
+        rows, columns = in_columns
+        return WindowAnswer(rows, np.arange(rows.num_rows), columns=columns)
+    window = [cells if cells.lines is None else cells.with_cells(cells_of_parts([cells.lines])) for cells in window]
     present = [cells for cells in window if len(cells.run)]
     if len(present) == 1 and _selects_everything(selection, present[0]):
         table = answer_columns(present[0].family, present[0].run, keys_only=selection.cells.keys_only)

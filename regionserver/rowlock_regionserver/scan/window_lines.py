@@ -1,4 +1,6 @@
-"""Merges the chunks of one family and window for the row form: lines stay lines wherever one line decides a row.
+"""Merges the chunks of one family and window if only the newest cells are needed.
+
+Lines stay lines wherever one line decides a row.
 
 1. A chunk is visible if its numbers prove that every cell is a put that the read point sees and that can't expire. The
    cells of a visible chunk are formed into lines if other chunks have lines.
@@ -18,7 +20,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import ROW, Column, distinct_of_sorted, single_array, sorted_distinct
 from rowlock_regionserver.arrow.line_forming import lines_of
-from rowlock_regionserver.arrow.line_merging import concatenated_lines, in_succession
+from rowlock_regionserver.arrow.line_merging import LinesInOrder, concatenated_lines, in_succession
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.scan.line_overlay import RankedLines, one_line_a_row
@@ -28,12 +30,12 @@ from rowlock_regionserver.sources import Chunk
 
 @dataclass(frozen=True, slots=True)
 class WindowLines:
-    """The visible lines, one a row, and for the other rows the runs to merge as cells.
+    """The newest visible cells as lines, one a row, and for the other rows the runs to merge as cells.
 
     `present` are rows of `runs`, ascending, that are certainly there, even if no visible cell of them was read.
     """
 
-    lines: Lines | None
+    lines: LinesInOrder | None
     runs: list[SortedRun]
     present: Column | None = None
 
@@ -48,9 +50,12 @@ class _Part:
 
 
 def window_lines(
-    chunks: Sequence[Chunk], is_visible: Callable[[Chunk], bool], columns: frozenset[bytes]
+    chunks: Sequence[Chunk], is_visible: Callable[[Chunk], bool], columns: frozenset[bytes] | None
 ) -> WindowLines:
-    """Merges chunks of whole rows, of which some have lines. Of the lines only these columns are needed."""
+    """Merges chunks of whole rows, of which some have lines.
+
+    Of the lines only these columns are needed; None: all.
+    """
     parts = [
         _Part(chunk.lines, chunk.is_narrow, chunk.has_versions)
         for chunk in chunks
@@ -73,11 +78,11 @@ def window_lines(
         return WindowLines(None, runs)
     if not runs:
         # None of them becomes cells.
-        parts = [replace(part, lines=part.lines.select(columns)) for part in parts]
+        parts = [replace(part, lines=_selected(part.lines, columns)) for part in parts]
         has_versions = any(part.has_versions for part in parts)
         successive = None if has_versions else in_succession([part.lines for part in parts])
         if successive is not None:
-            return WindowLines(concatenated_lines(successive), [])
+            return WindowLines(LinesInOrder(successive), [])
         parts = list(_joined(parts))
         rows = parts[0].lines.rows
         if not has_versions and all(part.lines.rows.equals(rows) for part in parts[1:]):
@@ -119,7 +124,11 @@ def _one_part(parts: Sequence[_Part]) -> _Part:
     )
 
 
-def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[bytes]) -> WindowLines:
+def _selected(lines: Lines, columns: frozenset[bytes] | None) -> Lines:
+    return lines if columns is None else lines.select(columns)
+
+
+def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[bytes] | None) -> WindowLines:
     rows_of_lines = [part.lines.rows for part in parts]
     rows_of_runs = [distinct_of_sorted(single_array(run.keys.column(ROW))) for run in runs]
     distinct_count, places = ranked_parts([*rows_of_lines, *rows_of_runs])
@@ -135,6 +144,6 @@ def _merged(parts: Sequence[_Part], runs: list[SortedRun], columns: frozenset[by
             runs.append(SortedRun.of_table(cells_of(among_cells)))
             if part.is_narrow:
                 present.append(among_cells.rows)
-        kept.append(RankedLines(part.lines.select(columns), ranks).filter(~mixed))
+        kept.append(RankedLines(_selected(part.lines, columns), ranks).filter(~mixed))
     certain = sorted_distinct(pa.concat_arrays(present)) if present else None
     return WindowLines(one_line_a_row(kept), [run for run in runs if len(run)], certain)

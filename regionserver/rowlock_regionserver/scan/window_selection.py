@@ -18,9 +18,11 @@ from rowlock_regionserver.arrow.columns import (
     Mask,
     bytes_at,
     column,
+    single_chunk,
     single_chunk_keys,
 )
 from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.arrow.merge import merged
 from rowlock_regionserver.arrow.sorted_run import SortedRun, Values
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import FilterTypeError
@@ -57,6 +59,14 @@ class FamilyCells:
     @property
     def values(self) -> Values:
         return self.run.values
+
+    def with_cells(self, cells: pa.Table) -> FamilyCells:
+        """Returns the cells of the run, and those of rows that it does not have, one of each column."""
+        others = SortedRun.of_table(cells)
+        if not len(self.run):
+            return FamilyCells(self.family, others, 1)
+        run = merged([others, self.run])
+        return FamilyCells(self.family, SortedRun(single_chunk(run.keys), run.values), self.versions_max)
 
 
 @dataclass(frozen=True, slots=True)

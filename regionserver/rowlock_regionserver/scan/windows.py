@@ -55,18 +55,24 @@ class WindowReader:
         line_columns: Mapping[bytes, frozenset[bytes]] | None = None,
         takes_compressed: bool = False,
         takes_rows: bool = True,
+        newest_only: bool = False,
+        takes_lines: bool = False,
     ) -> None:
         """Creates a reader at the start of the range, or at its end with `reverse`.
 
         `window_bytes` bounds a window, unless it is a single row. `bytes_held_max` bounds what is read ahead.
         `reads_values` says that values of visible cells will be read. `line_columns`: windows may have lines, and of
         each family only these columns matter beside the rows themselves; None: they have cells. `takes_compressed`:
-        values of lines may be compressed. `takes_rows`: their rows are answered.
+        values of lines may be compressed. `takes_rows`: their rows are answered. `newest_only`: of each column only the
+        newest cell is answered or compared; with `line_columns` it always is. `takes_lines`: then a window may have all
+        rows of a family as lines, with all their columns.
         """
         self._line_columns = line_columns
         self._may_take_compressed = takes_compressed
         self._takes_compressed = False  # in this window
         self._takes_rows = takes_rows
+        self._newest_only = newest_only or line_columns is not None
+        self._takes_lines = takes_lines
         self._sources_now = sources_now
         self._columns_read = columns_read
         self._read_point = read_point
@@ -113,7 +119,9 @@ class WindowReader:
             if source.line_timestamp_min is not None
         }
         takes_cells = self._line_columns is None
-        if any(takes_cells or wanted.marks_others for wanted in chunks.lines_wanted.values()):
+        if any(
+            wanted.marks_others or (takes_cells and not wanted.counts_cells) for wanted in chunks.lines_wanted.values()
+        ):
             # Lines become cells, or may have to be merged as cells.
             bytes_max = max(1, bytes_max // CELLS_OF_LINES)
         by_source = chunks.advance(sources, bytes_max, row_bytes_max)
@@ -150,8 +158,15 @@ class WindowReader:
         if self._line_columns is None:
             if not self._reads_values:
                 return LinesWanted(frozenset(), marks_others=True)
-            read = None if self._columns_read is None else self._columns_read[family.name]
-            return None if read is None else LinesWanted(read)
+            read = self._qualifiers_read(family)
+            if read is not None:
+                return LinesWanted(read)
+            if self._takes_lines:
+                return LinesWanted(compressed=self._takes_compressed, counts_cells=True)
+            # One source's lines become cells at once. Those of several are merged as lines, which are fewer.
+            if not self._newest_only or len(sources) < 2:
+                return None
+            return LinesWanted(compressed=self._chunks.reading is Reading.BULK, counts_cells=True)
         columns = self._line_columns.get(family.name, frozenset())
         for source in sources:
             timestamp_min = source.line_timestamp_min
@@ -166,18 +181,32 @@ class WindowReader:
 
     def _visible_cells(self, family: Family, chunks: Sequence[Chunk]) -> FamilyCells:
         """Returns the cells of one family's chunks that the read point sees."""
-        if self._line_columns is None or all(chunk.lines is None for chunk in chunks):
+        if not self._newest_only or all(chunk.lines is None for chunk in chunks):
             is_plain = all(self._is_visible(chunk, family) and not chunk.has_versions for chunk in chunks)
             return self._visible_run(family, [chunk.run() for chunk in chunks], is_plain=is_plain)
-        columns = self._line_columns.get(family.name, frozenset())
-        of_lines = window_lines(chunks, partial(self._is_visible, family=family), columns)
+        is_visible = partial(self._is_visible, family=family)
+        if self._line_columns is None:
+            of_lines = window_lines(chunks, is_visible, self._qualifiers_read(family))
+            others = self._visible_run(family, of_lines.runs, is_plain=False)
+            if of_lines.lines is None:
+                return others
+            if self._takes_lines and not len(others.run):
+                return replace(others, lines=of_lines.lines.lines())
+            return others.with_cells(of_lines.lines.cells())
+        of_lines = window_lines(chunks, is_visible, self._line_columns.get(family.name, frozenset()))
         return replace(
-            self._visible_run(family, of_lines.runs, is_plain=False), lines=of_lines.lines, present=of_lines.present
+            self._visible_run(family, of_lines.runs, is_plain=False),
+            lines=None if of_lines.lines is None else of_lines.lines.lines(),
+            present=of_lines.present,
         )
+
+    def _qualifiers_read(self, family: Family) -> frozenset[bytes] | None:
+        """Returns the qualifiers of a family that are read; None: all."""
+        return None if self._columns_read is None else self._columns_read[family.name]
 
     def _visible_run(self, family: Family, runs: Sequence[SortedRun], *, is_plain: bool) -> FamilyCells:
         """Returns the cells of the runs that the read point sees; `is_plain`: all, and one of each column."""
-        qualifiers = None if self._columns_read is None else self._columns_read[family.name]
+        qualifiers = self._qualifiers_read(family)
         if qualifiers is not None:
             runs = [_of_qualifiers(run, qualifiers) for run in runs]
         run, may_share_rows = merged_with_shared(runs)

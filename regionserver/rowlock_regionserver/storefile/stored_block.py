@@ -91,8 +91,17 @@ class StoredWideBlock:
     def _read(self) -> tuple[WideChunks, Mapping[int, bytes]]:
         return self._reader.read(self._number)
 
+    @property
+    def qualifiers(self) -> tuple[bytes, ...]:
+        """The columns of the block, ascending."""
+        return self._read[0].directory.form.qualifiers
+
     def keys(self) -> LineKeys:
         """The rows of all lines, and the numbers of the columns that were read."""
+        return self._keys
+
+    @cached_property
+    def _keys(self) -> LineKeys:
         return keys_of(self._read[0].directory, self._raw, self._reader.wanted)
 
     def has(self, name: bytes) -> bool:

@@ -19,7 +19,7 @@ from rowlock_regionserver.arrow.line_merging import cells_of_parts, concatenated
 from rowlock_regionserver.arrow.line_slices import last_slice_of, slices_of
 from rowlock_regionserver.arrow.line_values import cell_bytes_of_all
 from rowlock_regionserver.arrow.lines import Lines, cells_of
-from rowlock_regionserver.cells import TIMESTAMP_MAX
+from rowlock_regionserver.cells import CELL_BYTES_BESIDE, TIMESTAMP_MAX
 from rowlock_regionserver.few_rows import NO_FEW_ROWS, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
@@ -195,7 +195,7 @@ class WideRun:
                 break
             window.numbers.append(number)
             byte_count += block_bytes if part is block else _byte_count(part, wanted)
-            if wanted is None and byte_count > bytes_max and not window.parts:
+            if _counts_cells(wanted) and byte_count > bytes_max and not window.parts:
                 if reading is Reading.BULK or is_by_cell or has_versions:
                     fitting = last_slice_of(part, bytes_max) if reverse else next(slices_of(part, bytes_max))
                 else:
@@ -221,6 +221,8 @@ class WideRun:
         shares = self._shares(ascending[0], wanted)
         for number in ascending:
             block_bytes = int(index.raw_bytes[number] * shares.raw)
+            if wanted.counts_cells:
+                block_bytes += index.cell_counts[number] * (len(index.first_rows[number]) + CELL_BYTES_BESIDE)
             is_full = byte_count + block_bytes > bytes_max or len(window.numbers) == _WINDOW_BLOCKS_MAX
             if index.have_versions[number] or (window.numbers and is_full):
                 window.frontier = index.last_rows[number] + b"\x00" if reverse else index.first_rows[number]
@@ -232,7 +234,10 @@ class WideRun:
         numbers = range(min(window.numbers), max(window.numbers) + 1)
         reader = StoredBlocks(self._blocks, numbers, wanted, shares)
         blocks = [StoredWideBlock(reader, number) for number in numbers]
-        qualifiers = tuple(sorted(wanted.columns or ()))
+        columns = wanted.columns
+        if columns is None:
+            columns = frozenset().union(*[block.qualifiers for block in blocks])
+        qualifiers = tuple(sorted(columns))
         lines = BlockLines(StoredLines(tuple([BlockSlice(each, 0, each.line_count) for each in blocks])), qualifiers)
         clipped = _clipped(
             lines,
@@ -255,7 +260,7 @@ class WideRun:
         as_lines = self._index.bytes_on_disk(number, bytes_max, as_cells=False)
         if wanted is not None and not wanted.has_every_cell:
             return as_lines
-        cell_bytes_max = bytes_max if wanted is None else CELLS_OF_LINES * bytes_max
+        cell_bytes_max = bytes_max if _counts_cells(wanted) else CELLS_OF_LINES * bytes_max
         return min(as_lines, self._index.bytes_on_disk(number, cell_bytes_max, as_cells=True))
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
@@ -299,7 +304,12 @@ def _byte_count(lines: Lines, wanted: LinesWanted | None) -> int:
     if wanted is not None and not wanted.has_every_cell:
         return lines.bytes_held
     cell_bytes = cell_bytes_of_all(lines.rows, lines.qualifiers, lines.columns)
-    return cell_bytes if wanted is None else max(lines.bytes_held, cell_bytes // CELLS_OF_LINES)
+    return cell_bytes if _counts_cells(wanted) else max(lines.bytes_held, cell_bytes // CELLS_OF_LINES)
+
+
+def _counts_cells(wanted: LinesWanted | None) -> bool:
+    """Returns whether the reader bounds the bytes of the cells: it takes cells, or makes some of the lines."""
+    return wanted is None or wanted.counts_cells
 
 
 def _share_of(lines: Lines, bytes_max: int, byte_count: int, *, reverse: bool) -> Lines:

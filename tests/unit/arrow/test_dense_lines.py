@@ -48,7 +48,7 @@ def test_cells_of_dense_lines_are_those_of_other_lines(
     parts = [lines.slice(0, 3), lines.slice(3, 4), lines.slice(4, COUNT)]
     of_parts = cells_of_parts(parts)
     of_parts.validate(full=True)
-    monkeypatch.setattr(lines_module, "are_dense", lambda _: False)
+    monkeypatch.setattr(lines_module, "are_dense", lambda *_: False)
     assert found.equals(cells_of(lines))
     assert found.equals(of_parts)
 
@@ -61,3 +61,15 @@ def test_parts_that_differ_or_have_versions_are_concatenated() -> None:
         assert cells_of_parts(parts).equals(cells_of(concatenated_lines(parts)))
     versions = [twice.slice(0, 2), twice.slice(2, COUNT)]
     assert cells_of_parts(versions).equals(cells_of(concatenated_lines(versions)))
+
+
+def test_lines_of_several_parts_become_cells_in_their_order() -> None:
+    for timestamps in ((1, 1), (1, COUNT), (3, COUNT)):
+        lines = dense([8, 0, 3], timestamps)
+        parts = [lines.slice(0, 3), lines.slice(3, 4), lines.slice(4, COUNT)]
+        order = np.array([3, 0, 6, 5, 1, 4, 2])
+        expected = cells_of(lines.take(order))
+        assert cells_of_parts(parts, order).equals(expected)
+        # Of different columns, or with nulls, too.
+        narrow = [parts[0].select([b"", b"q"]), *parts[1:]]
+        assert cells_of_parts(narrow, order).equals(cells_of(concatenated_lines(narrow).take(order)))

@@ -11,11 +11,12 @@ import pytest
 import rowlock
 from rowlock._codec.arrow_buffers import Array
 from rowlock._codec.columns import Name, decoder
+from rowlock._codec.line_rows import LineRows
 from rowlock._codec.newest_rows import NewestRows
 from rowlock._codec.row_form import FormColumn, form_of
 from rowlock._codec.scan_message import ScanMessage, parse_scan_message
 from rowlock._core.scan_plan import ScanPlan, in_row_form, of_newest_rows, scan_plan
-from rowlock._core.scan_progress import CELL_SCHEMA, ScanProgress
+from rowlock._core.scan_progress import CELL_SCHEMA, Received, ScanProgress
 from rowlock.rows import python_cells, python_rows
 from rowlock.schema import Region
 from rowlock.selection import Selection
@@ -82,9 +83,11 @@ def requested_ranges(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes
     return [(item.start, item.stop) for item in request.ranges]
 
 
-def rows_of(found: pa.Table | NewestRows | None) -> list[bytes | None]:
+def rows_of(found: Received | None) -> list[bytes | None]:
     if isinstance(found, NewestRows):
         return [*found.rows]
+    if isinstance(found, LineRows):
+        return found.keys.to_pylist()
     return [] if found is None else found.column("row").to_pylist()
 
 

@@ -80,6 +80,80 @@ def test_no_batch_is_made_before_those_of_the_last_step_are_sent(region: FakeReg
     run(test)
 
 
+class SlowReader(Reader):
+    """A client that reads the first batch at once."""
+
+    async def write(self, data: bytes) -> None:
+        if self.batches:
+            await super().write(data)
+        else:
+            self.batches.append(data)
+
+
+@pytest.mark.parametrize("is_read_on", [True, False])
+def test_from_the_second_step_on_the_next_one_is_made_while_its_batches_are_sent(
+    region: FakeRegion, workers: Workers, is_read_on: bool
+) -> None:
+    async def test() -> None:
+        scans, reader = Scans(workers, NEVER_SLOW, Config(), ManualClock(), Ledger(Config())), SlowReader()
+        serving = asyncio.create_task(scans.serve(region, plan(20), encoded, reader.write))
+        await reader.arrived.wait()
+        # One batch, two that are being sent, and four ahead, which count too. The batch being sent counts twice.
+        await until(lambda: len(region.begun) == 7)
+        await until(lambda: scans.statistics().bytes_held >= len(b"11 1") * (3 + 4))
+        await asyncio.to_thread(workers.streams.submit(lambda: None).result)
+        assert len(region.begun) == 7
+        if is_read_on:
+            reader.may_take.set()
+            await serving
+            assert reader.batches == [b"11 1"] * 20
+        else:
+            serving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await serving
+        await until(lambda: scans.statistics().bytes_held == 0)
+        await until(lambda: region.open_scans == 0)
+
+    run(test)
+
+
+def test_a_step_ahead_that_fails_ends_the_scan_after_the_batches_before_it(
+    region: FakeRegion, workers: Workers
+) -> None:
+    def failing(answer: ScanAnswer, read_point: int) -> bytes:
+        if len(region.begun) > 3:
+            raise NotServingRegionError("closed")
+        return encoded(answer, read_point)
+
+    async def test() -> None:
+        scans, reader = Scans(workers, NEVER_SLOW, Config(), ManualClock(), Ledger(Config())), Reader()
+        reader.may_take.set()
+        with pytest.raises(NotServingRegionError):
+            await scans.serve(region, plan(20), failing, reader.write)
+        assert reader.batches == [b"11 1"] * 3
+        await until(lambda: scans.statistics().bytes_held == 0)
+
+    run(test)
+
+
+def test_nothing_is_made_ahead_while_scans_hold_much(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        ledger = Ledger(SCARCE)
+        scans, reader = Scans(workers, NEVER_SLOW, SCARCE, ManualClock(), ledger), SlowReader()
+        serving = asyncio.create_task(scans.serve(region, plan(20), encoded, reader.write))
+        ledger.scans.add(90)
+        await reader.arrived.wait()
+        assert ledger.scans.is_half_full
+        await asyncio.to_thread(workers.streams.submit(lambda: None).result)
+        assert len(region.begun) == 2  # Each step ends after its window, too.
+        ledger.scans.give(90)
+        reader.may_take.set()
+        await serving
+        assert len(reader.batches) == 20
+
+    run(test)
+
+
 def test_a_step_makes_as_many_batches_as_requested(region: FakeRegion) -> None:
     scan = OpenScan(region, plan(5), encoded, Ledger(Config()).scans, Config(), ManualClock())
     assert [len(scan.step(count)) for count in (1, 2, 4, 4)] == [1, 2, 2, 0]

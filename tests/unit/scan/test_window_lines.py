@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 from rowlock_regionserver.arrow.columns import cells_table, empty_cells
-from rowlock_regionserver.arrow.lines import Lines, cells_of
+from rowlock_regionserver.arrow.line_merging import LinesInOrder
+from rowlock_regionserver.arrow.lines import cells_of
 from rowlock_regionserver.cells import DELETE_COLUMN, PUT, Cell
 from rowlock_regionserver.scan.window_lines import WindowLines, window_lines
 from rowlock_regionserver.sources import Chunk
@@ -40,9 +41,11 @@ def merged(*chunks: Chunk) -> WindowLines:
     return window_lines(chunks, lambda chunk: not chunk.has_tombstones and chunk.write_number_max < 10, COLUMNS)
 
 
-def contents(lines: Lines | None) -> dict[bytes, dict[bytes, bytes]]:
-    assert lines is not None
+def contents(merged: LinesInOrder | None) -> dict[bytes, dict[bytes, bytes]]:
+    assert merged is not None
+    lines = merged.lines()
     table = cells_of(lines)
+    assert merged.cells().equals(table)
     found: dict[bytes, dict[bytes, bytes]] = {row: {} for row in lines.rows.to_pylist() if row is not None}
     assert len(found) == len(lines), "a row has two lines"
     assert list(found) == sorted(found)

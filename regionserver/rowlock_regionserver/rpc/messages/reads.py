@@ -88,6 +88,7 @@ def scan_plan(message: region_pb2.ScanRequest, config: Config) -> ScanPlan:
         compressed=message.row_form.compressed,
         without_keys=message.row_form.without_keys,
         newest_rows=message.newest_rows and not has_form,
+        lines=message.lines and not has_form,
     )
 
 

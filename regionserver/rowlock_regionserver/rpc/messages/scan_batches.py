@@ -7,9 +7,10 @@ parse as one message, so only the frame of the large field is encoded here.
 
 from __future__ import annotations
 
-from rowlock_proto.v1.region_pb2 import ScanBatch
+from rowlock_proto.v1.region_pb2 import RowFormColumn, ScanBatch
 from rowlock_proto.varints import varint
 
+from rowlock_regionserver.operations import FormPart
 from rowlock_regionserver.rpc.messages.compressed_rows import compressed_rows
 from rowlock_regionserver.rpc.messages.newest_rows import newest_rows
 from rowlock_regionserver.scan.batches import ScanAnswer
@@ -18,6 +19,10 @@ from rowlock_regionserver.scan.newest_rows import NewestRows
 
 # Fields 1 (ScanBatch.arrow), 6 (ScanBatch.compressed) and 7 (ScanBatch.newest_rows) of wire type 2 (length and bytes).
 _ARROW_TAG, _COMPRESSED_TAG, _NEWEST_ROWS_TAG = b"\x0a", b"\x32", b"\x3a"
+_PARTS = {
+    FormPart.VALUE: RowFormColumn.PART_VALUE,
+    FormPart.TIMESTAMP: RowFormColumn.PART_TIMESTAMP,
+}
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
@@ -42,6 +47,10 @@ def scan_batch(answer: ScanAnswer, read_point: int) -> bytes:
         read_point=read_point,
         row_count=answer.row_count,
         row_reached=resume_key,
+        line_columns=[
+            RowFormColumn(family=each.family, qualifier=each.qualifier, part=_PARTS[each.part])
+            for each in answer.columns
+        ],
     )
     head = tag + varint(sum(len(part) for part in parts))
     return b"".join([head, *parts, others.SerializeToString()])

@@ -1,0 +1,52 @@
+"""Turns a window that has lines only into a scan's answer of rows in columns, which stand for its cells.
+
+The rows are in a row form whose columns are those of the lines. So they are sent as they are stored, without the row,
+the qualifier and the offsets that each cell repeats, and the client makes what it needs of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.operations import FormColumn, FormPart
+from rowlock_regionserver.scan.compressed_rows import AnswerRows
+from rowlock_regionserver.scan.form_rows import of_lines, zipped
+from rowlock_regionserver.scan.row_form import RowLayout
+from rowlock_regionserver.scan.window_selection import FamilyCells
+
+# With more columns, or with more nulls than values, cells are smaller or faster.
+COLUMNS_MAX = 500
+
+
+def lines_as_rows(window: Sequence[FamilyCells], *, reverse: bool) -> tuple[AnswerRows, Sequence[FormColumn]] | None:
+    """Returns the rows of a window and their columns, as ScanBatch.line_columns has them.
+
+    None if the window has cells or no lines, or if cells are the better answer.
+    """
+    families = [(cells.family.name, cells.lines) for cells in window if cells.lines is not None]
+    if not families or any(len(cells.run) for cells in window):
+        return None
+    columns = [(name, qualifier) for name, lines in families for qualifier in lines.qualifiers]
+    row_count = max([len(lines) for _, lines in families])
+    cell_count = sum([lines.cell_count for _, lines in families])
+    if len(columns) > COLUMNS_MAX or 2 * cell_count < len(columns) * row_count:
+        return None
+    timed = columns
+    if len(families) == 1:
+        timed = [(families[0][0], qualifier) for qualifier in _timed_for_all(families[0][1])] or columns
+    form = [
+        FormColumn(*column, part)
+        for part, of_part in ((FormPart.VALUE, columns), (FormPart.TIMESTAMP, timed))
+        for column in of_part
+    ]
+    layout = RowLayout(form, fixed_size=True)
+    rows = zipped([of_lines(lines, layout.families[name]) for name, lines in families])
+    return rows.answer(layout, reverse=reverse), layout.columns
+
+
+def _timed_for_all(lines: Lines) -> Sequence[bytes]:
+    """Returns a column whose timestamps are those of all cells of its line; empty if there is none."""
+    if len(lines.timestamps) > 1:
+        return ()
+    return [name for name, values in zip(lines.qualifiers, lines.values, strict=True) if not values.null_count][:1]
