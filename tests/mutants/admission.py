@@ -95,8 +95,8 @@ ADMISSION = [
     Mutant(
         "rows of many columns are answered as values, whose lists of columns stay in memory",
         "_row_values",
-        "    if len(cells) > _COLUMNS_MAX:\n        return None\n",
-        "",
+        "if len(cells) > _COLUMNS_MAX or ",
+        "if ",
         "unit/test_row_values_of_both.py",
     ),
     Mutant(
@@ -111,6 +111,13 @@ ADMISSION = [
         "puts_of",
         "if start != len(data):",
         "if start > len(data):",
+        "unit/test_row_values_of_both.py",
+    ),
+    Mutant(
+        "long columns of answers stay in memory",
+        "_row_values",
+        ' or len(b"".join([cell[1] for cell in cells])) > _COLUMN_BYTES_MAX',
+        "",
         "unit/test_row_values_of_both.py",
     ),
 ]

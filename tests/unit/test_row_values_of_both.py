@@ -89,6 +89,8 @@ def test_a_server_reads_the_puts_that_a_client_sends() -> None:
 def test_names_and_values_are_checked_before_they_are_sent() -> None:
     with pytest.raises(rowlock.InvalidArgumentError, match="names a family"):
         fill_values(RowValues(), {b"f": b"1"})
+    with pytest.raises(TypeError, match="column must be bytes or str, not int"):
+        fill_values(RowValues(), {5: b"1"})  # type: ignore[type-var]  # that is the test
     with pytest.raises(TypeError, match="bytes or str"):
         fill_values(RowValues(), {b"f:a": b"1", b"f:b": 5})  # type: ignore[dict-item]  # that is the test
 

@@ -17,15 +17,15 @@ from rowlock_proto.v1 import region_pb2
 from rowlock._codec.columns import Name, Text, Value, encoded_value, parse_cell_key
 from rowlock.errors import ServerError
 
-# Lists of columns are kept, so that rows of the same columns share the work. Servers send lists of up to 2 KiB.
+# Lists of columns are kept, so that rows of the same columns share the work; so many lists, each within this bound.
 _LISTS_KEPT = 256
-_COLUMNS_MAX = 64
+_LIST_BYTES_MAX = 10 * 1024
 
 
 def values_dict(message: region_pb2.RowValues, decode: Callable[[bytes], Text]) -> dict[Text, Text]:
     """Returns {column: value}. Raises ServerError unless the message is valid."""
     columns, lengths, data = message.columns, message.lengths, message.data
-    names = _names_of(columns, decode)
+    names = (_kept_names if len(columns) <= _LIST_BYTES_MAX else _names_of)(columns, decode)
     if len(lengths) != 4 * len(names):
         raise _damaged(f"{len(names)} columns, and {len(lengths)} bytes of lengths")
     stops: list[int] = list(accumulate(struct.unpack(f"<{len(names)}I", lengths)))
@@ -37,7 +37,6 @@ def values_dict(message: region_pb2.RowValues, decode: Callable[[bytes], Text]) 
     return dict(zip(names, decoded))  # noqa: B905  # as many
 
 
-@lru_cache(maxsize=_LISTS_KEPT)
 def _names_of(columns: bytes, decode: Callable[[bytes], Text]) -> tuple[Text, ...]:
     """Returns the names in a serialized ColumnSet, decoded."""
     try:
@@ -46,13 +45,23 @@ def _names_of(columns: bytes, decode: Callable[[bytes], Text]) -> tuple[Text, ..
         raise _damaged("its list of columns can't be read") from None
 
 
+_kept_names = lru_cache(maxsize=_LISTS_KEPT)(_names_of)
+
+
 def fill_values(message: region_pb2.RowValues, data: Mapping[Text, Value]) -> None:
     """Fills in {column: value}. Raises InvalidArgumentError and TypeError for malformed columns and values."""
     names = tuple(data)
-    message.columns = _kept_list(names) if len(names) <= _COLUMNS_MAX else _list_of(names)
+    message.columns = (_kept_list if _are_short(names) else _list_of)(names)
     values = [value if type(value) is bytes else encoded_value(value) for value in data.values()]
     message.lengths = struct.pack(f"<{len(values)}I", *map(len, values))
     message.data = b"".join(values)
+
+
+def _are_short(names: tuple[Name, ...]) -> bool:
+    try:
+        return sum(map(len, names)) <= _LIST_BYTES_MAX
+    except TypeError:  # `_list_of` says which of them is no name.
+        return False
 
 
 def _list_of(names: tuple[Name, ...]) -> bytes:

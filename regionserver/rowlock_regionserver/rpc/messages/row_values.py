@@ -22,7 +22,8 @@ from rowlock_proto.varints import varint
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import AnswerCell, Put
 
-# Lists of columns are kept, so that rows of the same columns share the work; so many lists, each within these bounds.
+# Lists of columns are kept, so that rows of the same columns share the work; so many lists, each within these bounds,
+# of which the second one is without the names of families in answers, and with them in puts.
 _LISTS_KEPT = 256
 _COLUMNS_MAX = 64
 _COLUMN_BYTES_MAX = 2048
@@ -55,11 +56,10 @@ def values_answer(request_id: int, rows: Sequence[Sequence[AnswerCell]]) -> byte
 
 def _row_values(cells: Sequence[AnswerCell]) -> bytes | None:
     """Returns a field with the row's RowValues; None if the row is too large for it."""
-    if len(cells) > _COLUMNS_MAX:
+    # Judged before the columns are kept, as what is kept stays in memory.
+    if len(cells) > _COLUMNS_MAX or len(b"".join([cell[1] for cell in cells])) > _COLUMN_BYTES_MAX:
         return None
     columns = _columns_field(tuple([(family, qualifier) for family, qualifier, _, _ in cells]))
-    if columns is None:
-        return None
     values = [cell[3] for cell in cells]
     lengths = struct.pack(f"<{len(values)}I", *map(len, values))
     data = b"".join(values)
@@ -68,10 +68,10 @@ def _row_values(cells: Sequence[AnswerCell]) -> bytes | None:
 
 
 @lru_cache(maxsize=_LISTS_KEPT)
-def _columns_field(columns: tuple[tuple[bytes, bytes], ...]) -> bytes | None:
-    """Returns the field with these columns, by family and qualifier; None if they are too long."""
+def _columns_field(columns: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """Returns the field with these columns, by family and qualifier."""
     listed = ColumnSet(columns=[family + b":" + qualifier for family, qualifier in columns]).SerializeToString()
-    return _COLUMNS + varint(len(listed)) + listed if len(listed) <= _COLUMN_BYTES_MAX else None
+    return _COLUMNS + varint(len(listed)) + listed
 
 
 def puts_count(message: RowValues) -> int:
