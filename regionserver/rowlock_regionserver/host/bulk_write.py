@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from rowlock_regionserver.config import MIB
+from rowlock_regionserver.config import GIB, KIB, MIB
 from rowlock_regionserver.errors import InvalidRequestError, UnknownOutcomeError
 from rowlock_regionserver.host.staging import Batch, StagedContents, StagedWrite, Staging
 from rowlock_regionserver.operations import RequestId
@@ -54,7 +54,7 @@ class BulkWrite:
         return [each for _, each in self.contents.unspilled()]
 
     def item(self) -> HeldItem:
-        text = f"bulk write of {self.write.table} ({self.byte_count / MIB:.1f} MiB)"
+        text = f"bulk write of {self.write.table} ({_size_text(self.byte_count)})"
         return HeldItem(HeldKind.BULK_WRITE, self.write.table, text)
 
     def release(self, reason: str, *, is_stopping: bool) -> None:
@@ -147,3 +147,11 @@ class BulkWrite:
 
 def _key_of(request: RequestId | None) -> tuple[bytes, int] | None:
     return None if request is None else (request.client, request.sequence)
+
+
+def _size_text(byte_count: int) -> str:
+    """Returns a size for people, like 12.5 MiB."""
+    for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if byte_count >= size:
+            return f"{byte_count / size:.1f} {unit}"
+    return f"{byte_count} B"

@@ -19,17 +19,19 @@ BATCH_BYTES = 8 * 1024
 FORMAT = "rowlock"
 
 
-def run_job(spark: SparkSession, upstream: Upstream, sink: str = FORMAT) -> None:
+def run_job(
+    spark: SparkSession, upstream: Upstream, sink: str = FORMAT, *, mode: str = "append", batch_bytes: int = BATCH_BYTES
+) -> None:
     """Writes the job's rows. Blocks, and raises the error of a failed job."""
     parts = spark.range(PARTS, numPartitions=PARTS)
     (
         parts.mapInArrow(upstream.rows(), FRAME)
         .write.format(sink)
-        .mode("append")
+        .mode(mode)
         .option("server", upstream.server)
         .option("table", "t")
         .option("mapping", MAPPING)
-        .option("batch_bytes", BATCH_BYTES)
+        .option("batch_bytes", batch_bytes)
         .save()
     )
 

@@ -53,11 +53,12 @@ class Setup:
 
 
 @contextmanager
-def set_up(settings: Settings) -> Iterator[Setup]:
-    """Starts a server in a new folder. Stops it and removes the folder at the end."""
+def set_up(settings: Settings, limits: Mapping[str, int] | None = None) -> Iterator[Setup]:
+    """Starts a server in a new folder, with these settings. Stops it and removes the folder at the end."""
     folder = Path(mkdtemp(prefix="rowlock-spark-"))
     (folder / "marks").mkdir()
-    server = RowlockServer(folder / "data", folder / "server.log")
+    options = [f"--config={name}={value}" for name, value in (limits or {}).items()]
+    server = RowlockServer(folder / "data", folder / "server.log", options)
     server.start()
     try:
         with rowlock.connect(server.address, timeout=60) as client:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tests.spark.campaigns.rows import JobRow, correction, job_rows
 
-Trouble = Literal["none", "fail", "linger", "stop"]
+Trouble = Literal["none", "fail", "linger", "stop", "doom"]
 STEP = 100
 WAIT_S_MAX = 300.0
 _FAILURES_MAX = 3  # of four attempts
@@ -33,9 +33,9 @@ class PlannedFailureError(Exception):
 class Upstream:
     """The source of one job's rows, with planned failures. Picklable.
 
-    fail: tasks fail at random places, at most three times, and at least one does. linger: the first attempt of one
-    partition continues only after another attempt has yielded all of its rows. stop: each task waits half-way until
-    resume().
+    fail: tasks fail at random places, at most three times, and at least one does. doom: all attempts of one do. linger:
+    the first attempt of one partition continues only after another attempt has yielded all of its rows. stop: each task
+    waits half-way until resume(). corrects: other clients correct rows of a task before it fails or goes on.
     """
 
     trouble: Trouble
@@ -44,6 +44,7 @@ class Upstream:
     job: int
     seed: int
     row_count: int
+    corrects: bool = True
 
     def rows(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Returns the function for mapInArrow, over one row per partition."""
@@ -76,6 +77,8 @@ class Upstream:
     def _break(self, rows: list[JobRow], part: int, attempt: int, chance: random.Random) -> None:
         # At least one failure in each job.
         is_unlucky = attempt < _FAILURES_MAX and (attempt == part == 0 or chance.random() < 0.6)
+        if self.trouble == "doom" and part == 0:
+            raise PlannedFailureError(f"part {part}, attempt {attempt}")
         if self.trouble == "fail" and is_unlucky:
             self._correct(rows, part, attempt, chance)
             self._note("failed", f"{self.job}.{part}.{attempt}")
@@ -89,6 +92,8 @@ class Upstream:
 
     def _correct(self, rows: list[JobRow], part: int, attempt: int, chance: random.Random) -> None:
         """Changes some of the rows by point writes, as another client would."""
+        if not self.corrects:
+            return
         import rowlock
 
         with rowlock.connect(self.server, timeout=60) as client:
