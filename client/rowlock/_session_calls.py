@@ -18,7 +18,7 @@ from rowlock._core.snapshot_requests import TakenSnapshot
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
 from rowlock._transport.servers import Servers
-from rowlock.errors import LockUnavailableError
+from rowlock.errors import InvalidArgumentError, LockUnavailableError
 from rowlock.lock import Lock, take_lock
 from rowlock.session import Session, open_session
 from rowlock.session_info import LockInfo, LockMode, SessionInfo, lock_info_from, session_info_from
@@ -173,6 +173,8 @@ class SessionCalls:
             options = write_options(table, replace, start, stop, prefix, snapshot, identity)
             return open_bulk_write(self._servers, options, purpose, session, self._lock_policy, self._timeout_s)
 
+        if table._servers is not self._servers:
+            raise InvalidArgumentError(f"the typed table {table.name!r} is one of another client; open it by this one")
         first, last, begins = encoded_range(table, start, stop, prefix)
         options = write_options(table.name, replace, first, last, begins, snapshot, identity)
         return open_typed_bulk_write(

@@ -74,10 +74,7 @@ class TypedBulkWrite(Generic[Row]):
     def put(self, key: Key, data: Row, *, timestamp: int | None = None) -> None:
         """Adds columns of a row, as TypedTable.put: None deletes the cell. They are sent when enough are gathered."""
         row, encoded = self._encoded(lambda codec: (codec.key.encode(key), codec.encoded(data, timestamp)))
-        if encoded.puts:
-            self._bulk.put(row, encoded.puts, timestamp=encoded.timestamp)
-        if encoded.deletes:
-            self._bulk.delete(row, encoded.deletes, timestamp=encoded.timestamp)
+        self._bulk._put_and_delete(row, encoded.puts, encoded.deletes, encoded.timestamp)
 
     def delete(self, key: Key, columns: Sequence[str], *, timestamp: int | None = None) -> None:
         """Adds deletes of these columns of a row, by their names."""

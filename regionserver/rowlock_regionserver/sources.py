@@ -49,10 +49,10 @@ class LinesWanted:
     marks_others: it needs to know which cells there are of other columns, and their numbers. Their values may be empty.
     compressed: lines may be in stored blocks (arrow/block_lines.py), their values compressed.
     without_rows: then nothing needs the rows, unless lines are merged.
-    counts_cells: the lines will become cells, so `bytes_max` bounds their bytes as cells.
+    counts_cells: the lines become cells, here or at the client, so `bytes_max` bounds their bytes as cells.
 
-    Lines with all columns may have to be merged as cells, of which each repeats its row's key. So as cells they take at
-    most CELLS_OF_LINES * `bytes_max`, or are those of one block.
+    Else lines with all columns may have to be merged as cells, of which each repeats its row's key. So as cells they
+    take at most CELLS_OF_LINES * `bytes_max`, or are those of one block.
     """
 
     columns: frozenset[bytes] | None = None

@@ -151,3 +151,32 @@ def test_typed_bulk_writes_of_the_asyncio_client(
 
     asyncio.run(test())
     assert dict(flights.scan(columns=["delay"])) == {("wed", 1): {"delay": 5}, ("wed", 2): {"delay": 6}}
+
+
+def test_rows_whose_batch_could_not_be_staged_are_sent_by_the_next_commit(
+    rowlock_client: rowlock.Client,
+    flights: rowlock.TypedTable[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write = rowlock_client.bulk_write(flights)
+    write.put(("wed", 1), {"delay": 3, "note": None})
+    with monkeypatch.context() as patched:
+        patched.setattr("rowlock.bulk_write.put_pieces", _refused)
+        with pytest.raises(rowlock.RegionTooBusyError):
+            write.commit()
+    write.commit()
+    assert flights.row(("wed", 1))["delay"] == 3
+
+
+def _refused(*_: object) -> None:
+    raise rowlock.RegionTooBusyError("busy")
+
+
+def test_a_typed_table_of_another_client_is_refused(
+    rowlock_client: rowlock.Client, rowlock_server: RowlockServer, flights: rowlock.TypedTable[dict[str, Any]]
+) -> None:
+    with (
+        rowlock.connect(rowlock_server.address) as other,
+        pytest.raises(InvalidArgumentError, match="of another client"),
+    ):
+        other.bulk_write(flights)

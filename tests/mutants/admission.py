@@ -120,4 +120,18 @@ ADMISSION = [
         "",
         "unit/test_row_values_of_both.py",
     ),
+    Mutant(
+        "a large answer is copied before it is found too large for values",
+        "_row_values",
+        "    if sum(value_lengths) > _ANSWER_BYTES_MAX:\n        return None\n",
+        "",
+        "unit/rpc/test_row_values.py",
+    ),
+    Mutant(
+        "columns without lengths are split",
+        "_columns_of",
+        "    if len(columns) != count:",
+        "    if False:",
+        "unit/rpc/test_row_values.py",
+    ),
 ]

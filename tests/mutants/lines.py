@@ -289,4 +289,18 @@ OF_LINES = [
         "False",
         "unit/storefile/test_older_lines.py::test_older_lines_of_rows_without_a_newest_line_are_damage",
     ),
+    Mutant(
+        "a part of a split window has lines without a row",
+        "_rows_between",
+        "lines.slice(start, stop) if start < stop else None",
+        "lines.slice(start, stop)",
+        "unit/scan/test_window_split.py",
+    ),
+    Mutant(
+        "rows in columns count without what their cells repeat",
+        "lines_as_rows",
+        "[key_bytes + len(name) + len(qualifier) + _CELL_BYTES_BESIDE for name, qualifier in columns]",
+        "[0 for _ in columns]",
+        "unit/scan/test_lines_as_rows.py",
+    ),
 ]

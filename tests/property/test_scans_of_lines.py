@@ -129,5 +129,5 @@ def test_the_newest_cells_of_overlapping_lines_are_answered(
             assert sum(answer.row_count for answer in answers) == row_count, f"seed {seed}, case {case}, plan {number}"
         world.view.clear()
         open_files.close_idle()
-    assert seen["in columns"] > CASES, seen
+    assert seen["in columns"] > CASES // 4, seen
     assert bool(seen["compressed"]) == is_compressed, seen

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
@@ -91,11 +91,16 @@ class FeedReader:
             self._offset = feed.offset
 
     def take(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Applies the changes of batches that are stored with one offset: those of one number deletes first."""
-        changes = [change for batch in batches for change in batch.to_pylist()]
-        numbers = [change["write_number"] for change in changes]
-        if numbers != sorted(numbers):
-            self.problems.append("a batch of the change feed is not in order of write number")
+        """Applies the changes of batches that are stored with one offset: those of one number deletes first.
+
+        Several are a number in parts. If their region is split or merged meanwhile, the next ones are of another one.
+        """
+        by_batch: list[list[dict[str, Any]]] = [batch.to_pylist() for batch in batches]
+        changes = [change for of_batch in by_batch for change in of_batch]
+        for of_one in (*by_batch, *_by_row(changes)):
+            numbers = [change["write_number"] for change in of_one]
+            if numbers != sorted(numbers):
+                self.problems.append(f"changes of one batch or row are not in order of write number: {numbers}")
         before = {change["row"]: self._newest.get(change["row"], -1) for change in changes}
         for change in sorted(changes, key=lambda change: (change["write_number"], change["kind"] == "put")):
             row, number = change["row"], change["write_number"]
@@ -118,6 +123,14 @@ class FeedReader:
             self._copy.delete(row, column, at)
         else:
             self._copy.delete(row, family, at)
+
+
+def _by_row(changes: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Returns the changes of each row, in their order."""
+    of_rows: defaultdict[bytes, list[dict[str, Any]]] = defaultdict(list)
+    for change in changes:
+        of_rows[change["row"]].append(change)
+    return list(of_rows.values())
 
 
 def _without_unknown(rows: Mapping[bytes, Row]) -> dict[bytes, Row]:

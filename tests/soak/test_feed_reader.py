@@ -53,6 +53,16 @@ def test_a_change_that_comes_twice_is_found() -> None:
 def test_changes_out_of_order_are_found() -> None:
     assert taken([change("a", 5), change("b", 3)])
     assert taken([change("a", 5)], [change("a", 4)])
+    reader = reader_of(SliceModel())
+    # Parts of one number, which are stored together.
+    reader.take([pa.RecordBatch.from_pylist([each]) for each in (change("a", 5), change("a", 4))])
+    assert reader.problems
+
+
+def test_parts_of_two_regions_are_no_problem() -> None:
+    reader = reader_of(SliceModel())
+    reader.take([pa.RecordBatch.from_pylist([each]) for each in (change("a", 5), change("b", 4))])
+    assert not reader.problems
 
 
 def test_a_copy_is_compared_with_the_models(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:

@@ -40,6 +40,10 @@ from rowlock._codec.scan_message import ScanMessage
 from rowlock.errors import ServerError
 
 _SCHEMA = cells_schema(nullable=())
+# Servers answer with cells if there are more value columns.
+_COLUMNS_MAX = 500
+# The most bytes of keys, or of names, in the cells of a batch: as many as a binary array may have.
+_NAMES_BYTES_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,10 @@ class LineRows:
 
     def cells(self) -> pa.Table:
         """Returns the cells, by row, family and qualifier."""
+        # Judged before anything is made of names, which a message has once.
+        names = [len(column.family) + len(column.qualifier) for column in self.columns]
+        if max(self.keys.nbytes * len(names), sum(names) * len(self.keys)) > _NAMES_BYTES_MAX:
+            raise _damaged(f"{len(self.keys)} rows of {len(names)} columns, whose names are too long")
         try:
             return self._sparse_cells() if self._widths is None else self._dense_cells(self._widths)
         except (OverflowError, pa.ArrowException) as error:
@@ -174,6 +182,8 @@ class LineRows:
 
 def read_line_rows(message: ScanMessage) -> LineRows:
     """Returns the rows of a message that has line_columns. Raises ServerError unless they are valid."""
+    if len(message.line_columns) > 2 * _COLUMNS_MAX:
+        raise _damaged(f"{len(message.line_columns)} columns")
     columns = [
         FormColumn(column.family, column.qualifier, column.part == region_pb2.RowFormColumn.PART_TIMESTAMP)
         for column in message.line_columns

@@ -133,4 +133,4 @@ def _can_be(kind: pa.DataType, column: FormColumn) -> bool:
     """Returns whether a column of the form may have this type."""
     if column.is_timestamp:
         return bool(kind == pa.int64())
-    return kind == pa.binary() or isinstance(kind, pa.FixedSizeBinaryType)
+    return kind == pa.binary() or pa.types.is_fixed_size_binary(kind)

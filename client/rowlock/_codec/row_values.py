@@ -17,9 +17,11 @@ from rowlock_proto.v1 import region_pb2
 from rowlock._codec.columns import Name, Text, Value, encoded_value, parse_cell_key
 from rowlock.errors import ServerError
 
-# Lists of columns are kept, so that rows of the same columns share the work; so many lists, each within this bound.
+# Lists of columns are kept, so that rows of the same columns share the work: so many lists, each of at most so many
+# bytes. Lists of puts have a bound of names too; servers send no longer ones.
 _LISTS_KEPT = 256
 _LIST_BYTES_MAX = 10 * 1024
+_LIST_NAMES_MAX = 64
 
 
 def values_dict(message: region_pb2.RowValues, decode: Callable[[bytes], Text]) -> dict[Text, Text]:
@@ -50,16 +52,17 @@ _kept_names = lru_cache(maxsize=_LISTS_KEPT)(_names_of)
 
 def fill_values(message: region_pb2.RowValues, data: Mapping[Text, Value]) -> None:
     """Fills in {column: value}. Raises InvalidArgumentError and TypeError for malformed columns and values."""
-    names = tuple(data)
+    # At once, because the caller may change the mapping meanwhile, in another thread.
+    names, given = zip(*data.items(), strict=True)
     message.columns = (_kept_list if _are_short(names) else _list_of)(names)
-    values = [value if type(value) is bytes else encoded_value(value) for value in data.values()]
+    values = [value if type(value) is bytes else encoded_value(value) for value in given]
     message.lengths = struct.pack(f"<{len(values)}I", *map(len, values))
     message.data = b"".join(values)
 
 
 def _are_short(names: tuple[Name, ...]) -> bool:
     try:
-        return sum(map(len, names)) <= _LIST_BYTES_MAX
+        return len(names) <= _LIST_NAMES_MAX and sum(map(len, names)) <= _LIST_BYTES_MAX
     except TypeError:  # `_list_of` says which of them is no name.
         return False
 

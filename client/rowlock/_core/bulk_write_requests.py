@@ -144,12 +144,15 @@ class GatheredRows:
             [len(row) + len(qualifier) + len(value or b"") for row, _, qualifier, _, value in cells]
         )
 
-    def take(self) -> pa.Table | None:
-        """Returns all as cells, and forgets them; None: there are none."""
+    def clear(self) -> None:
+        """Forgets all of them."""
+        self._cells, self._byte_count = [], 0
+
+    def table(self) -> pa.Table | None:
+        """Returns all as cells; None: there are none."""
         if not self._cells:
             return None
         rows, families, qualifiers, timestamps, values = zip(*self._cells, strict=True)
-        self._cells, self._byte_count = [], 0
         return pa.table(
             {
                 "row": pa.array(rows, pa.binary()),

@@ -36,8 +36,7 @@ from rowlock.schema import Region
 # The schema of a scan's batches of cells.
 CELL_SCHEMA = cells_schema(nullable=())
 
-
-# The rows of a batch: cells, or where they are read as dicts another form of these.
+# The rows of a batch: cells, or another form of them, which scans that are read as dicts take.
 Received: TypeAlias = pa.Table | NewestRows | LineRows
 
 
@@ -114,9 +113,9 @@ class ScanProgress:
         return rows
 
     def _line_rows(self, batch: ScanMessage) -> Received:
-        if not self.plan.template.lines or self._held is not None:
+        if not self.plan.template.lines or self._held is not None or batch.row_continues:
             raise ServerError(
-                "a batch of a scan has rows in columns, which were not requested or follow a part of a row"
+                "a batch of a scan has rows in columns, which were not requested, or a part of a row as such or before"
             )
         rows = read_line_rows(batch)
         last_row: bytes | None = rows.keys[-1].as_py()

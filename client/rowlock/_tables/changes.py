@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Generic
 
@@ -19,6 +20,7 @@ from rowlock._transport.servers import Servers
 from rowlock.batch import Batch
 from rowlock.changes import Change
 from rowlock.checks import Check, CheckResult, CompareOp
+from rowlock.errors import InvalidArgumentError
 from rowlock.filters import Filter
 
 if TYPE_CHECKING:
@@ -40,11 +42,14 @@ class TableChanges(Generic[Text]):
         timestamp: of all of them; None: the server's clock.
         """
         view = self._view
-        if timestamp is None and self._servers.takes_values:
-            request = point.put_values(view.table, row, data, view.durability)
-        else:
-            request = point.put(view.table, row, data, timestamp, view.durability)
-        self._call(request)
+        takes_values = timestamp is None and self._servers.takes_values
+        if takes_values:
+            with contextlib.suppress(InvalidArgumentError):
+                self._call(point.put_values(view.table, row, data, view.durability))
+                return
+        self._call(point.put(view.table, row, data, timestamp, view.durability))
+        if takes_values:  # It refused a put that was valid, so it is of an earlier version now.
+            self._servers.protocols.pop(self._servers.catalog_address, None)
 
     def create(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> bool:
         """Sets columns if the row does not exist. Returns whether they were set. Arguments as in `put`."""

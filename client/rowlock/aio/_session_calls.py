@@ -20,7 +20,7 @@ from rowlock.aio._transport.servers import Servers
 from rowlock.aio._unfinished import MakingBulkWrite, MakingLock, MakingSession, MakingTypedBulkWrite
 from rowlock.aio.lock import take_lock
 from rowlock.aio.session import Session, open_session
-from rowlock.errors import LockUnavailableError
+from rowlock.errors import InvalidArgumentError, LockUnavailableError
 from rowlock.session_info import LockInfo, LockMode, SessionInfo, lock_info_from, session_info_from
 
 if TYPE_CHECKING:
@@ -174,6 +174,8 @@ class SessionCalls:
             return MakingBulkWrite(
                 lambda: open_bulk_write(self._servers, options, purpose, session, self._lock_policy, self._timeout_s)
             )
+        if table._servers is not self._servers:
+            raise InvalidArgumentError(f"the typed table {table.name!r} is one of another client; open it by this one")
         first, last, begins = encoded_range(table, start, stop, prefix)
         options = write_options(table.name, replace, first, last, begins, snapshot, identity)
         return MakingTypedBulkWrite(

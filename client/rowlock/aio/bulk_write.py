@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 
 from rowlock_proto.v1 import sessions_pb2, types_pb2
@@ -106,21 +106,36 @@ class BulkWrite:
         self._check()
         check_timestamp(timestamp)
         self._rows.put(row, data, timestamp)
-        if self._rows.is_full:
-            await self._send_gathered()
+        await self._send_if_full()
 
     async def delete(self, row: Name, columns: Iterable[Name], *, timestamp: int | None = None) -> None:
         """Adds deletes of these columns of a row."""
         self._check()
         check_timestamp(timestamp)
         self._rows.delete(row, columns, timestamp)
+        await self._send_if_full()
+
+    async def _put_and_delete(
+        self, row: bytes, puts: Data[ColumnName], deletes: Sequence[Name], timestamp: int | None
+    ) -> None:
+        """Adds a row's columns and deletes of others, all of them before it sends any."""
+        self._check()
+        check_timestamp(timestamp)
+        if puts:
+            self._rows.put(row, puts, timestamp)
+        self._rows.delete(row, deletes, timestamp)
+        await self._send_if_full()
+
+    async def _send_if_full(self) -> None:
         if self._rows.is_full:
             await self._send_gathered()
 
     async def _send_gathered(self) -> None:
-        cells = self._rows.take()
+        """Stages the gathered rows. If that fails they stay, and are sent before whatever comes next."""
+        cells = self._rows.table()
         if cells is not None:
             await self._stage(cells, None, None, BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT)
+            self._rows.clear()
 
     async def _kept_mapping(self) -> Mapping | None:
         text = await kept_mapping_text(self._servers, self._view.table, self._view.timeout_s)
@@ -184,7 +199,7 @@ class BulkWrite:
         if self._is_over:
             return
         self._is_over = True
-        self._rows.take()
+        self._rows.clear()
         if self._is_session_mine:
             await self._end_session()
         elif self.session.is_open:

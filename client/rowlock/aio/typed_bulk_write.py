@@ -73,10 +73,7 @@ class TypedBulkWrite(Generic[Row]):
     async def put(self, key: Key, data: Row, *, timestamp: int | None = None) -> None:
         """Adds columns of a row, as TypedTable.put: None deletes the cell. They are sent when enough are gathered."""
         row, encoded = await self._encoded(lambda codec: (codec.key.encode(key), codec.encoded(data, timestamp)))
-        if encoded.puts:
-            await self._bulk.put(row, encoded.puts, timestamp=encoded.timestamp)
-        if encoded.deletes:
-            await self._bulk.delete(row, encoded.deletes, timestamp=encoded.timestamp)
+        await self._bulk._put_and_delete(row, encoded.puts, encoded.deletes, encoded.timestamp)
 
     async def delete(self, key: Key, columns: Sequence[str], *, timestamp: int | None = None) -> None:
         """Adds deletes of these columns of a row, by their names."""

@@ -2,7 +2,7 @@
 
 A named snapshot is a table in the catalog that is not served. Taking one:
 
-1. The regions are flushed, so that what 3 flushes while table operations wait is little.
+1. The regions are flushed, and again with the table's lock held, so that step 3 has little to flush.
 2. The ids of the snapshot's regions are taken from the catalog, durably. So a start removes folders that no commit
    named.
 3. The cut: the gates of all regions are held exclusively, in the order of their ids, while the memstores are sealed.
@@ -29,6 +29,7 @@ from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.host.opening import open_region
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_folder import region_folder, remove_region_folder
+from rowlock_regionserver.host.splitting import flush_again
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.region.copied_folder import make_restored_folder, make_snapshot_folder
@@ -77,6 +78,8 @@ def create_snapshot(
         regions = host.regions_of(table)
         reserved, ids = changes.catalog.state.with_reserved_regions(len(regions))
         reserved.with_snapshot(name, table, ids, 0, limits)
+        for region in regions:
+            flush_again(host, region)
         ids = changes.reserved(len(regions))
         cut = _cut(changes, regions)
         made = changes.catalog.state.with_snapshot(name, table, ids, cut.made_ms, limits)
@@ -95,16 +98,21 @@ def _cut(changes: RegionChanges, regions: Sequence[Region]) -> _Cut:
     """3. Seals all regions with their gates held, and flushes what was sealed."""
     shared = changes.shared
     by_id = sorted(regions, key=lambda region: region.region_id)  # the lock order of the gates
-    with contextlib.ExitStack() as flushes:
+    with contextlib.ExitStack() as all_locks:
+        flush_locks = {region.region_id: all_locks.enter_context(contextlib.ExitStack()) for region in by_id}
         for region in by_id:
-            flushes.enter_context(region.without_flushes())
+            flush_locks[region.region_id].enter_context(region.without_flushes())
             region.flush_sealed()
         deadline = shared.clock.monotonic() + shared.config.row_lock_wait_ms / 1000
         with contextlib.ExitStack() as gates:
             numbers = {region.region_id: gates.enter_context(region.sealed(deadline)) for region in by_id}
             made_ms = shared.clock.now_ms()
             stamps_until = 1 + max([region.newest_stamp for region in regions])
-        return _Cut([region.cut(numbers[region.region_id]) for region in regions], made_ms, stamps_until)
+        cuts = []
+        for region in regions:
+            cuts.append(region.cut(numbers[region.region_id]))
+            flush_locks[region.region_id].close()  # Flushes of this region need not wait for those of others.
+        return _Cut(cuts, made_ms, stamps_until)
 
 
 def restore_snapshot(host: NamedSnapshotHost, changes: RegionChanges, name: str, table: str, caller: Caller) -> Table:

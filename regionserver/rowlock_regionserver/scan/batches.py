@@ -62,20 +62,22 @@ class Batches:
         self._rows = 0  # all of them end here
         self._added_rows = self._added_bytes = 0
 
-    def add(self, table: AnswerRows, starts: Integers, columns: Sequence[FormColumn] = ()) -> Iterator[ScanAnswer]:
+    def add(
+        self, table: AnswerRows, starts: Integers, columns: Sequence[FormColumn] = (), bytes_beside: int = 0
+    ) -> Iterator[ScanAnswer]:
         """Adds whole rows, which begin at `starts`, and yields the batches that are full.
 
-        Rows with other `columns` are in another batch. Raises LimitExceededError when it reaches a line of more than
-        `line_bytes_max`.
+        Rows with other `columns` are in another batch. `bytes_beside` of each row are counted with it: those that the
+        client adds when it makes cells. Raises LimitExceededError when it reaches a line of more than `line_bytes_max`.
         """
         if columns != self._columns:
             yield from self.drain()
             self._columns = columns
         if isinstance(table, CompressedRows):
-            yield from self._add_compressed(table)
+            yield from self._add_compressed(table, bytes_beside)
             return
         bounds = np.append(starts, table.num_rows)
-        sizes = _bytes_before(table, bounds)
+        sizes = _bytes_before(table, bounds) + bytes_beside * np.arange(len(bounds))
         self._added_rows, self._added_bytes = self._added_rows + len(starts), self._added_bytes + int(sizes[-1])
         row, row_count = 0, len(starts)
         while row < row_count:
@@ -93,9 +95,11 @@ class Batches:
             if does_not_fit or self._is_full():
                 yield from self.drain()
 
-    def _add_compressed(self, rows: CompressedRows) -> Iterator[ScanAnswer]:
+    def _add_compressed(self, rows: CompressedRows, bytes_beside: int) -> Iterator[ScanAnswer]:
         """Adds rows of which the single sizes are not known, as if neighbours were equally large."""
         places, before = rows.byte_bounds()
+        before = before + bytes_beside * places
+        self._added_rows, self._added_bytes = self._added_rows + rows.num_rows, self._added_bytes + int(before[-1])
         row = 0
         while row < rows.num_rows:
             start_bytes = float(np.interp(row, places, before))

@@ -7,6 +7,7 @@ the qualifier and the offsets that each cell repeats, and the client makes what 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.operations import FormColumn, FormPart
@@ -17,20 +18,28 @@ from rowlock_regionserver.scan.window_selection import FamilyCells
 
 # With more columns, or with more nulls than values, cells are smaller or faster.
 COLUMNS_MAX = 500
+# The bytes of a cell beside its names and its value: a timestamp, a null bit, and four offsets.
+_CELL_BYTES_BESIDE = 25
 
 
-def lines_as_rows(window: Sequence[FamilyCells], *, reverse: bool) -> tuple[AnswerRows, Sequence[FormColumn]] | None:
-    """Returns the rows of a window and their columns, as ScanBatch.line_columns has them.
+class LinesAsRows(NamedTuple):
+    """Rows in columns, the columns as ScanBatch.line_columns has them, and about how much larger a row is as cells."""
 
-    None if the window has cells or no lines, or if cells are the better answer.
-    """
+    rows: AnswerRows
+    columns: Sequence[FormColumn]
+    cells_bytes_beside: int
+
+
+def lines_as_rows(window: Sequence[FamilyCells], *, reverse: bool) -> LinesAsRows | None:
+    """Returns the rows of a window; None if the window has cells or no lines, or if cells are the better answer."""
     families = [(cells.family.name, cells.lines) for cells in window if cells.lines is not None]
     if not families or any(len(cells.run) for cells in window):
         return None
     columns = [(name, qualifier) for name, lines in families for qualifier in lines.qualifiers]
+    if len(columns) > COLUMNS_MAX:
+        return None
     row_count = max([len(lines) for _, lines in families])
-    cell_count = sum([lines.cell_count for _, lines in families])
-    if len(columns) > COLUMNS_MAX or 2 * cell_count < len(columns) * row_count:
+    if 2 * sum([lines.cell_count for _, lines in families]) < len(columns) * row_count:
         return None
     timed = columns
     if len(families) == 1:
@@ -42,7 +51,9 @@ def lines_as_rows(window: Sequence[FamilyCells], *, reverse: bool) -> tuple[Answ
     ]
     layout = RowLayout(form, fixed_size=True)
     rows = zipped([of_lines(lines, layout.families[name]) for name, lines in families])
-    return rows.answer(layout, reverse=reverse), layout.columns
+    key_bytes = max([lines.rows.nbytes // len(lines) for _, lines in families])
+    beside = sum([key_bytes + len(name) + len(qualifier) + _CELL_BYTES_BESIDE for name, qualifier in columns])
+    return LinesAsRows(rows.answer(layout, reverse=reverse), layout.columns, beside)
 
 
 def _timed_for_all(lines: Lines) -> Sequence[bytes]:

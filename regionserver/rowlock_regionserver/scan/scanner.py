@@ -187,7 +187,7 @@ class Scan(Iterator[ScanAnswer]):
                     plain_table(rows), is_first=len(starts) > 0, is_last=not answer.row_continues
                 )
             else:
-                yield from batches.add(rows, starts, answer.columns)
+                yield from batches.add(rows, starts, answer.columns, answer.bytes_beside)
             if is_limited and not answer.row_continues:
                 break
             if answer.error is not None:

@@ -55,8 +55,9 @@ class WindowAnswer:
     error: InvalidRequestError | None = None
     is_part: bool = False
     row_continues: bool = False
-    # Without a row form: the columns, if these are rows in columns and not cells.
+    # Without a row form, if these are rows in columns: the columns, and about how much larger a row is as cells.
     columns: Sequence[FormColumn] = ()
+    bytes_beside: int = 0
 
     @property
     def table(self) -> pa.Table:
@@ -86,8 +87,8 @@ def answer_window(
         return WindowAnswer(table, np.arange(table.num_rows), selected.error)
     in_columns = lines_as_rows(window, reverse=reverse)
     if in_columns is not None:
-        rows, columns = in_columns
-        return WindowAnswer(rows, np.arange(rows.num_rows), columns=columns)
+        rows, columns, bytes_beside = in_columns
+        return WindowAnswer(rows, np.arange(rows.num_rows), columns=columns, bytes_beside=bytes_beside)
     window = [cells if cells.lines is None else cells.with_cells(cells_of_parts([cells.lines])) for cells in window]
     present = [cells for cells in window if len(cells.run)]
     if len(present) == 1 and _selects_everything(selection, present[0]):

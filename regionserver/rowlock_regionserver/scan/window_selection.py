@@ -42,7 +42,7 @@ from rowlock_regionserver.scan.window_rows import WindowRows, window_rows
 
 @dataclass(frozen=True, slots=True)
 class FamilyCells:
-    """One family's visible cells of a window: those of a run, and for the row form perhaps lines of other rows."""
+    """One family's visible cells of a window: those of a run, and perhaps lines of other rows."""
 
     family: Family
     run: SortedRun
@@ -53,7 +53,7 @@ class FamilyCells:
 
     @property
     def has_rows_beside_run(self) -> bool:
-        """Whether there may be rows of which the run has no cell. Only a LineForm answers these."""
+        """Whether there may be rows of which the run has no cell."""
         return self.lines is not None or self.present is not None
 
     @property

@@ -107,7 +107,8 @@ def _between(families: Sequence[FamilyCells], first: bytes, last: bytes | None) 
 def _rows_between(cells: FamilyCells, first: bytes, last: bytes | None) -> FamilyCells:
     lines, present = cells.lines, cells.present
     if lines is not None:
-        lines = lines.slice(*_places(lines.rows, first, last))
+        start, stop = _places(lines.rows, first, last)
+        lines = lines.slice(start, stop) if start < stop else None
     if present is not None:
         start, stop = _places(present, first, last)
         present = present.slice(start, stop - start)

@@ -62,10 +62,10 @@ class WindowReader:
 
         `window_bytes` bounds a window, unless it is a single row. `bytes_held_max` bounds what is read ahead.
         `reads_values` says that values of visible cells will be read. `line_columns`: windows may have lines, and of
-        each family only these columns matter beside the rows themselves; None: they have cells. `takes_compressed`:
-        values of lines may be compressed. `takes_rows`: their rows are answered. `newest_only`: of each column only the
-        newest cell is answered or compared; with `line_columns` it always is. `takes_lines`: then a window may have all
-        rows of a family as lines, with all their columns.
+        each family only these columns matter beside the rows themselves. `takes_lines`: windows may have lines with all
+        columns. If neither is given, windows have cells. `takes_compressed`: values of lines may be compressed.
+        `takes_rows`: their rows are answered. `newest_only`: of each column only the newest cell is answered or
+        compared; with `line_columns` it always is.
         """
         self._line_columns = line_columns
         self._may_take_compressed = takes_compressed

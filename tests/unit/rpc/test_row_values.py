@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock_regionserver.config import Config
@@ -14,6 +16,7 @@ from rowlock_regionserver.rpc.messages.mutations import (
     row_mutations,
 )
 from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet
+from rowlock_regionserver.rpc.messages.row_values import values_answer
 
 CLIENT = b"c" * 16
 CONFIG = Config()
@@ -53,6 +56,30 @@ def test_contradictory_values_are_refused_and_no_plain_change() -> None:
     mutations = row_mutations(mutate(broken), CLIENT, 3, CONFIG)
     assert not mutations.read
     assert isinstance(mutations.refused[0], InvalidRequestError)
+
+
+def test_columns_without_lengths_are_refused_before_they_are_split() -> None:
+    many = values(0)
+    many.columns = region_pb2.ColumnSet(columns=[b"no colon"] * 50_000).SerializeToString()
+    many.lengths, many.data = b"\1\0\0\0", b"v"
+    assert plain_change(mutate(many), CLIENT, 3) is None
+    mutations = row_mutations(mutate(many), CLIENT, 3, CONFIG, parts_max=5)
+    assert "50000 columns, and lengths of 1 values" in str(mutations.refused[0])
+
+
+def test_a_large_answer_is_not_encoded_as_values() -> None:
+    """It would be copied, only to be found too large."""
+    cells = [(b"f", b"q%d" % number, 1, bytes(1 << 20)) for number in range(4)]
+    tracemalloc.start()
+    try:
+        assert values_answer(1, [cells]) is None
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 19
+    small = [(b"f", b"q", 1, bytes(40 << 10))]
+    assert values_answer(1, [small]) is not None
+    assert values_answer(1, [small] * 2) is None
 
 
 def test_a_plain_change_is_not_converted_again() -> None:

@@ -50,9 +50,11 @@ def direct_plan(
         if advertised is not None:
             raise ListenError("--advertise-direct needs a port; choose one with --direct HOST:PORT")
         return DirectPlan(has_socket=True)
-    port = listen.port + _PORT_DISTANCE
+    port = listen.port + _PORT_DISTANCE if 0 < listen.port <= _PORT_MAX - _PORT_DISTANCE else 0
+    if advertised is not None and not port:
+        raise ListenError("--advertise-direct needs a port that stays; choose one with --direct HOST:PORT")
     return DirectPlan(
-        Address(listen.host, port if listen.port and port <= _PORT_MAX else 0),
+        Address(listen.host, port),
         advertised is not None,
         advertised,
         has_socket=advertise is None and advertised is None,

@@ -22,8 +22,8 @@ from rowlock_proto.varints import varint
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import AnswerCell, Put
 
-# Lists of columns are kept, so that rows of the same columns share the work; so many lists, each within these bounds,
-# of which the second one is without the names of families in answers, and with them in puts.
+# Lists of columns are kept, so that rows of the same columns share the work: so many lists, each of at most so many
+# bytes. In answers these are the bytes of the qualifiers, and columns are bounded too; in puts those of the whole list.
 _LISTS_KEPT = 256
 _COLUMNS_MAX = 64
 _COLUMN_BYTES_MAX = 2048
@@ -42,14 +42,16 @@ _NO_COLUMNS = _VALUES + varint(0)
 def values_answer(request_id: int, rows: Sequence[Sequence[AnswerCell]]) -> bytes | None:
     """Encodes the answer of a get whose rows have one cell a column. Returns None if it must have them as cells."""
     encoded: list[bytes] = []
+    byte_count = 0
     for cells in rows:
         row = _row_values(cells) if cells else _NO_COLUMNS
         if row is None:
             return None
+        byte_count += len(row)
+        if byte_count > _ANSWER_BYTES_MAX:
+            return None
         encoded.append(row)
     get = encoded[0] if len(encoded) == 1 else b"".join(encoded)
-    if len(get) > _ANSWER_BYTES_MAX:
-        return None
     answer = _ID + varint(request_id) + _GET + _varint(len(get)) + get
     return _ANSWERS + _varint(len(answer)) + answer
 
@@ -61,7 +63,10 @@ def _row_values(cells: Sequence[AnswerCell]) -> bytes | None:
         return None
     columns = _columns_field(tuple([(family, qualifier) for family, qualifier, _, _ in cells]))
     values = [cell[3] for cell in cells]
-    lengths = struct.pack(f"<{len(values)}I", *map(len, values))
+    value_lengths = [len(value) for value in values]
+    if sum(value_lengths) > _ANSWER_BYTES_MAX:
+        return None
+    lengths = struct.pack(f"<{len(values)}I", *value_lengths)
     data = b"".join(values)
     row = columns + _LENGTHS + _varint(len(lengths)) + lengths + _DATA + _varint(len(data)) + data
     return _VALUES + _varint(len(row)) + row
@@ -82,12 +87,13 @@ def puts_count(message: RowValues) -> int:
 def puts_of(message: RowValues) -> list[Put]:
     """Returns a put of each value. Raises InvalidRequestError if the message contradicts itself."""
     listed, data = message.columns, message.data
-    columns = _kept_columns(listed) if len(listed) <= _COLUMN_BYTES_MAX else _columns_of(listed)
-    if len(message.lengths) != _LENGTH_BYTES * len(columns):
-        raise _contradictory(f"{len(columns)} columns, and {len(message.lengths)} bytes of lengths")
+    count = puts_count(message)
+    columns = _kept_columns(listed, count) if len(listed) <= _COLUMN_BYTES_MAX else _columns_of(listed, count)
+    if len(message.lengths) != _LENGTH_BYTES * count:
+        raise _contradictory(f"{len(message.lengths)} bytes of lengths, which have {_LENGTH_BYTES} each")
     puts = []
     start = 0
-    for (family, qualifier), length in zip(columns, struct.unpack(f"<{len(columns)}I", message.lengths), strict=True):
+    for (family, qualifier), length in zip(columns, struct.unpack(f"<{count}I", message.lengths), strict=True):
         stop = start + length
         puts.append(Put(family, qualifier, data[start:stop]))
         start = stop
@@ -96,12 +102,14 @@ def puts_of(message: RowValues) -> list[Put]:
     return puts
 
 
-def _columns_of(listed: bytes) -> tuple[tuple[bytes, bytes], ...]:
-    """Returns family and qualifier of each column of a serialized ColumnSet."""
+def _columns_of(listed: bytes, count: int) -> tuple[tuple[bytes, bytes], ...]:
+    """Returns family and qualifier of each of `count` columns of a serialized ColumnSet."""
     try:
         columns = ColumnSet.FromString(listed).columns
     except DecodeError:
         raise _contradictory("its list of columns is no ColumnSet") from None
+    if len(columns) != count:  # Else a message could have few lengths, by which its work is bounded, and many columns.
+        raise _contradictory(f"{len(columns)} columns, and lengths of {count} values")
     split = [column.partition(b":") for column in columns]
     if not all(colon for _, colon, _ in split):
         raise _contradictory("a column without a colon between family and qualifier")

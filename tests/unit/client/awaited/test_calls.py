@@ -6,6 +6,7 @@ import time
 
 import pytest
 import rowlock
+from rowlock._core.search import VALUES_PROTOCOL
 from rowlock.aio._transport.servers import Servers
 from rowlock.changes import Change
 from rowlock_proto.v1 import region_pb2, types_pb2
@@ -30,6 +31,18 @@ async def test_a_put_is_read_again(db: rowlock.aio.Client) -> None:
     assert await table.row("row") == {b"f:q": b"value", b"f:": b""}
     assert await table.row("absent") == {}
     assert (await table.rows(["absent", "row", "row"]))[1:] == [(b"row", {b"f:q": b"value", b"f:": b""})] * 2
+
+
+async def test_a_put_reaches_a_server_that_is_of_an_earlier_version_now(
+    db: rowlock.aio.Client, servers: Servers, fake_server: FakeServer
+) -> None:
+    table = await connected(db)
+    servers.protocols[servers.catalog_address] = VALUES_PROTOCOL
+    fake_server.script.append(error(Error.INVALID_ARGUMENT, "the mutation has no change"))
+    await table.put("row", {"f:q": "value"})
+    assert not fake_server.script
+    assert not servers.takes_values
+    assert await table.row("row") == {b"f:q": b"value"}
 
 
 async def test_an_unanswered_call_says_where_the_server_s_address_is_from(

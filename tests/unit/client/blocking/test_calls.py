@@ -7,6 +7,7 @@ import time
 
 import pytest
 import rowlock
+from rowlock._core.search import VALUES_PROTOCOL
 from rowlock._transport.servers import Servers
 from rowlock.changes import Change
 from rowlock_proto.v1 import region_pb2, types_pb2
@@ -31,6 +32,18 @@ def test_a_put_is_read_again(db: rowlock.Client) -> None:
     assert table.row("row") == {b"f:q": b"value", b"f:": b""}
     assert table.row("absent") == {}
     assert table.rows(["absent", "row", "row"])[1:] == [(b"row", {b"f:q": b"value", b"f:": b""})] * 2
+
+
+def test_a_put_reaches_a_server_that_is_of_an_earlier_version_now(
+    db: rowlock.Client, servers: Servers, fake_server: FakeServer
+) -> None:
+    table = connected(db)
+    servers.protocols[servers.catalog_address] = VALUES_PROTOCOL
+    fake_server.script.append(error(Error.INVALID_ARGUMENT, "the mutation has no change"))
+    table.put("row", {"f:q": "value"})
+    assert not fake_server.script
+    assert not servers.takes_values
+    assert table.row("row") == {b"f:q": b"value"}
 
 
 def test_an_unanswered_call_says_where_the_server_s_address_is_from(

@@ -53,6 +53,8 @@ def test_the_plan_follows_the_options(
         (None, "h:1", SOCKET),
         (None, "h:1", None),
         (None, "nonsense", LOCAL),
+        (None, "h:1", Address("h", 0)),
+        (None, "h:1", Address("h", 55536)),
     ],
 )
 def test_options_that_make_no_sense_are_refused(
