@@ -98,7 +98,6 @@ class BulkWrite:
         self, data: ArrowInput, mapping: Mapping, timestamp: int | None, batch_bytes: int, busy_timeout: float
     ) -> int:
         """Stages rows of a mapping, as TypedTable.put_arrow takes them."""
-        self._check()
         self._send_gathered()
         return self._stage(data, mapping, timestamp, batch_bytes, busy_timeout, is_partial=True)
 

@@ -14,11 +14,10 @@ from rowlock._core.table_mapping import TableMapping
 from rowlock._core.typed_changes import changes_of, encoded_changes
 from rowlock._core.typed_rows import Row, RowCodec
 from rowlock._core.view import View
-from rowlock._transport.kept_mapping import mapping_in_use, newer_mapping
+from rowlock._transport.kept_mapping import encoded_by_mapping
 from rowlock._transport.servers import Servers
 from rowlock.batch import Batch
 from rowlock.changes import Append, Change, Increment
-from rowlock.errors import MappingError
 
 T = TypeVar("T")
 
@@ -83,12 +82,7 @@ class TypedBatch(Generic[Row]):
         self._batch.send()
 
     def _encoded(self, encode: Callable[[RowCodec], T]) -> T:
-        in_use = mapping_in_use(self._servers, self._view, self._mapping)
-        while True:
-            try:
-                return encode(in_use.codec)
-            except MappingError as error:
-                in_use = newer_mapping(self._servers, self._view, self._mapping, in_use, error)
+        return encoded_by_mapping(self._servers, self._view, self._mapping, encode)
 
     def __enter__(self) -> TypedBatch[Row]:
         return self

@@ -16,10 +16,9 @@ from rowlock._core.lock_requests import LockPolicy
 from rowlock._core.table_mapping import TableMapping
 from rowlock._core.typed_rows import Row, RowCodec
 from rowlock._core.view import View
-from rowlock._transport.kept_mapping import mapping_in_use, newer_mapping
+from rowlock._transport.kept_mapping import encoded_by_mapping, mapping_in_use
 from rowlock._transport.servers import Servers
 from rowlock.bulk_write import BulkWrite, open_bulk_write
-from rowlock.errors import MappingError
 from rowlock.session import Session
 
 if TYPE_CHECKING:
@@ -91,13 +90,7 @@ class TypedBulkWrite(Generic[Row]):
         self._bulk.abort()
 
     def _encoded(self, encode: Callable[[RowCodec], T]) -> T:
-        """Returns what `encode` makes of the caller's values; with the kept mapping, if that has changed since."""
-        in_use = mapping_in_use(self._servers, self._view, self._mapping)
-        while True:
-            try:
-                return encode(in_use.codec)
-            except MappingError as error:
-                in_use = newer_mapping(self._servers, self._view, self._mapping, in_use, error)
+        return encoded_by_mapping(self._servers, self._view, self._mapping, encode)
 
     def __enter__(self) -> TypedBulkWrite[Row]:
         return self

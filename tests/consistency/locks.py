@@ -133,7 +133,7 @@ class _Holders:
                 self._held.remove(held)
 
     def judge_order(self, table: str, number: int, seen: int, before: set[str]) -> None:
-        """Judges (3): whoever was granted a lock of the table between two numbers must be among those before."""
+        """Judges (3): holders of locks of the table with numbers between two others must be among those before."""
         with self._lock:
             passed = [each for each in self._granted[table] if seen < each[0] < number and each[1] not in before]
         self.problems += [f"{each} was granted before {number} and came after it" for each in passed]
@@ -249,7 +249,7 @@ class _Session:
             mine = [each for each in self._client.locks(table) if each.holder == session.id]
             if mine and not mine[0].is_held:
                 before = set(mine[0].waits_for)
-                # After it was seen to wait: whoever has a greater number was granted later.
+                # After it was seen to wait: a greater number was granted later.
                 seen = self._holders.newest_number()
             thread.join(0.005)
         thread.join()

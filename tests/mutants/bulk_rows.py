@@ -137,10 +137,10 @@ BULK_ROWS = [
     ),
     Mutant(
         "the filter of a segment leaves out its first row",
-        "RowFilter.__init__",
+        "SegmentFilter.__init__",
         "np.fromiter(map(hash, rows.to_pylist()), np.int64, len(rows))",
         "np.fromiter(map(hash, rows[1:].to_pylist()), np.int64)",
-        "unit/memstore/test_row_filter.py::test_every_row_passes_and_few_others_do",
+        "unit/memstore/test_segment_filter.py::test_every_row_passes_and_few_others_do",
     ),
     Mutant(
         "the filter of a segment is not counted",

@@ -299,7 +299,7 @@ OF_LINES = [
     Mutant(
         "rows in columns count without what their cells repeat",
         "lines_as_rows",
-        "[key_bytes + len(name) + len(qualifier) + _CELL_BYTES_BESIDE for name, qualifier in columns]",
+        "[key_bytes + len(name) + len(qualifier) + CELL_BYTES_BESIDE for name, qualifier in columns]",
         "[0 for _ in columns]",
         "unit/scan/test_lines_as_rows.py",
     ),

@@ -1,6 +1,6 @@
 """Readers of the change feed that die at random, and what they have made of it, compared with the models.
 
-A reader applies each batch to a copy of the table and stores the offset with it; the next one goes on from there. So
+A reader applies each batch to a copy of the table and stores the offset with it; the next one continues from there. So
 a change that is lost, comes twice or comes in a wrong order leaves a copy that differs, or a write number that is not
 greater than the one before it in its row.
 """

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from rowlock._codec.columns import Text
 from rowlock._core.retry import Attempts, Kind
@@ -14,7 +15,10 @@ from rowlock.errors import MappingError, RowlockError
 
 if TYPE_CHECKING:
     from rowlock._core.table_mapping import InUse, TableMapping
+    from rowlock._core.typed_rows import RowCodec
     from rowlock.mapping import Mapping
+
+T = TypeVar("T")
 
 
 def kept_mapping_text(servers: Servers, table: str, timeout_s: float) -> str:
@@ -46,6 +50,16 @@ def newer_mapping(servers: Servers, view: View[Text], mapping: TableMapping, use
     if found is used:
         raise error
     return found
+
+
+def encoded_by_mapping(servers: Servers, view: View[Text], mapping: TableMapping, encode: Callable[[RowCodec], T]) -> T:
+    """Returns what `encode` makes of the caller's values; with the kept mapping, if that has changed since."""
+    in_use = mapping_in_use(servers, view, mapping)
+    while True:
+        try:
+            return encode(in_use.codec)
+        except MappingError as error:
+            in_use = newer_mapping(servers, view, mapping, in_use, error)
 
 
 def agreed_mapping(servers: Servers, view: View[Text], mapping: Mapping | str) -> Mapping:

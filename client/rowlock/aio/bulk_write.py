@@ -97,7 +97,6 @@ class BulkWrite:
         self, data: ArrowInput, mapping: Mapping, timestamp: int | None, batch_bytes: int, busy_timeout: float
     ) -> int:
         """Stages rows of a mapping, as TypedTable.put_arrow takes them."""
-        self._check()
         await self._send_gathered()
         return await self._stage(data, mapping, timestamp, batch_bytes, busy_timeout, is_partial=True)
 

@@ -15,11 +15,10 @@ from rowlock._core.lock_requests import LockPolicy
 from rowlock._core.table_mapping import TableMapping
 from rowlock._core.typed_rows import Row, RowCodec
 from rowlock._core.view import View
-from rowlock.aio._transport.kept_mapping import mapping_in_use, newer_mapping
+from rowlock.aio._transport.kept_mapping import encoded_by_mapping, mapping_in_use
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.bulk_write import BulkWrite, open_bulk_write
 from rowlock.aio.session import Session
-from rowlock.errors import MappingError
 
 if TYPE_CHECKING:
     from rowlock.aio.typed_table import TypedTable
@@ -90,13 +89,7 @@ class TypedBulkWrite(Generic[Row]):
         await self._bulk.abort()
 
     async def _encoded(self, encode: Callable[[RowCodec], T]) -> T:
-        """Returns what `encode` makes of the caller's values; with the kept mapping, if that has changed since."""
-        in_use = await mapping_in_use(self._servers, self._view, self._mapping)
-        while True:
-            try:
-                return encode(in_use.codec)
-            except MappingError as error:
-                in_use = await newer_mapping(self._servers, self._view, self._mapping, in_use, error)
+        return await encoded_by_mapping(self._servers, self._view, self._mapping, encode)
 
     async def __aenter__(self) -> TypedBulkWrite[Row]:
         return self

@@ -28,8 +28,8 @@ from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.few_rows import CELL_BYTES, FEW_BYTES_MAX, FEW_CELLS_MAX, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.memstore.row_cuts import cut_rows, last_within, weights
-from rowlock_regionserver.memstore.row_filter import RowFilter
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
+from rowlock_regionserver.memstore.segment_filter import SegmentFilter
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.sources import MEMORY, NOWHERE, Chunk, LinesWanted, Reading, RowPlace
 
@@ -59,7 +59,7 @@ class ArrowSegment:
             self._tombstone_count = int(np.count_nonzero(kinds(column(self._table, KIND))))
         starts_row = changes(SortedCells.of(self._table).row)
         self._row_count = int(starts_row.sum())
-        self._filter = RowFilter(column(self._table, ROW).filter(pa.array(starts_row)))
+        self._filter = SegmentFilter(column(self._table, ROW).filter(pa.array(starts_row)))
         self._bytes_held = bytes_held + self._filter.byte_count
         self._offsets = [numbers(column(self._table, i), "i", one_more=True) for i in (ROW, QUALIFIER, VALUE)]
 
@@ -116,7 +116,7 @@ class ArrowSegment:
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[FoundCell]:
         """Returns the row's cells in store order; see Source. O(log n) if it has the row, else mostly O(1)."""
-        if not self._filter.may_have(row):
+        if not self._filter.may_hold(row):
             return []
         start, stop = self._cells.row_range(row)
         if stop - start > cells_max:
@@ -125,20 +125,20 @@ class ArrowSegment:
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> list[FoundCell]:
         """Returns the columns' cells and the family tombstones of the row, sorted; see Source. O(columns * log n)."""
-        if not self._filter.may_have(row):
+        if not self._filter.may_hold(row):
             return []
         return self._cells.columns_cells(row, qualifiers, cells_max)
 
     def row_cell_count(self, row: bytes) -> int:
         """Returns the number of the row's cells. O(log n) if it has the row, else mostly O(1)."""
-        if not self._filter.may_have(row):
+        if not self._filter.may_hold(row):
             return 0
         start, stop = self._cells.row_range(row)
         return stop - start
 
     def row_place(self, row: bytes) -> RowPlace:
         """Returns NOWHERE if the filter excludes the row, else MEMORY: to look takes as long as to read."""
-        return MEMORY if self._filter.may_have(row) else NOWHERE
+        return MEMORY if self._filter.may_hold(row) else NOWHERE
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""

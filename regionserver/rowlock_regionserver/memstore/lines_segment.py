@@ -21,9 +21,9 @@ from rowlock_regionserver.few_rows import FEW_CELLS_MAX, NO_FEW_ROWS, FewRows, L
 from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.row_cuts import cut_rows, weights
-from rowlock_regionserver.memstore.row_filter import RowFilter
 from rowlock_regionserver.memstore.row_reading import parts_of
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
+from rowlock_regionserver.memstore.segment_filter import SegmentFilter
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.sources import CELLS_OF_LINES, MEMORY, NOWHERE, Chunk, LinesWanted, Reading, RowPlace
 
@@ -49,7 +49,7 @@ class LinesSegment:
         assert len(lines), "a segment without lines"
         self._lines = lines
         self._columns = LineColumns(lines)
-        self._filter = RowFilter(lines.rows)
+        self._filter = SegmentFilter(lines.rows)
         self.has_tombstones = False
         self.tombstone_count = 0
         self.has_versions = lines.has_versions
@@ -107,26 +107,26 @@ class LinesSegment:
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[Cell]:
         """Returns the row's cells in store order; see Source. O(log n) if it has the row, else mostly O(1)."""
-        if not self._filter.may_have(row):
+        if not self._filter.may_hold(row):
             return []
         return _bounded(self._columns.row_cells(row), cells_max)
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> list[Cell]:
         """Returns the columns' cells of the row, sorted; see Source. O(columns + log n), or mostly O(1)."""
-        if not self._filter.may_have(row):
+        if not self._filter.may_hold(row):
             return []
         return _bounded(self._columns.columns_cells(row, qualifiers), cells_max)
 
     def row_cell_count(self, row: bytes) -> int:
         """Returns the number of the row's cells, as if it had all columns. O(log n), or mostly O(1) if it has none."""
-        if not self._filter.may_have(row):
+        if not self._filter.may_hold(row):
             return 0
         start, stop = self._columns.row_range(row)
         return (stop - start) * len(self._lines.columns)
 
     def row_place(self, row: bytes) -> RowPlace:
         """Returns NOWHERE if the filter excludes the row, else MEMORY: to look takes as long as to read."""
-        return MEMORY if self._filter.may_have(row) else NOWHERE
+        return MEMORY if self._filter.may_hold(row) else NOWHERE
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""

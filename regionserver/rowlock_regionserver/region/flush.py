@@ -135,8 +135,8 @@ class Flusher:
     def sealed(self, deadline: float) -> Iterator[int]:
         """Returns a context in which every write is in a file or a sealed segment, and none begins.
 
-        Yields the newest write number. Holds the gate exclusively, and waits for no disk. Inside `no_flush` only, with
-        `flush_sealed` before it, and after it to write what was sealed. Raises DeadlineError.
+        Yields the newest write number. Holds the gate exclusively, and waits for no disk. Inside `no_flush` only. Call
+        `flush_sealed` before it, so that failed attempts leave no further segments, and after it. Raises DeadlineError.
         """
         assert self._lock.locked(), "another flush may begin"
         with self._gate.exclusive(deadline):

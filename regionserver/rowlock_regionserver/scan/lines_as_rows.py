@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.cells import CELL_BYTES_BESIDE
 from rowlock_regionserver.operations import FormColumn, FormPart
 from rowlock_regionserver.scan.compressed_rows import AnswerRows
 from rowlock_regionserver.scan.form_rows import of_lines, zipped
@@ -18,8 +19,6 @@ from rowlock_regionserver.scan.window_selection import FamilyCells
 
 # With more columns, or with more nulls than values, cells are smaller or faster.
 COLUMNS_MAX = 500
-# The bytes of a cell beside its names and its value: a timestamp, a null bit, and four offsets.
-_CELL_BYTES_BESIDE = 25
 
 
 class LinesAsRows(NamedTuple):
@@ -52,7 +51,7 @@ def lines_as_rows(window: Sequence[FamilyCells], *, reverse: bool) -> LinesAsRow
     layout = RowLayout(form, fixed_size=True)
     rows = zipped([of_lines(lines, layout.families[name]) for name, lines in families])
     key_bytes = max([lines.rows.nbytes // len(lines) for _, lines in families])
-    beside = sum([key_bytes + len(name) + len(qualifier) + _CELL_BYTES_BESIDE for name, qualifier in columns])
+    beside = sum([key_bytes + len(name) + len(qualifier) + CELL_BYTES_BESIDE for name, qualifier in columns])
     return LinesAsRows(rows.answer(layout, reverse=reverse), layout.columns, beside)
 
 

@@ -35,7 +35,7 @@ class Upstream:
 
     fail: tasks fail at random places, at most three times, and at least one does. doom: all attempts of one do. linger:
     the first attempt of one partition continues only after another attempt has yielded all of its rows. stop: each task
-    waits half-way until resume(). corrects: other clients correct rows of a task before it fails or goes on.
+    waits half-way until resume(). corrects: other clients correct rows of a task before it fails or continues.
     """
 
     trouble: Trouble

@@ -16,8 +16,8 @@ from rowlock_regionserver.cells import Cell, from_then_on
 from rowlock_regionserver.found_cells import LongRowError
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
-from rowlock_regionserver.memstore.row_filter import RowFilter
 from rowlock_regionserver.memstore.row_segment import RowSegment
+from rowlock_regionserver.memstore.segment_filter import SegmentFilter
 from rowlock_regionserver.sources import Chunk, LinesWanted, Reading
 
 from tests.invariants import check
@@ -196,7 +196,7 @@ def test_many_columns_are_counted_beside_their_values() -> None:
 def test_the_filter_of_the_rows_is_counted() -> None:
     rows = {b"%06d" % number: [(b"q", -5, -7, 0, b"")] for number in range(3000)}
     lines = formed(rows)
-    in_filter = RowFilter(lines.rows).byte_count
+    in_filter = SegmentFilter(lines.rows).byte_count
     beside = LinesSegment(lines).bytes_held - lines.rows.nbytes - sum(column.nbytes for column in lines.columns)
     # What is left are the bytes before each line, and the columns.
     assert 0 < in_filter < beside < in_filter + 20 * 3000

@@ -21,7 +21,7 @@ from rowlock_regionserver.errors import (
 )
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
-from rowlock_regionserver.memstore.row_filter import RowFilter
+from rowlock_regionserver.memstore.segment_filter import SegmentFilter
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, RequestId
 from rowlock_regionserver.region import flush
 from rowlock_regionserver.region.bulk.arranged import ArrangedBatch
@@ -330,7 +330,7 @@ def test_the_memory_of_a_message_is_counted_once(lone: LoneRegion) -> None:
     names = ((b"f", b"a"), (b"g", b"a"))
     before = lone.region.memstore_bytes
     lone.bulk(RowBatch(shared, pa.nulls(rows, pa.int64()), names, (shared, shared)))
-    beside = 8 * (rows + 10) + 2000 + RowFilter(shared).byte_count
+    beside = 8 * (rows + 10) + 2000 + SegmentFilter(shared).byte_count
     assert message.size <= lone.region.memstore_bytes - before < message.size + 2 * beside
 
 

@@ -28,7 +28,7 @@ from rowlock._core.typed_changes import (
 from rowlock._core.typed_rows import Row, RowCodec
 from rowlock._core.view import View
 from rowlock.aio._transport.bulk import put_arrow
-from rowlock.aio._transport.kept_mapping import mapping_in_use, newer_mapping
+from rowlock.aio._transport.kept_mapping import encoded_by_mapping, mapping_in_use, newer_mapping
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.table import Table
 from rowlock.aio.typed_batch import TypedBatch
@@ -261,13 +261,7 @@ class TypedTableChanges(Generic[Row]):
         return typed_check_result(codec, encoded, row, request, answer)
 
     async def _encoded(self, encode: Callable[[RowCodec], T]) -> T:
-        """Returns what `encode` makes of the caller's values; with the kept mapping, if that has changed since."""
-        in_use = await self._in_use()
-        while True:
-            try:
-                return encode(in_use.codec)
-            except MappingError as error:
-                in_use = await self._newer(in_use, error)
+        return await encoded_by_mapping(self._servers, self._view, self._mapping, encode)
 
     async def _in_use(self) -> InUse:
         return await mapping_in_use(self._servers, self._view, self._mapping)

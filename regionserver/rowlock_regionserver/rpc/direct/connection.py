@@ -193,7 +193,7 @@ class DirectConnection(asyncio.BufferedProtocol):
                 self._is_turn_missed = True
             elif not incoming.is_parsing:
                 self._take_turn_soon()
-        elif self._state is _OPEN and (self._is_paused or incoming.needs_a_look):
+        elif self._state is _OPEN and (self._is_paused or incoming.has_error_or_large_frame):
             self._read_on()
 
     def _take_turn_soon(self) -> None:

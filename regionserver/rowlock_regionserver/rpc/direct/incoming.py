@@ -190,8 +190,8 @@ class Incoming:
         return True
 
     @property
-    def needs_a_look(self) -> bool:
-        """Whether what has come has an error, or a large frame that waits for memory: mostly not."""
+    def has_error_or_large_frame(self) -> bool:
+        """Whether what was received has an error, or a large frame that waits for memory: mostly not."""
         return self.reader.error is not None or self.reader.large_bytes > 0
 
     def error(self) -> InvalidRequestError | None:

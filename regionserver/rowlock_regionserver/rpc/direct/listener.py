@@ -56,14 +56,14 @@ class DirectListener:
         try:
             self._tcp = _bound(address)
         except OSError as error:
+            reason = error.strerror or str(error)
             if self._plan.is_address_required:
-                reason = error.strerror or str(error)
                 raise ListenError(
                     f"can't listen on {address} for direct connections: {reason}; choose another address with --direct"
                 ) from None
             self._tcp = _bound(Address(address.host, 0))
             port = self._tcp.getsockname()[1]
-            logger.info("direct connections are on port %d: can't listen on %s: %s", port, address, error.strerror)
+            logger.info("direct connections are on port %d: can't listen on %s: %s", port, address, reason)
         self._address = Address(address.host, self._tcp.getsockname()[1])
 
     def bind_socket(self, folder: Path, *, allows_other_users: bool) -> None:

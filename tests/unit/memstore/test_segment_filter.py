@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from rowlock_regionserver.memstore.row_filter import RowFilter
+from rowlock_regionserver.memstore.segment_filter import SegmentFilter
 
 from tests.seeds import drawn_seed
 
@@ -16,12 +16,12 @@ def test_every_row_passes_and_few_others_do(count: int) -> None:
     generator = random.Random(drawn_seed())
     rows = [generator.randbytes(12) for _ in range(count)]
     others = [generator.randbytes(13) for _ in range(2000)]
-    row_filter = RowFilter(pa.array(rows, pa.binary()))
-    assert all(row_filter.may_have(row) for row in rows)
+    segment_filter = SegmentFilter(pa.array(rows, pa.binary()))
+    assert all(segment_filter.may_hold(row) for row in rows)
     # An eighth is expected at most. More than a fifth of 2,000 comes once in 10^20 draws.
-    assert sum(row_filter.may_have(row) for row in others) < 400
-    assert row_filter.byte_count <= max(1, 16 * count)
+    assert sum(segment_filter.may_hold(row) for row in others) < 400
+    assert segment_filter.byte_count <= max(1, 16 * count)
 
 
 def test_a_row_may_occur_several_times() -> None:
-    assert RowFilter(pa.array([b"a", b"a", b"b"])).may_have(b"a")
+    assert SegmentFilter(pa.array([b"a", b"a", b"b"])).may_hold(b"a")
