@@ -2,7 +2,7 @@
 
 Much of the suite waits: for a disk, for a server to start, for a pause between retries. So more pieces run at once than
 there are processors, and the next one begins when one ends. The output of a piece is printed when it ends, or when the
-whole run is ended by a signal.
+whole run is ended by a signal. A piece that hangs is ended, and prints where its threads are.
 """
 
 from __future__ import annotations
@@ -71,6 +71,11 @@ PIECES: Sequence[Piece] = (
 IN_MEMORY = ("tests/unit/host",)
 _MEMORY = Path("/dev/shm")
 _MEMORY_FREE_MIN = 4 << 30
+# A piece takes a third of this on a slow machine.
+LIMIT_S = 1800.0
+_ABORT_S = 30.0
+# All pieces together write less; on a full disk they would fail with hundreds of errors that are none of theirs.
+DISK_FREE_MIN = 4 << 30
 # `make check` runs these.
 ELSEWHERE = ("tests/tidy",)
 AT_ONCE = (os.cpu_count() or 1) + 3
@@ -97,9 +102,13 @@ class _Running:
 class _Run:
     """Starts the processes of one run, and ends those that are left. Thread-safe."""
 
-    def __init__(self, options: Sequence[str], folder: Path, in_memory: Path | None) -> None:
-        """folder: for outputs and caches. in_memory: for the temporary folders of pieces that need no disk."""
+    def __init__(self, options: Sequence[str], folder: Path, in_memory: Path | None, limit_s: float) -> None:
+        """folder: for outputs and caches. in_memory: for the temporary folders of pieces that need no disk.
+
+        limit_s: a piece that takes longer is ended.
+        """
         self._options = options
+        self._limit_s = limit_s
         self._folder = folder
         self._in_memory = in_memory
         self._environment = os.environ | {
@@ -129,7 +138,16 @@ class _Run:
                 process = subprocess.Popen(command, env=self._environment, stdout=output, stderr=output)
             running = _Running(piece, process, path, time.monotonic())
             self._running.append(running)
-        process.wait()
+        try:
+            process.wait(self._limit_s)
+        except subprocess.TimeoutExpired:
+            # pytest prints the stacks of all threads at this signal. Its own limit for a test is off once that fails.
+            process.send_signal(signal.SIGABRT)
+            try:
+                process.wait(_ABORT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         return running
 
     def end(self) -> None:
@@ -159,8 +177,16 @@ def _end(number: int, _frame: object) -> NoReturn:
     sys.exit(128 + number)
 
 
-def main(options: Sequence[str], pieces: Sequence[Piece] = PIECES) -> int:
-    """Runs pytest for each piece, and for the rest. Returns 0 if all succeeded."""
+def main(options: Sequence[str], pieces: Sequence[Piece] = PIECES, limit_s: float = LIMIT_S) -> int:
+    """Runs pytest for each piece, and for the rest. Returns 0 if all succeeded. limit_s: for one piece."""
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    if free < DISK_FREE_MIN:
+        print(
+            f"the tests need {DISK_FREE_MIN >> 30} GiB of free disk, and {tempfile.gettempdir()} has {free >> 20} MiB; "
+            "free some, or set TMPDIR to another folder",
+            file=sys.stderr,
+        )
+        return 1
     signal.signal(signal.SIGTERM, _end)
     codes: list[int] = []
     with ExitStack() as stack:
@@ -169,7 +195,7 @@ def main(options: Sequence[str], pieces: Sequence[Piece] = PIECES) -> int:
         if _has_room(_MEMORY):
             in_memory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rowlock-tests-", dir=_MEMORY)))
         pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
-        run = _Run(options, folder, in_memory)
+        run = _Run(options, folder, in_memory, limit_s)
         try:
             for future in as_completed([pool.submit(run.run, piece) for piece in (*pieces, rest_of(pieces))]):
                 ended = future.result()

@@ -32,6 +32,9 @@ TWO_PIECES = (
     "import sys; from tests.pieces import Piece, main; sys.exit(main(sys.argv[1:], [Piece(['tests/crash'])]))",
 )
 
+LIMITED = ("-c", TWO_PIECES[1].replace("])]", "])], limit_s=10.0"))
+ON_A_FULL_DISK = ("-c", "import sys, tests.pieces as p; p.DISK_FREE_MIN = 1 << 60; sys.exit(p.main(sys.argv[1:]))")
+
 
 @contextmanager
 def started(root: Path, folder: Path, program: tuple[str, str], **sources: str) -> Iterator[subprocess.Popen[str]]:
@@ -118,3 +121,18 @@ def test_a_suite_that_is_ended_shows_what_still_ran_and_starts_no_more(root: Pat
     assert f"{PIECES[0].label}: was ended after " in output
     assert "said before it hung" in output
     assert output.count(" was ended after ") <= AT_ONCE
+
+
+def test_a_piece_that_hangs_is_ended_and_shows_where(root: Path, tmp_path: Path) -> None:
+    code, output = run(root, tmp_path, LIMITED, crash=HANGS)
+    assert code == signal.SIGABRT, output
+    assert "said before it hung" in output
+    assert re.search(r'File ".*test_crash_0\.py", line \d+ in test_', output), output
+
+
+def test_a_disk_without_room_is_an_error_before_the_first_test(root: Path, tmp_path: Path) -> None:
+    code, output = run(root, tmp_path, ON_A_FULL_DISK)
+    assert code == 1
+    assert "GiB of free disk" in output
+    assert "set TMPDIR" in output
+    assert not list((tmp_path / "tests").rglob("runs"))

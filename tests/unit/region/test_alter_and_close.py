@@ -96,9 +96,11 @@ def test_a_bulk_batch_fails_at_its_deadline_with_nothing_changed(lone: LoneRegio
     region = lone.region
     batch = bulk_batch(*[(b"%04d" % i, b"f", b"q", None, b"v" * 100) for i in range(100)])
     assert lone.parts.gate.try_enter()
-    with pytest.raises(DeadlineError):
-        region.bulk_put(batch, None, WriteOptions(time.monotonic() + 0.02), lambda _: None)
-    lone.parts.gate.leave()
+    try:
+        with pytest.raises(DeadlineError):
+            region.bulk_put(batch, None, WriteOptions(time.monotonic() + 0.02), lambda _: None)
+    finally:
+        lone.parts.gate.leave()
     assert lone.scan() == []
     assert list((lone.folder / "bulk").iterdir()) == []
 
