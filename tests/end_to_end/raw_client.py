@@ -164,6 +164,14 @@ def bulk_message(region_id: int, batch: pa.RecordBatch, **fields: object) -> reg
     )
 
 
+def bulk_put(client: RawClient, region_id: int, batch: pa.RecordBatch) -> region_pb2.BulkAnswer:
+    """Puts one batch, which must not be refused."""
+    answer: region_pb2.BulkAnswer
+    [answer] = client.regions.BulkPut(iter([bulk_message(region_id, batch)]))
+    assert not answer.HasField("error"), answer.error
+    return answer
+
+
 def evidence(error: grpc.RpcError) -> types_pb2.Error:
     """Returns the rowlock.v1.Error in a failed call's trailing metadata."""
     assert isinstance(error, grpc.Call)

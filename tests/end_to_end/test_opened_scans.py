@@ -16,7 +16,7 @@ from tests.end_to_end.raw_client import (
     RawClient,
     RawConversation,
     bulk_batch,
-    bulk_message,
+    bulk_put,
     evidence,
     mutate,
     put,
@@ -58,8 +58,7 @@ def region_id(client: RawClient, request: pytest.FixtureRequest) -> int:
     """A region of ROW_COUNT rows of 1 KB."""
     region_id = client.create_table(name_of(request), b"f", b"g")
     batch = bulk_batch([(row, b"f", b"q", 1, row * 100) for row in ROWS])
-    [answer] = client.regions.BulkPut(iter([bulk_message(region_id, batch)]))
-    assert answer.cell_count == ROW_COUNT
+    assert bulk_put(client, region_id, batch).cell_count == ROW_COUNT
     return region_id
 
 
@@ -215,7 +214,7 @@ def test_a_scan_that_no_one_goes_on_with_is_freed_by_its_lease(tmp_path_factory:
     with Server(folder, config=Config(scan_held_ms=1)) as server, RawClient(server.address) as client:
         region_id = client.create_table("t", b"f")
         batch = bulk_batch([(row, b"f", b"q", 1, row * 100) for row in ROWS])
-        list(client.regions.BulkPut(iter([bulk_message(region_id, batch)])))
+        bulk_put(client, region_id, batch)
         talk = RawConversation(client)
         held = opened(talk, region_id)
         assert held.held_scan

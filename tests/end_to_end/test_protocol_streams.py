@@ -19,6 +19,7 @@ from tests.end_to_end.raw_client import (
     RawConversation,
     bulk_batch,
     bulk_message,
+    bulk_put,
     evidence,
     get,
     put,
@@ -57,8 +58,7 @@ def fill(client: RawClient, region_id: int) -> None:
     """Puts ROW_COUNT rows, whose values together exceed any HTTP/2 window."""
     cells = [(b"row%05d" % i, b"f", b"q", 1, b"%05d" % i * 1000) for i in range(ROW_COUNT)]
     for start in range(0, ROW_COUNT, 1000):
-        answers = list(client.regions.BulkPut(iter([bulk_message(region_id, bulk_batch(cells[start : start + 1000]))])))
-        assert [answer.cell_count for answer in answers] == [1000]
+        assert bulk_put(client, region_id, bulk_batch(cells[start : start + 1000])).cell_count == 1000
 
 
 def test_a_scan_gives_every_row_in_order_at_one_read_point(client: RawClient, filled: int) -> None:
@@ -85,7 +85,7 @@ def test_ranges_limits_filters_and_direction_are_obeyed(client: RawClient, fille
 
 def test_a_row_larger_than_a_batch_continues_in_the_next(client: RawClient, region_id: int) -> None:
     cells = [(b"wide", b"f", b"%04d" % i, 1, b"v" * 100) for i in range(1000)] + [(b"z", b"f", b"q", 1, b"v")]
-    list(client.regions.BulkPut(iter([bulk_message(region_id, bulk_batch(cells))])))
+    bulk_put(client, region_id, bulk_batch(cells))
     batches = list(client.regions.Scan(region_pb2.ScanRequest(region_id=region_id, batch_bytes=10_000)))
     assert [batch.row_continues for batch in batches].count(True) > 5
     assert not batches[-1].row_continues
@@ -112,7 +112,7 @@ def test_a_scan_that_finds_no_row_reports_its_resume_key(tmp_path: Path) -> None
         region_id = client.create_table("t", b"f")
         rows = [b"row%05d" % number for number in range(20_000)]
         cells = [(row, b"f", b"q", 1, b"wanted" if row == rows[-1] else b"+1") for row in rows]
-        list(client.regions.BulkPut(iter([bulk_message(region_id, bulk_batch(cells))])))
+        bulk_put(client, region_id, bulk_batch(cells))
         where = types_pb2.Filter(
             column=types_pb2.ColumnComparison(
                 family=b"f", qualifier=b"q", op=types_pb2.COMPARE_OP_EQUAL, operand=b"wanted"
