@@ -71,7 +71,7 @@ PIECES: Sequence[Piece] = (
 IN_MEMORY = ("tests/unit/host",)
 _MEMORY = Path("/dev/shm")
 _MEMORY_FREE_MIN = 4 << 30
-# A piece takes a third of this on a slow machine.
+# A piece takes half of this on a slow machine.
 LIMIT_S = 1800.0
 _ABORT_S = 30.0
 # All pieces together write less; on a full disk they would fail with hundreds of errors that are none of theirs.
@@ -102,13 +102,9 @@ class _Running:
 class _Run:
     """Starts the processes of one run, and ends those that are left. Thread-safe."""
 
-    def __init__(self, options: Sequence[str], folder: Path, in_memory: Path | None, limit_s: float) -> None:
-        """folder: for outputs and caches. in_memory: for the temporary folders of pieces that need no disk.
-
-        limit_s: a piece that takes longer is ended.
-        """
+    def __init__(self, options: Sequence[str], folder: Path, in_memory: Path | None) -> None:
+        """folder: for outputs and caches. in_memory: for the temporary folders of pieces that need no disk."""
         self._options = options
-        self._limit_s = limit_s
         self._folder = folder
         self._in_memory = in_memory
         self._environment = os.environ | {
@@ -138,16 +134,14 @@ class _Run:
                 process = subprocess.Popen(command, env=self._environment, stdout=output, stderr=output)
             running = _Running(piece, process, path, time.monotonic())
             self._running.append(running)
-        try:
-            process.wait(self._limit_s)
-        except subprocess.TimeoutExpired:
-            # pytest prints the stacks of all threads at this signal. Its own limit for a test is off once that fails.
-            process.send_signal(signal.SIGABRT)
+        # At SIGABRT pytest prints the stacks of all threads. Its own limit for a test is off once that fails.
+        for limit_s, then in ((LIMIT_S, signal.SIGABRT), (_ABORT_S, signal.SIGKILL)):
             try:
-                process.wait(_ABORT_S)
+                process.wait(limit_s)
+                break
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+                process.send_signal(then)
+        process.wait()
         return running
 
     def end(self) -> None:
@@ -177,8 +171,8 @@ def _end(number: int, _frame: object) -> NoReturn:
     sys.exit(128 + number)
 
 
-def main(options: Sequence[str], pieces: Sequence[Piece] = PIECES, limit_s: float = LIMIT_S) -> int:
-    """Runs pytest for each piece, and for the rest. Returns 0 if all succeeded. limit_s: for one piece."""
+def main(options: Sequence[str], pieces: Sequence[Piece] = PIECES) -> int:
+    """Runs pytest for each piece, and for the rest. Returns 0 if all succeeded."""
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if free < DISK_FREE_MIN:
         print(
@@ -195,7 +189,7 @@ def main(options: Sequence[str], pieces: Sequence[Piece] = PIECES, limit_s: floa
         if _has_room(_MEMORY):
             in_memory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rowlock-tests-", dir=_MEMORY)))
         pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
-        run = _Run(options, folder, in_memory, limit_s)
+        run = _Run(options, folder, in_memory)
         try:
             for future in as_completed([pool.submit(run.run, piece) for piece in (*pieces, rest_of(pieces))]):
                 ended = future.result()

@@ -31,9 +31,8 @@ TWO_PIECES = (
     "-c",
     "import sys; from tests.pieces import Piece, main; sys.exit(main(sys.argv[1:], [Piece(['tests/crash'])]))",
 )
-
-LIMITED = ("-c", TWO_PIECES[1].replace("])]", "])], limit_s=10.0"))
-ON_A_FULL_DISK = ("-c", "import sys, tests.pieces as p; p.DISK_FREE_MIN = 1 << 60; sys.exit(p.main(sys.argv[1:]))")
+LIMITED = ("-c", f"import tests.pieces; tests.pieces.LIMIT_S = 10.0; {TWO_PIECES[1]}")
+ON_A_FULL_DISK = ("-c", f"import tests.pieces; tests.pieces.DISK_FREE_MIN = 1 << 60; {TWO_PIECES[1]}")
 
 
 @contextmanager

@@ -234,10 +234,8 @@ def test_no_region_drops_what_expires_after_the_moment_of_the_snapshot(tmp_path:
 
 def test_a_gate_that_is_not_left_in_time_changes_nothing(lone: LoneRegion) -> None:
     snapshots = Snapshots(Config(row_lock_wait_ms=0), lone.clock)
-    assert lone.parts.gate.try_enter()
-    with pytest.raises(DeadlineError):
+    with lone.held_gate(), pytest.raises(DeadlineError):
         snapshots.make(ID, lambda: [lone.region])
-    lone.parts.gate.leave()
     assert snapshots.statistics().open_count == 0
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -238,6 +239,15 @@ class LoneRegion(RegionCalls):
 
     def flush(self) -> FlushResult:
         return self._region.flush()
+
+    @contextlib.contextmanager
+    def held_gate(self) -> Iterator[None]:
+        """Holds the gate as a write does. Leaves it also if the block fails: `stop` waits for that without a limit."""
+        assert self.parts.gate.try_enter()
+        try:
+            yield
+        finally:
+            self.parts.gate.leave()
 
     def crash(self) -> None:
         """Ends as a kill would and opens again: what was in memory, only the log can bring back."""

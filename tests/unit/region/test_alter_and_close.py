@@ -95,12 +95,8 @@ def test_a_write_that_comes_to_the_gate_after_the_region_was_dropped_is_refused(
 def test_a_bulk_batch_fails_at_its_deadline_with_nothing_changed(lone: LoneRegion) -> None:
     region = lone.region
     batch = bulk_batch(*[(b"%04d" % i, b"f", b"q", None, b"v" * 100) for i in range(100)])
-    assert lone.parts.gate.try_enter()
-    try:
-        with pytest.raises(DeadlineError):
-            region.bulk_put(batch, None, WriteOptions(time.monotonic() + 0.02), lambda _: None)
-    finally:
-        lone.parts.gate.leave()
+    with lone.held_gate(), pytest.raises(DeadlineError):
+        region.bulk_put(batch, None, WriteOptions(time.monotonic() + 0.02), lambda _: None)
     assert lone.scan() == []
     assert list((lone.folder / "bulk").iterdir()) == []
 
