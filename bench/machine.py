@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
+import sysconfig
 from importlib.metadata import version
 
 import psutil
@@ -17,8 +19,13 @@ def facts() -> dict[str, str]:
         "load before": f"{os.getloadavg()[0]:.1f}",
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
-        "python": platform.python_version(),
+        "python": f"{platform.python_version()}{'' if _is_optimized() else ' (not an optimized build)'}",
         "grpcio": version("grpcio"),
         "protobuf": version("protobuf"),
         "pyarrow": version("pyarrow"),
     }
+
+
+def _is_optimized() -> bool:
+    # A distribution optimizes its own build, whatever its configuration says of it.
+    return sys.base_prefix == "/usr" or "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
