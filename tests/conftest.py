@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, core, settings
 
 from tests.flakey import pytest_runtest_protocol as pytest_runtest_protocol
+from tests.hanging import pytest_exception_interact as pytest_exception_interact
 from tests.seeds import REPLAY, RUN_SEED
 
 # Each run draws new examples from its seed, even if CI is set, for which hypothesis has a profile of its own.
