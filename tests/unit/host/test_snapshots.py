@@ -170,24 +170,30 @@ def test_a_snapshot_from_before_a_lower_limit_of_versions_answers_the_same_over_
 
 
 @contextlib.contextmanager
-def making(lone: LoneRegion, snapshots: Snapshots | None = None, threads: int = 1) -> Iterator[Future[Snapshot]]:
-    """A snapshot of a region whose gate is held, in other threads: it waits for the gate, or is made already."""
+def making(
+    lone: LoneRegion, snapshots: Snapshots | None = None, threads: int = 1
+) -> Iterator[tuple[Future[Snapshot], contextlib.ExitStack]]:
+    """A snapshot of a region whose gate a write holds, in other threads: it waits for the gate, or is made already.
+
+    Yields the call, and what leaves the gate when it is closed. The gate is left however the block ends, before the
+    threads are waited for: they wait for it.
+    """
     snapshots = snapshots or Snapshots(CONFIG, lone.clock)
     waiting = lone.parts.gate.statistics().exclusive_waiting
     with ThreadPoolExecutor(threads) as pool:
-        calls = [pool.submit(snapshots.make, ID, lambda: [lone.region]) for _ in range(threads)]
-        wait_until(lambda: calls[0].done() or lone.parts.gate.statistics().exclusive_waiting > waiting)
-        yield calls[0]
+        with contextlib.ExitStack() as gate:
+            gate.enter_context(lone.held_gate())
+            calls = [pool.submit(snapshots.make, ID, lambda: [lone.region]) for _ in range(threads)]
+            wait_until(lambda: calls[0].done() or lone.parts.gate.statistics().exclusive_waiting > waiting)
+            yield calls[0], gate
         assert len({call.result(WAIT_S) for call in calls if not call.exception(WAIT_S)}) <= 1
     snapshots.stop()
 
 
 def test_it_waits_for_writes_that_are_under_way_and_keeps_new_ones_out(lone: LoneRegion) -> None:
-    gate = lone.parts.gate
-    assert gate.try_enter()  # as a write does
-    with making(lone) as made:
-        is_made, lets_in = made.done(), gate.try_enter()
-        gate.leave()
+    with making(lone) as (made, gate):
+        is_made, lets_in = made.done(), lone.parts.gate.try_enter()
+        gate.close()
         made.result(WAIT_S)
     assert not is_made
     assert not lets_in
@@ -255,9 +261,8 @@ def test_a_repeated_call_makes_no_second_one(held: Engine, clock: ManualClock) -
 
 def test_calls_at_the_same_time_make_one(lone: LoneRegion) -> None:
     snapshots = Snapshots(CONFIG, lone.clock)
-    assert lone.parts.gate.try_enter()
-    with making(lone, snapshots, threads=3) as made:
-        lone.parts.gate.leave()
+    with making(lone, snapshots, threads=3) as (made, gate):
+        gate.close()
         made.result(WAIT_S)
     assert snapshots.statistics().made_count == 1
 
@@ -318,10 +323,9 @@ def test_an_end_that_comes_before_the_snapshot_holds(held: Engine) -> None:
 
 def test_an_end_that_comes_while_it_is_made_holds(lone: LoneRegion) -> None:
     snapshots = Snapshots(CONFIG, lone.clock)
-    assert lone.parts.gate.try_enter()
-    with making(lone, snapshots) as made:
+    with making(lone, snapshots) as (made, gate):
         snapshots.end(ID)
-        lone.parts.gate.leave()
+        gate.close()
         with pytest.raises(SnapshotEndedError):
             made.result(WAIT_S)
     assert lone.parts.mvcc.statistics().registered_readers == 0
@@ -490,17 +494,15 @@ def test_a_region_that_went_before_it_was_made_is_to_be_looked_up_again(held: En
 def test_a_table_that_goes_while_its_snapshot_is_made_leaves_none(tmp_path: Path) -> None:
     lone = LoneRegion(tmp_path)
     snapshots = Snapshots(CONFIG, lone.clock)
-    gate = lone.parts.gate
 
     def drop() -> None:
         lone.region.close_for_removal()
         snapshots.end_those_of(lone.region.table.table_id, "its table was dropped")
 
-    assert gate.try_enter()
-    with making(lone, snapshots) as made, ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, making(lone, snapshots) as (made, gate):
         dropping = pool.submit(drop)
-        wait_until(lambda: dropping.done() or gate.statistics().exclusive_waiting == 2)
-        gate.leave()
+        wait_until(lambda: dropping.done() or lone.parts.gate.statistics().exclusive_waiting == 2)
+        gate.close()
         dropping.result(WAIT_S)
         # Whichever of the two had the gate first.
         failure = made.exception(WAIT_S)
