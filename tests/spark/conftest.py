@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+import rowlock
+from rowlock.pytest_plugin import RowlockServer
 
 from tests.spark.session import local_session
 
@@ -32,3 +34,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = local_session(tmp_path_factory.mktemp("spark"), "local[2]")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def server(rowlock_server: RowlockServer) -> Iterator[str]:
+    """The address of a server with an empty table `shipped`."""
+    with rowlock.connect(rowlock_server.address) as client:
+        client.create_table("shipped", ["f"])
+        yield rowlock_server.address
+        client.drop_table("shipped")

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 import rowlock
 import rowlock.spark
-from rowlock.pytest_plugin import RowlockServer
 from rowlock.spark.probe import PACKAGES
 
 from tests.spark.session import retried
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture
-def server(rowlock_server: RowlockServer) -> Iterator[str]:
-    with rowlock.connect(rowlock_server.address) as client:
-        client.create_table("shipped", ["f"])
-        yield rowlock_server.address
-        client.drop_table("shipped")
 
 
 def test_a_thread_that_configures_the_session_writes(spark: SparkSession, server: str) -> None:

@@ -12,15 +12,13 @@ import sysconfig
 import tarfile
 import venv
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyspark
 import pytest
-import rowlock
-from rowlock.pytest_plugin import RowlockServer
 
 from tests.drawn_cases import drawn
 from tests.spark.session import retried
@@ -30,14 +28,6 @@ ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 500.0
 # Where the source tree has what a wheel has.
 _PACKAGES = {"rowlock": "client", "pyspark_rowlock": "client", "rowlock_proto": "proto"}
-
-
-@pytest.fixture
-def server(rowlock_server: RowlockServer) -> Iterator[str]:
-    with rowlock.connect(rowlock_server.address) as client:
-        client.create_table("shipped", ["f"])
-        yield rowlock_server.address
-        client.drop_table("shipped")
 
 
 def _environment(folder: Path, *, has_rowlock: bool) -> Path:
