@@ -28,7 +28,7 @@ from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.operations import Change, Delete, DeleteKind, Put, WriteOptions
 from rowlock_regionserver.rpc.services.change_calls import ChangeCalls
 
-from tests.property.test_held_scans import UnsyncedFiles
+from tests.crash.simulated_files import UnsyncedFiles
 from tests.unit.host.table_of_regions import TableOfRegions
 from tests.unit.region.conftest import abandon, bulk_batch
 from tests.unit.region.row_batches import row_batch

@@ -36,9 +36,9 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.region.region import Region
 
+from tests.crash.simulated_files import UnsyncedFiles
 from tests.property.altered_model import Alter, AlteredModel
 from tests.property.list_source import Write
-from tests.property.test_held_scans import UnsyncedFiles
 from tests.unit.host.table_of_regions import TableOfRegions
 from tests.unit.region.row_batches import row_batch
 from tests.waiting import WAIT_S

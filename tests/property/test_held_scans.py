@@ -21,12 +21,12 @@ from rowlock_regionserver.compaction.picker import Kind, Plan, pick, pick_reques
 from rowlock_regionserver.compaction.progress import Progress
 from rowlock_regionserver.compaction.settings import CompactionSettings
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Change, Delete, DeleteKind, Put, ScanPlan, Selection
 from rowlock_regionserver.region.compacting import StoreFacts
 from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import Scan
 
+from tests.crash.simulated_files import UnsyncedFiles
 from tests.drawn_cases import case_count
 from tests.property.list_source import Write
 from tests.property.scan_model import Model
@@ -46,19 +46,6 @@ _KINDS = {
     DELETE_FAMILY: DeleteKind.FAMILY,
 }
 Cell = tuple[bytes, bytes, bytes, int, bytes]
-
-
-class UnsyncedFiles(Files):
-    """A disk that syncs nothing: the test crashes nothing, and flushes hundreds of times."""
-
-    def fdatasync(self, descriptor: int) -> None:
-        pass
-
-    def fsync(self, descriptor: int) -> None:
-        pass
-
-    def fsync_folder(self, path: Path) -> None:
-        pass
 
 
 class _Moment:

@@ -23,7 +23,6 @@ from rowlock_regionserver.cells import Compression, Durability, Family, ReadPoin
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import FilterTypeError, RegionServerError
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import (
     Change,
     Check,
@@ -47,6 +46,7 @@ from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.storefile import row_digests
 
+from tests.crash.simulated_files import UnsyncedFiles
 from tests.drawn_cases import case_count
 from tests.property.test_bulk_rows import random_batch
 from tests.seeds import drawn_seed
@@ -159,7 +159,7 @@ class Pair:
         for number, clock in enumerate(self.clocks):
             of_region = folder / str(number)
             of_region.mkdir()
-            self.regions.append(LoneRegion(of_region, config, clock, Files(), Durability.OS))
+            self.regions.append(LoneRegion(of_region, config, clock, UnsyncedFiles(), Durability.OS))
         self.held: list[tuple[tuple[ReadPoint, ReadPoint], list[Cell]]] = []
         self.alter(random_families(generator), [])
 

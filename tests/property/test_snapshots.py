@@ -21,7 +21,6 @@ from rowlock_regionserver.cells import (
 )
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import (
     AnswerCell,
@@ -37,6 +36,7 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.region.region import Region
 
+from tests.crash.simulated_files import UnsyncedFiles
 from tests.drawn_cases import case_count
 from tests.property.list_source import Write
 from tests.property.scan_model import Model
@@ -69,7 +69,7 @@ def check_snapshots(case: int, folder: Path) -> int:
     failures: list[BaseException] = []
     config = Config(log_segment_bytes=1 << 20, scan_window_bytes=300, flush_window_bytes=300)
     folder.mkdir()
-    server = RegionServer.open(folder, config, clock, Files(), failures.append)
+    server = RegionServer.open(folder, config, clock, UnsyncedFiles(), failures.append)
     server.create_table("t", random_families(generator), Durability.OS)
     (region,) = server.regions_of("t")
     model = Model(region.table.families, (), ReadPoint(0, 0))
