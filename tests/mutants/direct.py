@@ -103,9 +103,23 @@ _SERVER = [
     Mutant(
         "the change of a single client waits for the next turn of the event loop",
         "Turn.join",
-        "        if self._ready_count() < 2:\n",
-        "        if self._ready_count() < 1:\n",
+        "        is_alone = self._ready_count() < 2\n",
+        "        is_alone = self._ready_count() < 1\n",
         f"{TURN}::test_the_change_of_the_only_ready_socket_waits_for_no_other",
+    ),
+    Mutant(
+        "changes that one receive brought are made one by one",
+        "Turn.join",
+        "if is_alone and not has_more and connection not in self._members:",
+        "if is_alone:",
+        f"{TURN}::test_changes_that_one_receive_brought_are_made_together",
+    ),
+    Mutant(
+        "the last change of a receive waits for the next turn of the event loop",
+        "Turn.join",
+        "        if is_alone and not has_more:\n            self.end()\n",
+        "",
+        f"{TURN}::test_changes_of_the_only_ready_socket_wait_for_no_other",
     ),
     Mutant(
         "a get passes a put of its connection that waits for the end of the turn",

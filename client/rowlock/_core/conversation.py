@@ -28,7 +28,10 @@ from rowlock.errors import LimitExceededError, RowlockError, ServerUnavailableEr
 # Enough to fill the link. In a larger message the first requests would only wait for the last ones.
 MESSAGE_BYTES_MAX = 1024 * 1024
 IN_FLIGHT_MAX = 4096
-_MANY_UNDER_WAY = 8
+# With so many under way, the next requests are sent together after the other callers had a chance to add theirs.
+_SEVERAL_UNDER_WAY = 4
+# With so many in flight, that chance is a short sleep.
+_MANY_IN_FLIGHT = 8
 # The part of a message before its requests: the client's id and the floor, with their tags.
 HEADER_BYTES_MAX = 29
 # Field 2, PointRequests.sequence_floor, a varint.
@@ -153,8 +156,8 @@ class Conversation:
 
     @property
     def is_busy(self) -> bool:
-        """Whether many requests wait or are in flight."""
-        return len(self._in_flight) + len(self._waiting) >= _MANY_UNDER_WAY
+        """Whether several requests wait or are in flight."""
+        return len(self._in_flight) + len(self._waiting) >= _SEVERAL_UNDER_WAY
 
     @property
     def is_worth_waiting(self) -> bool:
@@ -165,7 +168,7 @@ class Conversation:
         single caller.
         """
         in_flight = len(self._in_flight)
-        return in_flight >= _MANY_UNDER_WAY and 4 * len(self._waiting) < in_flight
+        return in_flight >= _MANY_IN_FLIGHT and 4 * len(self._waiting) < in_flight
 
     def next_message(self) -> bytes | None:
         """Returns the next PointRequests, serialized, with as many waiting requests as fit, or at least one.

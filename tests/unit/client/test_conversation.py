@@ -172,6 +172,17 @@ def test_a_message_waits_for_more_requests_only_when_many_are_in_flight() -> Non
     assert not conversation.is_worth_waiting
 
 
+def test_a_few_callers_send_at_once_and_several_gather() -> None:
+    conversation = Conversation(Sequences())
+    for _ in range(3):
+        Caller(conversation)
+        sent(conversation)
+        assert not conversation.is_busy
+    Caller(conversation)
+    assert conversation.is_busy
+    assert not conversation.is_worth_waiting  # They only let other threads run.
+
+
 def test_numbers_rise_and_the_floor_is_the_lowest_in_use() -> None:
     sequences = Sequences()
     assert sequences.floor() == 1

@@ -147,7 +147,7 @@ class Incoming:
         count = len(message.requests)
         self._responder.opened(count)
         turn = self._service.turn
-        if count == 1 and turn.join(message, self._responder):
+        if count == 1 and turn.join(message, self._responder, has_more=self._has_more):
             return
         turn.end_for(self._responder)
         if count == 1:

@@ -1,12 +1,13 @@
-"""A turn of the event loop: the changes of several connections that came in one iteration of it are made together.
+"""A turn of the event loop: the changes that came in one iteration of it, each in its own message, are made together.
 
-While many processes write, an iteration finds requests on several sockets. Each change by itself would claim the log,
-write its record and release the log. Together they are one call of the region and one write (coalesced_changes.py).
+While many processes write, an iteration finds requests on several sockets; and while many threads of one client write,
+one receive brings several messages. Each change by itself would claim the log, write its record and release the log.
+Together they are one call of the region and one write (coalesced_changes.py).
 
-1. A change joins if it is a plain one, alone in its message, and if more than one socket was ready. So the change of a
-   single client waits for nothing.
+1. A change joins if it is a plain one, alone in its message, and if more than one socket was ready, or more has come on
+   its own. So the change of a single caller waits for nothing.
 2. The turn ends when the next iteration begins, or before a connection that has joined begins anything else: the
-   requests of each connection begin in their order.
+   requests of each connection begin in their order. With one ready socket it ends with the last message of the receive.
 3. When the turn ends, its changes are made, and each of its connections sends what is answered by then.
 
     iteration   sockets of A, B and C are ready: A's put joins, B's put joins, C's get is answered
@@ -49,12 +50,13 @@ class Turn:
         self._changes = CoalescedChanges(points, plain_changes_answer)
         self._members: dict[Member, None] = {}
 
-    def join(self, message: PointRequests, connection: Member) -> bool:
+    def join(self, message: PointRequests, connection: Member, *, has_more: bool) -> bool:
         """Takes the request of a message that has exactly one, if it may join; `opened` has counted it.
 
-        Returns False if the caller must begin it.
+        has_more: the connection has received more behind it. Returns False if the caller must begin it.
         """
-        if self._ready_count() < 2:
+        is_alone = self._ready_count() < 2
+        if is_alone and not has_more and connection not in self._members:
             return False
         request, client_id = message.requests[0], message.client_id
         if not request.HasField("mutate") or len(client_id) not in (0, CLIENT_ID_BYTES):
@@ -65,6 +67,8 @@ class Turn:
         if not self._members:
             self._loop.call_soon(self.end)
         self._members[connection] = None
+        if is_alone and not has_more:
+            self.end()
         return True
 
     def end_for(self, connection: Member) -> None:

@@ -1,4 +1,4 @@
-"""Changes of several connections that come in one iteration of the event loop are made together."""
+"""Changes of several connections, or of one, that come in one iteration of the event loop are made together."""
 
 from __future__ import annotations
 
@@ -34,6 +34,52 @@ def test_the_change_of_the_only_ready_socket_waits_for_no_other(run_port: RunPor
         for client in clients:
             await client.until(1)
         assert region.changed_together == [[b"row"], [b"row"]]
+
+    run_port(test)
+
+
+def test_changes_that_one_receive_brought_are_made_together(run_port: RunPort, region: FakeRegion) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed()
+        await client.send(b"".join(requests_frame(put(number, b"%d" % number)) for number in range(3)))
+        await client.until(0, 1, 2)
+        assert region.changed_together == [[b"0", b"1", b"2"]]
+        assert [[answer.id for answer in message] for message in client.messages] == [[0, 1, 2]]
+
+    run_port(test)
+
+
+def test_changes_of_the_only_ready_socket_wait_for_no_other(run_port: RunPort, region: FakeRegion) -> None:
+    async def test(port: Port) -> None:
+        clients = [await port.welcomed(), await port.welcomed()]
+        for client in clients:
+            await client.send(requests_frame(put(1, b"a")) + requests_frame(put(2, b"b")))
+        for client in clients:
+            await client.until(1, 2)
+        assert region.changed_together == [[b"a", b"b"], [b"a", b"b"]]
+
+    run_port(test)
+
+
+def test_a_change_does_not_wait_for_the_rest_of_a_frame(run_port: RunPort, region: FakeRegion) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed()
+        rest = requests_frame(put(2, b"b"))
+        await client.send(requests_frame(put(1, b"a")) + rest[:5])
+        await client.until(1)
+        await client.send(rest[5:])
+        await client.until(2)
+        assert region.changed_together == [[b"a"], [b"b"]]
+
+    run_port(test)
+
+
+def test_changes_before_a_get_in_one_receive_begin_before_it(run_port: RunPort, region: FakeRegion) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed()
+        await client.send(b"".join(map(requests_frame, (put(1, b"a"), put(2, b"b"), get(3, b"got"), put(4, b"c")))))
+        await client.until(1, 2, 3, 4)
+        assert region.begun == [b"a", b"b", b"got", b"c"]
 
     run_port(test)
 
