@@ -12,7 +12,6 @@ from pathlib import Path
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.cells import PUT, Cell, Compression, Family, ReadPoint, from_then_on
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import FormColumn, FormPart, ScanPlan
@@ -24,6 +23,8 @@ from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
+
+from tests.crash.simulated_files import UnsyncedFiles
 
 COLUMNS = [b"a", b"b", b"c", b"d"]
 NOW = ReadPoint(100, 1 << 40)
@@ -101,7 +102,7 @@ class World:
             lines, rest = lines_of(table)
             if lines is not None and not rest.num_rows:
                 return [LinesSegment(lines)]
-        info = write_store_file(path, [table], family, Files(), number=1)
+        info = write_store_file(path, [table], family, UnsyncedFiles(), number=1)
         cache = BlockCache(self.chance.choice([0, 1 << 20]))
         infos = [info]
         if self.chance.random() < 0.2:

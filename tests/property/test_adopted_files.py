@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rowlock_regionserver.cells import Compression
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.storefile import pieces, row_digests
 from rowlock_regionserver.storefile.clip import Clip
@@ -19,6 +18,8 @@ from rowlock_regionserver.storefile.reader import Run, StoreFile
 from rowlock_regionserver.storefile.verify import verify_store_file
 from rowlock_regionserver.storefile.writer import write_store_file
 
+from tests.crash.simulated_files import UnsyncedFiles
+from tests.drawn_cases import case_count
 from tests.property.test_clipped_files import all_cells, check_lines, check_points, check_range, some_cells, within
 from tests.property.typed_cells import COLUMNS, cut_into_pieces
 from tests.unit.storefile.store_file_case import SMALL_FAMILY, Case, RowCell, rows_of
@@ -69,7 +70,7 @@ def newest_of(run: Run) -> int:
     st.booleans(),
     st.booleans(),
 )
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=case_count(40, 15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_it_answers_as_a_file_that_was_written_after_the_commit(
     tmp_path: Path,
     chance: random.Random,
@@ -85,7 +86,7 @@ def test_it_answers_as_a_file_that_was_written_after_the_commit(
     if is_stamped:
         staged, committed = stamped(staged, 0), stamped(committed, STAMP)
     family = replace(SMALL_FAMILY, block_bytes=block_bytes, compression=compression)
-    case = Case(tmp_path, Files(), family)
+    case = Case(tmp_path, UnsyncedFiles(), family)
     clip = (b"b", b"k005") if is_clipped else (b"", b"")
     seed = chance.random()
     info = write(case, random.Random(seed), committed)

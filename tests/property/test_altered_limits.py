@@ -36,6 +36,7 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.scan.ranges import all_rows_at
 
+from tests.crash.simulated_files import UnsyncedFiles
 from tests.drawn_cases import case_count
 from tests.property.visibility_model import literal_visible_cells
 from tests.seeds import drawn_seed
@@ -99,7 +100,7 @@ class _Twin:
 
     def __init__(self, folder: Path, clock: ManualClock) -> None:
         folder.mkdir()
-        self.lone = LoneRegion(folder, CONFIG, clock, durability=Durability.ASYNC)
+        self.lone = LoneRegion(folder, CONFIG, clock, UnsyncedFiles(), Durability.ASYNC)
         self.model = _Model()
         self.readers: list[ReadPoint] = []
         self.scans = ExitStack()

@@ -8,15 +8,16 @@ from pathlib import Path
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Put, ScanPlan, Selection
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 
+from tests.crash.simulated_files import UnsyncedFiles
+from tests.drawn_cases import case_count
 from tests.seeds import drawn_seed
 from tests.unit.region.lone_region import LoneRegion
 from tests.unit.region.row_batches import Name, Row, cell_batch, cells_of_rows, row_batch
 
-CASES = 25
+CASES = case_count(25, 12)
 ALL = ScanPlan(selection=Selection(versions=100))
 
 
@@ -50,7 +51,7 @@ def random_batch(generator: random.Random, now_ms: int) -> tuple[list[Name], lis
 
 def region(folder: Path, config: Config, clock: ManualClock) -> LoneRegion:
     folder.mkdir()
-    return LoneRegion(folder, config, clock, Files(), Durability.OS)
+    return LoneRegion(folder, config, clock, UnsyncedFiles(), Durability.OS)
 
 
 def test_rows_leave_what_their_cells_leave(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from rowlock.mapping import Mapping
 from rowlock.schema import Region
 from rowlock_proto.v1 import region_pb2, types_pb2
 
+from tests.drawn_cases import case_count
 from tests.property.test_client_mapping import TYPES
 from tests.unit.client.plain_bulk_rows import PlainCell, plain_cells, plain_cells_of
 from tests.unit.client.plain_row_form import message_of
@@ -60,7 +61,7 @@ def expected_cells(
     return cells
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=case_count(150, 50))
 @given(tables(), st.none() | st.integers(0, 9), st.booleans())
 def test_rows_say_the_same_as_their_cells(
     made: tuple[Mapping, pa.RecordBatch], timestamp: int | None, nulls_delete: bool
@@ -80,7 +81,7 @@ def test_rows_say_the_same_as_their_cells(
         assert plain_cells(message.rows) == expected
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=case_count(100, 40))
 @given(tables(), st.integers(1, 400))
 def test_pieces_together_are_the_input(made: tuple[Mapping, pa.RecordBatch], batch_bytes: int) -> None:
     mapping, batch = made
@@ -96,7 +97,7 @@ def one_length(column: Array) -> Array:
     return column.cast(pa.binary(lengths.pop())) if len(lengths) == 1 and lengths != {0} else column
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=case_count(150, 50))
 @given(tables())
 def test_both_forms_of_a_column_read_alike(made: tuple[Mapping, pa.RecordBatch]) -> None:
     mapping, batch = made

@@ -11,6 +11,7 @@ from rowlock._core.sequences import Sequences
 from rowlock.errors import ServerUnavailableError
 from rowlock_proto.v1 import region_pb2
 
+from tests.drawn_cases import case_count
 from tests.invariants import check
 
 
@@ -91,5 +92,5 @@ class Conversing(RuleBasedStateMachine):
         self.floor = floor
 
 
-Conversing.TestCase.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
+Conversing.TestCase.settings = settings(deadline=None, max_examples=case_count(60, 25), stateful_step_count=40)
 TestConversing = Conversing.TestCase

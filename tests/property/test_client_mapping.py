@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rowlock._codec.keys import decoded_keys, encoded_keys
 from rowlock.mapping import Mapping
 
+from tests.drawn_cases import case_count
 from tests.unit.client.plain_row_form import cells_from_rows, rows_from_cells
 
 TYPES: dict[str, st.SearchStrategy[object]] = {
@@ -50,7 +51,7 @@ def rows(draw: st.DrawFn) -> tuple[Mapping, pa.RecordBatch]:
     return mapping, pa.RecordBatch.from_pydict(data, schema=mapping.schema)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=case_count(150, 50))
 @given(rows())
 def test_rows_come_back_from_their_cells(made: tuple[Mapping, pa.RecordBatch]) -> None:
     mapping, batch = made
@@ -81,7 +82,7 @@ def encoded(mapping: Mapping, values: list[tuple[object, ...]]) -> list[bytes]:
     return [row for row in rows.to_pylist() if row is not None]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=case_count(150, 50))
 @given(keys("ordered", [*ORDERED, "BINARY", "STRING"]))
 def test_ordered_keys_come_back_and_order_as_their_values(made: tuple[Mapping, list[tuple[object, ...]]]) -> None:
     mapping, values = made
@@ -101,7 +102,7 @@ def test_ordered_keys_come_back_and_order_as_their_values(made: tuple[Mapping, l
     assert [by_bytes(value) for value in by_row] == sorted(map(by_bytes, values))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=case_count(100, 40))
 @given(keys("text", ORDERED))
 def test_text_keys_come_back(made: tuple[Mapping, list[tuple[object, ...]]]) -> None:
     encoded(*made)

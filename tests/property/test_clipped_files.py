@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rowlock_regionserver.cells import PUT, Cell, Compression
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, NO_LIMIT, LongRowError
 from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
@@ -23,6 +22,8 @@ from rowlock_regionserver.storefile.reader import Run, StoreFile
 from rowlock_regionserver.storefile.verify import verify_store_file
 from rowlock_regionserver.storefile.writer import write_store_file
 
+from tests.crash.simulated_files import UnsyncedFiles
+from tests.drawn_cases import case_count
 from tests.property.typed_cells import COLUMNS, cells_in, check_flags, cut_into_pieces, read, typed_cells
 from tests.unit.storefile.store_file_case import (
     SMALL_FAMILY,
@@ -56,7 +57,7 @@ def written(
     folder: Path, chance: random.Random, block_bytes: int, compression: Compression
 ) -> tuple[Case, list[RowCell], StoreFileInfo]:
     """Writes some cells as a file with small pieces and row groups."""
-    case = Case(folder, Files(), replace(SMALL_FAMILY, block_bytes=block_bytes, compression=compression))
+    case = Case(folder, UnsyncedFiles(), replace(SMALL_FAMILY, block_bytes=block_bytes, compression=compression))
     cells = some_cells(chance, chance.randrange(25))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pieces, "GATHERED_BYTES_MIN", chance.choice([1, 500, 1 << 20]))
@@ -92,7 +93,7 @@ def loaded(chunks: Sequence[Chunk]) -> list[RowCell]:
     st.sampled_from([0, 5000, 1 << 20]),
     st.lists(st.tuples(_BOUNDS, _BOUNDS), max_size=2),
 )
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=case_count(40, 15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_it_answers_as_a_file_with_the_rows_in_the_clip(
     tmp_path: Path,
     chance: random.Random,
@@ -204,7 +205,7 @@ def check_lines(
 
 
 @given(st.randoms(use_true_random=False), _CLIPS, _CLIPS, st.sampled_from([1, 400, 1 << 20]))
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=case_count(40, 15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_entry_for_a_part_of_a_region_has_the_rows_of_both(
     tmp_path: Path, chance: random.Random, first: tuple[bytes, bytes], second: tuple[bytes, bytes], block_bytes: int
 ) -> None:
@@ -225,7 +226,7 @@ def test_the_entry_for_a_part_of_a_region_has_the_rows_of_both(
 
 
 @given(st.randoms(use_true_random=False), st.lists(_CLIPS, min_size=1, max_size=4))
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=case_count(40, 15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_row_groups_with_equal_digests_have_the_same_rows_in_any_clips(
     tmp_path: Path, chance: random.Random, clips: list[tuple[bytes, bytes]]
 ) -> None:

@@ -15,15 +15,16 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import RegionServerError
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, RowOutcome, RowResult, ScanPlan, Selection
 from rowlock_regionserver.region.bulk.put_batch import PutBatch
 
+from tests.crash.simulated_files import UnsyncedFiles
+from tests.drawn_cases import case_count
 from tests.seeds import drawn_seed
 from tests.unit.region.lone_region import LoneRegion
 from tests.unit.region.row_batches import Name, Row, row_batch
 
-CASES = 20
+CASES = case_count(20, 10)
 ALL = ScanPlan(selection=Selection(versions=100))
 CLIENTS = [b"a" * 16, b"b" * 16]
 NAMES: list[Name] = [(family, qualifier) for family in (b"f", b"g") for qualifier in (b"", b"a", b"b", b"c")]
@@ -90,7 +91,7 @@ def shown(outcomes: Sequence[RowOutcome]) -> list[object]:
 
 def region(folder: Path, config: Config, clock: ManualClock) -> LoneRegion:
     folder.mkdir()
-    return LoneRegion(folder, config, clock, Files(), Durability.OS)
+    return LoneRegion(folder, config, clock, UnsyncedFiles(), Durability.OS)
 
 
 def with_small_pieces(lone: LoneRegion, rows_max: int) -> LoneRegion:

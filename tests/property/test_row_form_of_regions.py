@@ -54,7 +54,7 @@ from tests.unit.compressed_rows import take_every_row_compressed
 from tests.unit.region.lone_region import LoneRegion
 from tests.unit.region.row_batches import cell_batch, cells_of_rows, row_batch
 
-CASES = case_count(12, 3)
+CASES = case_count(12, 2)
 QUALIFIERS = [b"", b"a", b"b", b"c", b"nobody's"]
 FORM = [FormColumn(family, name, part) for family in (b"f", b"g") for name in QUALIFIERS for part in FormPart]
 Cell = tuple[bytes, bytes, bytes, int, bytes]

@@ -24,12 +24,14 @@ from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
 
+from tests.crash.simulated_files import UnsyncedFiles
+from tests.drawn_cases import case_count
 from tests.property.list_source import Write
 from tests.property.scan_cases import ROWS, random_model, random_plan
 from tests.property.scan_model import MismatchError, Model
 from tests.seeds import generator_of
 
-CASES = range(25)
+CASES = range(case_count(25, 10))
 
 
 def sources_of(
@@ -64,7 +66,7 @@ def store_file_runs(
     """Returns the runs of a file, or of two clipped at one row, as after a split and a merge."""
     path = folder / f"{family.number}.store"
     table = arrow_table(writes)
-    info = write_store_file(path, [table], replace(family, block_bytes=200), Files(), number=1)
+    info = write_store_file(path, [table], replace(family, block_bytes=200), UnsyncedFiles(), number=1)
     infos = [info]
     if generator.random() < 0.5:
         row = generator.choice(ROWS)

@@ -22,13 +22,14 @@ from rowlock_regionserver.scan.window_split import View
 from rowlock_regionserver.sources import Reading, Source
 from rowlock_regionserver.storefile.open_files import OpenFiles
 
+from tests.drawn_cases import case_count
 from tests.property.scan_cases import random_model, random_range, random_stores
 from tests.property.scan_model import Model
 from tests.property.test_scan_of_real_sources import sources_of
 from tests.seeds import generator_of
 
-CASES = range(500)
-REAL_CASES = range(60)
+CASES = range(case_count(500, 200))
+REAL_CASES = range(case_count(60, 30))
 Row = tuple[bytes, dict[bytes, bytes]]
 
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rowlock_regionserver.cells import Compression
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.sources import RowPlace
 
+from tests.crash.simulated_files import UnsyncedFiles
+from tests.drawn_cases import case_count
 from tests.seeds import drawn_seed
 from tests.unit.storefile.store_file_case import SMALL_FAMILY, Case, cells_of, chunks_of, random_cells, rows_of
 
@@ -28,7 +29,7 @@ _BOUNDS = st.sampled_from([b"", b"a", b"b", b"b\0", b"b\0\0", b"c", b"\x80", b"\
     st.sampled_from([1, 300, 2000, 1 << 30]),
     st.lists(st.tuples(_BOUNDS, _BOUNDS), max_size=3),
 )
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=case_count(60, 20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_gets_and_scans_answer_as_the_cells_that_were_written(
     tmp_path: Path,
     chance: random.Random,
@@ -40,7 +41,7 @@ def test_gets_and_scans_answer_as_the_cells_that_were_written(
     ranges: list[tuple[bytes, bytes]],
 ) -> None:
     cells = random_cells(chance, cell_count)
-    case = Case(tmp_path, Files(), replace(SMALL_FAMILY, block_bytes=block_bytes))
+    case = Case(tmp_path, UnsyncedFiles(), replace(SMALL_FAMILY, block_bytes=block_bytes))
     store_file = case.open(case.write(cells, table_cells=table_cells, compression=compression))
     for row, row_cells in rows_of(cells).items():
         assert list(store_file.row_cells(row)) == row_cells
@@ -64,6 +65,6 @@ def test_a_window_of_one_byte_gives_one_row_at_a_time(tmp_path: Path, reverse: b
     seed = drawn_seed()
     cells = random_cells(random.Random(seed), 150)
     # One block, because a row that spans blocks returns the other rows of its last block too.
-    store_file = Case(tmp_path, Files(), replace(SMALL_FAMILY, block_bytes=1 << 20)).written(cells)
+    store_file = Case(tmp_path, UnsyncedFiles(), replace(SMALL_FAMILY, block_bytes=1 << 20)).written(cells)
     chunks = chunks_of(store_file, b"", b"", 1, reverse=reverse)
     assert len(chunks) == len(rows_of(cells))

@@ -25,7 +25,7 @@ from tests.property.scan_model import Model
 from tests.property.table_history import History, expected_cells
 from tests.seeds import generator_of
 
-CASES = range(case_count(20, 2))
+CASES = range(case_count(20, 1))
 STEPS = 200
 VERSIONS = Selection(versions=5)
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rowlock_regionserver.cells import Compression, Kind
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.found_cells import LongRowError
 from rowlock_regionserver.sources import LinesWanted, RowPlace
 from rowlock_regionserver.storefile import pieces
@@ -22,6 +21,8 @@ from rowlock_regionserver.storefile.verify import verify_store_file
 from rowlock_regionserver.storefile.wide_run import WideRun
 from rowlock_regionserver.storefile.writer import write_store_file
 
+from tests.crash.simulated_files import UnsyncedFiles
+from tests.drawn_cases import case_count
 from tests.property.typed_cells import COLUMNS, cells_in, check_flags, cut_into_pieces, read, typed_cells
 from tests.unit.storefile.store_file_case import SMALL_FAMILY, Case, RowCell, cells_of, loaded_cells, rows_of
 
@@ -64,7 +65,7 @@ def check_older(wide_cells: Sequence[RowCell], older_cells: Sequence[RowCell]) -
     st.sampled_from([0, 5000, 1 << 20]),
     st.lists(st.tuples(_BOUNDS, _BOUNDS), max_size=2),
 )
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=case_count(40, 15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_lines_and_cells_of_a_file_answer_as_what_was_written(
     tmp_path: Path,
     chance: random.Random,
@@ -77,7 +78,7 @@ def test_lines_and_cells_of_a_file_answer_as_what_was_written(
     ranges: list[tuple[bytes, bytes]],
 ) -> None:
     cells = typed_cells(chance, row_count)
-    case = Case(tmp_path, Files(), replace(SMALL_FAMILY, block_bytes=block_bytes, compression=compression))
+    case = Case(tmp_path, UnsyncedFiles(), replace(SMALL_FAMILY, block_bytes=block_bytes, compression=compression))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pieces, "GATHERED_BYTES_MIN", gathered_bytes)
         info = write_store_file(case.path, cut_into_pieces(chance, cells), case.family, case.files, number=1)

@@ -15,7 +15,7 @@ from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, St
 from rowlock_regionserver.sessions.session import SessionRef
 
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
-from tests.drawn_cases import drawn_calls
+from tests.drawn_cases import drawn, drawn_calls
 from tests.unit.host.bulk_store import FAMILIES, ONLY_ON_REQUEST, Store, everywhere
 from tests.unit.host.several_regions import make_tables_of_several_regions
 from tests.unit.region.conftest import abandon
@@ -137,7 +137,7 @@ def test_a_crash_at_any_call_of_a_spill_loses_no_batch_that_was_staged(tmp_path:
 
 def test_a_full_disk_refuses_a_large_commit_and_nothing_of_it_is_seen(tmp_path: Path) -> None:
     refused = 0
-    for call in range(1, 120, 3):
+    for call in drawn(range(1, 120, 3), 20, "a full disk at a large commit"):
         disk = SimulatedFiles(tmp_path / f"disk-{call}")
         store, ref = open_on(disk)
         stage_new(store, ref)
