@@ -6,8 +6,11 @@ from .broken_build import Mutant
 
 SPLITTING = "unit/host/test_splitting.py"
 REPLACED = "unit/host/test_replaced_regions.py"
+HANDED_OVER = "unit/host/test_handed_over.py"
+LINKED = "unit/region/test_linked_files.py"
 UNCOMMITTED = f"{REPLACED}::test_until_the_commit_the_old_regions_are_whole_and_the_new_ones_can_be_removed[False]"
-_LINKED = "                info = clipped_info(file, *bounds)\n"
+_INFO = "                    info = clipped_info(file, *self.bounds)\n"
+_FINISHED = "finish_successor_folder"
 
 SPLITTING_MUTANTS = [
     # ---- the steps, in their order
@@ -28,9 +31,9 @@ SPLITTING_MUTANTS = [
     ),
     Mutant(
         "a region is replaced without what was written after its flush",
-        "Flusher.all_flushed",
-        "            if write_number != self._clean_up_to:\n",
-        "            if False:\n",
+        "Flusher.all_written",
+        "            if write_number == self._clean_up_to:\n",
+        "            if True:\n",
         f"{REPLACED}::test_what_was_written_after_the_flush_is_in_the_new_regions",
     ),
     Mutant(
@@ -50,30 +53,30 @@ SPLITTING_MUTANTS = [
     Mutant(
         "regions to merge are taken for each other",
         "RegionChanges.replace",
-        "            predecessors.sort(key=lambda predecessor: predecessor.start)\n",
-        "            predecessors[:] = predecessors[:1]\n",
+        "                predecessors.sort(key=lambda predecessor: predecessor.start)\n",
+        "                predecessors[:] = predecessors[:1]\n",
         f"{SPLITTING}::test_it_is_as_before_after_a_restart[restart]",
     ),
     Mutant(
         "the old region's folder is removed before the catalog's commit",
         "RegionChanges.replace",
-        '                self.shared.files.fsync_folder(self.folder / "regions")\n',
-        '                self.shared.files.fsync_folder(self.folder / "regions")\n'
+        "                with self.committed(state, what, undo):\n",
         "                for region in old:\n"
-        "                    remove_region_folder(self.shared.files, region_folder(self.folder, region.region_id))\n",
+        "                    remove_region_folder(self.shared.files, region_folder(self.folder, region.region_id))\n"
+        "                with self.committed(state, what, undo):\n",
         UNCOMMITTED,
     ),
     Mutant(
         "the names of new regions' folders are not durable at the commit",
         "RegionChanges.replace",
-        '                self.shared.files.fsync_folder(self.folder / "regions")\n',
+        '            self.shared.files.fsync_folder(self.folder / "regions")\n',
         "",
         f"{SPLITTING}::test_a_crash_at_any_call_leaves_the_old_regions_or_the_new_ones[split]",
     ),
     Mutant(
         "a split that fails leaves its folders",
-        "RegionChanges._successor",
-        "        undo.callback(remove_region_folder, files, path)\n",
+        "RegionChanges._linked",
+        "        undo.callback(remove_region_folder, self.shared.files, path)\n",
         "",
         f"{REPLACED}::test_a_full_disk_changes_nothing_and_later_it_works[False]",
     ),
@@ -137,59 +140,118 @@ SPLITTING_MUTANTS = [
     # ---- what new regions begin with
     Mutant(
         "write numbers of a new region begin at 0",
-        "make_successor_folder",
+        _FINISHED,
         "flushed_write_number=max([each.write_number for each in predecessors])",
         "flushed_write_number=0",
         "property/test_snapshots_of_regions.py::test_each_snapshot_reads_its_moment_wherever_its_rows_are",
     ),
     Mutant(
         "write numbers of a merged region go on from those of its left part",
-        "make_successor_folder",
+        _FINISHED,
         "flushed_write_number=max([each.write_number for each in predecessors])",
         "flushed_write_number=predecessors[0].write_number",
         f"{REPLACED}::test_a_merged_region_goes_on_from_the_number_of_one_whose_cells_are_gone",
     ),
     Mutant(
         "a new region's stamps begin with the clock",
-        "make_successor_folder",
+        _FINISHED,
         "        stamps_until=stamps_until,\n",
         "",
         f"{SPLITTING}::test_a_stamp_is_later_than_before_although_the_clock_was_set_back",
     ),
     Mutant(
         "a merged region forgets the requests of its right part",
-        "make_successor_folder",
+        _FINISHED,
         "_AnswersOfRows([each.answers for each in predecessors], *bounds)",
         "_AnswersOfRows([each.answers for each in predecessors[:1]], *bounds)",
         f"{REPLACED}::test_a_merged_region_has_the_answers_of_both",
     ),
     Mutant(
         "a new region forgets the requests of its predecessors",
-        "make_successor_folder",
+        _FINISHED,
         "_AnswersOfRows([each.answers for each in predecessors], *bounds)",
         "_AnswersOfRows([], *bounds)",
         f"{SPLITTING}::test_a_repeated_request_gets_its_answer_from_the_new_region",
     ),
     Mutant(
         "a merged region forgets the clips of its files",
-        "_linked",
-        _LINKED,
-        _LINKED + "                if info is not None and len(predecessors) > 1:\n"
-        '                    info = replace(info, clip_start=b"", clip_stop=b"")\n',
+        "LinkedFiles.follow",
+        _INFO,
+        _INFO + "                    if info is not None and len(olds) > 1:\n"
+        '                        info = replace(info, clip_start=b"", clip_stop=b"")\n',
         f"{REPLACED}::test_a_merge_does_not_bring_back_what_a_neighbour_has_compacted_away",
     ),
     Mutant(
         "the base of a part counts as the base of a merged region",
-        "_linked",
-        "                if len(predecessors) > 1:\n",
-        "                if False:\n",
+        "LinkedFiles.follow",
+        "                    if len(olds) > 1:\n",
+        "                    if False:\n",
         f"{REPLACED}::test_a_merged_region_has_no_base",
     ),
     Mutant(
         "files of two regions are linked under one name",
-        "_linked",
-        "                if (family_number, info.number) in used:\n",
-        "                if False:\n",
+        "LinkedFiles._linked",
+        "each.family_number == family_number and",
+        "False and",
         f"{SPLITTING}::test_a_merge_has_the_rows_of_both_and_hides_what_the_files_have_of_others",
+    ),
+    # ---- what is written, flushed and compacted while the new folders are made
+    Mutant(
+        "a file that a compaction replaced meanwhile stays in a new region's folder",
+        "LinkedFiles.follow",
+        "        for path in stale:\n",
+        "        for path in ():\n",
+        f"{HANDED_OVER}::test_new_regions_have_no_file_that_was_compacted_meanwhile",
+    ),
+    Mutant(
+        "a file that became the base meanwhile has its earlier entry in a new region",
+        "LinkedFiles._linked",
+        "        if link is None or link.file.info != info:\n",
+        "        if link is None:\n",
+        f"{LINKED}::test_a_file_that_became_the_base_is_the_base_of_the_new_region",
+    ),
+    Mutant(
+        "each file is opened again while writes wait",
+        "LinkedFiles._linked",
+        "        if link is None or link.file.info != info:\n",
+        "        if True:\n",
+        f"{LINKED}::test_a_file_that_is_linked_is_not_opened_again",
+    ),
+    Mutant(
+        "new regions lack the files of what was written last",
+        "_with_last",
+        "    return store.files if file is None else (file, *store.files)\n",
+        "    return store.files\n",
+        f"{REPLACED}::test_what_was_written_after_the_flush_is_in_the_new_regions",
+    ),
+    Mutant(
+        "what was written last is older than all files of a new region",
+        "_with_last",
+        "(file, *store.files)",
+        "(*store.files, file)",
+        f"{HANDED_OVER}::test_what_was_written_last_is_the_newest_file_of_a_new_region",
+    ),
+    Mutant(
+        "a region counts as flushed before the catalog names those that replace it",
+        "Flusher.all_written",
+        "            del sealed\n",
+        "            self._sealed_up_to, self._clean_up_to = None, write_number\n"
+        "            self._flushed(write_number)\n",
+        f"{HANDED_OVER}::test_an_old_region_whose_split_is_refused_is_not_flushed",
+    ),
+    Mutant(
+        "a split that fails leaves the file of what was written last",
+        "Flusher.all_written",
+        "                        self._files.remove_if_there(file.path)\n",
+        "                        pass\n",
+        f"{HANDED_OVER}::test_an_old_region_whose_split_is_refused_is_not_flushed",
+    ),
+    Mutant(
+        "the folders of new regions are not synced at the commit",
+        _FINISHED,
+        "    write_manifest(files, folder, 1, manifest)\n",
+        "    with __import__('unittest.mock').mock.patch.object(files, 'fsync_folder', lambda path: None):\n"
+        "        write_manifest(files, folder, 1, manifest)\n",
+        f"{HANDED_OVER}::test_a_crash_at_any_call_loses_nothing_that_was_written_last[split]",
     ),
 ]

@@ -38,7 +38,7 @@ from rowlock_regionserver.host.staging import StagedContents, StagedWrite, Stagi
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_number
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
 from rowlock_regionserver.region.region import Region
-from rowlock_regionserver.region.region_parts import open_parts
+from rowlock_regionserver.region.region_parts import MadeFolder, open_parts
 from rowlock_regionserver.region.region_replay import Replay
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table
@@ -64,14 +64,19 @@ class Opened:
 
 
 def open_region(
-    folder: Path, table: Table, region: RegionEntry, shared: SharedParts, commits: Collection[int] = ()
+    folder: Path,
+    table: Table,
+    region: RegionEntry,
+    shared: SharedParts,
+    commits: Collection[int] = (),
+    made: MadeFolder | None = None,
 ) -> Region:
-    """Opens a region from its folder, for replay. `commits`: those of bulk writes in the catalog.
+    """Opens a region from its folder, for replay. `commits`: those of bulk writes in the catalog. `made`: see there.
 
     Raises CorruptionError.
     """
     path = region_folder(folder, region.region_id)
-    return Region(open_parts(region.region_id, (region.start, region.stop), table, path, shared, commits))
+    return Region(open_parts(region.region_id, (region.start, region.stop), table, path, shared, commits, made))
 
 
 class Opening:

@@ -6,9 +6,12 @@ fail precede the commit. The caller holds the lock of the catalog.
 A split or a merge replaces regions by others with the same rows:
 
 1. The ids of the new regions are taken from the catalog, durably. So a start removes folders that no commit named.
-2. The old regions are flushed, again and again until little is left. Then their gates are held exclusively, in the
-   order of their ids, and what came since is flushed too. Writes wait from here on. Reads go on.
-3. The folders of the new regions are made: hard links, and a manifest (region/successor.py). They are opened.
+2. The old regions are flushed. The folders of the new regions are made, with hard links to the files, which are opened
+   (region/linked_files.py). Most of the work is done here, and writes go on.
+3. The old regions are flushed again until little is left. Then their gates are held exclusively, in the order of their
+   ids. Writes wait from here on. Reads go on. What came since is written to files that only the new regions will have:
+   the old ones still have their log records, and count as not flushed. Files that are new since 2 are linked, links to
+   replaced ones are removed. The new regions get a manifest (region/successor.py) and are opened.
 4. The catalog commits: the only commit point.
 5. The old regions refuse all calls. Snapshots move to the new regions, which keep their read points. Then the new
    regions are served. No new region takes a write before the old one refuses reads, so no read misses a write.
@@ -19,7 +22,7 @@ A split or a merge replaces regions by others with the same rows:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,11 +38,12 @@ from rowlock_regionserver.host.region_folder import free_region_path, region_fol
 from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.host.timestamps import Timestamps
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
+from rowlock_regionserver.region.linked_files import LinkedFiles
 from rowlock_regionserver.region.new_region import inherited_answers, make_region_folder
 from rowlock_regionserver.region.predecessor import Predecessor
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
-from rowlock_regionserver.region.successor import make_successor_folder
+from rowlock_regionserver.region.successor import finish_successor_folder
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 
@@ -125,31 +129,40 @@ class RegionChanges:
         old: Sequence[Region],
         new: Sequence[RegionEntry],
         state: CatalogState,
-        deadline: float,
+        flush_again: Callable[[Region], None],
         what: str,
     ) -> None:
-        """Replaces served regions by new ones with the same rows: steps 2 to 6. `state` names them.
+        """Replaces served and flushed regions by new ones with the same rows: steps 2 to 6. `state` names the new ones.
 
-        Raises RegionTooBusyError, DeadlineError, NotServingRegionError, DiskFullError and OSError, with nothing
-        changed, or UnknownOutcomeError.
+        `flush_again` flushes a region until little is left. Raises RegionTooBusyError, DeadlineError,
+        NotServingRegionError, DiskFullError and OSError, with nothing changed, or UnknownOutcomeError.
         """
-        with contextlib.ExitStack() as gates:
+        with contextlib.ExitStack() as undo:
+            linked = [self._linked(entry, old, undo) for entry in new]
+            self.shared.files.fsync_folder(self.folder / "regions")
             by_id = sorted(old, key=lambda region: region.region_id)  # the lock order of the gates
             for region in by_id:
-                gates.enter_context(region.without_flushes())
-            predecessors = [gates.enter_context(region.all_flushed(deadline)) for region in by_id]
-            predecessors.sort(key=lambda predecessor: predecessor.start)
-            # No client gets a range of timestamps of the table that the new regions would not know.
-            gates.enter_context(self.timestamps.lock)
-            stamps_until = 1 + max([region.newest_stamp for region in old])
-            with contextlib.ExitStack() as undo:
-                made = [self._successor(table, entry, predecessors, stamps_until, undo) for entry in new]
-                self.shared.files.fsync_folder(self.folder / "regions")
+                flush_again(region)
+            for each in linked:
+                each.follow([region.live_store_files() for region in old])
+            deadline = self.shared.clock.monotonic() + self.shared.config.row_lock_wait_ms / 1000
+            with contextlib.ExitStack() as gates:
+                for region in by_id:
+                    gates.enter_context(region.without_flushes())
+                predecessors = [gates.enter_context(region.handed_over(deadline)) for region in by_id]
+                predecessors.sort(key=lambda predecessor: predecessor.start)
+                # No client gets a range of timestamps of the table that the new regions would not know.
+                gates.enter_context(self.timestamps.lock)
+                stamps_until = 1 + max([region.newest_stamp for region in old])
+                made = [
+                    self._successor(table, entry, files, predecessors, stamps_until, undo)
+                    for entry, files in zip(new, linked, strict=True)
+                ]
                 with self.committed(state, what, undo):
                     self._exchange(old, made)
                     gates.close()
         # They refer to the old store files, which are removed with the last reference.
-        del predecessors
+        del predecessors, linked
         for region in old:
             self._retire(region, f"{what}, and other regions have its rows")
 
@@ -159,21 +172,28 @@ class RegionChanges:
         with self.catalog.committed(state, f"{count} numbers of regions were reserved"):
             return tuple(ids)
 
+    def _linked(self, entry: RegionEntry, old: Sequence[Region], undo: contextlib.ExitStack) -> LinkedFiles:
+        """2. Makes the folder of a region that takes over the rows of others, in row order. `undo` removes it."""
+        path = self.free_path(entry.region_id)
+        undo.callback(remove_region_folder, self.shared.files, path)
+        self.shared.files.make_folder(path)
+        linked = LinkedFiles(path, (entry.start, entry.stop), self.shared)
+        linked.follow([region.live_store_files() for region in old])
+        return linked
+
     def _successor(
         self,
         table: Table,
         entry: RegionEntry,
+        linked: LinkedFiles,
         predecessors: Sequence[Predecessor],
         stamps_until: int,
         undo: contextlib.ExitStack,
     ) -> Region:
-        """3. Makes the folder of a region that takes over the rows of others, and opens it. `undo` removes both."""
+        """3. Finishes the folder of a region that takes over the rows of others, and opens it. `undo` closes it."""
         files, config = self.shared.files, self.shared.config
-        path = self.free_path(entry.region_id)
-        undo.callback(remove_region_folder, files, path)
-        bounds = entry.start, entry.stop
-        make_successor_folder(files, path, entry.region_id, bounds, predecessors, stamps_until, config)
-        region = open_region(self.folder, table, entry, self.shared)
+        made = finish_successor_folder(files, linked, entry.region_id, predecessors, stamps_until, config)
+        region = open_region(self.folder, table, entry, self.shared, made=made)
         undo.callback(region.abandon)
         return region
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from rowlock_regionserver.catalog.catalog import CatalogState
@@ -135,8 +136,5 @@ def _replaced(
         entry = state.entry(name)
         new = [region for region in entry.regions if region.region_id in new_ids]
         old = [host.region(region_id) for region_id in old_ids]
-        for region in old:
-            flush_again(host, region)
-        deadline = changes.shared.clock.monotonic() + changes.shared.config.row_lock_wait_ms / 1000
-        changes.replace(entry.table, old, new, state, deadline, what)
+        changes.replace(entry.table, old, new, state, partial(flush_again, host), what)
     return new

@@ -16,6 +16,8 @@ A flush that fails before 4 leaves nothing but files that no manifest names; the
 writes them first, and seals the active segments only when that succeeds. So however often a full disk fails a flush,
 reads have one more segment to look at, not one for each attempt. A crash at any point leaves either the old manifest
 and the log, or the new manifest.
+
+A split takes steps 1 to 3 with the gate held, and gives the files to the new regions (`all_written`): there is no 4.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -60,6 +62,18 @@ class FlushResult:
 
     def __add__(self, other: FlushResult) -> FlushResult:
         return FlushResult(self.store_file_count + other.store_file_count, self.cell_count + other.cell_count)
+
+
+@dataclass(frozen=True, slots=True)
+class Unnamed:
+    """What was written since the last flush, up to this write number, in store files that no manifest names.
+
+    files: by family number. is_flushed: there are no such writes, so there are no such files.
+    """
+
+    write_number: int
+    files: Mapping[int, StoreFile]
+    is_flushed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +144,39 @@ class Flusher:
             if write_number != self._clean_up_to:
                 self._flush(self._unflushed(write_number), is_paced=False)
             yield write_number
+
+    @contextlib.contextmanager
+    def all_written(self, deadline: float) -> Iterator[Unnamed]:
+        """Returns a context in which every write is in a live store file or in one that it yields, and none begins.
+
+        For regions that take over the rows and link the files. This region's manifest does not change, and it is not
+        flushed: until the catalog names the others, the log's records count, and if the block raises, the segments stay
+        sealed. Their names are not synced, and are removed if the block raises. Otherwise as `all_flushed`.
+        """
+        assert self._lock.locked(), "another flush may begin"
+        self.flush_sealed()
+        with self._gate.exclusive(deadline):
+            write_number = self._seal()
+            if write_number == self._clean_up_to:
+                yield Unnamed(write_number, {}, is_flushed=True)
+                return
+            sealed = self._unflushed(write_number)
+            self._mvcc.wait_until_published(write_number, self._log.waits_for_space)
+            spans, oldest_now_ms = self._mvcc.protected_read_points(), self._mvcc.oldest_now_ms()
+            written = self._write_all(sealed, spans, oldest_now_ms, is_paced=False, syncs_folder=False)
+            del sealed
+            try:
+                yield Unnamed(write_number, {family.number: file for family, file in written}, is_flushed=False)
+            except BaseException:
+                for _, file in written:
+                    with contextlib.suppress(OSError):  # The next start removes it.
+                        self._files.remove_if_there(file.path)
+                raise
+
+    @property
+    def stamps_are_own(self) -> bool:
+        """The value for the next manifest."""
+        return self._stamps_are_own
 
     @contextlib.contextmanager
     def sealed(self, deadline: float) -> Iterator[int]:
@@ -249,7 +296,13 @@ class Flusher:
         )
 
     def _write_all(
-        self, sealed: _Sealed, spans: ProtectedReadPoints, oldest_now_ms: int, *, is_paced: bool
+        self,
+        sealed: _Sealed,
+        spans: ProtectedReadPoints,
+        oldest_now_ms: int,
+        *,
+        is_paced: bool,
+        syncs_folder: bool = True,
     ) -> list[tuple[Family, StoreFile]]:
         """3. Writes and opens a store file for each family that has cells. If one fails, removes them all."""
         written: list[tuple[Family, StoreFile]] = []
@@ -267,7 +320,7 @@ class Flusher:
                     newer_from=sealed.write_number + 1,
                     retained_after=self._mvcc.retained_after,
                 )
-                info = self._write(family, segments, number, paths[-1], retention, is_paced=is_paced)
+                info = self._write(family, segments, number, paths[-1], retention, is_paced, syncs_folder)
                 if info is not None:
                     info = replace(info, made_ms=self._clock.now_ms())
                     # Before the commit: a file that can't be opened changes nothing.
@@ -285,8 +338,8 @@ class Flusher:
         number: int,
         path: Path,
         retention: Retention,
-        *,
         is_paced: bool,
+        syncs_folder: bool,
     ) -> StoreFileInfo | None:
         """3. Writes one store file of the family's segments. Returns None if no cell remains."""
         retained = self._retained(segments, retention, family.versions, is_paced=is_paced)
@@ -294,7 +347,8 @@ class Flusher:
             first = next(pieces, None)
             if first is None:
                 return None
-            return write_store_file(path, itertools.chain([first], pieces), family, self._files, number=number)
+            cells = itertools.chain([first], pieces)
+            return write_store_file(path, cells, family, self._files, number=number, syncs_folder=syncs_folder)
 
     def _retained(
         self, segments: Sequence[Source], retention: Retention, versions: int, *, is_paced: bool

@@ -37,6 +37,7 @@ from rowlock_regionserver.region.change_windows import Position
 from rowlock_regionserver.region.compacting import RegionCompactor, StoreFacts
 from rowlock_regionserver.region.flush import Flusher, FlushResult
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, InheritedAnswers
+from rowlock_regionserver.region.linked_files import LiveStoreFiles
 from rowlock_regionserver.region.mutate.write_path import Done, DoneEach
 from rowlock_regionserver.region.predecessor import Predecessor
 from rowlock_regionserver.region.readable_region import ReadableRegion, State
@@ -200,20 +201,35 @@ class Region(ReadableRegion):
         """Switches it to an altered table, with other families and limits."""
         return self._altering
 
+    def live_store_files(self) -> LiveStoreFiles:
+        """Returns the store files that readers see now. While they are held, they stay on the disk."""
+        return {store.family.number: store.files for store in self._parts.stores.all()}
+
     def without_flushes(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context: waits for a running flush, and lets none begin inside."""
         return self._flusher.no_flush()
 
     @contextlib.contextmanager
-    def all_flushed(self, deadline: float) -> Iterator[Predecessor]:
+    def all_flushed(self, deadline: float) -> Iterator[None]:
         """Returns a context in which every write is in live store files, and none begins. Inside `without_flushes`.
 
-        Writes wait; the block ends them by `end_replaced`, or changes nothing. Blocks; flush before, so that it is
-        short. Raises NotServingRegionError, DeadlineError, and the errors of `flush`.
+        Writes wait. Blocks; flush before, so that it is short. Raises NotServingRegionError, DeadlineError, and the
+        errors of `flush`.
         """
         self._check_writable()
-        with self._flusher.all_flushed(deadline) as write_number:
-            yield Predecessor.of(self._parts, write_number, self.saved_answers())
+        with self._flusher.all_flushed(deadline):
+            yield
+
+    @contextlib.contextmanager
+    def handed_over(self, deadline: float) -> Iterator[Predecessor]:
+        """Returns a context in which every write is in the store files that it yields, and none begins.
+
+        Inside `without_flushes`. Writes wait; the block ends them by `end_replaced`, or raises, and nothing has
+        changed. Blocks; flush before, so that it is short. Raises as `all_flushed`.
+        """
+        self._check_writable()
+        with self._flusher.all_written(deadline) as last:
+            yield Predecessor.of(self._parts, last, self._flusher.stamps_are_own, self.saved_answers())
 
     @contextlib.contextmanager
     def sealed(self, deadline: float) -> Iterator[int]:
@@ -238,7 +254,7 @@ class Region(ReadableRegion):
         return RegionCut.of(self._parts, write_number)
 
     def end_replaced(self) -> None:
-        """Refuses all calls from now on, those that wait too: other regions have its rows. Inside `all_flushed` only.
+        """Refuses all calls from now on, those that wait too: other regions have its rows. Inside `handed_over` only.
 
         Scans that have begun continue.
         """

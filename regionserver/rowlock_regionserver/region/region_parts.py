@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,15 +21,24 @@ from rowlock_regionserver.region.change_retention import ChangeRetention
 from rowlock_regionserver.region.idempotency.answers_file import read_answers
 from rowlock_regionserver.region.idempotency.idempotency_table import IdempotencyTable
 from rowlock_regionserver.region.live_files import LiveFiles
-from rowlock_regionserver.region.manifest import Manifest, read_manifest
+from rowlock_regionserver.region.manifest import LiveManifest, Manifest, read_manifest
 from rowlock_regionserver.region.region_files import numbered_files, unnamed_among
 from rowlock_regionserver.region.region_log import RegionLog
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.region.stores import Stores
+from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.record import Position
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFolder:
+    """The folder of a new region, as this process has just made it: its manifest, and its open files by path."""
+
+    live: LiveManifest
+    opened: Mapping[Path, StoreFile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +81,15 @@ def open_parts(
     folder: Path,
     shared: SharedParts,
     commits: Collection[int] = (),
+    made: MadeFolder | None = None,
 ) -> RegionParts:
     """Reads the manifest and opens its store files. Raises CorruptionError, and OSError for an unreadable file.
 
-    `commits`: the numbers of all commits of bulk writes that the catalog has.
+    `commits`: the numbers of all commits of bulk writes that the catalog has. `made`: what is known of the folder, so
+    that it needs not be read.
     """
     files, clock, config = shared.files, shared.clock, shared.config
-    live = read_manifest(files, folder)
+    live = read_manifest(files, folder) if made is None else made.live
     manifest = live.manifest.counted(commits)
     if manifest.region_id != region_id:
         raise CorruptionError(folder, 0, f"the manifest of region {region_id}", f"that of {manifest.region_id}")
@@ -92,7 +103,7 @@ def open_parts(
     in_files = (read_answers(files, folder, file, table.name_by_number) for file in manifest.answers_files)
     idempotency.restore((*itertools.chain.from_iterable(in_files), *manifest.answers), manifest.forgotten_ms_ago)
     applied = with_applied_limits(table, manifest.limits)
-    stores = Stores(applied, _open_store_files(folder, manifest, table, shared))
+    stores = Stores(applied, _open_store_files(folder, manifest, table, shared, made))
     log = RegionLog(region_id)
     changes = ChangeRetention(mvcc, clock, manifest.changes, changes_retained_ms(table))
     return RegionParts(
@@ -121,13 +132,14 @@ def open_parts(
 
 
 def _open_store_files(
-    folder: Path, manifest: Manifest, table: Table, shared: SharedParts
+    folder: Path, manifest: Manifest, table: Table, shared: SharedParts, made: MadeFolder | None
 ) -> dict[int, tuple[StoreFile, ...]]:
+    def file_of(path: Path, info: StoreFileInfo) -> StoreFile:
+        file = made.opened.get(path) if made else None
+        return file if file and file.info == info else StoreFile.open(path, info, shared.cache, shared.open_files)
+
     return {
-        number: tuple(
-            StoreFile.open(store_file_path(folder, number, info.number), info, shared.cache, shared.open_files)
-            for info in infos
-        )
+        number: tuple(file_of(store_file_path(folder, number, info.number), info) for info in infos)
         for number, infos in manifest.store_files.items()
         if number in table.name_by_number
     }

@@ -1,7 +1,7 @@
 """The folder of a region that takes over the rows of others, after a split or a merge.
 
-Its store files are hard links to theirs, with a clip if they have rows of another region too, so it takes no space and
-no time that depends on their size. Its write numbers go on from theirs.
+Its store files are hard links to theirs (linked_files.py), with a clip if they have rows of another region too, so it
+takes no space and no time that depends on their size. Its write numbers go on from theirs.
 
 A merged store has the files of the left region before those of the right one. They have no row in common, so their
 order does not matter: each region's own files keep theirs, and a row is in those of one region.
@@ -9,10 +9,8 @@ order does not matter: each region's own files keep theirs, and a row is in thos
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import RegionTooBusyError
@@ -20,36 +18,32 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.applied_limits import AppliedLimits, limits_of
 from rowlock_regionserver.region.idempotency.answer import SavedAnswer
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, with_answers
-from rowlock_regionserver.region.manifest import Manifest, write_manifest
+from rowlock_regionserver.region.linked_files import LinkedFiles
+from rowlock_regionserver.region.manifest import LiveManifest, Manifest, write_manifest
 from rowlock_regionserver.region.predecessor import Predecessor
+from rowlock_regionserver.region.region_parts import MadeFolder
 from rowlock_regionserver.region.retained_changes import RetainedChanges, merged
-from rowlock_regionserver.region.store_file_names import store_file_path
-from rowlock_regionserver.storefile.clipping import clipped_info
-from rowlock_regionserver.storefile.info import StoreFileInfo
 
 
-def make_successor_folder(
+def finish_successor_folder(
     files: Files,
-    folder: Path,
+    linked: LinkedFiles,
     region_id: int,
-    bounds: tuple[bytes, bytes],
     predecessors: Sequence[Predecessor],
     stamps_until: int,
     config: Config,
-) -> None:
-    """Makes the folder with its first manifest. Durable, except the folder's own name: the caller syncs the parent.
+) -> MadeFolder:
+    """Links the last files, and writes the first manifest. Durable, except the folder's own name. Returns both.
 
-    `stamps_until`: the predecessors and clients' timestamp ranges may have used stamps below it.
+    `predecessors`: in row order. `stamps_until`: they and clients' timestamp ranges may have used stamps below it.
     Raises RegionTooBusyError if regions to merge have applied different limits, DiskFullError and OSError.
     """
-    files.make_folder(folder)
-    table = predecessors[0].table
-    numbers = itertools.count(1 + max([_greatest_number(each) for each in predecessors]))
+    table, folder, bounds = predecessors[0].table, linked.folder, linked.bounds
     manifest = Manifest(
         region_id,
         table.table_id,
         flushed_write_number=max([each.write_number for each in predecessors]),
-        store_files=_linked(files, folder, bounds, predecessors, numbers),
+        store_files=linked.follow([each.store_files for each in predecessors]),
         log_position=max([each.log_position for each in predecessors]),
         stamps_are_own=all(each.stamps_are_own for each in predecessors),
         stamps_until=stamps_until,
@@ -64,9 +58,11 @@ def make_successor_folder(
         folder,
         table.number_by_name,
         config.manifest_answers_bytes_max,
-        lambda: next(numbers),
+        linked.new_number,
     )
-    write_manifest(files, folder, 1, replace(manifest, next_file_number=next(numbers)))
+    manifest = replace(manifest, next_file_number=linked.new_number())
+    write_manifest(files, folder, 1, manifest)
+    return MadeFolder(LiveManifest(folder, 1, manifest), linked.opened())
 
 
 def common_limits(predecessors: Sequence[Predecessor]) -> dict[int, AppliedLimits]:
@@ -91,36 +87,6 @@ def common_limits(predecessors: Sequence[Predecessor]) -> dict[int, AppliedLimit
 def _changes(predecessors: Sequence[Predecessor], start: bytes, stop: bytes) -> RetainedChanges | None:
     of_regions = [each.changes for each in predecessors if each.changes is not None]
     return merged(of_regions).clipped(start, stop) if len(of_regions) == len(predecessors) else None
-
-
-def _greatest_number(predecessor: Predecessor) -> int:
-    return max([file.info.number for of_family in predecessor.store_files.values() for file in of_family], default=0)
-
-
-def _linked(
-    files: Files,
-    folder: Path,
-    bounds: tuple[bytes, bytes],
-    predecessors: Sequence[Predecessor],
-    numbers: Iterator[int],
-) -> dict[int, tuple[StoreFileInfo, ...]]:
-    """Links the store files that have rows of the new region. Returns its files by family number."""
-    linked: dict[int, tuple[StoreFileInfo, ...]] = {}
-    used: set[tuple[int, int]] = set()
-    for predecessor in predecessors:
-        for family_number, of_family in predecessor.store_files.items():
-            for file in of_family:
-                info = clipped_info(file, *bounds)
-                if info is None:
-                    continue
-                if len(predecessors) > 1:
-                    info = replace(info, is_base=False)
-                if (family_number, info.number) in used:
-                    info = replace(info, number=next(numbers), written_number=info.header_number)
-                used.add((family_number, info.number))
-                files.link(file.path, store_file_path(folder, family_number, info.number))
-                linked[family_number] = (*linked.get(family_number, ()), info)
-    return linked
 
 
 class _AnswersOfRows:

@@ -61,8 +61,16 @@ class StoreFile:
             raise
         return cls(info, BlockFile(handle, cache, files, contents.bytes_held), contents)
 
+    def linked(self, path: Path, info: StoreFileInfo, cache: BlockCache, open_files: OpenFiles) -> StoreFile:
+        """Returns the file by another name, a hard link, and with another entry. Reads nothing."""
+        assert info.metadata_checksum == self.info.metadata_checksum, (info, self.info)
+        handle = open_files.handle(path)
+        handle.identity = self._file.handle.identity  # Its first read opens no other file of this name.
+        return StoreFile(info, BlockFile(handle, cache, open_files.files, self._contents.bytes_held), self._contents)
+
     def __init__(self, info: StoreFileInfo, file: BlockFile, contents: metadata.Metadata) -> None:
         self.path = file.path
+        self._contents = contents
         self.info = info
         self._file = file
         clip = Clip(info.clip_start, info.clip_stop) if info.is_clipped else None

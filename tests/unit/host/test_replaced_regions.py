@@ -18,7 +18,8 @@ from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, RequestId, RowResult, ScanPlan, Selection
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.region import Region
-from rowlock_regionserver.region.successor import make_successor_folder
+from rowlock_regionserver.region.region_parts import MadeFolder
+from rowlock_regionserver.region.successor import finish_successor_folder
 
 from tests.crash.simulated_files import Call, Loss, SimulatedCrash, SimulatedFiles
 from tests.unit.region.conftest import abandon
@@ -42,15 +43,15 @@ def split_while(table: Serving, monkeypatch: pytest.MonkeyPatch, begin: Callable
     """Splits at r5. While the gate is held, begins a write, and continues when the write waits."""
     (region,) = table.regions
 
-    def make_meanwhile(*arguments: object) -> None:
+    def finish_meanwhile(*arguments: object) -> MadeFolder:
         if not begun:
             begun.append(begin())
             wait_until(lambda: begun[0].done() or region._parts.gate.statistics().shared_waiting == 1)
-        make_successor_folder(*arguments)  # type: ignore[arg-type]
+        return finish_successor_folder(*arguments)  # type: ignore[arg-type]
 
     begun: list[Future[RowResult]] = []
     with monkeypatch.context() as patched:
-        patched.setattr(f"{RegionChanges.__module__}.make_successor_folder", make_meanwhile)
+        patched.setattr(f"{RegionChanges.__module__}.finish_successor_folder", finish_meanwhile)
         table.split(b"r5")
 
 
@@ -199,7 +200,7 @@ def test_gates_are_taken_in_the_order_of_their_ids(table: Serving, monkeypatch: 
     table.server.make_snapshot("t", SNAPSHOT, 0, "")
     assert taken == [3, 4, 5]
     taken.clear()
-    noted("all_flushed")
+    noted("handed_over")
     table.merge(1)
     assert taken == [3, 5]
 
