@@ -400,7 +400,6 @@ def test_a_server_that_verifies_itself_ends_at_the_first_broken_invariant(tmp_pa
     )
     program, verify = ("-c", breaks), {"ROWLOCK_VERIFY": "1"}
     with ServerCommand("--data", tmp_path / "broken", *ANY_PORT, program=program, environment=verify) as server:
-        server.ready()
         code, _, errors = server.ended()
         assert code == 1
         assert "AssertionError: a broken cache" in errors
