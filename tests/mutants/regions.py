@@ -85,22 +85,6 @@ REGION_MUTANTS = [
         CLIENT,
     ),
     Mutant(
-        "a call goes to the first region of those that have replaced the one it went to",
-        "region_with",
-        ' if region.overlaps(row, row + b"\\0")',
-        "",
-        "unit/client/blocking/test_regions.py::test_one_lookup_finds_both_halves_of_a_split_and_a_call_goes_to_its_own",
-        CLIENT,
-    ),
-    Mutant(
-        "each half of a region that was split is looked up by itself",
-        "RegionCache.forget",
-        "                self._forgotten[region.table] = region\n",
-        "                pass\n",
-        "unit/client/blocking/test_regions.py::test_one_lookup_finds_both_halves_of_a_split_and_a_call_goes_to_its_own",
-        CLIENT,
-    ),
-    Mutant(
         "a batch is sent again to a region that no longer has its rows",
         "BatchSend.absorb",
         "self.has_moved |= isinstance(error, NotServingRegionError)",

@@ -36,7 +36,6 @@ class RegionCache:
         self._lock = threading.Lock()
         # Writes are guarded by self._lock:
         self._tables: dict[str, _TableRegions] = {}
-        self._forgotten: dict[str, Region] = {}  # by table, the one that was forgotten last, until a lookup
 
     def find(self, table: str, row: bytes) -> Region | None:
         """Returns the region that holds the row; None if it is not cached. O(log n)."""
@@ -65,22 +64,12 @@ class RegionCache:
                 return tuple(found)
             position = region.stop
 
-    def lookup_bounds(self, table: str, row: bytes) -> tuple[bytes, bytes]:
-        """Returns the range of rows whose regions to look up for a row that is not cached.
-
-        If the region that was forgotten last had the row, that is its range: it was split, say, and one lookup finds
-        all regions that have its rows. Else it is the row alone.
-        """
-        gone = self._forgotten.get(table)
-        return (gone.start, gone.stop) if gone is not None and gone.overlaps(row, row + b"\0") else (row, row + b"\0")
-
     def store(self, table: str, regions: Iterable[Region]) -> None:
         """Adds regions from the catalog and removes cached ones that overlap them."""
         added = list(regions)
         with self._lock:
             known = self._tables.get(table, _NONE).regions
             remaining = [old for old in known if not any(old.overlaps(new.start, new.stop) for new in added)]
-            self._forgotten.pop(table, None)
             merged = sorted([*remaining, *added], key=lambda region: region.start)
             self._tables[table] = _TableRegions(tuple(region.start for region in merged), tuple(merged))
 
@@ -89,21 +78,17 @@ class RegionCache:
         with self._lock:
             known = self._tables.get(region.table, _NONE).regions
             remaining = [old for old in known if old.region_id != region.region_id]
-            if len(remaining) < len(known):
-                self._forgotten[region.table] = region
             self._tables[region.table] = _TableRegions(tuple(old.start for old in remaining), tuple(remaining))
 
     def forget_all(self) -> None:
         """Removes everything, because another data folder's server has taken over an address."""
         with self._lock:
             self._tables = {}
-            self._forgotten = {}
 
     def forget_table(self, table: str) -> None:
         """Removes all regions of a table, because it was dropped or truncated."""
         with self._lock:
             self._tables.pop(table, None)
-            self._forgotten.pop(table, None)
 
     def _check(self) -> None:
         for known in self._tables.values():
@@ -111,8 +96,3 @@ class RegionCache:
             for left, right in zip(known.regions, known.regions[1:], strict=False):
                 assert left.start < right.start, f"{left} and {right} are out of order"
                 assert not left.overlaps(right.start, right.stop), f"{left} and {right} overlap"
-
-
-def region_with(regions: Iterable[Region], row: bytes) -> Region | None:
-    """Returns the region that has the row, if one of them does."""
-    return next((region for region in regions if region.overlaps(row, row + b"\0")), None)

@@ -16,7 +16,6 @@ from rowlock._codec.wire_errors import answered_error, error_of_call
 from rowlock._core.advertised import origin, with_origin
 from rowlock._core.conversation import Request
 from rowlock._core.point import failure_of
-from rowlock._core.regions import region_with
 from rowlock._core.retry import Attempts, Kind
 from rowlock._core.search import (
     FILTERED_PROTOCOL,
@@ -111,13 +110,7 @@ class Servers(Connections):
         if known is not None:
             return known
         with self._single_lookup(table, row, deadline):
-            region = self.regions.find(table, row)
-            if region is None:
-                located = self._locate(table, *self.regions.lookup_bounds(table, row), deadline)
-                region = region_with(located, row)
-        if region is None:
-            raise _not_served(table)
-        return region
+            return self.regions.find(table, row) or self._locate(table, row, row + b"\0", deadline)[0]
 
     def regions_of(self, table: str, start: bytes, stop: bytes, deadline: float) -> tuple[Region, ...]:
         """Returns the regions that overlap [start, stop), in row order; like region_of."""
@@ -136,7 +129,9 @@ class Servers(Connections):
         except grpc.RpcError as failed:
             raise self.error_for(failed, address) from None
         if not answer.regions:
-            raise _not_served(request.table)
+            raise NotServingRegionError(
+                f"no server has the rows of table {request.table!r} at this moment; retry", table=request.table
+            )
         return tuple(region_from(region, address) for region in answer.regions)
 
     # Servers
@@ -227,7 +222,3 @@ class Servers(Connections):
         if isinstance(error, ServerUnavailableError):
             self._stop_using(address)
         return error
-
-
-def _not_served(table: str) -> NotServingRegionError:
-    return NotServingRegionError(f"no server has the rows of table {table!r} at this moment; retry", table=table)

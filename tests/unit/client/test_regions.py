@@ -88,20 +88,3 @@ def test_the_cache_never_has_regions_that_overlap_and_one_look_up_mends_it(steps
                 cache.forget(found)
                 assert cache.find("t", row) is None
         check(cache)
-
-
-def test_rows_of_a_forgotten_region_are_looked_up_together() -> None:
-    cache = RegionCache()
-    old = region(2, b"g", b"m")
-    cache.store("t", [region(1, b"", b"g"), old, region(3, b"m", b"")])
-    assert cache.lookup_bounds("t", b"h") == (b"h", b"h\0")
-    cache.forget(old)
-    assert cache.lookup_bounds("t", b"h") == (b"g", b"m")
-    assert cache.lookup_bounds("t", b"m") == (b"m", b"m\0")
-    assert cache.lookup_bounds("u", b"h") == (b"h", b"h\0")
-    cache.store("t", [region(4, b"g", b"i"), region(5, b"i", b"m")])
-    cache.forget(old)
-    assert cache.lookup_bounds("t", b"h") == (b"h", b"h\0")
-    cache.forget(region(5, b"i", b"m"))
-    cache.forget_table("t")
-    assert cache.lookup_bounds("t", b"j") == (b"j", b"j\0")

@@ -174,19 +174,6 @@ async def test_single_calls_follow_a_split_and_a_merge(db: rowlock.aio.Client, f
     assert answered_rows(fake_server) == {b"a": b"2", b"z": b"3"}
 
 
-async def test_one_lookup_finds_both_halves_of_a_split_and_a_call_goes_to_its_own(
-    db: rowlock.aio.Client, fake_server: FakeServer
-) -> None:
-    table = db.table("t")
-    await table.put("a", {"f:q": "1"})
-    fake_server.split(b"m")
-    lookups = fake_server.locate_count
-    await table.put("z", {"f:q": "2"})
-    await table.put("a", {"f:q": "3"})
-    assert fake_server.locate_count == lookups + 1
-    assert answered_rows(fake_server) == {b"a": b"3", b"z": b"2"}
-
-
 @pytest.mark.parametrize("row_count", [4, 100])
 async def test_a_batch_during_which_its_region_is_split_writes_each_row_once(
     db: rowlock.aio.Client, servers: Servers, fake_server: FakeServer, row_count: int
