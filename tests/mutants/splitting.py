@@ -88,6 +88,13 @@ SPLITTING_MUTANTS = [
         f"{REPLACED}::test_a_write_that_waited_is_refused_by_the_old_region",
     ),
     Mutant(
+        "a flush that waited goes on in a region that was split",
+        "Region.end_replaced",
+        "        self._flusher.close_held()\n",
+        "",
+        f"{HANDED_OVER}::test_a_flush_that_waits_while_its_region_is_split_writes_nothing",
+    ),
+    Mutant(
         "a region that was split still answers reads",
         "Region.end_replaced",
         "        self._state = State.CLOSED\n",

@@ -38,7 +38,7 @@ from tests.property.scan_cases import (
 from tests.property.scan_model import MismatchError, Model
 from tests.seeds import generator_of
 
-CASES = range(case_count(500, 75))
+CASES = range(case_count(500, 150))
 
 
 def answered(answers: Sequence[ScanAnswer]) -> Iterator[tuple[bytes, AnswerCell]]:

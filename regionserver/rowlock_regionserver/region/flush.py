@@ -368,6 +368,11 @@ class Flusher:
         with self._lock:
             self._is_closed = True
 
+    def close_held(self) -> None:
+        """Lets no other flush begin. Inside `no_flush` only."""
+        assert self._lock.locked(), "another flush may be running"
+        self._is_closed = True
+
     @contextlib.contextmanager
     def no_flush(self) -> Iterator[None]:
         """Returns a context: waits for a running flush, and lets none begin inside."""

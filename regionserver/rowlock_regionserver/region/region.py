@@ -259,6 +259,7 @@ class Region(ReadableRegion):
         Scans that have begun continue.
         """
         self._state = State.CLOSED
+        self._flusher.close_held()
         self._parts.gate.close_held()
 
     def describe_changes(self) -> Described:
