@@ -1,6 +1,7 @@
 """The limit of a test that hangs also holds after it failed, for its tear-down.
 
-pytest gives up its limit, `faulthandler_timeout`, when a test fails, lest it ends a debugger that shows the failure.
+pytest gives up its limit, `faulthandler_timeout`, when a test fails, so that it does not end a debugger
+that shows the failure.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ SPLITTING_MUTANTS = [
         f"{REPLACED}::test_a_write_that_waited_is_refused_by_the_old_region",
     ),
     Mutant(
-        "a flush that waited goes on in a region that was split",
+        "a flush that waited writes files of a region that was split",
         "Region.end_replaced",
         "        self._flusher.close_held()\n",
         "",

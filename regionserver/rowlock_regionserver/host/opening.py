@@ -71,9 +71,9 @@ def open_region(
     commits: Collection[int] = (),
     made: MadeFolder | None = None,
 ) -> Region:
-    """Opens a region from its folder, for replay. `commits`: those of bulk writes in the catalog. `made`: see there.
+    """Opens a region from its folder, for replay. `commits`: those of bulk writes in the catalog.
 
-    Raises CorruptionError.
+    `made`: see open_parts. Raises CorruptionError.
     """
     path = region_folder(folder, region.region_id)
     return Region(open_parts(region.region_id, (region.start, region.stop), table, path, shared, commits, made))

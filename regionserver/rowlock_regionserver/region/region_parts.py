@@ -85,8 +85,8 @@ def open_parts(
 ) -> RegionParts:
     """Reads the manifest and opens its store files. Raises CorruptionError, and OSError for an unreadable file.
 
-    `commits`: the numbers of all commits of bulk writes that the catalog has. `made`: what is known of the folder, so
-    that it needs not be read.
+    `commits`: the numbers of all commits of bulk writes that the catalog has. `made`: its manifest and its open
+    files, if this process has just made the folder: they are not read again.
     """
     files, clock, config = shared.files, shared.clock, shared.config
     live = read_manifest(files, folder) if made is None else made.live

@@ -80,7 +80,7 @@ def test_a_file_that_became_the_base_is_the_base_of_the_new_region(lone: LoneReg
 
 
 def test_a_later_file_gets_another_number_than_a_link_that_has_its_own(tmp_path: Path) -> None:
-    """Two regions to merge have numbered their files alike, and one of them goes on."""
+    """Both regions to merge have a file 1, and the left one is flushed again after its files were linked."""
     left, right = (region_at(tmp_path / name) for name in ("left", "right"))
     linked = linked_files(left, tmp_path / "new")
     olds = [[flushed(left, b"1")], [flushed(right, b"1")]]
