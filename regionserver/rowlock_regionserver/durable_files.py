@@ -84,20 +84,18 @@ def replace_file(files: Files, path: Path, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def durably_named(files: Files, path: Path, *, syncs_folder: bool = True) -> Iterator[Path]:
+def durably_named(files: Files, path: Path) -> Iterator[Path]:
     """Yields a temporary path at which the block writes and syncs a file; renames that file when the block ends.
 
-    The name is durable when the context ends, unless `syncs_folder` is False: then the file is to get a durable name in
-    another folder. Raises DiskFullError or another OSError, or the error of the block: then no file is left, and a
-    retry is safe.
+    The name is durable when the context ends. Raises DiskFullError or another OSError, or the error of the block: then
+    no file is left, and a retry is safe.
     """
     temporary = _temporary(path)
     with _removed_on_failure(files, temporary, path):
         yield temporary
         files.rename(temporary, path)
-    if syncs_folder:
-        with _removed_on_failure(files, path, path):
-            files.fsync_folder(path.parent)
+    with _removed_on_failure(files, path, path):
+        files.fsync_folder(path.parent)
 
 
 @contextlib.contextmanager

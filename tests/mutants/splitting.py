@@ -7,6 +7,7 @@ from .broken_build import Mutant
 SPLITTING = "unit/host/test_splitting.py"
 REPLACED = "unit/host/test_replaced_regions.py"
 HANDED_OVER = "unit/host/test_handed_over.py"
+UNFLUSHED = "unit/host/test_unflushed_cells.py"
 LINKED = "unit/region/test_linked_files.py"
 UNCOMMITTED = f"{REPLACED}::test_until_the_commit_the_old_regions_are_whole_and_the_new_ones_can_be_removed[False]"
 _INFO = "                    info = clipped_info(file, *self.bounds)\n"
@@ -31,9 +32,9 @@ SPLITTING_MUTANTS = [
     ),
     Mutant(
         "a region is replaced without what was written after its flush",
-        "Flusher.all_written",
-        "            if write_number == self._clean_up_to:\n",
-        "            if True:\n",
+        "Predecessor.of",
+        "cells_in_memory(parts.stores)",
+        "{}",
         f"{REPLACED}::test_what_was_written_after_the_flush_is_in_the_new_regions",
     ),
     Mutant(
@@ -225,33 +226,60 @@ SPLITTING_MUTANTS = [
         f"{LINKED}::test_a_file_that_is_linked_is_not_opened_again",
     ),
     Mutant(
-        "new regions lack the files of what was written last",
-        "_with_last",
-        "    return store.files if file is None else (file, *store.files)\n",
-        "    return store.files\n",
-        f"{REPLACED}::test_what_was_written_after_the_flush_is_in_the_new_regions",
+        "a region with cells in its manifest counts as flushed",
+        "Flusher.__init__",
+        "_NONE_IS_FLUSHED if manifest.unflushed_cells else ",
+        "",
+        f"{UNFLUSHED}::test_the_first_flush_writes_them_to_the_newest_file_though_nothing_was_written_since",
     ),
     Mutant(
-        "what was written last is older than all files of a new region",
-        "_with_last",
-        "(file, *store.files)",
-        "(*store.files, file)",
-        f"{HANDED_OVER}::test_what_was_written_last_is_the_newest_file_of_a_new_region",
+        "a flush leaves cells in the manifest",
+        "Flusher._with_answers",
+        "            unflushed_cells={},\n",
+        "",
+        f"{UNFLUSHED}::test_the_manifest_has_them_until_the_first_flush",
     ),
     Mutant(
-        "a region counts as flushed before the catalog names those that replace it",
-        "Flusher.all_written",
-        "            del sealed\n",
-        "            self._sealed_up_to, self._clean_up_to = None, write_number\n"
-        "            self._flushed(write_number)\n",
-        f"{HANDED_OVER}::test_an_old_region_whose_split_is_refused_is_not_flushed",
+        "a new region gets the last cells of all rows",
+        "taken_over",
+        "first_at_or_after(table, stop) if stop else table.num_rows",
+        "table.num_rows",
+        f"{UNFLUSHED}::test_the_manifest_has_them_until_the_first_flush",
     ),
     Mutant(
-        "a split that fails leaves the file of what was written last",
-        "Flusher.all_written",
-        "                        self._files.remove_if_there(file.path)\n",
-        "                        pass\n",
-        f"{HANDED_OVER}::test_an_old_region_whose_split_is_refused_is_not_flushed",
+        "a new region gets the last cells of the active segments only",
+        "cells_in_memory",
+        "store.memstore.sources() for",
+        "store.memstore.sources()[:1] for",
+        f"{UNFLUSHED}::test_they_come_from_all_kinds_of_segments_with_all_versions_and_tombstones",
+    ),
+    Mutant(
+        "cells of a manifest are not counted as memory",
+        "open_parts",
+        "shared.memory.add(add_unflushed(manifest.unflushed_cells, stores))",
+        "add_unflushed(manifest.unflushed_cells, stores)",
+        f"{UNFLUSHED}::test_the_manifest_has_them_until_the_first_flush",
+    ),
+    Mutant(
+        "an earlier server reads a manifest with cells",
+        "Manifest.format_version",
+        "        if self.unflushed_cells:\n",
+        "        if False:\n",
+        f"{UNFLUSHED}::test_a_server_of_version_4_refuses_a_manifest_with_some",
+    ),
+    Mutant(
+        "the cells of a manifest are not salvaged",
+        "SalvagedRegion.__init__",
+        "                if number in self._sources:\n",
+        "                if False:\n",
+        f"{UNFLUSHED}::test_they_are_verified_and_salvaged",
+    ),
+    Mutant(
+        "cells of a manifest are not checked when it is read",
+        "_streams_from_json",
+        "        table_of(stream)  # Raises ValueError if it is none.\n",
+        "        pass\n",
+        f"{UNFLUSHED}::test_cells_that_are_no_stream_are_damage",
     ),
     Mutant(
         "the folders of new regions are not synced at the commit",

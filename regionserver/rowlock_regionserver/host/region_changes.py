@@ -9,9 +9,9 @@ A split or a merge replaces regions by others with the same rows:
 2. The old regions are flushed. The folders of the new regions are made, with hard links to the files, which are opened
    (region/linked_files.py). Most of the work is done here, and writes do not wait.
 3. The old regions are flushed again until little is left. Then their gates are held exclusively, in the order of their
-   ids. Writes wait from here on, and reads do not. What came since is written to files that only the new regions will
-   have: the old ones still have their log records, and count as not flushed. Files that are new since 2 are linked,
-   links to replaced ones are removed. The new regions get a manifest (region/successor.py) and are opened.
+   ids. Writes wait from here on, and reads do not. Files that are new since 2 are linked, links to replaced ones are
+   removed. The new regions get a manifest (region/successor.py) and are opened. It has the cells that came since the
+   flush, too; the old regions still have their log records, and nothing of them has changed.
 4. The catalog commits: the only commit point.
 5. The old regions refuse all calls. Snapshots move to the new regions, which keep their read points. Then the new
    regions are served. No new region takes a write before the old one refuses reads, so no read misses a write.

@@ -27,6 +27,7 @@ from rowlock_regionserver.region.applied_limits import with_applied_limits
 from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_parts, read_bulk_file
 from rowlock_regionserver.region.bulk.bulk_segments import segments_of
 from rowlock_regionserver.region.store_file_names import store_file_names, store_file_path
+from rowlock_regionserver.region.unflushed_cells import table_of
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.info import StoreFileInfo
@@ -58,8 +59,13 @@ class SalvagedRegion:
         self._families = with_applied_limits(stored.table, applied).families
         self._segments: dict[int, RowSegment] = {}
         self._sources: dict[int, list[Source]] = {family.number: [] for family in stored.table.families}
-        # Everything up to this write number is in store files, if there is an intact manifest.
-        self._last = stored.manifest.flushed_write_number if stored.manifest is not None else 0
+        # Everything up to this write number is in store files or the manifest, if that is intact.
+        self._last = 0
+        if stored.manifest is not None:
+            self._last = stored.manifest.flushed_write_number
+            for number, stream in stored.manifest.unflushed_cells.items():
+                if number in self._sources:
+                    self._sources[number].append(ArrowSegment(table_of(stream)))
 
     def view(self) -> list[tuple[Family, list[Source]]]:
         """The view for a scan: families by name, each with its sources."""

@@ -16,8 +16,6 @@ A flush that fails before 4 leaves nothing but files that no manifest names; the
 writes them first, and seals the active segments only when that succeeds. So however often a full disk fails a flush,
 reads have one more segment to look at, not one for each attempt. A crash at any point leaves either the old manifest
 and the log, or the new manifest.
-
-A split takes steps 1 to 3 with the gate held, and gives the files to the new regions (`all_written`): there is no 4.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -51,6 +49,8 @@ from rowlock_regionserver.versions.retention import Retention, retention_of
 # Rows and their keys that are freed before yielding: some 0.1 ms for rows of ten cells.
 FREED_AT_ONCE = 128
 _COLLECTED_AT_ONCE = 8192
+# In the place of a write number: there are cells in memory, whatever the manifest's number is.
+_NONE_IS_FLUSHED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +62,6 @@ class FlushResult:
 
     def __add__(self, other: FlushResult) -> FlushResult:
         return FlushResult(self.store_file_count + other.store_file_count, self.cell_count + other.cell_count)
-
-
-@dataclass(frozen=True, slots=True)
-class Unnamed:
-    """What was written since the last flush, up to this write number, in store files that no manifest names.
-
-    files: by family number. is_flushed: there are no such writes, so there are no such files.
-    """
-
-    write_number: int
-    files: Mapping[int, StoreFile]
-    is_flushed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +96,13 @@ class Flusher:
         self._lock = threading.Lock()
         # Guarded by self._lock, which is held for a whole flush or alter:
         self._is_closed = False
+        manifest = self._live_files.manifest
         # Every write up to this number is flushed.
-        self._clean_up_to = self._live_files.manifest.flushed_write_number
+        self._clean_up_to = _NONE_IS_FLUSHED if manifest.unflushed_cells else manifest.flushed_write_number
         # The number that a flush sealed up to, if it did not commit; else None.
         self._sealed_up_to: int | None = None
         # The value for the next manifests.
-        self._stamps_are_own = self._live_files.manifest.stamps_are_own
+        self._stamps_are_own = manifest.stamps_are_own
 
     def flush(self) -> FlushResult:
         """Writes everything that is in memory now to store files; returns when they are live.
@@ -144,34 +133,6 @@ class Flusher:
             if write_number != self._clean_up_to:
                 self._flush(self._unflushed(write_number), is_paced=False)
             yield write_number
-
-    @contextlib.contextmanager
-    def all_written(self, deadline: float) -> Iterator[Unnamed]:
-        """Returns a context in which every write is in a live store file or in one that it yields, and none begins.
-
-        For regions that take over the rows and link the files. This region's manifest does not change, and it is not
-        flushed: until the catalog names the others, the log's records count, and if the block raises, the segments stay
-        sealed. Their names are not synced, and are removed if the block raises. Otherwise as `all_flushed`.
-        """
-        assert self._lock.locked(), "another flush may begin"
-        self.flush_sealed()
-        with self._gate.exclusive(deadline):
-            write_number = self._seal()
-            if write_number == self._clean_up_to:
-                yield Unnamed(write_number, {}, is_flushed=True)
-                return
-            sealed = self._unflushed(write_number)
-            self._mvcc.wait_until_published(write_number, self._log.waits_for_space)
-            spans, oldest_now_ms = self._mvcc.protected_read_points(), self._mvcc.oldest_now_ms()
-            written = self._write_all(sealed, spans, oldest_now_ms, is_paced=False, syncs_folder=False)
-            del sealed
-            try:
-                yield Unnamed(write_number, {family.number: file for family, file in written}, is_flushed=False)
-            except BaseException:
-                for _, file in written:
-                    with contextlib.suppress(OSError):  # The next start removes it.
-                        self._files.remove_if_there(file.path)
-                raise
 
     @property
     def stamps_are_own(self) -> bool:
@@ -282,6 +243,7 @@ class Flusher:
             stamps_are_own=self._stamps_are_own,
             stamps_until=0,
             log_position=max(live.log_position, self._log.durable()),
+            unflushed_cells={},
         )
         bytes_max = self._config.manifest_answers_bytes_max
         return with_answers(
@@ -302,7 +264,6 @@ class Flusher:
         oldest_now_ms: int,
         *,
         is_paced: bool,
-        syncs_folder: bool = True,
     ) -> list[tuple[Family, StoreFile]]:
         """3. Writes and opens a store file for each family that has cells. If one fails, removes them all."""
         written: list[tuple[Family, StoreFile]] = []
@@ -320,7 +281,7 @@ class Flusher:
                     newer_from=sealed.write_number + 1,
                     retained_after=self._mvcc.retained_after,
                 )
-                info = self._write(family, segments, number, paths[-1], retention, is_paced, syncs_folder)
+                info = self._write(family, segments, number, paths[-1], retention, is_paced)
                 if info is not None:
                     info = replace(info, made_ms=self._clock.now_ms())
                     # Before the commit: a file that can't be opened changes nothing.
@@ -339,7 +300,6 @@ class Flusher:
         path: Path,
         retention: Retention,
         is_paced: bool,
-        syncs_folder: bool,
     ) -> StoreFileInfo | None:
         """3. Writes one store file of the family's segments. Returns None if no cell remains."""
         retained = self._retained(segments, retention, family.versions, is_paced=is_paced)
@@ -348,7 +308,7 @@ class Flusher:
             if first is None:
                 return None
             cells = itertools.chain([first], pieces)
-            return write_store_file(path, cells, family, self._files, number=number, syncs_folder=syncs_folder)
+            return write_store_file(path, cells, family, self._files, number=number)
 
     def _retained(
         self, segments: Sequence[Source], retention: Retention, versions: int, *, is_paced: bool

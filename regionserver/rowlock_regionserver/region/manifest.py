@@ -1,7 +1,8 @@
 """The manifest: which store files of a region are live, and up to which write number replay may skip the log.
 
 A manifest is small and immutable; each change writes a new generation (generations.py). Only a flush moves the flushed
-write number: every write up to it is in the store files named here, so replay skips it.
+write number: every write up to it is in the store files named here, so replay skips it. After a split or a merge, the
+newest of these writes are in the manifest itself until the first flush.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rowlock_regionserver.region.applied_limits import AppliedLimits
 from rowlock_regionserver.region.idempotency.answer import SavedAnswer
 from rowlock_regionserver.region.idempotency.answers_file import AnswersFile
 from rowlock_regionserver.region.retained_changes import RetainedChanges
+from rowlock_regionserver.region.unflushed_cells import UnflushedCells, table_of
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.wal.record import NOWHERE, Position
 
@@ -29,7 +31,9 @@ NAME = "manifest"
 # these fields, and serve rows of other regions. So it is written only with such files, and they refuse it then.
 # Version 4 may have store files that a bulk write staged: their numbers are others than were written, or they count
 # only with a commit. It is written only with such files too.
-FORMAT_VERSION = 4
+# Version 5 may have cells that no store file has, which earlier servers would ignore. It is written only with some.
+FORMAT_VERSION = 5
+_VERSION_OF_ADOPTED_FILES = 4
 _VERSION_OF_CLIPPED_FILES = 3
 _VERSION_OF_WHOLE_FILES = 2
 
@@ -60,13 +64,17 @@ class Manifest:
     limits: dict[int, AppliedLimits] = field(default_factory=dict)
     # Of the change feed; None: the table has none, or an earlier version wrote the manifest.
     changes: RetainedChanges | None = None
+    # What no store file has, though its writes are up to the flushed write number; gone with the next flush.
+    unflushed_cells: UnflushedCells = field(default_factory=dict)
 
     @property
     def format_version(self) -> int:
         """The least version that has what is in it."""
+        if self.unflushed_cells:
+            return FORMAT_VERSION
         infos = [info for of_family in self.store_files.values() for info in of_family]
         if any(info.is_adopted for info in infos):
-            return FORMAT_VERSION
+            return _VERSION_OF_ADOPTED_FILES
         is_whole = not any(info.is_clipped or info.written_number for info in infos)
         return _VERSION_OF_WHOLE_FILES if is_whole else _VERSION_OF_CLIPPED_FILES
 
@@ -115,6 +123,7 @@ class Manifest:
                 **({"stamps_until": self.stamps_until} if self.stamps_until else {}),
                 "limits": {str(family): limits.to_json() for family, limits in self.limits.items()},
                 **({"changes": self.changes.to_json()} if self.changes is not None else {}),
+                **({"unflushed_cells": _streams_to_json(self.unflushed_cells)} if self.unflushed_cells else {}),
             }
         ).encode()
 
@@ -142,6 +151,7 @@ class Manifest:
                 for family, limits in fields.get("limits", {}).items()
             },
             changes=RetainedChanges.from_json(fields["changes"]) if "changes" in fields else None,
+            unflushed_cells=_streams_from_json(fields.get("unflushed_cells", {})),
         )
 
 
@@ -174,6 +184,17 @@ def read_manifest(files: Files, folder: Path) -> LiveManifest:
         return LiveManifest(folder, number, Manifest.decode(body))
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptionError(folder / NAME, 0, "a manifest of this version", repr(error)) from error
+
+
+def _streams_to_json(cells: UnflushedCells) -> dict[str, str]:
+    return {str(family): _text(stream) for family, stream in cells.items()}
+
+
+def _streams_from_json(streams: dict[str, str]) -> UnflushedCells:
+    decoded = {int(family): base64.b64decode(stream) for family, stream in streams.items()}
+    for stream in decoded.values():
+        table_of(stream)  # Raises ValueError if it is none.
+    return decoded
 
 
 def _text(data: bytes) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rowlock_regionserver.region.flush import Unnamed
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.retained_changes import RetainedChanges
-from rowlock_regionserver.region.stores import Store
+from rowlock_regionserver.region.unflushed_cells import CellsInMemory, cells_in_memory
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.record import Position
@@ -17,7 +16,7 @@ from rowlock_regionserver.wal.record import Position
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """A region of which every write is in these store files. While this object exists, they stay on the disk.
+    """A region of which every write is in these store files and cells. While this object exists, the files stay.
 
     table: with the limits that the region has applied. write_number: the newest one. store_files: by family number,
     newest first. stamps_are_own: see Manifest. changes: what the regions that take over the rows retain.
@@ -29,28 +28,22 @@ class Predecessor:
     log_position: Position
     stamps_are_own: bool
     store_files: Mapping[int, tuple[StoreFile, ...]]
+    cells: CellsInMemory
     answers: AnswerSource
     changes: RetainedChanges | None
 
     @staticmethod
-    def of(parts: RegionParts, last: Unnamed, stamps_are_own: bool, answers: AnswerSource) -> Predecessor:
-        """Returns the region as it is, with what no manifest names yet. The gate is held exclusively.
-
-        `stamps_are_own`: the value of the manifest if there were one for the last files.
-        """
-        manifest, write_number = parts.live_files.manifest, last.write_number
+    def of(parts: RegionParts, stamps_are_own: bool, answers: AnswerSource) -> Predecessor:
+        """Returns the region as it is. Every write is published, and the gate is held exclusively."""
+        write_number = parts.mvcc.last
         return Predecessor(
             parts.start,
             parts.stores.served.table,
             write_number,
-            manifest.log_position if last.is_flushed else max(manifest.log_position, parts.log.durable()),
-            manifest.stamps_are_own if last.is_flushed else stamps_are_own,
-            {store.family.number: _with_last(last, store) for store in parts.stores.all()},
+            max(parts.live_files.manifest.log_position, parts.log.durable()),
+            stamps_are_own,
+            {store.family.number: store.files for store in parts.stores.all()},
+            cells_in_memory(parts.stores),
             answers,
             parts.changes.inherited(parts.region_id, parts.start, parts.stop, write_number),
         )
-
-
-def _with_last(last: Unnamed, store: Store) -> tuple[StoreFile, ...]:
-    file = last.files.get(store.family.number)
-    return store.files if file is None else (file, *store.files)

@@ -222,14 +222,17 @@ class Region(ReadableRegion):
 
     @contextlib.contextmanager
     def handed_over(self, deadline: float) -> Iterator[Predecessor]:
-        """Returns a context in which every write is in the store files that it yields, and none begins.
+        """Returns a context in which every write is in what it yields, and none begins.
 
         Inside `without_flushes`. Writes wait; the block ends them by `end_replaced`, or raises, and nothing has
-        changed. Blocks; flush before, so that it is short. Raises as `all_flushed`.
+        changed. Blocks for the log; flush before, so that there are few cells to copy. Raises NotServingRegionError,
+        DeadlineError, and DiskFullError if the log waits for space.
         """
         self._check_writable()
-        with self._flusher.all_written(deadline) as last:
-            yield Predecessor.of(self._parts, last, self._flusher.stamps_are_own, self.saved_answers())
+        parts = self._parts
+        with parts.gate.exclusive(deadline):
+            parts.mvcc.wait_until_published(parts.mvcc.last, parts.log.waits_for_space)
+            yield Predecessor.of(parts, self._flusher.stamps_are_own, self.saved_answers())
 
     @contextlib.contextmanager
     def sealed(self, deadline: float) -> Iterator[int]:

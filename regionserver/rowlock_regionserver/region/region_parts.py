@@ -27,6 +27,7 @@ from rowlock_regionserver.region.region_log import RegionLog
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.region.stores import Stores
+from rowlock_regionserver.region.unflushed_cells import add_unflushed
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.table import Table
@@ -104,6 +105,7 @@ def open_parts(
     idempotency.restore((*itertools.chain.from_iterable(in_files), *manifest.answers), manifest.forgotten_ms_ago)
     applied = with_applied_limits(table, manifest.limits)
     stores = Stores(applied, _open_store_files(folder, manifest, table, shared, made))
+    shared.memory.add(add_unflushed(manifest.unflushed_cells, stores))
     log = RegionLog(region_id)
     changes = ChangeRetention(mvcc, clock, manifest.changes, changes_retained_ms(table))
     return RegionParts(

@@ -109,7 +109,7 @@ class Stores:
         newest = 0
         for store in self._stores.values():
             for segment in store.memstore.sources():
-                for table in _tables_of(segment):
+                for table in tables_of(segment):
                     newest = max(newest, int(np.max(integers(column(table, TIMESTAMP)))))
             newest = max([newest, *(file.info.timestamp_max for file in store.files)])
         return newest
@@ -233,7 +233,7 @@ def row_cell_count(view: View, row: bytes) -> int:
     return sum(source.row_cell_count(row) for _, sources in view.values() for source in sources)
 
 
-def _tables_of(source: Source) -> Iterator[pa.Table]:
+def tables_of(source: Source) -> Iterator[pa.Table]:
     """Yields all cells of a source in store order, as non-empty tables."""
     start: bytes | None = b""
     while start is not None:

@@ -1,7 +1,8 @@
 """The folder of a region that takes over the rows of others, after a split or a merge.
 
 Its store files are hard links to theirs (linked_files.py), with a clip if they have rows of another region too, so it
-takes no space and no time that depends on their size. Its write numbers go on from theirs.
+takes no space and no time that depends on their size. The cells that were in memory only are in its first manifest. Its
+write numbers go on from theirs.
 
 A merged store has the files of the left region before those of the right one. They have no row in common, so their
 order does not matter: each region's own files keep theirs, and a row is in those of one region.
@@ -23,6 +24,7 @@ from rowlock_regionserver.region.manifest import LiveManifest, Manifest, write_m
 from rowlock_regionserver.region.predecessor import Predecessor
 from rowlock_regionserver.region.region_parts import MadeFolder
 from rowlock_regionserver.region.retained_changes import RetainedChanges, merged
+from rowlock_regionserver.region.unflushed_cells import taken_over
 
 
 def finish_successor_folder(
@@ -49,6 +51,7 @@ def finish_successor_folder(
         stamps_until=stamps_until,
         limits=common_limits(predecessors),
         changes=_changes(predecessors, *bounds),
+        unflushed_cells=taken_over([each.cells for each in predecessors], *bounds),
     )
     manifest = with_answers(
         manifest,

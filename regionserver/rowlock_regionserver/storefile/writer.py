@@ -46,18 +46,17 @@ def write_store_file(
     number: int,
     forms_lines: bool = True,
     map_bytes: int = MAP_BYTES,
-    syncs_folder: bool = True,
 ) -> StoreFileInfo:
     """Writes the cells of `pieces` as a durable file; blocks on the disk.
 
     A piece is a table of CELL_SCHEMA or Lines; they are in store order over all. Lines have whole rows, while a row of
     a table may continue in the next one. Where lines are denser, cells of tables become lines, unless `forms_lines` is
     False. No cells make a valid file without blocks. `number` is the store file's number, stored in its info;
-    `map_bytes` is the initial size of LMDB's map, which grows. `syncs_folder`: see durably_named. Memory: some
-    pieces, some 16 MiB of blocks on their way to the disk, and 8 bytes a row. Raises DiskFullError or another OSError,
-    after which nothing is left behind and a retry is safe, and OutOfOrderError when the cells are not in order.
+    `map_bytes` is the initial size of LMDB's map, which grows. Memory: some pieces, some 16 MiB of blocks on their way
+    to the disk, and 8 bytes a row. Raises DiskFullError or another OSError, after which nothing is left behind and a
+    retry is safe, and OutOfOrderError when the cells are not in order.
     """
-    with durably_named(files, path, syncs_folder=syncs_folder) as temporary:
+    with durably_named(files, path) as temporary:
         properties = CellProperties(hash_rows=family.bloom_filter)
         divided = Divider(properties, forms_lines=forms_lines).divided(pieces)
         info, extents = _write_unsynced(temporary, divided, properties, family, files, number, map_bytes)

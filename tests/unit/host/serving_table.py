@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import pytest
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction.picker import FileFacts, pick_requested
@@ -13,6 +15,7 @@ from rowlock_regionserver.compaction.settings import CompactionSettings
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
+from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.region import Region
 
 from tests.unit.region.conftest import abandon
@@ -76,3 +79,18 @@ def fill(table: TableOfRegions, count: int = 40) -> list[tuple[bytes, bytes]]:
         if row == numbered_rows(count)[count // 2]:
             table.server.flush("t")
     return [(row, b"of " + row) for row in numbered_rows(count)]
+
+
+@contextlib.contextmanager
+def after_flushes(write: Callable[[], object]) -> Iterator[None]:
+    """Calls `write` after each flush that an operation of the block makes."""
+    flush = RegionServer.flush_region
+
+    def flush_and_write(server: RegionServer, region: Region) -> FlushResult:
+        result = flush(server, region)
+        write()
+        return result
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(RegionServer, "flush_region", flush_and_write)
+        yield

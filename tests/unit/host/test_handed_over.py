@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,6 @@ from rowlock_regionserver.generations import generation_numbers, generation_path
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, RequestId
-from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.linked_files import LinkedFiles, LiveStoreFiles
 from rowlock_regionserver.region.manifest import NAME, read_manifest
 from rowlock_regionserver.region.region import Region
@@ -27,27 +26,21 @@ from tests.crash.simulated_files import Call, Loss, SimulatedCrash, SimulatedFil
 from tests.drawn_cases import TRIES_ALL, drawn_calls
 from tests.unit.region.conftest import abandon
 
-from .serving_table import CONFIG, Serving, fill
+from .serving_table import CONFIG, Serving, after_flushes, fill
 from .table_of_regions import TableOfRegions
 
 CLIENT = b"client is 16 byt"
 LAST = {b"r2": b"last", b"r6": b"last"}
 
 
-@contextlib.contextmanager
-def written_last(table: Serving) -> Iterator[None]:
-    """Writes rows after each flush of the block: no store file has them when writes begin to wait."""
-    flush = RegionServer.flush_region
+def written_last(table: Serving) -> contextlib.AbstractContextManager[None]:
+    """Returns a context that writes rows after each flush: no store file has them when writes begin to wait."""
 
-    def flush_and_write(server: RegionServer, region: Region) -> FlushResult:
-        result = flush(server, region)
+    def write() -> None:
         for row, value in LAST.items():
             table.put(row, value)
-        return result
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(RegionServer, "flush_region", flush_and_write)
-        yield
+    return after_flushes(write)
 
 
 def unnamed(folder: Path, regions: Sequence[Region]) -> set[str]:
@@ -61,22 +54,6 @@ def unnamed(folder: Path, regions: Sequence[Region]) -> set[str]:
             named.update(store_file_path(path, family, info.number) for info in infos)
         found |= {str(each.relative_to(folder)) for each in set(path.iterdir()) - named}
     return found
-
-
-def test_what_was_written_last_is_the_newest_file_of_a_new_region(tmp_path: Path) -> None:
-    """The oldest file has no older cells below it, and a compaction with it drops tombstones."""
-    table = Serving(tmp_path)
-    table.put(b"r2", b"flushed")
-    table.put(b"r6", b"flushed")
-    with written_last(table):
-        table.split(b"r3")
-    for region in table.regions:
-        (files,) = [files for files in region.live_store_files().values() if files]
-        newest_first = sorted(files, key=lambda file: file.info.write_number_max, reverse=True)
-        assert len(files) == 2
-        assert list(files) == newest_first
-    assert dict(table.scan()) == LAST
-    table.server.stop()
 
 
 def test_a_flush_that_waits_while_its_region_is_split_writes_nothing(

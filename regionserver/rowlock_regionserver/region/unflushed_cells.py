@@ -1,0 +1,77 @@
+"""The cells that a region takes over from the memstores of others, after a split or a merge.
+
+The log has them as records of the other regions. So the new region's first manifest has the cells themselves: for each
+family an Arrow IPC stream of CELL_SCHEMA with all versions and tombstones, in store order. The new region has them in
+its memstores, and its manifests have them until its first flush.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from rowlock_regionserver.arrow.columns import single_chunk
+from rowlock_regionserver.arrow.merge import first_at_or_after, merged
+from rowlock_regionserver.arrow.sorted_run import SortedRun
+from rowlock_regionserver.cells import CELL_SCHEMA
+from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
+from rowlock_regionserver.region.stores import Stores, tables_of
+
+# By family number; no table is empty, and each has one chunk.
+CellsInMemory = Mapping[int, pa.Table]
+# By family number, the stream of a table that is not empty.
+UnflushedCells = Mapping[int, bytes]
+
+
+def cells_in_memory(stores: Stores) -> CellsInMemory:
+    """Returns all cells of the memstores. The gate is held exclusively."""
+    found: dict[int, pa.Table] = {}
+    for store in stores.all():
+        runs = [SortedRun.of_table(table) for source in store.memstore.sources() for table in tables_of(source)]
+        if runs:
+            found[store.family.number] = single_chunk(merged(runs).table())
+    return found
+
+
+def taken_over(olds: Sequence[CellsInMemory], start: bytes, stop: bytes) -> UnflushedCells:
+    """Returns the cells of the rows [start, stop); an empty stop is no bound. `olds`: of regions in row order."""
+    found: dict[int, list[pa.Table]] = {}
+    for old in olds:
+        for number, table in old.items():
+            first = first_at_or_after(table, start)
+            end = first_at_or_after(table, stop) if stop else table.num_rows
+            if first < end:
+                found.setdefault(number, []).append(table.slice(first, end - first))
+    return {number: _stream(tables) for number, tables in found.items()}
+
+
+def add_unflushed(cells: UnflushedCells, stores: Stores) -> int:
+    """Adds them to the memstores of a region that is being opened. Returns the growth of memory in bytes."""
+    grown = 0
+
+    def add() -> None:
+        nonlocal grown
+        for store in stores.all():
+            stream = cells.get(store.family.number)
+            if stream is not None:
+                grown += store.memstore.add_segment(ArrowSegment(table_of(stream)))
+
+    if cells:
+        stores.change(add)
+    return grown
+
+
+def _stream(tables: Sequence[pa.Table]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, CELL_SCHEMA) as stream:
+        stream.write_table(single_chunk(pa.concat_tables(tables)))
+    return sink.getvalue().to_pybytes()
+
+
+def table_of(stream: bytes) -> pa.Table:
+    """Returns the cells of a stream. Raises ValueError for bytes that are none, or a stream of something else."""
+    table = pa.ipc.open_stream(stream).read_all()
+    if not table.schema.equals(CELL_SCHEMA) or not table.num_rows:
+        raise ValueError(f"{table.num_rows} cells of the schema {table.schema}")
+    return single_chunk(table)
