@@ -5,6 +5,7 @@ A write's pause is its latency, from its call to its answer.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import threading
@@ -67,7 +68,10 @@ def during(writes: list[Write], change: Callable[[], object]) -> list[Write]:
 
 @contextmanager
 def writing(store: RowlockStore, row_count: int) -> Iterator[list[Write]]:
-    """Lets writers put random rows until exit. Yields what they have written so far, which they append to."""
+    """Lets writers put random rows until exit. Yields what they have written so far, which they append to.
+
+    What this process holds already is not collected meanwhile: to look through it takes longer than a pause.
+    """
     writes: list[Write] = []
     failures: list[BaseException] = []
     is_over = threading.Event()
@@ -83,6 +87,8 @@ def writing(store: RowlockStore, row_count: int) -> Iterator[list[Write]]:
         except BaseException as failure:  # raised again by the measuring thread
             failures.append(failure)
 
+    gc.collect()
+    gc.freeze()
     threads = [threading.Thread(target=write, args=(number,)) for number in range(WRITERS)]
     for thread in threads:
         thread.start()
@@ -92,6 +98,7 @@ def writing(store: RowlockStore, row_count: int) -> Iterator[list[Write]]:
         is_over.set()
         for thread in threads:
             thread.join()
+        gc.unfreeze()
     if failures:
         raise failures[0]
 

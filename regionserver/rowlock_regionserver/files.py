@@ -33,6 +33,8 @@ _NO_HARD_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.E
 _FOLDER_WAIT_SECONDS = 10.0
 _FOLDER_PAUSE_SECONDS = 0.01
 _RETRY_AFTER_MS = 200
+# Of a file that is removed.
+_FREED_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,25 @@ class Files:
     def remove(self, path: Path) -> None:
         os.unlink(path)
 
+    def remove_unread(self, path: Path) -> None:
+        """Removes a file that nobody reads any more: frees the space of a large one in pieces, if it has no other name.
+
+        To free all of it at once lets the syncs of other files wait: 50 ms for 64 MiB on ext4 with `discard`, not 5.
+        """
+        descriptor = None
+        if self.size(path) > _FREED_BYTES:
+            with contextlib.suppress(TooManyOpenFilesError, PermissionError):
+                descriptor = self.open(path, os.O_WRONLY)
+        if descriptor is None:
+            self.remove(path)
+            return
+        try:
+            self.remove(path)
+            with contextlib.suppress(OSError):  # It is removed.
+                _free_in_pieces(descriptor)
+        finally:
+            self.close(descriptor)
+
     def remove_if_there(self, path: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             self.remove(path)
@@ -236,6 +257,15 @@ class Files:
         except BlockingIOError:
             return False
         return True
+
+
+def _free_in_pieces(descriptor: int) -> None:
+    """Cuts a file that has no name any more, until it is small. Syncs each piece: else a later sync frees them all."""
+    status = os.fstat(descriptor)
+    if not status.st_nlink:
+        for byte_count in range(status.st_size - _FREED_BYTES, 0, -_FREED_BYTES):
+            os.ftruncate(descriptor, byte_count)
+            os.fsync(descriptor)
 
 
 def write_all(files: Files, descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> None:

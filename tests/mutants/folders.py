@@ -124,4 +124,11 @@ FOLDERS = [
         "    is_proven = recovered.catalog_generation > 0\n",
         f"{ASIDE}::test_beside_damage_in_the_log_nothing_is_removed",
     ),
+    Mutant(
+        "a file that is removed is cut under its other name",
+        "_free_in_pieces",
+        "    if not status.st_nlink:\n",
+        "    if True:\n",
+        f"{FILES}::test_a_file_with_another_name_is_not_cut",
+    ),
 ]

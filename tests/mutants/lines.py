@@ -257,8 +257,8 @@ OF_LINES = [
     Mutant(
         "a cell that moved up stays in its older line too",
         "divided_by_age",
-        "mask=is_moved",
-        "mask=None",
+        "np.isin(others, at)",
+        "np.zeros(len(others), bool)",
         LINES,
     ),
     Mutant(

@@ -86,7 +86,14 @@ SPLITTING_MUTANTS = [
         "Region.end_replaced",
         "        self._parts.gate.close_held()\n",
         "",
-        f"{REPLACED}::test_a_write_that_waited_is_refused_by_the_old_region",
+        f"{REPLACED}::test_a_change_that_waited_is_made_by_the_new_region_once",
+    ),
+    Mutant(
+        "a change that waited is made by a new region that has one of its rows",
+        "Region._successor_with",
+        "all(region.has(row) for row in rows)",
+        "region.has(rows[0])",
+        f"{REPLACED}::test_changes_that_waited_are_refused_if_no_new_region_has_all_their_rows",
     ),
     Mutant(
         "a flush that waited writes files of a region that was split",
@@ -105,7 +112,7 @@ SPLITTING_MUTANTS = [
     Mutant(
         "the new regions are served before the old ones have ended",
         "RegionChanges._exchange",
-        "        for region in old:\n            region.end_replaced()\n        self.snapshots.move(old, new)\n",
+        "        for region in old:\n            region.end_replaced(new)\n        self.snapshots.move(old, new)\n",
         "        self.snapshots.move(old, new)\n",
         f"{REPLACED}::test_the_old_region_takes_no_read_once_a_new_one_can_be_written",
     ),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from rowlock_regionserver import generations
-from rowlock_regionserver.errors import DataFolderError
+from rowlock_regionserver.errors import DataFolderError, TooManyOpenFilesError
 from rowlock_regionserver.files import Files
 
 from tests.unit.storefile.store_file_case import Case, cells_of, simple_cells
@@ -105,3 +105,58 @@ def test_a_file_system_without_hard_links_is_named_with_what_to_do(
     number = errno.ENOSPC
     with pytest.raises(OSError, match="No space left"):
         Files().link(victim, tmp_path / "link")
+
+
+# ---- removing large files
+
+
+@pytest.fixture
+def freed_to(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lengths to which files are cut and synced from now on."""
+    lengths: list[int] = []
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        lengths.append(os.fstat(descriptor).st_size)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return lengths
+
+
+def large_file(folder: Path) -> Path:
+    path = folder / "large"
+    with path.open("wb") as file:
+        file.truncate((11 << 20) + 5)
+    return path
+
+
+def test_the_space_of_a_large_file_is_freed_in_pieces(tmp_path: Path, freed_to: list[int]) -> None:
+    Files().remove_unread(large_file(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    assert freed_to == [(7 << 20) + 5, (3 << 20) + 5]
+
+
+def test_a_file_with_another_name_is_not_cut(tmp_path: Path, freed_to: list[int]) -> None:
+    path = large_file(tmp_path)
+    Files().link(path, tmp_path / "linked")
+    Files().remove_unread(path)
+    assert (tmp_path / "linked").stat().st_size == (11 << 20) + 5
+    assert freed_to == []
+
+
+def test_a_large_file_that_cannot_be_opened_is_removed_at_once(tmp_path: Path, freed_to: list[int]) -> None:
+    class NoDescriptors(Files):
+        def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+            raise TooManyOpenFilesError("no file descriptor is left")
+
+    NoDescriptors().remove_unread(large_file(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    assert freed_to == []
+
+
+def test_a_small_file_is_removed_at_once_and_a_missing_one_is_an_error(tmp_path: Path, victim: Path) -> None:
+    Files().remove_unread(victim)
+    assert not victim.exists()
+    with pytest.raises(FileNotFoundError):
+        Files().remove_unread(victim)

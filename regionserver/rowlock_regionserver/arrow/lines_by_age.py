@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.columns import Integers, Mask, integer_array
+from rowlock_regionserver.arrow.columns import Integers, Mask, boolean_array, integer_array
 from rowlock_regionserver.arrow.line_numbers import numbers_at
 from rowlock_regionserver.arrow.line_values import is_present
 from rowlock_regionserver.arrow.lines import Lines
@@ -23,12 +23,13 @@ def divided_by_age(lines: Lines) -> tuple[Lines, Lines]:
     others = np.flatnonzero(~lines.starts_row)
     newest, older, places = [], [], []
     for column in lines.columns:
-        at, is_moved = firsts, None
+        at, left = firsts, integer_array(others, pa.int64())
         if column.null_count:
             at = _newest_places(is_present(column), firsts, lines)
-            is_moved = np.isin(others, at)
+            validity, places_left = boolean_array(~np.isin(others, at)).buffers()[1], left.buffers()[1]
+            left = pa.Array.from_buffers(pa.int64(), len(others), [validity, places_left])
         newest.append(column.take(integer_array(at, pa.int64())))
-        older.append(column.take(pa.array(others, pa.int64(), mask=is_moved)))
+        older.append(column.take(left))
         places.append(at)
     of_newest = Lines(
         lines.rows.take(integer_array(firsts, pa.int64())),

@@ -15,8 +15,9 @@ A split or a merge replaces regions by others with the same rows:
 4. The catalog commits: the only commit point.
 5. The old regions refuse all calls. Snapshots move to the new regions, which keep their read points. Then the new
    regions are served. No new region takes a write before the old one refuses reads, so no read misses a write.
-6. The gates are released, and the writes that waited are refused: the client looks the region up again. Scans that have
-   begun read the old regions to their end. Each file is removed when its last reader is done.
+6. The gates are released. Row changes that waited are made by the new region that has all their rows; other writes are
+   refused, and the client looks the region up again. Scans that have begun read the old regions to their end. Each file
+   is removed when its last reader is done.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ class RegionChanges:
         for region in new:
             region.serve(self.log, self.bulk_numbers)
         for region in old:
-            region.end_replaced()
+            region.end_replaced(new)
         self.snapshots.move(old, new)
         for region in new:
             self.timestamps.begin(region, None)

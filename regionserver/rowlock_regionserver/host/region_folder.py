@@ -25,7 +25,8 @@ def remove_region_folder(files: Files, folder: Path, but: Collection[Path] = ())
     with contextlib.suppress(OSError):
         for name in files.list_folder(folder):
             if folder / name not in but:
-                files.remove_if_there(folder / name)
+                with contextlib.suppress(FileNotFoundError):
+                    files.remove_unread(folder / name)
         files.remove_folder(folder)
 
 

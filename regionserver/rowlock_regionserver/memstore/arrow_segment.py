@@ -15,6 +15,7 @@ from rowlock_regionserver.arrow.columns import (
     ROW,
     TIMESTAMP,
     VALUE,
+    boolean_array,
     column,
     integers,
     kinds,
@@ -59,7 +60,7 @@ class ArrowSegment:
             self._tombstone_count = int(np.count_nonzero(kinds(column(self._table, KIND))))
         starts_row = changes(SortedCells.of(self._table).row)
         self._row_count = int(starts_row.sum())
-        self._filter = SegmentFilter(column(self._table, ROW).filter(pa.array(starts_row)))
+        self._filter = SegmentFilter(column(self._table, ROW).filter(boolean_array(starts_row)))
         self._bytes_held = bytes_held + self._filter.byte_count
         self._offsets = [numbers(column(self._table, i), "i", one_more=True) for i in (ROW, QUALIFIER, VALUE)]
 

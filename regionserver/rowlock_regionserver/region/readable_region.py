@@ -56,6 +56,10 @@ class ReadableRegion:
     def stop(self) -> bytes:
         return self._parts.stop
 
+    def has(self, row: bytes) -> bool:
+        """Whether the row is in its range."""
+        return self.start <= row and (not self.stop or row < self.stop)
+
     @property
     def table(self) -> Table:
         """The table as this region currently serves it."""

@@ -22,6 +22,7 @@ from rowlock_regionserver.compaction.picker import Plan
 from rowlock_regionserver.compaction.progress import CompactionResult, Progress
 from rowlock_regionserver.errors import (
     DiskFullError,
+    NotServingRegionError,
     RegionServerError,
     UnknownOutcomeError,
 )
@@ -58,6 +59,7 @@ class Region(ReadableRegion):
         self._compactor = RegionCompactor(parts)
         self._altering = Altering(parts, self._flusher, self._compactor)
         self.replay = Replay(parts)  # until the region serves
+        self._successors: Sequence[Region] = ()  # those that have its rows, once it is replaced
         # Made by `serve`.
         self._numbering: Numbering
         self._writers: Writers
@@ -141,10 +143,16 @@ class Region(ReadableRegion):
         return self._parts.stores.segment_count
 
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
-        """Changes rows, each atomically; see WritePath.mutate."""
+        """Changes rows, each atomically; see WritePath.mutate. If it waited for a split, a new region changes them."""
         self._check_writable()
         self._pacing.note_request()
-        return self._writers.write_path.mutate(mutations, options, done, may_wait=may_wait)
+        try:
+            return self._writers.write_path.mutate(mutations, options, done, may_wait=may_wait)
+        except NotServingRegionError:
+            successor = self._successor_with([mutation.row for mutation in mutations])
+            if successor is None:
+                raise
+        return successor.mutate(mutations, options, done, may_wait=may_wait)
 
     def mutate_each(self, mutations: Sequence[RowMutation], options: WriteOptions, done: DoneEach) -> bool:
         """Changes rows of several requests; see WritePath.mutate_each."""
@@ -256,14 +264,20 @@ class Region(ReadableRegion):
         self._flusher.flush_sealed()
         return RegionCut.of(self._parts, write_number)
 
-    def end_replaced(self) -> None:
-        """Refuses all calls from now on, those that wait too: other regions have its rows. Inside `handed_over` only.
+    def end_replaced(self, successors: Sequence[Region]) -> None:
+        """Refuses all calls from now on: these regions, which serve, have its rows. Inside `handed_over` only.
 
+        Calls that wait at the gate are refused too, but for row changes with all their rows in one of the regions.
         Scans that have begun continue.
         """
+        self._successors = successors
         self._state = State.CLOSED
         self._flusher.close_held()
         self._parts.gate.close_held()
+
+    def _successor_with(self, rows: Sequence[bytes]) -> Region | None:
+        """Returns the region that replaced this one and has all of these rows; None if there is none."""
+        return next((region for region in self._successors if all(region.has(row) for row in rows)), None)
 
     def describe_changes(self) -> Described:
         """Returns what the change feed says of it. Raises InvalidRequestError if its table has none."""

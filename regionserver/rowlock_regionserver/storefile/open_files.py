@@ -217,7 +217,8 @@ class OpenFiles:
 
     def _remove(self, handle: Handle) -> None:
         with contextlib.suppress(OSError):
-            self.files.remove_if_there(handle.path)
+            with contextlib.suppress(FileNotFoundError):
+                self.files.remove_unread(handle.path)
             with self._lock:
                 self._removed_count += 1
             if handle.remove_folder:

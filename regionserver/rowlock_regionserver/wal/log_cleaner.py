@@ -156,7 +156,7 @@ class LogCleaner:
         if is_evidence:
             self._files.rename(path, damaged_path(self._folder, sealed.number))
         else:
-            self._files.remove(path)
+            self._files.remove_unread(path)
         self._files.fsync_folder(self._folder)
         with self._lock:
             self._sealed.popleft()

@@ -8,14 +8,27 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_server import RegionServer
-from rowlock_regionserver.operations import Delete, DeleteKind, Increment, RequestId, RowResult, ScanPlan, Selection
+from rowlock_regionserver.operations import (
+    Delete,
+    DeleteKind,
+    Increment,
+    Put,
+    RequestId,
+    RowMutation,
+    RowResult,
+    ScanPlan,
+    Selection,
+    WriteOptions,
+)
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.region_parts import MadeFolder
@@ -39,7 +52,7 @@ def table(tmp_path: Path) -> Iterator[Serving]:
     serving.server.stop()
 
 
-def split_while(table: Serving, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], Future[RowResult]]) -> None:
+def split_while(table: Serving, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], Future[Any]]) -> None:
     """Splits at r5. While the gate is held, begins a write, and continues when the write waits."""
     (region,) = table.regions
 
@@ -49,7 +62,7 @@ def split_while(table: Serving, monkeypatch: pytest.MonkeyPatch, begin: Callable
             wait_until(lambda: begun[0].done() or region._parts.gate.statistics().shared_waiting == 1)
         return finish_successor_folder(*arguments)  # type: ignore[arg-type]
 
-    begun: list[Future[RowResult]] = []
+    begun: list[Future[Any]] = []
     with monkeypatch.context() as patched:
         patched.setattr(f"{RegionChanges.__module__}.finish_successor_folder", finish_meanwhile)
         table.split(b"r5")
@@ -242,21 +255,46 @@ def test_a_merged_region_has_the_answers_of_both(table: Serving) -> None:
 # ---- steps 5 and 6
 
 
-def test_a_write_that_waited_is_refused_by_the_old_region(table: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill(table)
+def test_a_change_that_waited_is_made_by_the_new_region_once(table: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.put(b"r1", b"old")
+    (old,) = table.regions
+    request, increment = RequestId(CLIENT, 1, 1), Increment(b"f", b"n", 5)
     with ThreadPoolExecutor(1) as pool:
         begun: list[Future[RowResult]] = []
 
         def begin() -> Future[RowResult]:
-            begun.append(pool.submit(table.put, b"r7", b"by a region that has ended"))
+            begun.append(pool.submit(table.change, b"r7", increment, request=request))
+            return begun[0]
+
+        split_while(table, monkeypatch, begin)
+        first = begun[0].result(WAIT_S)
+    assert len(table.get(b"r7")) == 1
+    assert old._parts.mvcc.last < table.region_of(b"r7")._parts.mvcc.last
+    assert table.change(b"r7", increment, request=request).results == first.results
+    table.crash()
+    assert table.change(b"r7", increment, request=request).results == first.results
+    assert len(table.get(b"r7")) == 1
+
+
+def test_changes_that_waited_are_refused_if_no_new_region_has_all_their_rows(
+    table: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (old,) = table.regions
+    mutations = [RowMutation(row, (Put(b"f", b"q", b"by a region that has ended"),)) for row in (b"r1", b"r7")]
+    options = WriteOptions(table.clock.monotonic() + WAIT_S, Durability.FSYNC)
+    with ThreadPoolExecutor(1) as pool:
+        begun: list[Future[bool]] = []
+
+        def begin() -> Future[bool]:
+            begun.append(pool.submit(old.mutate, mutations, options, lambda outcomes: None, may_wait=True))
             return begun[0]
 
         split_while(table, monkeypatch, begin)
         with pytest.raises(NotServingRegionError):
             begun[0].result(WAIT_S)
-    assert table.get(b"r7") == []
+    assert table.scan() == []
     table.put(b"r7", b"new")
-    assert table.get(b"r7") == [b"new"]
+    assert table.scan() == [(b"r7", b"new")]
 
 
 def test_the_old_region_takes_no_read_once_a_new_one_can_be_written(

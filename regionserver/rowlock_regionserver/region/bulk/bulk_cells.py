@@ -145,7 +145,7 @@ def _split_by_family(batch: pa.Table, families: Mapping[bytes, Family], table: s
     if len(names) == 1:
         return [(families[names[0]], cells)]
     return [
-        (families[name], single_chunk(cells.filter(pc.equal(batch.column("family"), pa.scalar(name, pa.binary())))))
+        (families[name], single_chunk(cells.filter(pc.equal(batch.column("family"), binary_array([name])[0]))))
         for name in sorted(names)
     ]
 
