@@ -103,7 +103,7 @@ BULK_WRITE_MUTANTS = [
     Mutant(
         "a server of an earlier version opens a manifest with adopted files and ignores their numbers",
         "Manifest.format_version",
-        "            return FORMAT_VERSION\n",
+        "            return _VERSION_OF_ADOPTED_FILES\n",
         "            return _VERSION_OF_CLIPPED_FILES\n",
         "unit/region/test_manifest.py::test_a_server_of_version_3_refuses_one_with_adopted_files",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,11 +60,16 @@ def unnamed(folder: Path, regions: Sequence[Region]) -> set[str]:
 def test_a_flush_that_waits_while_its_region_is_split_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was written last counts as unflushed in the old region, and the new ones have it."""
+    """What was sealed last counts as unflushed in the old region, and the new ones have it."""
     table = Serving(tmp_path)
     fill(table)
     (old,) = table.regions
     retire, found = RegionChanges._retire, list[object]()
+
+    def write_and_seal() -> None:
+        table.put(b"r2", b"last")
+        with old.without_flushes(), old.sealed(math.inf):
+            pass  # A flush that failed leaves what it has sealed, too.
 
     def flush_and_retire(changes: RegionChanges, region: Region, reason: str) -> None:
         before = set((tmp_path / "regions" / str(old.region_id)).iterdir())
@@ -73,7 +79,7 @@ def test_a_flush_that_waits_while_its_region_is_split_writes_nothing(
         retire(changes, region, reason)
 
     monkeypatch.setattr(RegionChanges, "_retire", flush_and_retire)
-    with written_last(table):
+    with after_flushes(write_and_seal):
         table.split(b"r3")
     assert found == [set()]
     table.server.stop()

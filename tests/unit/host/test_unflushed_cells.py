@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pa_parquet
@@ -22,10 +24,10 @@ from rowlock_regionserver.region.manifest import FORMAT_VERSION, NAME, Manifest,
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.unflushed_cells import table_of
 
-from tests.unit.region.conftest import bulk_batch
+from tests.unit.region.conftest import abandon, bulk_batch
 from tests.waiting import WAIT_S
 
-from .serving_table import Serving, after_flushes
+from .serving_table import CONFIG, Serving, after_flushes
 
 ALL_VERSIONS = Selection(versions=100)
 
@@ -114,16 +116,21 @@ def test_the_first_flush_writes_them_to_the_newest_file_though_nothing_was_writt
     assert table.server.flush("t").cell_count == 0
 
 
-def test_they_come_from_all_kinds_of_segments_with_all_versions_and_tombstones(table: Serving) -> None:
+def test_they_come_from_all_kinds_of_segments_with_all_versions_and_tombstones(tmp_path: Path) -> None:
+    table = Serving(tmp_path, replace(CONFIG, bulk_file_bytes_min=1))  # Each bulk batch becomes a segment.
     table.put(b"r1", b"deleted")
     table.put(b"r4", b"hidden", 5, b"g")
 
     def write() -> None:
         table.put(b"r4", b"old", 1, b"g")
+        (old,) = table.regions
+        with old.without_flushes(), old.sealed(math.inf):
+            pass
         put_bulk(table, (b"r1", b"f", b"q", None, None), (b"r2", b"f", b"q", None, b"bulk"))
         put_bulk(table, (b"r2", b"f", b"a", None, b"bulk"), (b"r5", b"f", b"a", None, b"bulk"))
         table.put(b"r4", b"new", 9, b"g")
         table.change(b"r4", Delete(DeleteKind.VERSION, b"g", b"q", 5))
+        assert table.regions[0].segment_count > 1
 
     split_with_last(table, write)
     whole = ScanPlan(selection=ALL_VERSIONS)
@@ -134,6 +141,7 @@ def test_they_come_from_all_kinds_of_segments_with_all_versions_and_tombstones(t
         assert memory_is_counted(table)
     for region in table.regions:
         region._check()
+    table.server.stop()
 
 
 def test_writes_after_the_split_are_newer(table: Serving) -> None:
@@ -237,7 +245,8 @@ def test_they_are_verified_and_salvaged(table: Serving, tmp_path: Path) -> None:
         table.put(b"r6", b"last")
 
     split_with_last(table, write)
-    table.server.stop()
+    abandon(table.server)
+    assert unflushed_rows(table) == [[b"r2"], [b"r6"]]
     (table.folder / FORMAT).write_text(f"rowlock data folder, format {FOLDER_VERSION}, id {'0' * 32}\n")
     assert not verify(table.folder, Files()).damage
     damage: list[CorruptionError] = []
