@@ -126,9 +126,9 @@ FOLDERS = [
     ),
     Mutant(
         "a file that is removed is cut under its other name",
-        "_free_in_pieces",
-        "    if not status.st_nlink:\n",
-        "    if True:\n",
+        "Files.free_unlinked",
+        "            if not status.st_nlink:\n",
+        "            if True:\n",
         f"{FILES}::test_a_file_with_another_name_is_not_cut",
     ),
 ]

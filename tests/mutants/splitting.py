@@ -89,6 +89,20 @@ SPLITTING_MUTANTS = [
         f"{REPLACED}::test_a_change_that_waited_is_made_by_the_new_region_once",
     ),
     Mutant(
+        "changes are passed on before snapshots have moved",
+        "RegionChanges._exchange",
+        "            region.end_replaced()\n",
+        "            region.end_replaced()\n            region.pass_changes_on(new)\n",
+        f"{REPLACED}::test_a_change_that_comes_late_is_not_passed_on_before_snapshots_have_moved",
+    ),
+    Mutant(
+        "a manifest gets any number of cells",
+        "Region.handed_over",
+        "            if self.memstore_bytes > _HANDED_OVER_BYTES_MAX:\n",
+        "            if False:\n",
+        f"{UNFLUSHED}::test_many_bytes_are_flushed_once_more_instead",
+    ),
+    Mutant(
         "a change that waited is made by a new region that has one of its rows",
         "Region._successor_with",
         "all(region.has(row) for row in rows)",
@@ -112,7 +126,7 @@ SPLITTING_MUTANTS = [
     Mutant(
         "the new regions are served before the old ones have ended",
         "RegionChanges._exchange",
-        "        for region in old:\n            region.end_replaced(new)\n        self.snapshots.move(old, new)\n",
+        "        for region in old:\n            region.end_replaced()\n        self.snapshots.move(old, new)\n",
         "        self.snapshots.move(old, new)\n",
         f"{REPLACED}::test_the_old_region_takes_no_read_once_a_new_one_can_be_written",
     ),

@@ -214,13 +214,14 @@ class RegionChanges:
         for region in new:
             region.serve(self.log, self.bulk_numbers)
         for region in old:
-            region.end_replaced(new)
+            region.end_replaced()
         self.snapshots.move(old, new)
         for region in new:
             self.timestamps.begin(region, None)
             self.regions[region.region_id] = region
         for region in old:
             del self.regions[region.region_id]
+            region.pass_changes_on(new)
 
     def _retire(self, region: Region, reason: str) -> None:
         """6. Removes a region that was replaced."""

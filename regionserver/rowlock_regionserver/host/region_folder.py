@@ -25,8 +25,7 @@ def remove_region_folder(files: Files, folder: Path, but: Collection[Path] = ())
     with contextlib.suppress(OSError):
         for name in files.list_folder(folder):
             if folder / name not in but:
-                with contextlib.suppress(FileNotFoundError):
-                    files.remove_unread(folder / name)
+                files.remove_if_there(folder / name)
         files.remove_folder(folder)
 
 

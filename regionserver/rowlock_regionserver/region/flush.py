@@ -126,13 +126,20 @@ class Flusher:
         Yields the newest write number. Holds the gate exclusively, and does not pause meanwhile, so flush before it.
         Raises the errors of `flush`, and DeadlineError.
         """
-        assert self._lock.locked(), "another flush may begin"
         self.flush_sealed()
         with self._gate.exclusive(deadline):
-            write_number = self._seal()
-            if write_number != self._clean_up_to:
-                self._flush(self._unflushed(write_number), is_paced=False)
-            yield write_number
+            yield self.flush_held()
+
+    def flush_held(self) -> int:
+        """Flushes everything, with the gate held exclusively, inside `no_flush` only. Returns the newest write number.
+
+        Does not pause meanwhile. Raises the errors of `flush`.
+        """
+        assert self._lock.locked(), "another flush may begin"
+        write_number = self._seal()
+        if write_number != self._clean_up_to:
+            self._flush(self._unflushed(write_number), is_paced=False)
+        return write_number
 
     @property
     def stamps_are_own(self) -> bool:

@@ -205,6 +205,7 @@ class LiveFiles:
             manifest,
             store_files=store_files,
             next_file_number=self._next_file_number,
+            unflushed_cells={number: each for number, each in manifest.unflushed_cells.items() if number in served},
             limits=limits,
             changes=self._changes(),
         )

@@ -13,6 +13,7 @@ can be written.
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from rowlock_regionserver.cells import NEWEST
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.compaction.picker import Plan
 from rowlock_regionserver.compaction.progress import CompactionResult, Progress
+from rowlock_regionserver.config import KIB
 from rowlock_regionserver.errors import (
     DiskFullError,
     NotServingRegionError,
@@ -48,6 +50,9 @@ from rowlock_regionserver.region.region_replay import Replay
 from rowlock_regionserver.region.writers import Writers, stamps_of, writers_of
 from rowlock_regionserver.wal.log import Log
 
+# With more bytes in its memstores, a region is flushed before others take over its rows: their manifests have the rest.
+_HANDED_OVER_BYTES_MAX = 256 * KIB
+
 
 class Region(ReadableRegion):
     """Holds the rows [start, stop) of one table. Thread-safe while SERVING and after."""
@@ -59,7 +64,8 @@ class Region(ReadableRegion):
         self._compactor = RegionCompactor(parts)
         self._altering = Altering(parts, self._flusher, self._compactor)
         self.replay = Replay(parts)  # until the region serves
-        self._successors: Sequence[Region] = ()  # those that have its rows, once it is replaced
+        # Those that have its rows, once it is replaced. A scan may hold this region for long, and not them.
+        self._successors: Sequence[weakref.ref[Region]] = ()
         # Made by `serve`.
         self._numbering: Numbering
         self._writers: Writers
@@ -233,12 +239,14 @@ class Region(ReadableRegion):
         """Returns a context in which every write is in what it yields, and none begins.
 
         Inside `without_flushes`. Writes wait; the block ends them by `end_replaced`, or raises, and nothing has
-        changed. Blocks for the log; flush before, so that there are few cells to copy. Raises NotServingRegionError,
-        DeadlineError, and DiskFullError if the log waits for space.
+        changed. Blocks; flush before, so that there are few cells to copy: many are flushed once more. Raises
+        NotServingRegionError, DeadlineError, and the errors of `flush`.
         """
         self._check_writable()
         parts = self._parts
         with parts.gate.exclusive(deadline):
+            if self.memstore_bytes > _HANDED_OVER_BYTES_MAX:
+                self._flusher.flush_held()
             parts.mvcc.wait_until_published(parts.mvcc.last, parts.log.waits_for_space)
             yield Predecessor.of(parts, self._flusher.stamps_are_own, self.saved_answers())
 
@@ -264,20 +272,23 @@ class Region(ReadableRegion):
         self._flusher.flush_sealed()
         return RegionCut.of(self._parts, write_number)
 
-    def end_replaced(self, successors: Sequence[Region]) -> None:
-        """Refuses all calls from now on: these regions, which serve, have its rows. Inside `handed_over` only.
+    def end_replaced(self) -> None:
+        """Refuses all calls from now on, those that wait too: other regions have its rows. Inside `handed_over` only.
 
-        Calls that wait at the gate are refused too, but for row changes with all their rows in one of the regions.
         Scans that have begun continue.
         """
-        self._successors = successors
         self._state = State.CLOSED
         self._flusher.close_held()
         self._parts.gate.close_held()
 
+    def pass_changes_on(self, successors: Sequence[Region]) -> None:
+        """Lets these regions, which serve, make the row changes that wait at the gate. Inside `handed_over` only."""
+        self._successors = [weakref.ref(region) for region in successors]
+
     def _successor_with(self, rows: Sequence[bytes]) -> Region | None:
         """Returns the region that replaced this one and has all of these rows; None if there is none."""
-        return next((region for region in self._successors if all(region.has(row) for row in rows)), None)
+        successors = [region for reference in self._successors if (region := reference()) is not None]
+        return next((region for region in successors if all(region.has(row) for row in rows)), None)
 
     def describe_changes(self) -> Described:
         """Returns what the change feed says of it. Raises InvalidRequestError if its table has none."""

@@ -9,7 +9,7 @@ no read uses are closed.
 2. A file is removed from the disk only when no reader can use it any more, because it is opened again by name. The code
    that replaces a file marks its handle, and the file is removed after its last reference is dropped.
 3. The last reference may be dropped in any thread, under any lock. So dropping it only queues the handle, and
-   `close_released` closes and removes.
+   `close_released` closes and removes. A thread frees the space of large files, in pieces.
 
 Without a free descriptor reads raise TooManyOpenFilesError, which says that a retry may succeed.
 """
@@ -30,6 +30,8 @@ from rowlock_regionserver.files import FileIdentity, Files
 
 # Enough for tests and inspections, which read one file after the other.
 _FEW = 16
+# As many removed files are freed in pieces, one after the other; the space of further ones is freed at once.
+_UNLINKED_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ class OpenFiles:
         self._open: OrderedDict[int, _Open] = OrderedDict()  # by handle; the least recently used first
         self._opened_count = 0
         self._removed_count = 0
+        self._unlinked: deque[int] = deque()  # descriptors of removed files whose space is not freed yet
+        self._is_freeing = False
 
     def handle(self, path: Path) -> Handle:
         """Returns a handle of the file at `path`, without opening it."""
@@ -218,11 +222,37 @@ class OpenFiles:
     def _remove(self, handle: Handle) -> None:
         with contextlib.suppress(OSError):
             with contextlib.suppress(FileNotFoundError):
-                self.files.remove_unread(handle.path)
+                self._unlink(handle.path)
             with self._lock:
                 self._removed_count += 1
             if handle.remove_folder:
                 self.files.remove_folder(handle.path.parent)  # Fails as long as other files are in it.
+
+    def _unlink(self, path: Path) -> None:
+        """Removes a file. A thread frees a large one in pieces (Files.free_unlinked), which may take seconds."""
+        descriptor = self.files.unlink(path)
+        if descriptor is None:
+            return
+        with self._lock:
+            is_queued = len(self._unlinked) < _UNLINKED_MAX
+            is_first = is_queued and not self._is_freeing
+            if is_queued:
+                self._unlinked.append(descriptor)
+                self._is_freeing = True
+        if is_first:
+            threading.Thread(target=self._free, name="file-remover", daemon=True).start()
+        elif not is_queued:
+            self.files.close(descriptor)
+
+    def _free(self) -> None:
+        """Frees removed files until there are none."""
+        while True:
+            with self._lock:
+                if not self._unlinked:
+                    self._is_freeing = False
+                    return
+                descriptor = self._unlinked.popleft()
+            self.files.free_unlinked(descriptor)
 
     def _check(self) -> None:
         """Asserts that at most `count_max` descriptors are open beside those in use."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, Un
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_server import RegionServer
+from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.operations import (
     Delete,
     DeleteKind,
@@ -295,6 +296,30 @@ def test_changes_that_waited_are_refused_if_no_new_region_has_all_their_rows(
     assert table.scan() == []
     table.put(b"r7", b"new")
     assert table.scan() == [(b"r7", b"new")]
+
+
+def test_a_change_that_comes_late_is_not_passed_on_before_snapshots_have_moved(
+    table: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It passed the first check before the region ended, and finds the gate closed."""
+    table.put(b"r7", b"old")
+    (old,) = table.regions
+    table.server.make_snapshot("t", SNAPSHOT, 0, "")
+    move, refused = Snapshots.move, list[object]()
+
+    def write_and_move(snapshots: Snapshots, olds: Sequence[Region], new: Sequence[Region]) -> None:
+        monkeypatch.setattr(old, "_check_writable", lambda: None)
+        mutation = RowMutation(b"r7", (Put(b"f", b"q", b"late"),))
+        options = WriteOptions(table.clock.monotonic() + WAIT_S, Durability.FSYNC)
+        with pytest.raises(NotServingRegionError):
+            old.mutate([mutation], options, refused.append, may_wait=False)
+        refused.append("late")
+        move(snapshots, olds, new)
+
+    monkeypatch.setattr(Snapshots, "move", write_and_move)
+    table.split(b"r5")
+    assert refused == ["late"]
+    assert table.get(b"r7") == [b"old"]
 
 
 def test_the_old_region_takes_no_read_once_a_new_one_can_be_written(

@@ -193,6 +193,14 @@ def test_a_compaction_before_the_first_flush_keeps_them(table: Serving) -> None:
     assert table.scan() == [(b"r1", b"flushed"), (b"r2", b"last")]
 
 
+def test_many_bytes_are_flushed_once_more_instead(table: Serving) -> None:
+    large = bytes(300_000)
+    split_with_last(table, lambda: table.put(b"r2", large))
+    assert unflushed_rows(table) == [[], []]
+    table.crash()
+    assert table.scan() == [(b"r2", large)]
+
+
 def test_a_region_with_some_can_be_split_and_copied(table: Serving) -> None:
     table.put(b"r1", b"flushed")
 
@@ -231,6 +239,7 @@ def test_those_of_a_dropped_family_are_gone(table: Serving) -> None:
 
     split_with_last(table, write)
     table.server.alter_table("t", drop_families=[b"g"])
+    assert unflushed_rows(table) == [[b"r2"], []]
     for begin_again in (nothing, table.crash):
         begin_again()
         assert table.scan() == [(b"r2", b"stays")]

@@ -23,6 +23,7 @@ from rowlock_regionserver.storefile.writer import write_store_file
 
 from tests.invariants import check
 from tests.unit.storefile.store_file_case import SMALL_FAMILY, Case, rows_of, simple_cells, table_of
+from tests.waiting import wait_until
 
 CELLS = simple_cells(50)
 
@@ -227,3 +228,32 @@ def test_a_value_that_is_away_keeps_its_file(case: Case) -> None:
     gc.collect()
     case.open_files.close_released()
     assert not case.path.exists()
+
+
+@pytest.mark.parametrize("queued_max", [16, 0])
+def test_the_space_of_large_files_is_freed_in_pieces_by_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queued_max: int
+) -> None:
+    """With too many of them waiting, at once."""
+    open_files = OpenFiles(Files())
+    files = written(tmp_path, 3, open_files)
+    freed: list[str] = []
+    sync = os.fsync
+
+    def note(descriptor: int) -> None:
+        freed.append(threading.current_thread().name)
+        sync(descriptor)
+
+    monkeypatch.setattr("rowlock_regionserver.files._FREED_BYTES", files[0].info.file_bytes // 3)
+    monkeypatch.setattr("rowlock_regionserver.storefile.open_files._UNLINKED_MAX", queued_max)
+    monkeypatch.setattr(os, "fsync", note)
+    for file in files:
+        file.remove_when_unused()
+    del file
+    files.clear()
+    gc.collect()
+    open_files.close_released()
+    assert list(tmp_path.iterdir()) == []
+    wait_until(lambda: not open_files._is_freeing)
+    assert set(freed) == ({"file-remover"} if queued_max else set())
+    assert descriptors_of(tmp_path) == 0
