@@ -1,7 +1,7 @@
 """How long writes wait while a region is split, or two are merged.
 
-A write waits at the region's gate, is refused, and is sent again to the new region. The pause of a split is that of the
-slowest write that overlaps it.
+A put that waits at the region's gate is made by the new region. One that comes later is refused and sent again. The
+pause of a split is that of the slowest write that overlaps it.
 """
 
 from __future__ import annotations

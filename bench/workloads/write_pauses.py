@@ -70,7 +70,7 @@ def during(writes: list[Write], change: Callable[[], object]) -> list[Write]:
 def writing(store: RowlockStore, row_count: int) -> Iterator[list[Write]]:
     """Lets writers put random rows until exit. Yields what they have written so far, which they append to.
 
-    What this process holds already is not collected meanwhile: to look through it takes longer than a pause.
+    The garbage collector skips the objects that exist already: looking through them takes longer than a pause.
     """
     writes: list[Write] = []
     failures: list[BaseException] = []

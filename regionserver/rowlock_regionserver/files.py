@@ -33,7 +33,7 @@ _NO_HARD_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.E
 _FOLDER_WAIT_SECONDS = 10.0
 _FOLDER_PAUSE_SECONDS = 0.01
 _RETRY_AFTER_MS = 200
-# Of a file that is removed.
+# The space of a removed file is freed in pieces of this size.
 _FREED_BYTES = 4 << 20
 
 
@@ -187,13 +187,20 @@ class Files:
         os.unlink(path)
 
     def remove_unread(self, path: Path) -> None:
-        """Removes a file that nobody reads any more, and frees its space; see `free_unlinked`. Blocks for all of it."""
+        """Removes a file that nobody reads any more, and frees its space in pieces (`free_unlinked`).
+
+        Blocks until that is done. Raises as `unlink`.
+        """
         descriptor = self.unlink(path)
         if descriptor is not None:
             self.free_unlinked(descriptor)
 
     def unlink(self, path: Path) -> int | None:
-        """Removes a file that nobody reads any more. Returns a descriptor to be freed if it is large, else None."""
+        """Removes a file that nobody reads any more.
+
+        Returns a descriptor for `free_unlinked` if the file is large and could be opened, else None. Raises
+        FileNotFoundError or another OSError.
+        """
         descriptor = None
         if self.size(path) > _FREED_BYTES:
             with contextlib.suppress(TooManyOpenFilesError, PermissionError):
@@ -209,8 +216,9 @@ class Files:
     def free_unlinked(self, descriptor: int) -> None:
         """Frees the space of a file in pieces, if it has no name any more, and closes it.
 
-        To free all of it at once lets the syncs of other files wait: 50 ms for 64 MiB on ext4 with `discard`, not 5.
-        Each piece is synced: else a later sync frees them all.
+        Freeing all of it at once makes the syncs of other files wait: 50 ms for 64 MiB on ext4 with `discard`, instead
+        of 5. Each piece is synced, because otherwise a later sync frees them all. A file that has another name is only
+        closed. Ignores errors: closing frees the rest.
         """
         try:
             status = os.fstat(descriptor)

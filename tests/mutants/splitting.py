@@ -96,6 +96,13 @@ SPLITTING_MUTANTS = [
         f"{REPLACED}::test_a_change_that_comes_late_is_not_passed_on_before_snapshots_have_moved",
     ),
     Mutant(
+        "an old region is flushed although few cells are left",
+        "Region.handed_over",
+        "            if self.memstore_bytes > _HANDED_OVER_BYTES_MAX:\n",
+        "            if True:\n",
+        f"{HANDED_OVER}::test_an_old_region_whose_split_is_refused_is_not_flushed",
+    ),
+    Mutant(
         "a manifest gets any number of cells",
         "Region.handed_over",
         "            if self.memstore_bytes > _HANDED_OVER_BYTES_MAX:\n",
@@ -261,7 +268,7 @@ SPLITTING_MUTANTS = [
         f"{UNFLUSHED}::test_the_manifest_has_them_until_the_first_flush",
     ),
     Mutant(
-        "a new region gets the last cells of all rows",
+        "a new region gets the last cells of rows from its stop on",
         "taken_over",
         "first_at_or_after(table, stop) if stop else table.num_rows",
         "table.num_rows",

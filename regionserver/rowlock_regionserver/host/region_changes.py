@@ -10,8 +10,9 @@ A split or a merge replaces regions by others with the same rows:
    (region/linked_files.py). Most of the work is done here, and writes do not wait.
 3. The old regions are flushed again until little is left. Then their gates are held exclusively, in the order of their
    ids. Writes wait from here on, and reads do not. Files that are new since 2 are linked, links to replaced ones are
-   removed. The new regions get a manifest (region/successor.py) and are opened. It has the cells that came since the
-   flush, too; the old regions still have their log records, and nothing of them has changed.
+   removed. The new regions get a manifest (region/successor.py) and are opened. It also has the cells that came since
+   the flush; the old regions still have them in memory and in the log. If they are more than 256 KiB, the old region is
+   flushed once more instead, with the gate held.
 4. The catalog commits: the only commit point.
 5. The old regions refuse all calls. Snapshots move to the new regions, which keep their read points. Then the new
    regions are served. No new region takes a write before the old one refuses reads, so no read misses a write.

@@ -84,7 +84,7 @@ class StoredFolder:
         return self.folder / "bulk"
 
     def flushed(self) -> dict[int, int]:
-        """By region with a manifest, the write number up to which everything is in store files."""
+        """By region with a manifest, the write number up to which everything is in store files or in the manifest."""
         return {
             region.entry.region_id: region.manifest.flushed_write_number
             for region in self.regions

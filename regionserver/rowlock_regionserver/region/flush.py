@@ -49,7 +49,7 @@ from rowlock_regionserver.versions.retention import Retention, retention_of
 # Rows and their keys that are freed before yielding: some 0.1 ms for rows of ten cells.
 FREED_AT_ONCE = 128
 _COLLECTED_AT_ONCE = 8192
-# In the place of a write number: there are cells in memory, whatever the manifest's number is.
+# Instead of a write number: the manifest has unflushed cells, so the next flush is not skipped.
 _NONE_IS_FLUSHED = -1
 
 

@@ -64,7 +64,8 @@ class Manifest:
     limits: dict[int, AppliedLimits] = field(default_factory=dict)
     # Of the change feed; None: the table has none, or an earlier version wrote the manifest.
     changes: RetainedChanges | None = None
-    # What no store file has, though its writes are up to the flushed write number; gone with the next flush.
+    # Cells that no store file has, although their write numbers are not above the flushed write number. The next flush
+    # writes them to store files.
     unflushed_cells: UnflushedCells = field(default_factory=dict)
 
     @property

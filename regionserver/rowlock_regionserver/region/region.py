@@ -50,7 +50,7 @@ from rowlock_regionserver.region.region_replay import Replay
 from rowlock_regionserver.region.writers import Writers, stamps_of, writers_of
 from rowlock_regionserver.wal.log import Log
 
-# With more bytes in its memstores, a region is flushed before others take over its rows: their manifests have the rest.
+# A region with more bytes in memory is flushed before others take over its rows. Fewer go to their manifests.
 _HANDED_OVER_BYTES_MAX = 256 * KIB
 
 
@@ -64,7 +64,7 @@ class Region(ReadableRegion):
         self._compactor = RegionCompactor(parts)
         self._altering = Altering(parts, self._flusher, self._compactor)
         self.replay = Replay(parts)  # until the region serves
-        # Those that have its rows, once it is replaced. A scan may hold this region for long, and not them.
+        # Those that have its rows once it is replaced. Weak: a scan may hold this region for long, and not them.
         self._successors: Sequence[weakref.ref[Region]] = ()
         # Made by `serve`.
         self._numbering: Numbering
@@ -149,7 +149,11 @@ class Region(ReadableRegion):
         return self._parts.stores.segment_count
 
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
-        """Changes rows, each atomically; see WritePath.mutate. If it waited for a split, a new region changes them."""
+        """Changes rows, each atomically; see WritePath.mutate.
+
+        If they waited at the gate for a split or a merge, the new region that has all of the rows changes them; if none
+        has, NotServingRegionError is raised.
+        """
         self._check_writable()
         self._pacing.note_request()
         try:
@@ -238,8 +242,9 @@ class Region(ReadableRegion):
     def handed_over(self, deadline: float) -> Iterator[Predecessor]:
         """Returns a context in which every write is in what it yields, and none begins.
 
-        Inside `without_flushes`. Writes wait; the block ends them by `end_replaced`, or raises, and nothing has
-        changed. Blocks; flush before, so that there are few cells to copy: many are flushed once more. Raises
+        Inside `without_flushes`. Writes wait; the block ends with `end_replaced`, or raises, and the region
+        goes on as before. Blocks; flush before, so that there are few cells to copy. If there are more than 256 KiB,
+        they are flushed once more with the gate held, which stays even if the block raises. Raises
         NotServingRegionError, DeadlineError, and the errors of `flush`.
         """
         self._check_writable()

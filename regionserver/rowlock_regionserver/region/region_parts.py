@@ -94,7 +94,8 @@ def open_parts(
     manifest = live.manifest.counted(commits)
     if manifest.region_id != region_id:
         raise CorruptionError(folder, 0, f"the manifest of region {region_id}", f"that of {manifest.region_id}")
-    # One listing: with thousands of regions each call counts at start. A folder that was just made has no other files.
+    # One listing: with thousands of regions each call counts at start. A folder that was just made has no other files
+    # than its manifest names.
     numbered = [] if made else numbered_files(_names_without_temporary(files, folder), folder)
     unnamed = unnamed_among(numbered, manifest, folder)
     mvcc = Mvcc(manifest.newest_number, clock)

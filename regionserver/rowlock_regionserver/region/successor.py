@@ -1,7 +1,7 @@
 """The folder of a region that takes over the rows of others, after a split or a merge.
 
 Its store files are hard links to theirs (linked_files.py), with a clip if they have rows of another region too, so it
-takes no space and no time that depends on their size. The cells that were in memory only are in its first manifest. Its
+takes no space and no time that depends on their size. Cells that were only in memory are in its first manifest. Its
 write numbers go on from theirs.
 
 A merged store has the files of the left region before those of the right one. They have no row in common, so their

@@ -25,7 +25,7 @@ UnflushedCells = Mapping[int, bytes]
 
 
 def cells_in_memory(stores: Stores) -> CellsInMemory:
-    """Returns all cells of the memstores. The gate is held exclusively."""
+    """Returns all cells of the memstores. Call with the gate held exclusively, when every write is published."""
     found: dict[int, pa.Table] = {}
     for store in stores.all():
         runs = [SortedRun.of_table(table) for source in store.memstore.sources() for table in tables_of(source)]
@@ -47,7 +47,10 @@ def taken_over(olds: Sequence[CellsInMemory], start: bytes, stop: bytes) -> Unfl
 
 
 def add_unflushed(cells: UnflushedCells, stores: Stores) -> int:
-    """Adds them to the memstores of a region that is being opened. Returns the growth of memory in bytes."""
+    """Adds the cells of a manifest to the memstores of a region that is being opened, for each family that it has.
+
+    Returns the growth of memory in bytes.
+    """
     grown = 0
 
     def add() -> None:
@@ -62,16 +65,19 @@ def add_unflushed(cells: UnflushedCells, stores: Stores) -> int:
     return grown
 
 
+def table_of(stream: bytes) -> pa.Table:
+    """Returns the cells of a stream. Raises ValueError if the bytes are not such a stream, or if it has no cells."""
+    try:
+        table = pa.ipc.open_stream(stream).read_all()
+    except OSError as error:  # It ends inside a message.
+        raise ValueError(str(error)) from error
+    if not table.schema.equals(CELL_SCHEMA) or not table.num_rows:
+        raise ValueError(f"{table.num_rows} cells of the schema {table.schema}")
+    return single_chunk(table)
+
+
 def _stream(tables: Sequence[pa.Table]) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, CELL_SCHEMA) as stream:
         stream.write_table(single_chunk(pa.concat_tables(tables)))
     return sink.getvalue().to_pybytes()
-
-
-def table_of(stream: bytes) -> pa.Table:
-    """Returns the cells of a stream. Raises ValueError for bytes that are none, or a stream of something else."""
-    table = pa.ipc.open_stream(stream).read_all()
-    if not table.schema.equals(CELL_SCHEMA) or not table.num_rows:
-        raise ValueError(f"{table.num_rows} cells of the schema {table.schema}")
-    return single_chunk(table)

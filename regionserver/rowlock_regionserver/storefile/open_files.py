@@ -30,7 +30,7 @@ from rowlock_regionserver.files import FileIdentity, Files
 
 # Enough for tests and inspections, which read one file after the other.
 _FEW = 16
-# As many removed files are freed in pieces, one after the other; the space of further ones is freed at once.
+# At most this many removed files wait to be freed in pieces; the space of further ones is freed at once.
 _UNLINKED_MAX = 16
 
 
@@ -229,7 +229,10 @@ class OpenFiles:
                 self.files.remove_folder(handle.path.parent)  # Fails as long as other files are in it.
 
     def _unlink(self, path: Path) -> None:
-        """Removes a file. A thread frees a large one in pieces (Files.free_unlinked), which may take seconds."""
+        """Removes a file. A thread frees a large one in pieces (Files.free_unlinked), which may take seconds.
+
+        If too many wait, its space is freed at once, by the caller.
+        """
         descriptor = self.files.unlink(path)
         if descriptor is None:
             return

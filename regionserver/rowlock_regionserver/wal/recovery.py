@@ -61,9 +61,9 @@ def recover(
     `apply(region_id, write_number, kind, payload)` also gets changes that are already in store files; it must skip them
     by their write number; an exception of `apply` ends the recovery. Makes the folder when it is missing.
 
-    `flushed` is, by region, the write number up to which everything is in store files: a loss up to there breaks no
-    chain. `expected_log_id` is the id that this log had before, and `durable` a position up to which it was durable,
-    if that is known.
+    `flushed` is, by region, the write number up to which everything is in store files or in the manifest: a loss up to
+    there breaks no chain. `expected_log_id` is the id that this log had before, and `durable` a position up to which it
+    was durable, if that is known.
 
     Raises CorruptionError when a segment or the whole log is missing, a header is damaged, or a segment is of another
     log; DataFolderError when a segment is of another format version. Other damage is in the result.

@@ -1,4 +1,4 @@
-"""What is written, flushed and compacted between a split's first step and its commit: only the new regions have it."""
+"""What is written, flushed and compacted between a split's first step and its commit: the new regions have it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def unnamed(folder: Path, regions: Sequence[Region]) -> set[str]:
 def test_a_flush_that_waits_while_its_region_is_split_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was sealed last counts as unflushed in the old region, and the new ones have it."""
+    """What was sealed last counts as unflushed in the old region."""
     table = Serving(tmp_path)
     fill(table)
     (old,) = table.regions

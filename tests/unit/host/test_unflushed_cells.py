@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pa_parquet
 import pytest
 from rowlock_regionserver import generations
+from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.data_folder import FORMAT
 from rowlock_regionserver.data_folder import FORMAT_VERSION as FOLDER_VERSION
@@ -22,7 +24,7 @@ from rowlock_regionserver.inspection.verify import verify
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region.manifest import FORMAT_VERSION, NAME, Manifest, read_manifest
 from rowlock_regionserver.region.region import Region
-from rowlock_regionserver.region.unflushed_cells import table_of
+from rowlock_regionserver.region.unflushed_cells import table_of, taken_over
 
 from tests.unit.region.conftest import abandon, bulk_batch
 from tests.waiting import WAIT_S
@@ -30,6 +32,8 @@ from tests.waiting import WAIT_S
 from .serving_table import CONFIG, Serving, after_flushes
 
 ALL_VERSIONS = Selection(versions=100)
+STREAM = taken_over([{1: cells_table([b"r"], [[(b"q", -1, -1, 0, b"v")]])}], b"", b"")[1]
+CUT_STREAM = base64.b64encode(STREAM[: len(STREAM) // 2 + 100]).decode()
 
 
 @pytest.fixture
@@ -71,7 +75,7 @@ def memory_is_counted(table: Serving) -> bool:
 
 
 def split_with_last(table: Serving, write: Callable[[], object]) -> None:
-    """Splits at r3, and writes after the last flush."""
+    """Splits at r3, and writes after each flush of the split."""
     with after_flushes(write):
         table.split(b"r3")
 
@@ -172,7 +176,7 @@ def test_a_merged_region_has_those_of_both_though_they_have_the_same_write_numbe
         assert table.scan() == [(b"r2", b"last"), (b"r6", b"last")]
 
 
-def test_a_snapshot_reads_past_them(table: Serving) -> None:
+def test_a_snapshot_from_before_does_not_read_them(table: Serving) -> None:
     table.put(b"r2", b"before")
     snapshot = b"snapshot is 16 b"
     table.server.make_snapshot("t", snapshot, 0, "")
@@ -217,13 +221,13 @@ def test_a_region_with_some_can_be_split_and_copied(table: Serving) -> None:
         table.merge()
     table.server.create_named_snapshot("s", "t")
     table.server.restore_named_snapshot("s", "restored")
-    restored = replace_name(table, "restored")
+    restored = scan_of(table, "restored")
     assert restored == expected
     table.crash()
-    assert (table.scan(), replace_name(table, "restored")) == (expected, expected)
+    assert (table.scan(), scan_of(table, "restored")) == (expected, expected)
 
 
-def replace_name(table: Serving, name: str) -> list[tuple[bytes, bytes]]:
+def scan_of(table: Serving, name: str) -> list[tuple[bytes, bytes]]:
     """Returns a scan of another table."""
     usual, table.name = table.name, name
     try:
@@ -275,7 +279,7 @@ def test_a_server_of_version_4_refuses_a_manifest_with_some(table: Serving) -> N
         generations.read_newest(Files(), folder, NAME, version_max=4)
 
 
-@pytest.mark.parametrize("text", ["", "bm8gc3RyZWFt", "%%%"])
+@pytest.mark.parametrize("text", ["", "bm8gc3RyZWFt", "%%%", CUT_STREAM])
 def test_cells_that_are_no_stream_are_damage(tmp_path: Path, text: str) -> None:
     fields = json.loads(Manifest(1, 1).encode()) | {"unflushed_cells": {"1": text}}
     generations.write(Files(), tmp_path, NAME, 1, json.dumps(fields).encode(), version=FORMAT_VERSION)
