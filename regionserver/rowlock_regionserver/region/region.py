@@ -243,7 +243,7 @@ class Region(ReadableRegion):
         """Returns a context in which every write is in what it yields, and none begins.
 
         Inside `without_flushes`. Writes wait; the block ends with `end_replaced`, or raises, and the region
-        goes on as before. Blocks; flush before, so that there are few cells to copy. If there are more than 256 KiB,
+        takes writes again. Blocks; flush before, so that there are few cells to copy. If there are more than 256 KiB,
         they are flushed once more with the gate held, which stays even if the block raises. Raises
         NotServingRegionError, DeadlineError, and the errors of `flush`.
         """

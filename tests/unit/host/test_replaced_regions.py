@@ -30,7 +30,6 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
-from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.region_parts import MadeFolder
 from rowlock_regionserver.region.successor import finish_successor_folder
@@ -39,7 +38,7 @@ from tests.crash.simulated_files import Call, Loss, SimulatedCrash, SimulatedFil
 from tests.unit.region.conftest import abandon
 from tests.waiting import WAIT_S, wait_until
 
-from .serving_table import CONFIG, Serving, fill
+from .serving_table import CONFIG, Serving, after_flushes, fill
 from .table_of_regions import TableOfRegions
 
 CLIENT = b"client is 16 byt"
@@ -72,20 +71,13 @@ def split_while(table: Serving, monkeypatch: pytest.MonkeyPatch, begin: Callable
 # ---- steps 1 to 4
 
 
-def test_what_was_written_after_the_flush_is_in_the_new_regions(
-    table: Serving, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flush = RegionServer.flush_region
-
-    def flush_and_write(server: RegionServer, region: Region) -> FlushResult:
-        result = flush(server, region)
+def test_what_was_written_after_the_flush_is_in_the_new_regions(table: Serving) -> None:
+    def write() -> None:
         table.put(b"r1", b"later")
         table.put(b"r7", b"later")
-        return result
 
     table.put(b"r7", b"v")
-    with monkeypatch.context() as patched:
-        patched.setattr(RegionServer, "flush_region", flush_and_write)
+    with after_flushes(write):
         table.split(b"r5")
     assert table.scan() == [(b"r1", b"later"), (b"r7", b"later")]
     table.crash()
@@ -93,21 +85,15 @@ def test_what_was_written_after_the_flush_is_in_the_new_regions(
 
 
 @pytest.mark.parametrize(("large_writes", "flushes"), [(0, 1), (2, 3), (100, 5)])
-def test_it_is_flushed_again_until_little_is_left(
-    table: Serving, monkeypatch: pytest.MonkeyPatch, large_writes: int, flushes: int
-) -> None:
-    flush = RegionServer.flush_region
+def test_it_is_flushed_again_until_little_is_left(table: Serving, large_writes: int, flushes: int) -> None:
     written: list[bytes] = []
 
-    def flush_and_write(server: RegionServer, region: Region) -> FlushResult:
-        result = flush(server, region)
+    def write() -> None:
         written.append(b"%d" % len(written) * (100_000 if len(written) < large_writes else 1))
         table.put(b"r1", written[-1])
-        return result
 
     table.put(b"r7", b"v")
-    with monkeypatch.context() as patched:
-        patched.setattr(RegionServer, "flush_region", flush_and_write)
+    with after_flushes(write):
         table.split(b"r5")
     assert len(written) == flushes
     assert table.scan() == [(b"r1", written[-1]), (b"r7", b"v")]
