@@ -303,18 +303,18 @@ SPLITTING_MUTANTS = [
         f"{UNFLUSHED}::test_they_are_verified_and_salvaged",
     ),
     Mutant(
-        "cells of a manifest are not checked when it is read",
-        "_streams_from_json",
-        "        table_of(stream)  # Raises ValueError if it is none.\n",
-        "        pass\n",
+        "cells of a manifest may be of any schema, and none",
+        "table_of",
+        "    if not table.schema.equals(CELL_SCHEMA) or not table.num_rows:\n",
+        "    if False:\n",
         f"{UNFLUSHED}::test_cells_that_are_no_stream_are_damage",
     ),
     Mutant(
         "the folders of new regions are not synced at the commit",
         _FINISHED,
-        "    write_manifest(files, folder, 1, manifest)\n",
+        "    write_first_manifest(files, folder, manifest)\n",
         "    with __import__('unittest.mock').mock.patch.object(files, 'fsync_folder', lambda path: None):\n"
-        "        write_manifest(files, folder, 1, manifest)\n",
+        "        write_first_manifest(files, folder, manifest)\n",
         f"{HANDED_OVER}::test_a_crash_at_any_call_loses_nothing_that_was_written_last[split]",
     ),
 ]

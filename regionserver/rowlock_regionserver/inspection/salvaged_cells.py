@@ -27,7 +27,6 @@ from rowlock_regionserver.region.applied_limits import with_applied_limits
 from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_parts, read_bulk_file
 from rowlock_regionserver.region.bulk.bulk_segments import segments_of
 from rowlock_regionserver.region.store_file_names import store_file_names, store_file_path
-from rowlock_regionserver.region.unflushed_cells import table_of
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.info import StoreFileInfo
@@ -63,9 +62,9 @@ class SalvagedRegion:
         self._last = 0
         if stored.manifest is not None:
             self._last = stored.manifest.flushed_write_number
-            for number, stream in stored.manifest.unflushed_cells.items():
+            for number, table in stored.manifest.unflushed_cells.items():
                 if number in self._sources:
-                    self._sources[number].append(ArrowSegment(table_of(stream)))
+                    self._sources[number].append(ArrowSegment(table))
 
     def view(self) -> list[tuple[Family, list[Source]]]:
         """The view for a scan: families by name, each with its sources."""

@@ -17,13 +17,14 @@ from rowlock_regionserver.arrow.columns import (
     VALUE,
     boolean_array,
     column,
+    equals_previous,
     integers,
     kinds,
     numbers,
     single_chunk,
 )
 from rowlock_regionserver.arrow.merge import merged
-from rowlock_regionserver.arrow.sorted_cells import SortedCells, TableProperties, changes
+from rowlock_regionserver.arrow.sorted_cells import TableProperties
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.few_rows import CELL_BYTES, FEW_BYTES_MAX, FEW_CELLS_MAX, FewRows
@@ -58,9 +59,10 @@ class ArrowSegment:
         self._tombstone_count = 0
         if self._facts.has_tombstones:
             self._tombstone_count = int(np.count_nonzero(kinds(column(self._table, KIND))))
-        starts_row = changes(SortedCells.of(self._table).row)
+        rows = column(self._table, ROW)
+        starts_row = ~equals_previous(rows)
         self._row_count = int(starts_row.sum())
-        self._filter = SegmentFilter(column(self._table, ROW).filter(boolean_array(starts_row)))
+        self._filter = SegmentFilter(rows.filter(boolean_array(starts_row)))
         self._bytes_held = bytes_held + self._filter.byte_count
         self._offsets = [numbers(column(self._table, i), "i", one_more=True) for i in (ROW, QUALIFIER, VALUE)]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.applied_limits import limits_of
-from rowlock_regionserver.region.manifest import Manifest, read_manifest, write_manifest
+from rowlock_regionserver.region.manifest import Manifest, read_manifest, write_first_manifest
 from rowlock_regionserver.region.region_cut import RegionCut
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.storefile.info import StoreFileInfo
@@ -43,7 +43,7 @@ def make_snapshot_folder(
         stamps_until=stamps_until,
         limits=limits_of(source.table),
     )
-    write_manifest(files, folder, 1, manifest)
+    write_first_manifest(files, folder, manifest)
 
 
 def make_restored_folder(files: Files, folder: Path, region_id: int, table_id: int, snapshot: Path) -> None:
@@ -61,7 +61,7 @@ def make_restored_folder(files: Files, folder: Path, region_id: int, table_id: i
             except FileNotFoundError:
                 raise CorruptionError.missing(path, "the store file that the manifest names", "no file") from None
     restored = replace(manifest, region_id=region_id, table_id=table_id, log_position=NOWHERE)
-    write_manifest(files, folder, 1, restored)
+    write_first_manifest(files, folder, restored)
 
 
 def _all(infos: Mapping[int, Sequence[StoreFileInfo]]) -> list[StoreFileInfo]:

@@ -21,7 +21,7 @@ from rowlock_regionserver.region.applied_limits import AppliedLimits
 from rowlock_regionserver.region.idempotency.answer import SavedAnswer
 from rowlock_regionserver.region.idempotency.answers_file import AnswersFile
 from rowlock_regionserver.region.retained_changes import RetainedChanges
-from rowlock_regionserver.region.unflushed_cells import UnflushedCells, table_of
+from rowlock_regionserver.region.unflushed_cells import CellsOfFamilies, stream_of, table_of
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.wal.record import NOWHERE, Position
 
@@ -66,7 +66,7 @@ class Manifest:
     changes: RetainedChanges | None = None
     # Cells that no store file has, although their write numbers are not above the flushed write number. The next flush
     # writes them to store files.
-    unflushed_cells: UnflushedCells = field(default_factory=dict)
+    unflushed_cells: CellsOfFamilies = field(default_factory=dict)
 
     @property
     def format_version(self) -> int:
@@ -124,7 +124,7 @@ class Manifest:
                 **({"stamps_until": self.stamps_until} if self.stamps_until else {}),
                 "limits": {str(family): limits.to_json() for family, limits in self.limits.items()},
                 **({"changes": self.changes.to_json()} if self.changes is not None else {}),
-                **({"unflushed_cells": _streams_to_json(self.unflushed_cells)} if self.unflushed_cells else {}),
+                **({"unflushed_cells": _cells_as_text(self.unflushed_cells)} if self.unflushed_cells else {}),
             }
         ).encode()
 
@@ -152,7 +152,7 @@ class Manifest:
                 for family, limits in fields.get("limits", {}).items()
             },
             changes=RetainedChanges.from_json(fields["changes"]) if "changes" in fields else None,
-            unflushed_cells=_streams_from_json(fields.get("unflushed_cells", {})),
+            unflushed_cells=_cells_from_text(fields.get("unflushed_cells", {})),
         )
 
 
@@ -175,6 +175,11 @@ def write_manifest(files: Files, folder: Path, number: int, manifest: Manifest) 
     generations.write(files, folder, NAME, number, manifest.encode(), version=manifest.format_version)
 
 
+def write_first_manifest(files: Files, folder: Path, manifest: Manifest) -> None:
+    """Writes the manifest of a folder that nothing names yet; durable when it returns. See generations.write_first."""
+    generations.write_first(files, folder, NAME, manifest.encode(), version=manifest.format_version)
+
+
 def read_manifest(files: Files, folder: Path) -> LiveManifest:
     """Reads the newest generation. Raises CorruptionError if it is damaged; never falls back to an older one."""
     try:
@@ -187,15 +192,12 @@ def read_manifest(files: Files, folder: Path) -> LiveManifest:
         raise CorruptionError(folder / NAME, 0, "a manifest of this version", repr(error)) from error
 
 
-def _streams_to_json(cells: UnflushedCells) -> dict[str, str]:
-    return {str(family): _text(stream) for family, stream in cells.items()}
+def _cells_as_text(cells: CellsOfFamilies) -> dict[str, str]:
+    return {str(family): _text(stream_of(table)) for family, table in cells.items()}
 
 
-def _streams_from_json(streams: dict[str, str]) -> UnflushedCells:
-    decoded = {int(family): base64.b64decode(stream) for family, stream in streams.items()}
-    for stream in decoded.values():
-        table_of(stream)  # Raises ValueError if it is none.
-    return decoded
+def _cells_from_text(streams: dict[str, str]) -> CellsOfFamilies:
+    return {int(family): table_of(base64.b64decode(stream)) for family, stream in streams.items()}
 
 
 def _text(data: bytes) -> str:

@@ -8,7 +8,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.applied_limits import limits_of
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, LostAnswers, with_answers
-from rowlock_regionserver.region.manifest import Manifest, write_manifest
+from rowlock_regionserver.region.manifest import Manifest, write_first_manifest
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.table import Table
 
@@ -22,7 +22,7 @@ def make_region_folder(
     if answers is not None:
         bytes_max = config.manifest_answers_bytes_max
         manifest = with_answers(manifest, answers, 0, files, folder, table.number_by_name, bytes_max, lambda: 1)
-    write_manifest(files, folder, 1, manifest)
+    write_first_manifest(files, folder, manifest)
     files.fsync_folder(folder.parent)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.retained_changes import RetainedChanges
-from rowlock_regionserver.region.unflushed_cells import CellsInMemory, cells_in_memory
+from rowlock_regionserver.region.unflushed_cells import CellsOfFamilies, cells_in_memory
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.record import Position
@@ -28,7 +28,7 @@ class Predecessor:
     log_position: Position
     stamps_are_own: bool
     store_files: Mapping[int, tuple[StoreFile, ...]]
-    cells: CellsInMemory
+    cells: CellsOfFamilies
     answers: AnswerSource
     changes: RetainedChanges | None
 

@@ -20,7 +20,7 @@ from rowlock_regionserver.region.applied_limits import AppliedLimits, limits_of
 from rowlock_regionserver.region.idempotency.answer import SavedAnswer
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, with_answers
 from rowlock_regionserver.region.linked_files import LinkedFiles
-from rowlock_regionserver.region.manifest import LiveManifest, Manifest, write_manifest
+from rowlock_regionserver.region.manifest import LiveManifest, Manifest, write_first_manifest
 from rowlock_regionserver.region.predecessor import Predecessor
 from rowlock_regionserver.region.region_parts import MadeFolder
 from rowlock_regionserver.region.retained_changes import RetainedChanges, merged
@@ -64,7 +64,7 @@ def finish_successor_folder(
         linked.new_number,
     )
     manifest = replace(manifest, next_file_number=linked.new_number())
-    write_manifest(files, folder, 1, manifest)
+    write_first_manifest(files, folder, manifest)
     return MadeFolder(LiveManifest(folder, 1, manifest), linked.opened())
 
 

@@ -1,8 +1,8 @@
 """The cells that a region takes over from the memstores of others, after a split or a merge.
 
 The log has them as records of the other regions. So the new region's first manifest has the cells themselves: for each
-family an Arrow IPC stream of CELL_SCHEMA with all versions and tombstones, in store order. The new region has them in
-its memstores, and its manifests have them until its first flush.
+family a table of CELL_SCHEMA with all versions and tombstones, in store order, as an Arrow IPC stream. The new region
+has them in its memstores, and its manifests have them until its first flush.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.region.stores import Stores, tables_of
 
 # By family number; no table is empty, and each has one chunk.
-CellsInMemory = Mapping[int, pa.Table]
-# By family number, the stream of a table that is not empty.
-UnflushedCells = Mapping[int, bytes]
+CellsOfFamilies = Mapping[int, pa.Table]
 
 
-def cells_in_memory(stores: Stores) -> CellsInMemory:
+def cells_in_memory(stores: Stores) -> CellsOfFamilies:
     """Returns all cells of the memstores. Call with the gate held exclusively, when every write is published."""
     found: dict[int, pa.Table] = {}
     for store in stores.all():
@@ -34,7 +32,7 @@ def cells_in_memory(stores: Stores) -> CellsInMemory:
     return found
 
 
-def taken_over(olds: Sequence[CellsInMemory], start: bytes, stop: bytes) -> UnflushedCells:
+def taken_over(olds: Sequence[CellsOfFamilies], start: bytes, stop: bytes) -> CellsOfFamilies:
     """Returns the cells of the rows [start, stop); an empty stop is no bound. `olds`: of regions in row order."""
     found: dict[int, list[pa.Table]] = {}
     for old in olds:
@@ -43,10 +41,10 @@ def taken_over(olds: Sequence[CellsInMemory], start: bytes, stop: bytes) -> Unfl
             end = first_at_or_after(table, stop) if stop else table.num_rows
             if first < end:
                 found.setdefault(number, []).append(table.slice(first, end - first))
-    return {number: _stream(tables) for number, tables in found.items()}
+    return {number: single_chunk(pa.concat_tables(tables)) for number, tables in found.items()}
 
 
-def add_unflushed(cells: UnflushedCells, stores: Stores) -> int:
+def add_unflushed(cells: CellsOfFamilies, stores: Stores) -> int:
     """Adds the cells of a manifest to the memstores of a region that is being opened, for each family that it has.
 
     Returns the growth of memory in bytes.
@@ -56,13 +54,21 @@ def add_unflushed(cells: UnflushedCells, stores: Stores) -> int:
     def add() -> None:
         nonlocal grown
         for store in stores.all():
-            stream = cells.get(store.family.number)
-            if stream is not None:
-                grown += store.memstore.add_segment(ArrowSegment(table_of(stream)))
+            table = cells.get(store.family.number)
+            if table is not None:
+                grown += store.memstore.add_segment(ArrowSegment(table))
 
     if cells:
         stores.change(add)
     return grown
+
+
+def stream_of(table: pa.Table) -> bytes:
+    """Returns the cells as a stream; see table_of."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, CELL_SCHEMA) as stream:
+        stream.write_table(table)
+    return sink.getvalue().to_pybytes()
 
 
 def table_of(stream: bytes) -> pa.Table:
@@ -74,10 +80,3 @@ def table_of(stream: bytes) -> pa.Table:
     if not table.schema.equals(CELL_SCHEMA) or not table.num_rows:
         raise ValueError(f"{table.num_rows} cells of the schema {table.schema}")
     return single_chunk(table)
-
-
-def _stream(tables: Sequence[pa.Table]) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, CELL_SCHEMA) as stream:
-        stream.write_table(single_chunk(pa.concat_tables(tables)))
-    return sink.getvalue().to_pybytes()
