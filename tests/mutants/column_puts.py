@@ -109,9 +109,9 @@ _REGION = [
     ),
     Mutant(
         "segments of puts in columns are never merged",
-        "ColumnPuts._locked",
-        "            self._applier.merge_segments()\n",
-        "",
+        "ColumnPuts._merge_segments",
+        "                    self._applier.merge_segments()\n",
+        "                    pass\n",
         f"{REGION}::test_small_segments_are_merged",
     ),
     Mutant(
@@ -229,22 +229,41 @@ _FRONT_END = [
 
 _CLIENT = [
     of_client(
+        "puts of one row with different timestamps become one put",
+        "PutRow.then",
+        "self.timestamp != later.timestamp or ",
+        "",
+        f"{OF_CLIENT}::test_several_puts_of_a_row_give_what_their_mutations_give",
+    ),
+    of_client(
+        "the earlier of two values of a column wins in a batch",
+        "PutRow.then",
+        "        values.update(zip(later.columns, later.values, strict=True))\n",
+        "        values = {**dict(zip(later.columns, later.values, strict=True)), **values}\n",
+        f"{OF_CLIENT}::test_several_puts_of_a_row_give_what_their_mutations_give",
+    ),
+    of_client(
+        "a value that is too large is not refused if a later put of the batch hides it",
+        "PutRow.then",
+        " or self.byte_count + later.byte_count > ROW_BYTES_MAX:",
+        ":",
+        f"{OF_CLIENT}::test_a_large_value_that_a_later_put_hides_is_sent_and_refused",
+    ),
+    of_client(
         "a later change of a row in a batch comes before the earlier one",
-        "BatchLines._add",
-        "            if isinstance(collected, PutRow):\n"
-        "                collected = self._lines[added.row] = collected.mutation()\n",
-        "            if isinstance(collected, PutRow):\n"
-        "                earlier = collected.mutation()\n"
-        "                self._lines[added.row] = added.mutation() if isinstance(added, PutRow) else added\n"
-        "                collected = self._lines[added.row]\n"
-        "                added = earlier\n",
+        "_both",
+        "    earlier.changes.extend((later.mutation() if isinstance(later, PutRow) else later).changes)\n"
+        "    return earlier\n",
+        "    later = later.mutation() if isinstance(later, PutRow) else later\n"
+        "    later.changes.extend(earlier.changes)\n"
+        "    return later\n",
         f"{BATCHES}::test_changes_of_one_row_are_sent_as_one_mutation_in_order",
     ),
     of_client(
         "two puts of one column are sent in columns",
         "_shape",
-        "    if len(set(columns)) < len(columns):\n",
-        "    if False:\n",
+        " if len(set(columns)) == len(columns) else None",
+        "",
         f"{OF_CLIENT}::test_names_of_one_column_in_two_types_are_one_column",
     ),
     of_client(

@@ -73,12 +73,20 @@ class BatchLines:
     def _add(self, added: Line) -> None:
         collected = self._lines.setdefault(added.row, added)
         if collected is not added:
-            # Changes of one row keep their order, so such a row is always sent as a mutation.
-            if isinstance(collected, PutRow):
-                collected = self._lines[added.row] = collected.mutation()
-            collected.changes.extend((added.mutation() if isinstance(added, PutRow) else added).changes)
+            self._lines[added.row] = _both(collected, added)
         self._count += 1
         self._byte_count += added.byte_count if isinstance(added, PutRow) else added.ByteSize()
+
+
+def _both(earlier: Line, later: Line) -> Line:
+    """Returns what two lines do to one row, in this order."""
+    if isinstance(earlier, PutRow):
+        puts = earlier.then(later) if isinstance(later, PutRow) else None
+        if puts is not None:
+            return puts
+        earlier = earlier.mutation()
+    earlier.changes.extend((later.mutation() if isinstance(later, PutRow) else later).changes)
+    return earlier
 
 
 def _mutation(row: bytes, changes: Iterable[Change]) -> region_pb2.RowMutation:

@@ -183,7 +183,8 @@ class BatchSend:
         try:
             pause = self._attempts_of(row).failed(error, now, was_sent=was_sent)
         except RowlockError as final:
-            self._end(row, final)
+            # One error may end many rows, and each raise would make its traceback longer.
+            self._end(row, final.with_traceback(None))
         else:
             self.pause_s = max(self.pause_s, pause)
 

@@ -1,6 +1,6 @@
 """Puts of a batch: rows that can be sent as columns, and the choice of those that are.
 
-A row can be sent as columns if all that the batch does to it is one put, or a mutation of puts with one timestamp. A
+A row can be sent as columns if all that the batch does to it is to put values with one timestamp, or none. A
 request for many rows is sent so when that is faster: `are_faster_as_columns` decides. Both ways give the same result.
 """
 
@@ -58,6 +58,20 @@ class PutRow:
         self.sequence = 0
         self.age_ms = 0
 
+    def then(self, later: PutRow) -> PutRow | None:
+        """Returns this put of a row and a later one as one put; None if that would not give the same result.
+
+        One change of a row has one timestamp for all puts without one, so the later value of a column hides the other.
+        """
+        if self.timestamp != later.timestamp or self.byte_count + later.byte_count > ROW_BYTES_MAX:
+            return None  # A value that is too large is refused, even if it would be hidden.
+        if self.columns is later.columns:
+            return later
+        values = dict(zip(self.columns, self.values, strict=True))
+        values.update(zip(later.columns, later.values, strict=True))
+        columns = self.columns if len(values) == len(self.columns) else tuple(values)
+        return PutRow(self.row, _shape_of(columns), tuple(values.values()), self.timestamp)
+
     def mutation(self) -> region_pb2.RowMutation:
         """Returns the row as a mutation."""
         mutation = region_pb2.RowMutation(row=self.row, sequence=self.sequence, age_ms=self.age_ms)
@@ -106,8 +120,10 @@ def put_row_of(row: bytes, changes: Sequence[Change]) -> PutRow | None:
 @lru_cache(maxsize=1024)
 def _shape(names: tuple[Name, ...]) -> _Shape | None:
     columns = tuple([parse_cell_key(name) for name in names])
-    if len(set(columns)) < len(columns):
-        return None
+    return _shape_of(columns) if len(set(columns)) == len(columns) else None
+
+
+def _shape_of(columns: tuple[Column, ...]) -> _Shape:
     return _Shape(columns, sum([_CELL_BYTES + len(family) + len(qualifier) for family, qualifier in columns]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 
 import pytest
@@ -96,6 +97,16 @@ def test_only_transient_failures_are_repeated_with_the_same_number() -> None:
     assert caught.value.applied == [b"a", b"b"]
     assert [(row, type(met)) for row, met in caught.value.failed] == [(b"c", NotACounterError)]
     assert caught.value.unknown == []
+
+
+def test_one_refusal_of_many_rows_has_a_short_traceback() -> None:
+    send = send_of(*[b"%d" % number for number in range(50)])
+    request = send.request_for(WHOLE)
+    send.absorb(request, rowlock.InvalidArgumentError("durability os is less than the table guarantees"), 1.0)
+    with pytest.raises(rowlock.BatchError) as caught:
+        send.finish()
+    assert len(caught.value.failed) == 50
+    assert len(traceback.format_exception(caught.value)) < 20
 
 
 def test_a_lost_batch_is_in_doubt_row_by_row_until_answered() -> None:

@@ -114,7 +114,7 @@ def test_a_server_that_does_not_know_columns_gets_mutations() -> None:
 
 def test_rows_with_other_changes_are_left_to_the_next_request() -> None:
     lines = many()
-    lines.put(key(3), {"f:a": "again"}, None)
+    lines.put(key(3), {"f:a": "again"}, 5)
     lines.delete(key(4), ["f:a"], None, False)
     lines.increment("counter", "f:n", 1)
     lines.mutate(key(100), [rowlock.Put("f:a", b"1"), rowlock.Put("f:b", b"2", 5)])
@@ -141,6 +141,49 @@ def test_rows_with_other_changes_are_left_to_the_next_request() -> None:
         2 * ROWS_MIN + 1,
         *range(2 * ROWS_MIN + 2, 2 * ROWS_MIN + 5),
     ]
+
+
+def test_several_puts_of_a_row_give_what_their_mutations_give() -> None:
+    """A change of a row has one timestamp for all puts without one, and the last of equal cells counts."""
+
+    def cells(mutation: region_pb2.RowMutation) -> dict[tuple[bytes, bytes, int], bytes]:
+        puts = [change.put for change in mutation.changes]
+        return {
+            (put.family, put.qualifier, put.timestamp if put.HasField("timestamp") else -1): put.value for put in puts
+        }
+
+    generator = random.Random(drawn_seed())
+    for _ in range(200):
+        lines, expected = BatchLines(1_000_000, 1 << 40), region_pb2.RowMutation(row=b"r")
+        for _ in range(generator.randint(2, 4)):
+            names = generator.sample(["f:a", "f:b", "g:a"], generator.randint(1, 3))
+            data = {name: generator.randbytes(generator.choice([0, 3])) for name in names}
+            timestamp = generator.choice([None, None, 0, 7])
+            lines.put(b"r", data, timestamp)
+            [alone] = lines_of((b"r", data, timestamp)).take().values()
+            assert isinstance(alone, PutRow)
+            expected.changes.extend(alone.mutation().changes)
+        [line] = lines.take().values()
+        found = line.mutation() if isinstance(line, PutRow) else line
+        assert cells(found) == cells(expected)
+        assert isinstance(line, PutRow) == (len({timestamp for *_, timestamp in cells(expected)}) == 1)
+
+
+def test_several_puts_of_a_row_are_sent_in_columns() -> None:
+    lines = many()
+    lines.put(key(3), {"f:b": b"last", "f:a": b"new"}, None)
+    lines.put(key(4), {"f:c": b"more"}, None)
+    sent = mutations_sent(send_of(lines).request_for(WHOLE, takes_columns=True))
+    assert [mutation.row for mutation in sent] == [key(number) for number in range(2 * ROWS_MIN)]
+    values = [[change.put.value for change in mutation.changes] for mutation in sent[3:5]]
+    assert values == [[b"new", b"last"], [b"1", b"4", b"more"]]
+
+
+def test_a_large_value_that_a_later_put_hides_is_sent_and_refused() -> None:
+    lines = lines_of((b"r", {"f:a": b"x" * put_rows.ROW_BYTES_MAX}, None), (b"r", {"f:a": b"small"}, None))
+    [line] = lines.take().values()
+    assert isinstance(line, region_pb2.RowMutation)
+    assert [len(change.put.value) for change in line.changes] == [put_rows.ROW_BYTES_MAX, 5]
 
 
 def test_rows_in_doubt_are_repeated_as_mutations_with_their_age_and_number() -> None:
