@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .broken_build import Mutant
 
+RETAINED = "unit/scan/test_retained_tables.py"
 ROWS = "unit/region/test_bulk_rows.py"
 MEMSTORE = "unit/memstore/test_memstore.py"
 NULLS = f"{ROWS}::test_a_null_shows_what_is_older_and_empty_bytes_hide_it[500]"
@@ -105,14 +106,56 @@ BULK_ROWS = [
         "merged_lines",
         "    return None if merged.has_versions else [merged]\n",
         "    return [merged]\n",
-        f"{ROWS}::test_lines_of_one_row_become_one_line",
+        f"{RETAINED}::test_lines_pass_as_they_are_where_no_row_is_in_two_sources",
+    ),
+    Mutant(
+        "cells that can't be lines are lost when lines are formed of others",
+        "_as_lines",
+        "            if others.num_rows:\n                return None\n",
+        "",
+        f"{RETAINED}::test_single_puts_among_lines_are_merged_as_if_all_were_cells[True]",
+    ),
+    Mutant(
+        "single puts among lines are lost",
+        "_as_lines",
+        "                lines.append(formed)\n",
+        "                pass\n",
+        f"{RETAINED}::test_single_puts_among_lines_are_merged_as_if_all_were_cells[False]",
+    ),
+    Mutant(
+        "lines are formed of all cells, however many",
+        "_as_lines",
+        "        if cell_count > _FORMED_SHARE_MAX * ",
+        "        if cell_count > 9 * ",
+        f"{RETAINED}::test_lines_pass_as_they_are_where_no_row_is_in_two_sources",
+    ),
+    Mutant(
+        "a line with an absent cell hides the older one",
+        "newest_whole_lines",
+        "        if any(column.null_count for column in part.values):\n            return None\n",
+        "",
+        f"{RETAINED}::test_single_puts_among_lines_are_merged_as_if_all_were_cells[False]",
+    ),
+    Mutant(
+        "lines with a number for each cell are ordered by the first",
+        "newest_whole_lines",
+        "part.is_by_cell or ",
+        "",
+        f"{RETAINED}::test_single_puts_among_lines_are_merged_as_if_all_were_cells[False]",
+    ),
+    Mutant(
+        "of two lines with one timestamp the older write wins",
+        "_store_order",
+        "(-write_numbers, -timestamps, ",
+        "(write_numbers, -timestamps, ",
+        f"{RETAINED}::test_single_puts_among_lines_are_merged_as_if_all_were_cells[False]",
     ),
     Mutant(
         "a flush writes all versions of lines",
         "merged_lines",
         "    if any(part.has_versions for part in parts):\n",
         "    if False:\n",
-        "unit/scan/test_retained_tables.py::test_lines_pass_as_they_are_where_no_row_is_in_two_sources",
+        f"{RETAINED}::test_lines_pass_as_they_are_where_no_row_is_in_two_sources",
     ),
     Mutant(
         "the memory of a message is counted for each family",

@@ -92,8 +92,8 @@ COMPACTING_MUTANTS = [
     Mutant(
         "lines that are not published hide published ones in a compaction",
         "_lines_of",
-        " or retention.protected[0][0] < newest:",
-        ":",
+        " and retention.protected[0][0] >= newest",
+        "",
         "unit/scan/test_retained_tables.py::"
         "test_lines_of_one_row_become_one_line_of_the_newest_cells_where_nothing_else_is_read[not published]",
     ),

@@ -2,7 +2,7 @@
 
 `concatenated_lines` is for parts that follow one another, `merged_lines` for parts that have no row in common; it
 copies nothing if they don't overlap. `merged_versions` makes one part of several, in which a row may have several
-lines, its versions.
+lines, its versions, and `newest_whole_lines` one with the newest line of each row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowlock_regionserver.arrow.block_lines import joined_blocks
-from rowlock_regionserver.arrow.columns import Integers, equals_previous, integer_array, integers
+from rowlock_regionserver.arrow.columns import Integers, Mask, equals_previous, integer_array, integers
 from rowlock_regionserver.arrow.compressed_columns import (
     CompressedColumn,
     Concatenation,
@@ -167,17 +167,54 @@ def merged_versions(parts: Sequence[Lines]) -> Lines | None:
     """
     if any(part.is_by_cell or part.qualifiers != parts[0].qualifiers for part in parts):
         return None
-    merged = _by_row(parts)
-    if not merged.has_versions:
-        return merged
-    rows = np.cumsum(merged.starts_row) - 1
-    if np.bincount(rows).max() > VERSIONS_MAX or np.bincount(rows, merged.cell_bytes()).max() > ROW_CELL_BYTES_MAX:
-        return None
-    timestamps, write_numbers = (merged.numbers_of(numbers, 0) for numbers in (merged.timestamps, merged.write_numbers))
-    return merged.take(np.lexsort((-write_numbers, -timestamps, rows)))
+    lines = concatenated_lines(parts)
+    order, starts_row = _store_order(lines)
+    if not starts_row.all():
+        rows = np.cumsum(starts_row) - 1
+        if np.bincount(rows).max() > VERSIONS_MAX:
+            return None
+        if np.bincount(rows, lines.cell_bytes()[order]).max() > ROW_CELL_BYTES_MAX:
+            return None
+    return lines.take(order)
+
+
+def newest_whole_lines(parts: Sequence[Lines]) -> Lines | None:
+    """Returns the newest line of each row. Copies the lines once, and does not look at single cells.
+
+    None unless each line has all columns, with one number, so that it hides all older ones of its row; and None if the
+    lines are stored ones, which are passed on compressed where they don't change.
+    """
+    qualifiers = parts[0].qualifiers
+    for part in parts:
+        if part.is_by_cell or part.stored is not None or part.qualifiers != qualifiers:
+            return None
+        if any(column.null_count for column in part.values):
+            return None
+    lines = concatenated_lines(parts)
+    order, starts_row = _store_order(lines)
+    return lines.take(order[starts_row])
+
+
+def _store_order(lines: Lines) -> tuple[Integers, Mask]:
+    """Returns the places of the lines in store order, and which of these are the first of their row.
+
+    The lines are in any order, and their numbers are not by cell.
+    """
+    by_row = _places_by_row(lines)
+    starts_row = ~equals_previous(lines.rows.take(integer_array(by_row, pa.int64())))
+    if starts_row.all():
+        return by_row, starts_row
+    timestamps, write_numbers = (
+        lines.numbers_of(numbers, 0)[by_row] for numbers in (lines.timestamps, lines.write_numbers)
+    )
+    return by_row[np.lexsort((-write_numbers, -timestamps, np.cumsum(starts_row)))], starts_row
 
 
 def _by_row(parts: Sequence[Lines]) -> Lines:
     """Returns the lines of all parts by row, those of one row in the order of the parts. Copies them twice."""
     lines = concatenated_lines(parts)
-    return lines.take(integers(pc.call_function("array_sort_indices", [lines.rows]).cast("int64")))
+    return lines.take(_places_by_row(lines))
+
+
+def _places_by_row(lines: Lines) -> Integers:
+    return integers(pc.call_function("array_sort_indices", [lines.rows]).cast("int64"))

@@ -72,7 +72,7 @@ class LinesSegment:
         renumbered.write_number_min = renumbered.write_number_max = write_number
         return renumbered
 
-    @property
+    @cached_property
     def byte_count(self) -> int:
         """The bytes of the lines, without those of other segments that share their memory."""
         return _line_bytes(self._lines)
@@ -90,10 +90,6 @@ class LinesSegment:
         if sum([segment.byte_count for segment in segments]) > _MERGED_AS_CELLS_BYTES_MAX:
             return None
         return ArrowSegment(merged_runs([SortedRun.of_table(cells_of(segment._lines)) for segment in segments]).table())
-
-    @cached_property
-    def _lines_bytes(self) -> int:
-        return _line_bytes(self._lines)
 
     @cached_property
     def _ends(self) -> Integers:
@@ -156,7 +152,8 @@ class LinesSegment:
             cell_bytes_max = CELLS_OF_LINES * bytes_max
             if lines.columns is not None and not lines.marks_others:
                 wanted, cell_bytes_max = wanted.select(lines.columns), NO_LIMIT
-            bytes_max = min(cell_bytes_max, bytes_max * int(self._ends[-1]) // _line_bytes(wanted))
+            byte_count = self.byte_count if wanted is self._lines else _line_bytes(wanted)
+            bytes_max = min(cell_bytes_max, bytes_max * int(self._ends[-1]) // byte_count)
         first, last = self._places_of(start, stop)
         cut = cut_rows(self, first, last, bytes_max, row_bytes_max, reverse=reverse)
         of_rows = wanted.slice(cut.start, cut.stop)
@@ -178,7 +175,7 @@ class LinesSegment:
         first, last = self._places_of(start, stop)
         if first == last:
             return NO_FEW_ROWS
-        last = min(last, first + rows_max, first + max(1, bytes_max * len(self._lines) // self._lines_bytes))
+        last = min(last, first + rows_max, first + max(1, bytes_max * len(self._lines) // self.byte_count))
         if self.has_versions and last < len(self._lines):
             before, last = last, self.first_at_or_after(self.row(last - 1) + b"\x00")
             if (last - before) * len(self._lines.columns) > FEW_CELLS_MAX:

@@ -28,6 +28,8 @@ from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN, RowSegmen
 # At least this many segments of bulk batches are merged at once, into one of at most this many bytes: some 10 ms.
 MERGED_COUNT_MIN = 4
 MERGED_BYTES_MAX = 2 * MIB
+# The same for lines that are merged when nobody waits for it. Lines take a quarter of the time.
+MERGED_LINES_BYTES_MAX = 8 * MIB
 
 BulkSegment = ArrowSegment | LinesSegment
 Segment = RowSegment | BulkSegment
@@ -162,9 +164,9 @@ class Memstore:
         milliseconds. `change` runs an action that exchanges segments, and publishes its effect to readers. `grown` is
         called with the growth of memory, after each exchange.
         """
-        for form in (ArrowSegment, LinesSegment):
+        for form, bytes_max in ((ArrowSegment, MERGED_BYTES_MAX), (LinesSegment, MERGED_LINES_BYTES_MAX)):
             with self._lock:
-                run = self._run_of(form, self._segments[1:], NEWEST)
+                run = self._run_of(form, self._segments[1:], NEWEST, bytes_max)
             if len(run) < MERGED_COUNT_MIN:
                 continue
             merged = form.merged(run)  # type: ignore[arg-type]  # all are of this form
@@ -190,7 +192,7 @@ class Memstore:
 
         So each cell is merged a few times only, and there are few segments, however small the batches are.
         """
-        run = self._run_of(form, sealed, write_number)
+        run = self._run_of(form, sealed, write_number, MERGED_BYTES_MAX)
         if len(run) < MERGED_COUNT_MIN:
             return sealed
         merged = form.merged(run)  # type: ignore[arg-type]  # all are of this form
@@ -201,9 +203,9 @@ class Memstore:
         return [*sealed[:place], merged, *(segment for segment in sealed[place:] if segment not in run)]
 
     def _run_of(
-        self, form: type[ArrowSegment | LinesSegment], sealed: Sequence[Segment], write_number: int
+        self, form: type[ArrowSegment | LinesSegment], sealed: Sequence[Segment], write_number: int, bytes_max: int
     ) -> list[BulkSegment]:
-        """Returns the newest segments of this form from before this write that should be one."""
+        """Returns the newest segments of this form from before this write that should be one, of so many bytes."""
         run: list[BulkSegment] = []
         byte_count = 0
         write_number = min(write_number, self._merged_before)
@@ -212,7 +214,7 @@ class Memstore:
                 continue
             is_much_larger = bool(run) and segment.byte_count > 2 * byte_count
             byte_count += segment.byte_count
-            if is_much_larger or byte_count > MERGED_BYTES_MAX or segment.write_number_min <= self._unmerged_through:
+            if is_much_larger or byte_count > bytes_max or segment.write_number_min <= self._unmerged_through:
                 break
             run.append(segment)
         return run

@@ -8,7 +8,8 @@ row that is larger than a window is written in parts (row_parts.py).
 A window that has only lines stays lines in two cases, without the cells that have expired. If each row has one line,
 there is nothing to resolve, because a column has only one version: the lines pass as they are. If a family of one
 version is read at no read point before its newest cell, each row becomes one line, with the newest value of each
-column: lines have no tombstones, so its other puts are surplus. All other windows are merged as cells.
+column: lines have no tombstones, so its other puts are surplus. Lines are formed of cells that are few beside the lines
+of their window, like those of single puts between batches. All other windows are merged as cells.
 
 Scans have a loop of their own over the same steps and parts: see docs/decisions/windows_of_scans_and_flushes.md.
 """
@@ -22,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Mask, single_chunk
-from rowlock_regionserver.arrow.line_merging import merged_lines
+from rowlock_regionserver.arrow.line_forming import lines_of
+from rowlock_regionserver.arrow.line_merging import in_succession, merged_lines, newest_whole_lines
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.arrow.merge import merged
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
@@ -35,6 +37,9 @@ from rowlock_regionserver.scan.window_rows import ranked
 from rowlock_regionserver.sources import Chunk, LinesWanted, Source
 from rowlock_regionserver.versions.retention import Retention
 from rowlock_regionserver.versions.retention_columns import retained
+
+# Lines are formed of the cells of a window if they are at most so many among its cells.
+_FORMED_SHARE_MAX = 0.5
 
 # Returns which cells to retain. The cells are whole rows, or columns of one row after all its family tombstones.
 _Rule = Callable[[SortedCells], Mask]
@@ -99,18 +104,49 @@ def _tables(runs: Iterable[SortedRun], bytes_max: int) -> Iterator[pa.Table]:
 
 def _lines_of(chunks: Sequence[Chunk], retention: Retention, versions: int) -> Sequence[Lines] | None:
     """Returns the retained rows as lines; None if they must be merged as cells."""
-    lines = [chunk.lines for chunk in chunks if chunk.lines is not None]
-    if len(lines) < len(chunks) or retention.past:
+    if retention.past:
         return None
     if retention.expired_through >= 0 and any(chunk.write_number_max > retention.retained_after for chunk in chunks):
         return None  # Some expired cells stay, for the change feed.
-    retained_ones = merged_lines(lines)
+    lines = _as_lines(chunks)
+    if lines is None:
+        return None
+    newest = max([chunk.write_number_max for chunk in chunks], default=0)
+    only_newest = versions == 1 and len(retention.protected) == 1 and retention.protected[0][0] >= newest
+    retained_ones = _one_line_a_row(lines, only_newest=only_newest)
     if retained_ones is None:
-        newest = max([chunk.write_number_max for chunk in chunks])
-        if versions > 1 or len(retention.protected) > 1 or retention.protected[0][0] < newest:
-            return None
-        retained_ones = _newest_lines(lines)
+        return None
     return [rest for rest in (each.later_than(retention.expired_through) for each in retained_ones) if len(rest)]
+
+
+def _one_line_a_row(parts: Sequence[Lines], *, only_newest: bool) -> Sequence[Lines] | None:
+    """Returns the lines in row order; None if some row has several lines, unless only its newest cells count."""
+    if not only_newest:
+        return merged_lines(parts)
+    whole = newest_whole_lines(parts) if in_succession(parts) is None else None
+    if whole is not None:
+        return [whole]
+    merged_ones = merged_lines(parts)
+    return _newest_lines(parts) if merged_ones is None else merged_ones
+
+
+def _as_lines(chunks: Sequence[Chunk]) -> list[Lines] | None:
+    """Returns all cells of the chunks as lines; None if most are not lines, or if some can't be."""
+    lines = [chunk.lines for chunk in chunks if chunk.lines is not None]
+    if len(lines) < len(chunks):
+        of_cells = [chunk for chunk in chunks if chunk.lines is None]
+        cell_count = sum([chunk.table.num_rows for chunk in of_cells])
+        if cell_count > _FORMED_SHARE_MAX * (cell_count + sum([each.cell_count for each in lines])):
+            return None
+        for chunk in of_cells:
+            if chunk.away:
+                return None
+            formed, others = lines_of(chunk.table)
+            if others.num_rows:
+                return None
+            if formed is not None:
+                lines.append(formed)
+    return lines
 
 
 def _newest_lines(parts: Sequence[Lines]) -> list[Lines]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pytest
 from rowlock_regionserver.arrow import merge
@@ -9,7 +13,7 @@ from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
-from rowlock_regionserver.cells import NEWEST, Cell, ProtectedReadPoints, from_then_on
+from rowlock_regionserver.cells import DELETE_COLUMN, NEWEST, Cell, ProtectedReadPoints, from_then_on
 from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
@@ -19,6 +23,8 @@ from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, Source
 from rowlock_regionserver.versions.retention import Retention
 from rowlock_regionserver.versions.retention_columns import retained
+
+from tests.seeds import drawn_seed
 
 
 def cell(write_number: int) -> Cell:
@@ -149,7 +155,12 @@ def test_lines_pass_as_they_are_where_no_row_is_in_two_sources() -> None:
     single = RowSegment(1)
     single.apply(b"001", [cell(3)], lambda: from_then_on(0))
     single.seal()
-    assert kinds_of([even, single]) == {pa.Table, Lines}
+    assert kinds_of([even, single]) == {Lines}
+    alone = RowSegment(1)
+    for number in range(1, 80, 2):
+        alone.apply(b"%03d" % number, [cell(3)], lambda: from_then_on(0))
+    alone.seal()
+    assert pa.Table in kinds_of([segment(range(0, 80, 10), 1), alone]), "most cells are not in lines"
 
 
 @pytest.mark.parametrize(
@@ -176,8 +187,54 @@ def test_lines_of_one_row_become_one_line_of_the_newest_cells_where_nothing_else
     sources = [lines_at(3, b"bc", 5), lines_at(2, b"ab", 7), lines_at(1, b"a", 7)]
     pieces = list(retained_tables(sources, Retention(protected), versions, 1 << 20))
     assert {isinstance(piece, Lines) for piece in pieces} == {is_one_line}
+    assert cells_in(pieces).equals(retained_as_cells(sources, Retention(protected), versions))
+
+
+def cells_in(pieces: list[pa.Table | Lines]) -> pa.Table:
     tables = [cells_of(piece) if isinstance(piece, Lines) else piece for piece in pieces]
-    table = pa.concat_tables(tables)
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def retained_as_cells(sources: Sequence[Source], retention: Retention, versions: int) -> pa.Table:
     merged = merge.merged([source.read_rows(b"", b"", 1 << 20).run() for source in sources]).table()
-    mask = retained(SortedCells.of(merged), Retention(protected), versions)
-    assert table.equals(merged.filter(pa.array(mask)).combine_chunks())
+    return merged.filter(pa.array(retained(SortedCells.of(merged), retention, versions))).combine_chunks()
+
+
+@pytest.mark.parametrize("with_tombstones", [False, True])
+def test_single_puts_among_lines_are_merged_as_if_all_were_cells(with_tombstones: bool) -> None:
+    generator = random.Random(drawn_seed())
+    forms: Counter[type] = Counter()
+    for _ in range(60):
+        has_gaps = generator.random() < 0.5
+        numbers = list(range(1, 6))
+        generator.shuffle(numbers)
+        sources: list[Source] = []
+        for number in numbers[1:]:
+            timestamp = generator.choice([5, 5, 6, 7])
+            columns = b"abc" if not has_gaps else bytes(generator.sample(b"abc", 2))
+            rows = sorted(generator.sample(range(60), 30))
+            is_by_cell = generator.random() < 0.3
+            of_row: list[Cell] = [
+                (bytes([q]), -(generator.choice([5, 7]) if is_by_cell else timestamp), -number, 0, b"%d" % number)
+                for q in sorted(columns)
+            ]
+            lines, _ = lines_of(cells_table([b"%03d" % row for row in rows], [of_row] * len(rows)))
+            assert lines is not None
+            sources.append(LinesSegment(lines))
+        single = RowSegment(1)
+        for row in generator.sample(range(70), 3):
+            kind = generator.choice([0, 0, DELETE_COLUMN]) if with_tombstones else 0
+            put = (
+                generator.choice([b"a", b"d"]),
+                -generator.choice([4, 6, 8]),
+                -numbers[0],
+                kind,
+                b"" if kind else b"s",
+            )
+            single.apply(b"%03d" % row, [put], lambda: from_then_on(9))
+        single.seal()
+        sources.insert(generator.randrange(5), single)
+        pieces = list(retained_tables(sources, Retention(from_then_on(9)), 1, 500, 2000))
+        assert cells_in(pieces).equals(retained_as_cells(sources, Retention(from_then_on(9)), 1))
+        forms += Counter(map(type, pieces))
+    assert forms[Lines] > forms[pa.Table] * (1 if with_tombstones else 9), forms

@@ -12,7 +12,8 @@
    a thread that wants the gate exclusively does not wait for long (gate.py).
 4. If some rows were made and a later piece fails as a whole, by a deadline say, its rows and all later ones get that
    error as their outcome, as in write_path.py.
-5. Each piece becomes a segment of each family. Then small segments are merged, with only the gate held.
+5. Each piece becomes a segment of each family. When all is done that the caller waits for, small segments are merged,
+   with only the gate held.
 
 The steps have the names and the order of write_path.py: 1 CHECK, 2 LOCK, 3 COMPARE (only the idempotency table),
 4 STAMP, 5 BEGIN + APPEND, 6 APPLY, 7 UNLOCK; then 8 and 9.
@@ -30,7 +31,7 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.config import MIB
-from rowlock_regionserver.errors import RegionServerError
+from rowlock_regionserver.errors import NotServingRegionError, RegionServerError
 from rowlock_regionserver.operations import RowResult, WriteOptions
 from rowlock_regionserver.region.bulk.arranged import ArrangedBatch
 from rowlock_regionserver.region.bulk.bulk_file import encode_parts
@@ -48,7 +49,7 @@ from rowlock_regionserver.wal.row_requests import RowRequests
 
 # The rows of a piece, and about its bytes.
 PIECE_ROWS_MAX = 1000
-PIECE_BYTES_MAX = 1 * MIB
+PIECE_BYTES_MAX = 2 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,16 @@ class ColumnPuts:
             failed: PendingOutcome = (error.without_frames(), 0, 0)
             pending += [failed] * (len(batch) - len(pending))
         self._write_path.notify_when_published(done, pending)
+        self._merge_segments()
+
+    def _merge_segments(self) -> None:
+        """Merges segments, unless a thread wants the gate exclusively: the next batch merges them then."""
+        with contextlib.suppress(NotServingRegionError):
+            if self._gate.try_enter():
+                try:
+                    self._applier.merge_segments()
+                finally:
+                    self._gate.leave()
 
     def _put_piece(self, piece: PutBatch, options: WriteOptions) -> list[PendingOutcome]:
         made = self._put_together(piece, options)
@@ -141,7 +152,7 @@ class ColumnPuts:
 
     @contextlib.contextmanager
     def _locked(self, rows: Sequence[bytes], deadline: float) -> Iterator[None]:
-        """2 LOCK, and 7 UNLOCK at the end of the block. Then merges segments. Raises DeadlineError."""
+        """2 LOCK, and 7 UNLOCK at the end of the block. Raises DeadlineError."""
         gate, row_locks = self._gate, self._row_locks
         gate.enter(deadline)
         try:
@@ -151,7 +162,6 @@ class ColumnPuts:
                 yield
             finally:
                 row_locks.release(rows)
-            self._applier.merge_segments()
         finally:
             gate.leave()
 
