@@ -11,8 +11,9 @@ Failures:
    other failures the error of `Files` is raised: TooManyOpenFilesError if no descriptor is left, else OSError.
 2. After the rename, if the folder's sync fails, a power failure may undo the rename or not.
    - If readers find the file by its name alone, that name is a commit: `replace_file` raises UnknownOutcomeError.
-   - If a log record or a manifest has to name the file first (`new_file`, `durably_named`), none does yet: the file is
-     removed and 1 holds. No reader opens such a file before it is named, so `new_file` needs no temporary name.
+   - If a log record, a manifest or the catalog has to name the file or its folder first (`new_file`, `durably_named`),
+     none does yet: the file is removed and 1 holds. No reader opens such a file before that, so `new_file` needs no
+     temporary name.
 
 Not made here, because they differ: segments of the log, which are named before they are full (wal/segment.py); the file
 `durable`, which is written in place (wal/durable.py); files that are set aside, which share their folder's sync with
@@ -102,7 +103,7 @@ def durably_named(files: Files, path: Path) -> Iterator[Path]:
 def new_file(
     files: Files, path: Path, syncing: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
 ) -> Iterator[NewFile]:
-    """Yields a new file to write, which no reader opens before a record names it; durable when the context ends.
+    """Yields a new file to write, which no reader opens before something names it; durable when the context ends.
 
     Raises FileExistsError when there is a file of this name, which stays. Raises DiskFullError, TooManyOpenFilesError
     or another OSError, or the error of the block: then no file is left. `syncing` is entered around each wait for the

@@ -1,6 +1,7 @@
 """Numbered generations of small immutable files: the storage of the manifest and the catalog.
 
-1. A generation is there completely and durably, or not at all (durable_files.py).
+1. A generation is there completely and durably, or not at all (durable_files.py). After a crash a part of the first
+   one may be there, in a new folder that nothing names (`write_first`).
 2. The one with the greatest number counts. The one before it stays for a manual repair; older ones are removed.
 3. A damaged newest generation is an error. The older one never replaces it automatically, because it may name files
    that were removed, and miss acknowledged writes.
@@ -60,8 +61,8 @@ def write(files: Files, folder: Path, name: str, number: int, body: bytes, *, ve
 def write_first(files: Files, folder: Path, name: str, body: bytes, *, version: int = FORMAT_VERSION) -> None:
     """Writes generation 1 in a new folder, which no reader opens before something durable names it; blocks on the disk.
 
-    Raises DiskFullError, TooManyOpenFilesError or another OSError; then no file is left. Two thirds of the time of
-    `write`, which needs a temporary name.
+    Raises FileExistsError if there is one, which stays. Raises DiskFullError, TooManyOpenFilesError or another OSError;
+    then no file is left.
     """
     with new_file(files, generation_path(folder, name, 1)) as file:
         file.append(framed(1, body, version))

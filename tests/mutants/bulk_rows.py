@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .broken_build import Mutant
 
+SEGMENT = "unit/memstore/test_lines_segment.py"
 RETAINED = "unit/scan/test_retained_tables.py"
 ROWS = "unit/region/test_bulk_rows.py"
 MEMSTORE = "unit/memstore/test_memstore.py"
@@ -111,9 +112,72 @@ BULK_ROWS = [
     Mutant(
         "cells that can't be lines are lost when lines are formed of others",
         "_as_lines",
-        "            if others.num_rows:\n                return None\n",
+        "others.num_rows or ",
         "",
         f"{RETAINED}::test_single_puts_among_lines_are_merged_as_if_all_were_cells[True]",
+    ),
+    Mutant(
+        "values that are away are empty among lines",
+        "_as_lines",
+        "        if any(chunk.away for chunk in of_cells):\n            return None\n",
+        "",
+        f"{RETAINED}::test_a_value_that_is_away_is_not_lost_among_lines",
+    ),
+    Mutant(
+        "a column that only single puts have becomes one of all lines",
+        "_as_lines",
+        " or (formed is not None and not qualifiers.issuperset(formed.qualifiers)):",
+        ":",
+        f"{RETAINED}::test_a_column_that_only_single_puts_have_stays_cells",
+    ),
+    Mutant(
+        "lines of different columns become lines of all of them",
+        "_lines_of",
+        " or _have_few_columns_in_common(lines):",
+        ":",
+        f"{RETAINED}::test_lines_with_few_columns_in_common_are_merged_as_cells",
+    ),
+    Mutant(
+        "any number of rows are merged after the answer",
+        "Memstore._run_of",
+        " or row_count > ROWS_MERGED_MAX:",
+        ":",
+        f"{MEMSTORE}::test_lines_are_merged_up_to_a_bound_that_depends_on_who_waits",
+    ),
+    Mutant(
+        "lines that follow one another are copied",
+        "_one_line_a_row",
+        "(any(part.has_versions for part in parts) or in_succession(parts) is None)",
+        "parts",
+        f"{RETAINED}::test_lines_in_succession_pass_uncopied",
+    ),
+    Mutant(
+        "lines of different columns are merged as if they had the same",
+        "newest_whole_lines",
+        " or part.qualifiers != qualifiers:",
+        ":",
+        f"{RETAINED}::test_single_puts_among_lines_are_merged_as_if_all_were_cells[False]",
+    ),
+    Mutant(
+        "the bytes of a row's lines are those of other lines",
+        "merged_versions",
+        "lines.cell_bytes()[order]",
+        "lines.cell_bytes()",
+        f"{SEGMENT}::test_the_lines_of_a_row_may_be_too_large_together",
+    ),
+    Mutant(
+        "segments of any size are merged after the answer",
+        "Memstore.merge_run",
+        "(LinesSegment, LINES_MERGED_LATER_BYTES_MAX)",
+        "(LinesSegment, 1 << 60)",
+        f"{MEMSTORE}::test_lines_are_merged_up_to_a_bound_that_depends_on_who_waits",
+    ),
+    Mutant(
+        "segments of any size are merged while writes wait",
+        "Memstore._merged",
+        "write_number, MERGED_BYTES_MAX)",
+        "write_number, 1 << 60)",
+        f"{MEMSTORE}::test_lines_are_merged_up_to_a_bound_that_depends_on_who_waits",
     ),
     Mutant(
         "single puts among lines are lost",

@@ -17,6 +17,34 @@ def of_client(name: str, where: str, passage: str, replacement: str, caught_by: 
 
 _REGION = [
     Mutant(
+        "a large batch makes as many segments as it has pieces",
+        "ColumnPuts.put",
+        "                if pending:\n",
+        "                if False:\n",
+        f"{REGION}::test_segments_of_a_large_batch_are_merged_between_its_pieces",
+    ),
+    Mutant(
+        "segments are merged before the caller is answered",
+        "ColumnPuts.put",
+        "        self._write_path.notify_when_published(done, pending)\n        self._merge_segments()\n",
+        "        self._merge_segments()\n        self._write_path.notify_when_published(done, pending)\n",
+        f"{REGION}::test_segments_are_merged_after_the_answer",
+    ),
+    Mutant(
+        "puts in columns that were made fail when the region is closed meanwhile",
+        "ColumnPuts._merge_segments",
+        "contextlib.suppress(NotServingRegionError)",
+        "contextlib.nullcontext()",
+        f"{REGION}::test_no_segments_are_merged_in_a_region_that_was_closed",
+    ),
+    Mutant(
+        "a batch waits for the gate to merge segments",
+        "ColumnPuts._merge_segments",
+        "if self._gate.try_enter():",
+        "if self._gate.enter(0.0) is None:",
+        f"{REGION}::test_no_segments_are_merged_while_another_thread_wants_the_gate",
+    ),
+    Mutant(
         "a refused row of puts in columns stops the others",
         "ColumnPuts._check",
         "            return None  # The write path finds out which rows are refused, and why.\n",
@@ -236,6 +264,20 @@ _CLIENT = [
         f"{OF_CLIENT}::test_several_puts_of_a_row_give_what_their_mutations_give",
     ),
     of_client(
+        "many puts of one row take time in proportion to their square",
+        "PutRow.then",
+        "        if len(self.columns) + len(later.columns) > _NAMES_CACHED_MAX:\n",
+        "        if False:\n",
+        f"{OF_CLIENT}::test_a_row_of_very_many_puts_is_a_mutation",
+    ),
+    of_client(
+        "rows of the same puts don't share their columns",
+        "_shape_of",
+        "@lru_cache(maxsize=1024)\n",
+        "",
+        f"{OF_CLIENT}::test_rows_of_the_same_puts_share_their_columns",
+    ),
+    of_client(
         "the earlier of two values of a column wins in a batch",
         "PutRow.then",
         "        values.update(zip(later.columns, later.values, strict=True))\n",
@@ -251,7 +293,7 @@ _CLIENT = [
     ),
     of_client(
         "a later change of a row in a batch comes before the earlier one",
-        "_both",
+        "_joined",
         "    earlier.changes.extend((later.mutation() if isinstance(later, PutRow) else later).changes)\n"
         "    return earlier\n",
         "    later = later.mutation() if isinstance(later, PutRow) else later\n"
@@ -262,8 +304,8 @@ _CLIENT = [
     of_client(
         "two puts of one column are sent in columns",
         "_shape",
-        " if len(set(columns)) == len(columns) else None",
-        "",
+        "    if len(set(columns)) < len(columns):\n",
+        "    if False:\n",
         f"{OF_CLIENT}::test_names_of_one_column_in_two_types_are_one_column",
     ),
     of_client(

@@ -303,10 +303,24 @@ SPLITTING_MUTANTS = [
         f"{UNFLUSHED}::test_they_are_verified_and_salvaged",
     ),
     Mutant(
-        "cells of a manifest may be of any schema, and none",
+        "cells of a manifest may be of any schema",
         "table_of",
-        "    if not table.schema.equals(CELL_SCHEMA) or not table.num_rows:\n",
-        "    if False:\n",
+        "not table.schema.equals(CELL_SCHEMA) or ",
+        "",
+        f"{UNFLUSHED}::test_cells_that_are_no_stream_are_damage",
+    ),
+    Mutant(
+        "each half of a split keeps the memory of all cells that came last",
+        "taken_over",
+        "_copy(pa.concat_tables(tables))",
+        "single_chunk(pa.concat_tables(tables))",
+        f"{UNFLUSHED}::test_each_half_has_memory_of_its_own_cells_only",
+    ),
+    Mutant(
+        "a manifest may have a family with no cells",
+        "table_of",
+        " or not table.num_rows:",
+        ":",
         f"{UNFLUSHED}::test_cells_that_are_no_stream_are_damage",
     ),
     Mutant(

@@ -83,6 +83,45 @@ def test_a_crash_at_any_call_leaves_the_old_generation_or_the_new_one_whole(
     assert call > 5, "the crashes did not reach every call"
 
 
+@pytest.mark.parametrize("loss", Loss)
+@pytest.mark.parametrize("moment", Moment)
+def test_a_first_generation_that_is_acknowledged_is_whole_after_a_crash_at_any_call(
+    tmp_path: Path, moment: Moment, loss: Loss
+) -> None:
+    call = 0
+    while True:
+        call += 1
+        disk = SimulatedFiles(tmp_path / f"data-{call}")
+        disk.crash_at(call, moment)
+        try:
+            generations.write_first(disk, disk.root, NAME, b"first" * 1000)
+        except SimulatedCrash:
+            continue
+        after = disk.power_failure(tmp_path / f"after-{call}", loss, seed=call)
+        assert generations.read_newest(Files(), after, NAME) == (1, b"first" * 1000)
+        break
+    assert call > 4, "the crashes did not reach every call"
+
+
+@pytest.mark.parametrize("name", ["create", "pwrite", "fsync", "fsync_folder"])
+@pytest.mark.parametrize("error_number", [errno.ENOSPC, errno.EIO])
+def test_a_first_generation_that_fails_leaves_nothing(disk: SimulatedFiles, name: str, error_number: int) -> None:
+    disk.fail_next(name, error_number)
+    with pytest.raises(DiskFullError if error_number == errno.ENOSPC else OSError):
+        generations.write_first(disk, disk.root, NAME, b"first")
+    assert disk.list_folder(disk.root) == []
+    disk.before_call = lambda call: None
+    generations.write_first(disk, disk.root, NAME, b"again")
+    assert generations.read_newest(disk, disk.root, NAME) == (1, b"again")
+
+
+def test_a_first_generation_replaces_none(disk: SimulatedFiles) -> None:
+    generations.write(disk, disk.root, NAME, 1, b"there")
+    with pytest.raises(FileExistsError):
+        generations.write_first(disk, disk.root, NAME, b"other")
+    assert generations.read_newest(disk, disk.root, NAME) == (1, b"there")
+
+
 @pytest.mark.parametrize("name", ["create", "pwrite", "fsync", "rename"])
 @pytest.mark.parametrize("error_number", [errno.ENOSPC, errno.EIO])
 def test_a_failure_before_the_rename_leaves_the_old_generation_and_nothing_else(

@@ -39,6 +39,9 @@ def test_a_thread_that_computes_yields_soon_and_full_collections_are_rare() -> N
         "print(round(sys.getswitchinterval(), 6), *gc.get_threshold())"
     )
     assert output_of(program).split() == [f"{SWITCH_INTERVAL_SECONDS:g}", *map(str, COLLECTOR_THRESHOLDS)]
+    youngest, _, oldest = COLLECTOR_THRESHOLDS
+    assert youngest <= 5_000, "each object takes half a microsecond, in which nothing else runs"
+    assert oldest >= 1000
 
 
 def test_the_collector_does_not_traverse_the_objects_of_a_ready_server() -> None:

@@ -73,13 +73,13 @@ class BatchLines:
     def _add(self, added: Line) -> None:
         collected = self._lines.setdefault(added.row, added)
         if collected is not added:
-            self._lines[added.row] = _both(collected, added)
+            self._lines[added.row] = _joined(collected, added)
         self._count += 1
         self._byte_count += added.byte_count if isinstance(added, PutRow) else added.ByteSize()
 
 
-def _both(earlier: Line, later: Line) -> Line:
-    """Returns what two lines do to one row, in this order."""
+def _joined(earlier: Line, later: Line) -> Line:
+    """Returns one line that does what two do to one row, in this order. It may be `earlier`, changed."""
     if isinstance(earlier, PutRow):
         puts = earlier.then(later) if isinstance(later, PutRow) else None
         if puts is not None:

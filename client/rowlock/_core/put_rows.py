@@ -1,7 +1,8 @@
 """Puts of a batch: rows that can be sent as columns, and the choice of those that are.
 
-A row can be sent as columns if all that the batch does to it is to put values with one timestamp, or none. A
-request for many rows is sent so when that is faster: `are_faster_as_columns` decides. Both ways give the same result.
+A row can be sent as columns if all that the batch does to it is puts with one timestamp, or none, and no call names a
+column twice. A request for many rows is sent so when that is faster: `are_faster_as_columns` decides. Both ways give
+the same result.
 """
 
 from __future__ import annotations
@@ -59,14 +60,16 @@ class PutRow:
         self.age_ms = 0
 
     def then(self, later: PutRow) -> PutRow | None:
-        """Returns this put of a row and a later one as one put; None if that would not give the same result.
+        """Returns this put of a row and a later one as one; None if their timestamps differ, or if both are too large.
 
         One change of a row has one timestamp for all puts without one, so the later value of a column hides the other.
         """
         if self.timestamp != later.timestamp or self.byte_count + later.byte_count > ROW_BYTES_MAX:
-            return None  # A value that is too large is refused, even if it would be hidden.
+            return None  # A server that takes values of 64 KiB refuses none of the others, hidden or not.
         if self.columns is later.columns:
             return later
+        if len(self.columns) + len(later.columns) > _NAMES_CACHED_MAX:
+            return None  # Else a row of many puts would take time in proportion to their square.
         values = dict(zip(self.columns, self.values, strict=True))
         values.update(zip(later.columns, later.values, strict=True))
         columns = self.columns if len(values) == len(self.columns) else tuple(values)
@@ -120,9 +123,12 @@ def put_row_of(row: bytes, changes: Sequence[Change]) -> PutRow | None:
 @lru_cache(maxsize=1024)
 def _shape(names: tuple[Name, ...]) -> _Shape | None:
     columns = tuple([parse_cell_key(name) for name in names])
-    return _shape_of(columns) if len(set(columns)) == len(columns) else None
+    if len(set(columns)) < len(columns):
+        return None
+    return _shape_of(columns) if len(columns) <= _NAMES_CACHED_MAX else _shape_of.__wrapped__(columns)
 
 
+@lru_cache(maxsize=1024)
 def _shape_of(columns: tuple[Column, ...]) -> _Shape:
     return _Shape(columns, sum([_CELL_BYTES + len(family) + len(qualifier) for family, qualifier in columns]))
 
@@ -139,7 +145,7 @@ def are_faster_as_columns(row_count: int, column_count: int, value_count: int) -
 
 def columns_of(rows: Iterable[PutRow]) -> tuple[Column, ...]:
     """Returns the columns of the rows, each once, in the order in which they occur."""
-    # Rows with the same names share their tuple of columns.
+    # Rows with the same columns in the same order share their tuple.
     distinct = {id(row.columns): row.columns for row in rows}
     if len(distinct) == 1:
         return next(iter(distinct.values()))

@@ -1,4 +1,4 @@
-"""Puts the lines of several parts together, without a look at single cells.
+"""Puts the lines of several parts together.
 
 `concatenated_lines` is for parts that follow one another, `merged_lines` for parts that have no row in common; it
 copies nothing if they don't overlap. `merged_versions` makes one part of several, in which a row may have several
@@ -56,9 +56,10 @@ def may_be_concatenated(before: Lines, after: Lines) -> bool:
 
 
 def concatenated_lines(parts: Sequence[Lines]) -> Lines:
-    """Returns the lines of several parts, one after the other; they must be in order, and may be concatenated.
+    """Returns the lines of several parts, one after the other.
 
-    Copies them, except for compressed values.
+    They may be concatenated, and are in order, unless the caller puts the lines in order afterwards. Copies them,
+    except for compressed values.
     """
     if len(parts) == 1:
         return parts[0]
@@ -160,7 +161,7 @@ def merged_lines(parts: Sequence[Lines]) -> list[Lines] | None:
 
 
 def merged_versions(parts: Sequence[Lines]) -> Lines | None:
-    """Returns all lines of the parts as one. Copies them. Some 3 M lines/s of ten columns.
+    """Returns all lines of the parts as one. Copies them twice. Some 3 M lines/s of ten columns.
 
     None if the parts differ in their columns, if numbers are by cell, or if a row would be too large or have too many
     versions.
@@ -179,14 +180,13 @@ def merged_versions(parts: Sequence[Lines]) -> Lines | None:
 
 
 def newest_whole_lines(parts: Sequence[Lines]) -> Lines | None:
-    """Returns the newest line of each row. Copies the lines once, and does not look at single cells.
+    """Returns the newest line of each row. Copies the lines, and then those that stay. At least one part.
 
-    None unless each line has all columns, with one number, so that it hides all older ones of its row; and None if the
-    lines are stored ones, which are passed on compressed where they don't change.
+    None unless each line has all columns, with one number, so that it hides all older ones of its row.
     """
     qualifiers = parts[0].qualifiers
     for part in parts:
-        if part.is_by_cell or part.stored is not None or part.qualifiers != qualifiers:
+        if part.is_by_cell or part.qualifiers != qualifiers:
             return None
         if any(column.null_count for column in part.values):
             return None

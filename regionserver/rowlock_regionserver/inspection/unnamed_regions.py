@@ -41,7 +41,7 @@ def _found(stored: StoredFolder, files: Files, ids: list[int], damage: list[Corr
         known = read_region(folder, entry, Table("", 0, ()), files, damage)
         numbers = set(logged[region_id])
         if known.manifest is not None:
-            numbers.update(known.manifest.store_files)
+            numbers.update(known.manifest.store_files, known.manifest.unflushed_cells)
         elif listed(files, folder, damage):
             numbers.update(name.family_number for name in store_file_names(files, folder))
         if numbers:

@@ -28,8 +28,10 @@ from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN, RowSegmen
 # At least this many segments of bulk batches are merged at once, into one of at most this many bytes: some 10 ms.
 MERGED_COUNT_MIN = 4
 MERGED_BYTES_MAX = 2 * MIB
-# The same for lines that are merged when nobody waits for it. Lines take a quarter of the time.
-MERGED_LINES_BYTES_MAX = 8 * MIB
+# Lines of puts in columns are merged after their answer, with the gate held shared: up to these, 10 to 40 ms. So many
+# bytes that four of the largest pieces fit.
+LINES_MERGED_LATER_BYTES_MAX = 9 * MIB
+ROWS_MERGED_MAX = 50_000
 
 BulkSegment = ArrowSegment | LinesSegment
 Segment = RowSegment | BulkSegment
@@ -164,7 +166,7 @@ class Memstore:
         milliseconds. `change` runs an action that exchanges segments, and publishes its effect to readers. `grown` is
         called with the growth of memory, after each exchange.
         """
-        for form, bytes_max in ((ArrowSegment, MERGED_BYTES_MAX), (LinesSegment, MERGED_LINES_BYTES_MAX)):
+        for form, bytes_max in ((ArrowSegment, MERGED_BYTES_MAX), (LinesSegment, LINES_MERGED_LATER_BYTES_MAX)):
             with self._lock:
                 run = self._run_of(form, self._segments[1:], NEWEST, bytes_max)
             if len(run) < MERGED_COUNT_MIN:
@@ -205,16 +207,22 @@ class Memstore:
     def _run_of(
         self, form: type[ArrowSegment | LinesSegment], sealed: Sequence[Segment], write_number: int, bytes_max: int
     ) -> list[BulkSegment]:
-        """Returns the newest segments of this form from before this write that should be one, of so many bytes."""
+        """Returns the newest segments of this form from before this write that should be one.
+
+        `bytes_max`: that one has at most so many bytes.
+        """
         run: list[BulkSegment] = []
-        byte_count = 0
+        byte_count = row_count = 0
         write_number = min(write_number, self._merged_before)
         for segment in sealed:
             if not isinstance(segment, form) or segment.write_number_max >= write_number:
                 continue
             is_much_larger = bool(run) and segment.byte_count > 2 * byte_count
             byte_count += segment.byte_count
-            if is_much_larger or byte_count > bytes_max or segment.write_number_min <= self._unmerged_through:
+            row_count += segment.row_count
+            if is_much_larger or byte_count > bytes_max or row_count > ROWS_MERGED_MAX:
+                break
+            if segment.write_number_min <= self._unmerged_through:
                 break
             run.append(segment)
         return run

@@ -124,7 +124,7 @@ class Manifest:
                 **({"stamps_until": self.stamps_until} if self.stamps_until else {}),
                 "limits": {str(family): limits.to_json() for family, limits in self.limits.items()},
                 **({"changes": self.changes.to_json()} if self.changes is not None else {}),
-                **({"unflushed_cells": _cells_as_text(self.unflushed_cells)} if self.unflushed_cells else {}),
+                **({"unflushed_cells": _unflushed_to_json(self.unflushed_cells)} if self.unflushed_cells else {}),
             }
         ).encode()
 
@@ -152,7 +152,7 @@ class Manifest:
                 for family, limits in fields.get("limits", {}).items()
             },
             changes=RetainedChanges.from_json(fields["changes"]) if "changes" in fields else None,
-            unflushed_cells=_cells_from_text(fields.get("unflushed_cells", {})),
+            unflushed_cells=_unflushed_from_json(fields.get("unflushed_cells", {})),
         )
 
 
@@ -192,11 +192,11 @@ def read_manifest(files: Files, folder: Path) -> LiveManifest:
         raise CorruptionError(folder / NAME, 0, "a manifest of this version", repr(error)) from error
 
 
-def _cells_as_text(cells: CellsOfFamilies) -> dict[str, str]:
+def _unflushed_to_json(cells: CellsOfFamilies) -> dict[str, str]:
     return {str(family): _text(stream_of(table)) for family, table in cells.items()}
 
 
-def _cells_from_text(streams: dict[str, str]) -> CellsOfFamilies:
+def _unflushed_from_json(streams: dict[str, str]) -> CellsOfFamilies:
     return {int(family): table_of(base64.b64decode(stream)) for family, stream in streams.items()}
 
 

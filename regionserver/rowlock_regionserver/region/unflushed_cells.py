@@ -33,7 +33,10 @@ def cells_in_memory(stores: Stores) -> CellsOfFamilies:
 
 
 def taken_over(olds: Sequence[CellsOfFamilies], start: bytes, stop: bytes) -> CellsOfFamilies:
-    """Returns the cells of the rows [start, stop); an empty stop is no bound. `olds`: of regions in row order."""
+    """Returns the cells of the rows [start, stop); an empty stop is no bound. `olds`: of regions in row order.
+
+    They are copies: a part would keep the memory of all cells.
+    """
     found: dict[int, list[pa.Table]] = {}
     for old in olds:
         for number, table in old.items():
@@ -41,7 +44,7 @@ def taken_over(olds: Sequence[CellsOfFamilies], start: bytes, stop: bytes) -> Ce
             end = first_at_or_after(table, stop) if stop else table.num_rows
             if first < end:
                 found.setdefault(number, []).append(table.slice(first, end - first))
-    return {number: single_chunk(pa.concat_tables(tables)) for number, tables in found.items()}
+    return {number: _copy(pa.concat_tables(tables)) for number, tables in found.items()}
 
 
 def add_unflushed(cells: CellsOfFamilies, stores: Stores) -> int:
@@ -61,6 +64,12 @@ def add_unflushed(cells: CellsOfFamilies, stores: Stores) -> int:
     if cells:
         stores.change(add)
     return grown
+
+
+def _copy(table: pa.Table) -> pa.Table:
+    """Returns the table in memory of its own, with one chunk a column."""
+    columns = [pa.concat_arrays(column.chunks) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=CELL_SCHEMA)
 
 
 def stream_of(table: pa.Table) -> bytes:

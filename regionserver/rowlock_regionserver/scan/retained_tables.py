@@ -5,11 +5,11 @@ The sources are merged window by window (source_chunks.py), and cells that no re
 tables of bounded size: a source may hold more than an Arrow column can, in one row or even in one column of a row. A
 row that is larger than a window is written in parts (row_parts.py).
 
-A window that has only lines stays lines in two cases, without the cells that have expired. If each row has one line,
-there is nothing to resolve, because a column has only one version: the lines pass as they are. If a family of one
-version is read at no read point before its newest cell, each row becomes one line, with the newest value of each
-column: lines have no tombstones, so its other puts are surplus. Lines are formed of cells that are few beside the lines
-of their window, like those of single puts between batches. All other windows are merged as cells.
+A window stays lines in two cases, without the cells that have expired. If each row has one line, there is nothing to
+resolve, because a column has only one version: the lines pass as they are. If a family of one version is read at no
+read point before its newest cell, each row becomes one line, with the newest value of each column: lines have no
+tombstones, so its other puts are surplus. Cells become lines before that if they are at most half of the window's cells
+and in columns of its lines, like single puts between batches. All other windows are merged as cells.
 
 Scans have a loop of their own over the same steps and parts: see docs/decisions/windows_of_scans_and_flushes.md.
 """
@@ -38,8 +38,11 @@ from rowlock_regionserver.sources import Chunk, LinesWanted, Source
 from rowlock_regionserver.versions.retention import Retention
 from rowlock_regionserver.versions.retention_columns import retained
 
-# Lines are formed of the cells of a window if they are at most so many among its cells.
+# The greatest share of a window's cells of which lines are formed.
 _FORMED_SHARE_MAX = 0.5
+
+# Lines of different columns stay lines if together they have at most so many times their own places.
+_PLACES_GROWTH_MAX = 4
 
 # Returns which cells to retain. The cells are whole rows, or columns of one row after all its family tombstones.
 _Rule = Callable[[SortedCells], Mask]
@@ -109,10 +112,10 @@ def _lines_of(chunks: Sequence[Chunk], retention: Retention, versions: int) -> S
     if retention.expired_through >= 0 and any(chunk.write_number_max > retention.retained_after for chunk in chunks):
         return None  # Some expired cells stay, for the change feed.
     lines = _as_lines(chunks)
-    if lines is None:
+    if lines is None or _have_few_columns_in_common(lines):
         return None
     newest = max([chunk.write_number_max for chunk in chunks], default=0)
-    only_newest = versions == 1 and len(retention.protected) == 1 and retention.protected[0][0] >= newest
+    only_newest = versions == 1 and retention.protected[0][0] >= newest
     retained_ones = _one_line_a_row(lines, only_newest=only_newest)
     if retained_ones is None:
         return None
@@ -121,13 +124,19 @@ def _lines_of(chunks: Sequence[Chunk], retention: Retention, versions: int) -> S
 
 def _one_line_a_row(parts: Sequence[Lines], *, only_newest: bool) -> Sequence[Lines] | None:
     """Returns the lines in row order; None if some row has several lines, unless only its newest cells count."""
-    if not only_newest:
-        return merged_lines(parts)
-    whole = newest_whole_lines(parts) if in_succession(parts) is None else None
-    if whole is not None:
-        return [whole]
+    if only_newest and (any(part.has_versions for part in parts) or in_succession(parts) is None):
+        whole = newest_whole_lines(parts)
+        if whole is not None:
+            return [whole]
     merged_ones = merged_lines(parts)
-    return _newest_lines(parts) if merged_ones is None else merged_ones
+    return _newest_lines(parts) if merged_ones is None and only_newest else merged_ones
+
+
+def _have_few_columns_in_common(parts: Sequence[Lines]) -> bool:
+    """Returns whether most places of lines with the columns of all parts would be empty."""
+    qualifiers = {qualifier for part in parts for qualifier in part.qualifiers}
+    own = sum([len(part) * len(part.qualifiers) for part in parts])
+    return len(qualifiers) * sum(map(len, parts)) > _PLACES_GROWTH_MAX * own
 
 
 def _as_lines(chunks: Sequence[Chunk]) -> list[Lines] | None:
@@ -138,11 +147,13 @@ def _as_lines(chunks: Sequence[Chunk]) -> list[Lines] | None:
         cell_count = sum([chunk.table.num_rows for chunk in of_cells])
         if cell_count > _FORMED_SHARE_MAX * (cell_count + sum([each.cell_count for each in lines])):
             return None
+        if any(chunk.away for chunk in of_cells):
+            return None
+        # A column that only they have stays cells: few rows of the window have it.
+        qualifiers = {qualifier for each in lines for qualifier in each.qualifiers}
         for chunk in of_cells:
-            if chunk.away:
-                return None
             formed, others = lines_of(chunk.table)
-            if others.num_rows:
+            if others.num_rows or (formed is not None and not qualifiers.issuperset(formed.qualifiers)):
                 return None
             if formed is not None:
                 lines.append(formed)

@@ -179,6 +179,19 @@ def test_several_puts_of_a_row_are_sent_in_columns() -> None:
     assert values == [[b"new", b"last"], [b"1", b"4", b"more"]]
 
 
+def test_rows_of_the_same_puts_share_their_columns() -> None:
+    rows = [(key(number), {name: b"v"}, None) for number in range(40) for name in ("f:a", "f:b")]
+    taken = lines_of(*rows, (b"at once", {"f:a": b"1", "f:b": b"2"}, None)).take().values()
+    assert len({id(line.columns) for line in taken if isinstance(line, PutRow)}) == 1
+
+
+def test_a_row_of_very_many_puts_is_a_mutation() -> None:
+    """Else each put would copy all before it."""
+    [line] = lines_of(*[(b"r", {f"f:{number}": b"v"}, None) for number in range(300)]).take().values()
+    assert isinstance(line, region_pb2.RowMutation)
+    assert len(line.changes) == 300
+
+
 def test_a_large_value_that_a_later_put_hides_is_sent_and_refused() -> None:
     lines = lines_of((b"r", {"f:a": b"x" * put_rows.ROW_BYTES_MAX}, None), (b"r", {"f:a": b"small"}, None))
     [line] = lines.take().values()

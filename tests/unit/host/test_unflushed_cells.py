@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
 from rowlock_regionserver import generations
@@ -24,7 +25,7 @@ from rowlock_regionserver.inspection.verify import verify
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region.manifest import FORMAT_VERSION, NAME, Manifest, read_manifest
 from rowlock_regionserver.region.region import Region
-from rowlock_regionserver.region.unflushed_cells import stream_of
+from rowlock_regionserver.region.unflushed_cells import stream_of, taken_over
 
 from tests.unit.region.conftest import abandon, bulk_batch
 from tests.waiting import WAIT_S
@@ -34,7 +35,16 @@ from .serving_table import CONFIG, Serving, after_flushes
 ALL_VERSIONS = Selection(versions=100)
 CELLS = cells_table([b"r"], [[(b"q", -1, -1, 0, b"v")]])
 STREAM = stream_of(CELLS)
-NO_STREAMS = (b"", b"no stream", STREAM[: len(STREAM) // 2 + 100], stream_of(CELLS.slice(0, 0)))
+CUT_STREAM = STREAM[: len(STREAM) // 2 + 100]
+NO_CELLS = stream_of(CELLS.slice(0, 0))
+
+
+def stream_of_another_schema() -> bytes:
+    table = pa.table({"row": [b"r"]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue().to_pybytes()
 
 
 @pytest.fixture
@@ -247,6 +257,15 @@ def test_those_of_a_dropped_family_are_gone(table: Serving) -> None:
         assert memory_is_counted(table)
 
 
+def test_each_half_has_memory_of_its_own_cells_only() -> None:
+    rows = [b"%03d" % number for number in range(100)]
+    cells = cells_table(rows, [[(b"q", -1, -1, 0, b"v" * 1000)]] * 100)
+    left, right = (taken_over([{1: cells}], *bounds)[1] for bounds in ((b"", b"001"), (b"001", b"")))
+    assert (left.num_rows, right.num_rows) == (1, 99)
+    assert left.get_total_buffer_size() < 3000
+    assert pa.concat_tables([left, right]).equals(cells)
+
+
 def test_they_are_verified_and_salvaged(table: Serving, tmp_path: Path) -> None:
     table.put(b"r2", b"flushed")
 
@@ -268,6 +287,22 @@ def test_they_are_verified_and_salvaged(table: Serving, tmp_path: Path) -> None:
     table.server = table.open()
 
 
+def test_they_are_salvaged_from_a_region_that_no_catalog_names(table: Serving, tmp_path: Path) -> None:
+    """Its store files and the log don't say that it has the family."""
+    split_with_last(table, lambda: table.put(b"r2", b"last"))
+    abandon(table.server)
+    (table.folder / FORMAT).write_text(f"rowlock data folder, format {FOLDER_VERSION}, id {'0' * 32}\n")
+    for path in (table.folder / "catalog").iterdir():
+        path.unlink()
+    damage: list[CorruptionError] = []
+    found = [
+        cell["value"]
+        for region in salvage(table.folder, tmp_path / "out", Files(), damage)
+        for cell in pa_parquet.read_table(region.path).to_pylist()
+    ]
+    assert b"last" in found
+
+
 def test_a_server_of_version_4_refuses_a_manifest_with_some(table: Serving) -> None:
     """It would ignore the field, and lose the cells."""
     split_with_last(table, lambda: table.put(b"r2", b"last"))
@@ -276,8 +311,10 @@ def test_a_server_of_version_4_refuses_a_manifest_with_some(table: Serving) -> N
         generations.read_newest(Files(), folder, NAME, version_max=4)
 
 
-@pytest.mark.parametrize("text", ["%%%", *[base64.b64encode(data).decode() for data in NO_STREAMS]])
-def test_cells_that_are_no_stream_are_damage(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("stream", [b"", b"no stream", CUT_STREAM, NO_CELLS, stream_of_another_schema()])
+@pytest.mark.parametrize("is_encoded", [True, False])
+def test_cells_that_are_no_stream_are_damage(tmp_path: Path, stream: bytes, is_encoded: bool) -> None:
+    text = base64.b64encode(stream).decode() if is_encoded else "%%%"
     fields = json.loads(Manifest(1, 1).encode()) | {"unflushed_cells": {"1": text}}
     generations.write(Files(), tmp_path, NAME, 1, json.dumps(fields).encode(), version=FORMAT_VERSION)
     with pytest.raises(CorruptionError, match="a manifest of this version"):

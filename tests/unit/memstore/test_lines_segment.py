@@ -200,3 +200,12 @@ def test_the_filter_of_the_rows_is_counted() -> None:
     beside = LinesSegment(lines).bytes_held - lines.rows.nbytes - sum(column.nbytes for column in lines.columns)
     # What is left are the bytes before each line, and the columns.
     assert 0 < in_filter < beside < in_filter + 20 * 3000
+
+
+def test_the_lines_of_a_row_may_be_too_large_together() -> None:
+    def segment(row: bytes, number: int, byte_count: int) -> LinesSegment:
+        return LinesSegment(formed({row: [(b"a", -5, -number, 0, b"x" * byte_count), (b"b", -5, -number, 0, b"")]}))
+
+    # Row m has 70,000 bytes in two lines, and others are between them.
+    segments = [segment(b"m", 1, 35_000), segment(b"a", 2, 1), segment(b"m", 3, 35_000), segment(b"z", 4, 1)]
+    assert not isinstance(LinesSegment.merged(segments), LinesSegment)

@@ -29,6 +29,8 @@ from rowlock_regionserver.operations import (
     WriteOptions,
 )
 from rowlock_regionserver.region.bulk.put_batch import PutBatch
+from rowlock_regionserver.region.mutate.reading_changes import PendingOutcome
+from rowlock_regionserver.region.mutate.write_path import Done
 from rowlock_regionserver.wal.segment import decode_segment_header, segment_number
 
 from tests.waiting import WAIT_S, wait_until
@@ -232,12 +234,12 @@ def test_a_later_piece_that_fails_as_a_whole_fails_only_its_rows(lone: LoneRegio
         lone.log.refuses = True
 
     lone.steps.at_next(Step.ENTER, lambda: lone.steps.at_next(Step.ENTER, refuse))
-    outcomes = lone.put_rows(puts(1, 10))
+    outcomes = lone.put_rows(puts(1, 12))
     made(outcomes[:4])
     assert all(isinstance(outcome, StoppingError) for outcome in outcomes[4:])
-    assert len(outcomes) == 10
+    assert len(outcomes) == 12
     lone.log.refuses = False
-    assert [result.repeated_request for result in made(lone.put_rows(puts(1, 10)))] == [True] * 4 + [False] * 6
+    assert [result.repeated_request for result in made(lone.put_rows(puts(1, 12)))] == [True] * 4 + [False] * 8
 
 
 def test_no_row_is_seen_before_it_is_published(tmp_path: Path) -> None:
@@ -289,6 +291,49 @@ def test_small_segments_are_merged(lone: LoneRegion) -> None:
     assert len(lone.scan()) == 1600
     assert lone.memory.bytes_held == lone.region.memstore_bytes
     lone.region._check()
+
+
+def test_segments_are_merged_after_the_answer(lone: LoneRegion, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_path, counts = lone.region._writers.write_path, []
+    notify = write_path.notify_when_published
+
+    def notify_and_count(done: Done, pending: Sequence[PendingOutcome]) -> None:
+        counts.append(lone.region.segment_count)
+        notify(done, pending)
+
+    monkeypatch.setattr(write_path, "notify_when_published", notify_and_count)
+    for number in range(1, 5):
+        made(lone.put_rows(puts(20 * number, 20)))
+    assert counts == [1, 2, 3, 4]
+    assert lone.region.segment_count == 1
+
+
+def test_segments_of_a_large_batch_are_merged_between_its_pieces(lone: LoneRegion) -> None:
+    small_pieces(lone, 10)
+    counts: list[int] = []
+    lone.steps.at_each(Step.LEAVE, lambda: counts.append(lone.region.segment_count))
+    made(lone.put_rows(puts(1, 400)))
+    assert max(counts) < 12
+
+
+def test_no_segments_are_merged_in_a_region_that_was_closed(lone: LoneRegion) -> None:
+    for number in range(1, 4):
+        made(lone.put_rows(puts(20 * number, 20)))
+    lone.steps.at_next(Step.LEAVE, lone.region.close)
+    made(lone.put_rows(puts(80, 20)))
+    assert lone.region.segment_count == 4
+
+
+def test_no_segments_are_merged_while_another_thread_wants_the_gate(lone: LoneRegion) -> None:
+    gate = lone.region._parts.gate
+    for number in range(1, 4):
+        made(lone.put_rows(puts(20 * number, 20)))
+    lone.steps.at_next(Step.LEAVE, gate.enter_exclusive)
+    made(lone.put_rows(puts(80, 20)))
+    gate.leave_exclusive()
+    assert lone.region.segment_count == 4
+    made(lone.put_rows(puts(100, 20)))
+    assert lone.region.segment_count == 1
 
 
 def test_families_that_change_meanwhile_are_checked_again(lone: LoneRegion) -> None:

@@ -71,6 +71,7 @@ def test_pieces_together_are_the_batch() -> None:
         pieces = list(whole.pieces(rows_max, bytes_max))
         assert len(pieces) > 1
         assert max(map(len, pieces)) <= rows_max
+        assert max(map(len, pieces)) - min(map(len, pieces)) <= 1, "a small last one would not be merged with others"
         mutations = [mutation for piece in pieces for mutation in piece.mutations()]
         assert mutations == whole.mutations()
 

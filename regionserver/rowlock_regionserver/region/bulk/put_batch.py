@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
@@ -34,7 +35,10 @@ class PutBatch:
         return len(self.rows)
 
     def pieces(self, rows_max: int, bytes_max: int) -> Iterator[PutBatch]:
-        """Yields the batch in pieces of at most so many rows, and of about so many bytes; uncopied if it is one."""
+        """Yields the batch in pieces of about the same size, of at most so many rows, and of about so many bytes.
+
+        Uncopied if it is one.
+        """
         count = len(self)
         byte_count = self.rows.rows.nbytes + sum([column.nbytes for column in self.rows.columns])
         rows_of_values = _PIECE_VALUES_MAX // max(1, len(self.rows.columns))
@@ -42,8 +46,9 @@ class PutBatch:
         if at_once >= count:
             yield self
             return
-        for start in range(0, count, at_once):
-            stop = min(start + at_once, count)
+        piece_count = -(-count // at_once)
+        bounds = [count * place // piece_count for place in range(piece_count + 1)]
+        for start, stop in pairwise(bounds):
             # Copied, so that a piece does not hold the memory of all others.
             rows = self.rows.take(integer_array(np.arange(start, stop), pa.int64()))
             yield PutBatch(rows, self.client, self.sequences[start:stop], self.floor)

@@ -12,8 +12,8 @@
    a thread that wants the gate exclusively does not wait for long (gate.py).
 4. If some rows were made and a later piece fails as a whole, by a deadline say, its rows and all later ones get that
    error as their outcome, as in write_path.py.
-5. Each piece becomes a segment of each family. When all is done that the caller waits for, small segments are merged,
-   with only the gate held.
+5. Each piece becomes a segment of each family. Small segments are merged, with only the gate held: after the last
+   piece when all is done that the caller waits for.
 
 The steps have the names and the order of write_path.py: 1 CHECK, 2 LOCK, 3 COMPARE (only the idempotency table),
 4 STAMP, 5 BEGIN + APPEND, 6 APPLY, 7 UNLOCK; then 8 and 9.
@@ -96,7 +96,8 @@ class ColumnPuts:
         self._piece_bytes_max = piece_bytes_max
 
     def put(self, batch: PutBatch, options: WriteOptions, done: Done) -> None:
-        """Makes the rows, in order; calls `done` once with their outcomes, when all are published. Blocks up to APPLY.
+        """Makes the rows, in order; calls `done` once with their outcomes, when all are published. Blocks up to APPLY,
+        and while small segments are merged, perhaps after `done` was called.
 
         `done` is called from any thread, perhaps before this returns. Raises RegionServerError for a failure of the
         whole batch; then nothing was changed.
@@ -104,6 +105,8 @@ class ColumnPuts:
         pending: list[PendingOutcome] = []
         try:
             for piece in batch.pieces(self._piece_rows_max, self._piece_bytes_max):
+                if pending:
+                    self._merge_segments()  # Those of the pieces before: else a large batch makes many.
                 pending += self._put_piece(piece, options)
         except RegionServerError as error:
             if not pending:
