@@ -166,8 +166,15 @@ _REGION = [
     Mutant(
         "pieces of puts in columns leave rows out",
         "PutBatch.pieces",
-        "            stop = min(start + at_once, count)\n",
-        "            stop = min(start + at_once, count - 1)\n",
+        "for place in range(piece_count + 1)]",
+        "for place in range(piece_count)]",
+        f"{MESSAGES}::test_pieces_together_are_the_batch",
+    ),
+    Mutant(
+        "the last piece of a batch may be small",
+        "PutBatch.pieces",
+        "[count * place // piece_count for place in range(piece_count + 1)]",
+        "[*range(0, count, at_once), count]",
         f"{MESSAGES}::test_pieces_together_are_the_batch",
     ),
 ]
