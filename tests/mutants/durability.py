@@ -312,16 +312,6 @@ DURABILITY = [
     ),
     # ---- generations
     Mutant(
-        "the first generation in a new folder is not synced",
-        "write_first",
-        "    with new_file(files, generation_path(folder, name, 1)) as file:\n"
-        "        file.append(framed(1, body, version))\n",
-        "    descriptor = files.create(generation_path(folder, name, 1))\n"
-        "    files.pwrite(descriptor, framed(1, body, version), 0)\n"
-        "    files.close(descriptor)\n",
-        f"{GENERATIONS}::test_a_first_generation_that_is_acknowledged_is_whole_after_a_crash_at_any_call",
-    ),
-    Mutant(
         "no fsync before a generation is named",
         "write_synced",
         "        files.fsync(descriptor)\n",

@@ -331,4 +331,14 @@ SPLITTING_MUTANTS = [
         "        write_first_manifest(files, folder, manifest)\n",
         f"{HANDED_OVER}::test_a_crash_at_any_call_loses_nothing_that_was_written_last[split]",
     ),
+    Mutant(
+        "the first generation in a new folder is not synced",
+        "write_first",
+        "    with new_file(files, generation_path(folder, name, 1)) as file:\n"
+        "        file.append(framed(1, body, version))\n",
+        "    descriptor = files.create(generation_path(folder, name, 1))\n"
+        "    files.pwrite(descriptor, framed(1, body, version), 0)\n"
+        "    files.close(descriptor)\n",
+        "unit/test_generations.py::test_a_first_generation_that_is_acknowledged_is_whole_after_a_crash_at_any_call",
+    ),
 ]
