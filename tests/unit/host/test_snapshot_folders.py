@@ -142,6 +142,11 @@ def test_a_full_disk_leaves_nothing_and_later_it_works(tmp_path: Path) -> None:
             self._refuse(path.name.split("-")[0], path)
             return super().create(path)
 
+        def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+            if flags & os.O_CREAT:
+                self._refuse(path.name.split("-")[0], path)
+            return super().open(path, flags, mode)
+
         def _refuse(self, name: str, path: Path) -> None:
             if name in self.names:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
