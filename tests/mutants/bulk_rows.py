@@ -138,13 +138,6 @@ BULK_ROWS = [
         f"{RETAINED}::test_lines_with_few_columns_in_common_are_merged_as_cells",
     ),
     Mutant(
-        "any number of rows are merged after the answer",
-        "Memstore._run_of",
-        " or row_count > ROWS_MERGED_MAX:",
-        ":",
-        f"{MEMSTORE}::test_lines_are_merged_up_to_a_bound_that_depends_on_who_waits",
-    ),
-    Mutant(
         "lines that follow one another are copied",
         "_one_line_a_row",
         "(any(part.has_versions for part in parts) or in_succession(parts) is None)",
@@ -164,20 +157,6 @@ BULK_ROWS = [
         "lines.cell_bytes()[order]",
         "lines.cell_bytes()",
         f"{SEGMENT}::test_the_lines_of_a_row_may_be_too_large_together",
-    ),
-    Mutant(
-        "segments of any size are merged after the answer",
-        "Memstore.merge_run",
-        "(LinesSegment, LINES_MERGED_LATER_BYTES_MAX)",
-        "(LinesSegment, 1 << 60)",
-        f"{MEMSTORE}::test_lines_are_merged_up_to_a_bound_that_depends_on_who_waits",
-    ),
-    Mutant(
-        "segments of any size are merged while writes wait",
-        "Memstore._merged",
-        "write_number, MERGED_BYTES_MAX)",
-        "write_number, 1 << 60)",
-        f"{MEMSTORE}::test_lines_are_merged_up_to_a_bound_that_depends_on_who_waits",
     ),
     Mutant(
         "single puts among lines are lost",

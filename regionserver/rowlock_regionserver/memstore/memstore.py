@@ -28,10 +28,6 @@ from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN, RowSegmen
 # At least this many segments of bulk batches are merged at once, into one of at most this many bytes: some 10 ms.
 MERGED_COUNT_MIN = 4
 MERGED_BYTES_MAX = 2 * MIB
-# Lines of puts in columns are merged after their answer, with the gate held shared: up to these, 10 to 40 ms. So many
-# bytes that four of the largest pieces fit.
-LINES_MERGED_LATER_BYTES_MAX = 9 * MIB
-ROWS_MERGED_MAX = 50_000
 
 BulkSegment = ArrowSegment | LinesSegment
 Segment = RowSegment | BulkSegment
@@ -166,9 +162,9 @@ class Memstore:
         milliseconds. `change` runs an action that exchanges segments, and publishes its effect to readers. `grown` is
         called with the growth of memory, after each exchange.
         """
-        for form, bytes_max in ((ArrowSegment, MERGED_BYTES_MAX), (LinesSegment, LINES_MERGED_LATER_BYTES_MAX)):
+        for form in (ArrowSegment, LinesSegment):
             with self._lock:
-                run = self._run_of(form, self._segments[1:], NEWEST, bytes_max)
+                run = self._run_of(form, self._segments[1:], NEWEST)
             if len(run) < MERGED_COUNT_MIN:
                 continue
             merged = form.merged(run)  # type: ignore[arg-type]  # all are of this form
@@ -194,7 +190,7 @@ class Memstore:
 
         So each cell is merged a few times only, and there are few segments, however small the batches are.
         """
-        run = self._run_of(form, sealed, write_number, MERGED_BYTES_MAX)
+        run = self._run_of(form, sealed, write_number)
         if len(run) < MERGED_COUNT_MIN:
             return sealed
         merged = form.merged(run)  # type: ignore[arg-type]  # all are of this form
@@ -205,24 +201,18 @@ class Memstore:
         return [*sealed[:place], merged, *(segment for segment in sealed[place:] if segment not in run)]
 
     def _run_of(
-        self, form: type[ArrowSegment | LinesSegment], sealed: Sequence[Segment], write_number: int, bytes_max: int
+        self, form: type[ArrowSegment | LinesSegment], sealed: Sequence[Segment], write_number: int
     ) -> list[BulkSegment]:
-        """Returns the newest segments of this form from before this write that should be one.
-
-        `bytes_max`: that one has at most so many bytes.
-        """
+        """Returns the newest segments of this form from before this write that should be one."""
         run: list[BulkSegment] = []
-        byte_count = row_count = 0
+        byte_count = 0
         write_number = min(write_number, self._merged_before)
         for segment in sealed:
             if not isinstance(segment, form) or segment.write_number_max >= write_number:
                 continue
             is_much_larger = bool(run) and segment.byte_count > 2 * byte_count
             byte_count += segment.byte_count
-            row_count += segment.row_count
-            if is_much_larger or byte_count > bytes_max or row_count > ROWS_MERGED_MAX:
-                break
-            if segment.write_number_min <= self._unmerged_through:
+            if is_much_larger or byte_count > MERGED_BYTES_MAX or segment.write_number_min <= self._unmerged_through:
                 break
             run.append(segment)
         return run

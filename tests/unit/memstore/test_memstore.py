@@ -6,7 +6,6 @@ import pytest
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.cells import DELETE_COLUMN, NEWEST, PUT, Cell, from_then_on
-from rowlock_regionserver.memstore import memstore as memstore_module
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.memstore import MERGED_COUNT_MIN, Memstore, MemstoreStatistics
@@ -295,24 +294,3 @@ def test_lines_that_do_not_fit_one_segment_are_not_tried_again(monkeypatch: pyte
         memstore.add_segment(_lines(number, b"hot"))
     assert tried == [MERGED_COUNT_MIN] * 2
     check_memstore(memstore)
-
-
-def test_lines_are_merged_up_to_a_bound_that_depends_on_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, count = _lines(1).byte_count, MERGED_COUNT_MIN
-    monkeypatch.setattr(memstore_module, "MERGED_BYTES_MAX", one * count)
-    monkeypatch.setattr(memstore_module, "LINES_MERGED_LATER_BYTES_MAX", 2 * one * count)
-
-    def counts_after(add: Callable[[Memstore, LinesSegment], object]) -> list[int]:
-        memstore = Memstore(1)
-        for number in range(1, 40 * count):
-            add(memstore, _lines(number))
-        return [segment.row_count for segment in memstore.sources()[1:]]
-
-    def insert(memstore: Memstore, segment: LinesSegment) -> None:
-        memstore.insert_segment(segment)
-        _merge(memstore)
-
-    assert max(counts_after(Memstore.add_segment)) == count
-    assert count < max(counts_after(insert)) <= 2 * count
-    monkeypatch.setattr(memstore_module, "ROWS_MERGED_MAX", count)
-    assert max(counts_after(insert)) == count
