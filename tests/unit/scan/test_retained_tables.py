@@ -133,10 +133,7 @@ def test_cells_of_lines_that_a_change_feed_retains_stay_although_they_have_expir
 
 def test_lines_pass_as_they_are_where_no_row_is_in_two_sources() -> None:
     def segment(numbers: range, write_number: int) -> LinesSegment:
-        rows = [b"%03d" % number for number in numbers]
-        lines, _ = lines_of(cells_table(rows, [[cell(write_number)]] * len(rows)))
-        assert lines is not None
-        return LinesSegment(lines)
+        return lines_segment([b"%03d" % number for number in numbers], [cell(write_number)])
 
     def kinds_of(sources: list[Source]) -> set[type]:
         pieces = list(retained_tables(sources, EVERYTHING, 1, 300, 900))
@@ -179,11 +176,8 @@ def test_lines_of_one_row_become_one_line_of_the_newest_cells_where_nothing_else
     versions: int, protected: ProtectedReadPoints, is_one_line: bool
 ) -> None:
     def lines_at(write_number: int, qualifiers: bytes, timestamp: int) -> LinesSegment:
-        rows = [b"%03d" % number for number in range(20)]
-        cells = [(bytes([q]), -timestamp, -write_number, 0, b"%d" % write_number) for q in qualifiers]
-        lines, _ = lines_of(cells_table(rows, [cells] * len(rows)))
-        assert lines is not None
-        return LinesSegment(lines)
+        cells: list[Cell] = [(bytes([q]), -timestamp, -write_number, 0, b"%d" % write_number) for q in qualifiers]
+        return lines_segment([b"%03d" % number for number in range(20)], cells)
 
     # Write 3 has a lower timestamp than 2; they have b in common, 1 and 2 have a, with one timestamp.
     sources = [lines_at(3, b"bc", 5), lines_at(2, b"ab", 7), lines_at(1, b"a", 7)]
@@ -290,9 +284,7 @@ def test_single_puts_among_lines_are_merged_as_if_all_were_cells(with_tombstones
                 (bytes([q]), -(generator.choice([5, 7]) if is_by_cell else timestamp), -number, 0, b"%d" % number)
                 for q in sorted(columns)
             ]
-            lines, _ = lines_of(cells_table([b"%03d" % row for row in rows], [of_row] * len(rows)))
-            assert lines is not None
-            sources.append(LinesSegment(lines))
+            sources.append(lines_segment([b"%03d" % row for row in rows], of_row))
         single = RowSegment(1)
         for row in generator.sample(range(70), 3):
             kind = generator.choice([0, 0, DELETE_COLUMN]) if with_tombstones else 0

@@ -8,7 +8,7 @@
    equals it.
 3. A piece holds what a row mutation holds: the gate shared, and the locks of all its rows. So changes of other rows go
    on beside it, on the event loop too. Under the log's order lock, for which they wait, its record is appended, and
-   its segments, prepared before, are added. Pieces are bounded, so that this takes less than a millisecond, and so that
+   its segments, prepared before, are added. Pieces are bounded, so that this is short, and so that
    a thread that wants the gate exclusively does not wait for long (gate.py).
 4. If some rows were made and a later piece fails as a whole, by a deadline say, its rows and all later ones get that
    error as their outcome, as in write_path.py.
