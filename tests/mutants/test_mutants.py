@@ -38,6 +38,7 @@ from .column_puts import COLUMN_PUTS
 from .compacting import COMPACTING_MUTANTS
 from .compaction_queue import COMPACTION_QUEUE_MUTANTS
 from .compressed import COMPRESSED
+from .copied_changes import COPIED_CHANGES_MUTANTS
 from .direct import DIRECT
 from .durability import DURABILITY
 from .edges import EDGES
@@ -93,6 +94,7 @@ MUTANTS = [
     *RECOVERY,
     *REGION_MUTANTS,
     *SPLITTING_MUTANTS,
+    *COPIED_CHANGES_MUTANTS,
     *RETENTION_MUTANTS,
     *SESSION_MUTANTS,
     *SHORT_SCANS,

@@ -26,6 +26,7 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.commit.mvcc import Mvcc
 
 TakeBack = Callable[[], None]
+Note = Callable[[int, int, bytes], None]
 
 # Python 3.11 finds a global ten times as fast as a member in its enum.
 _SKIP = Durability.SKIP
@@ -64,11 +65,25 @@ class Commit:
         self._mvcc = mvcc
         self._numbers = numbers
         self._log = log
+        self._note: Note | None = None  # guarded by the log's order lock for writing
+
+    @property
+    def are_changes_noted(self) -> bool:
+        """Whether the payload of a change that is not logged is needed too. For a holder of the gate."""
+        return self._note is not None
+
+    def note_changes(self, note: Note | None) -> None:
+        """Calls `note` with number, kind and payload of each change from now on, under the log's order lock; None: ends
+        that. Nobody else holds the gate when it begins.
+        """
+        with self._log.order:
+            self._note = note
 
     def commit(self, kind: int, payload: bytes, durability: Durability, apply: Callable[[int], None]) -> int:
         """BEGIN, APPEND and APPLY. Calls `apply` with the write number, and returns the number.
 
-        With durability SKIP nothing is logged. Raises RegionServerError; then nothing was changed.
+        With durability SKIP nothing is logged, and the payload counts only if changes are noted. Raises
+        RegionServerError; then nothing was changed.
         """
         with self._log.order:
             write_number = self._numbers.begin()
@@ -110,3 +125,5 @@ class Commit:
             self._log.pass_through(complete)
         else:
             self._log.append(self._region_id, write_number, kind, payload, durability, complete)
+        if self._note is not None:
+            self._note(write_number, kind, payload)

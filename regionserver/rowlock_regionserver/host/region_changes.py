@@ -9,10 +9,12 @@ A split or a merge replaces regions by others with the same rows:
 2. The old regions are flushed. The folders of the new regions are made, with hard links to the files, which are opened
    (region/linked_files.py). Most of the work is done here, and writes do not wait.
 3. The old regions are flushed again until little is left. Then their gates are held exclusively, in the order of their
-   ids. Writes wait from here on, and reads do not. Files that are new since 2 are linked, links to replaced ones are
+   ids. Writes wait meanwhile, and reads do not. Files that are new since 2 are linked, links to replaced ones are
    removed. The new regions get a manifest (region/successor.py) and are opened. It also has the cells that came since
    the flush; the old regions still have them in memory and in the log. If they are more than 256 KiB, the old region is
    flushed once more instead, with the gate held.
+   For a split the gate is held only for the cells. Changes that are made while the manifests are written and the
+   regions are opened are copied to these (region/copied_changes.py), and the gate is held again for the last ones.
 4. The catalog commits: the only commit point.
 5. The old regions refuse all calls. Snapshots move to the new regions, which keep their read points. Then the new
    regions are served. No new region takes a write before the old one refuses reads, so no read misses a write.
@@ -40,14 +42,25 @@ from rowlock_regionserver.host.region_folder import free_region_path, region_fol
 from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.host.timestamps import Timestamps
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
+from rowlock_regionserver.region.copied_changes import CopiedChanges
 from rowlock_regionserver.region.linked_files import LinkedFiles
 from rowlock_regionserver.region.new_region import inherited_answers, make_region_folder
 from rowlock_regionserver.region.predecessor import Predecessor
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
+from rowlock_regionserver.region.succession import NUMBERS_AHEAD
 from rowlock_regionserver.region.successor import finish_successor_folder
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
+
+
+@dataclass(frozen=True, slots=True)
+class Successors:
+    """New regions, OPENING, with what the log has reserved for them: bounds of write numbers and stamps."""
+
+    regions: Sequence[Region]
+    numbers_until: int = 0
+    stamps_until: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,24 +160,17 @@ class RegionChanges:
                 flush_again(region)
             for each in linked:
                 each.follow([region.live_store_files() for region in old])
-            deadline = self.shared.clock.monotonic() + self.shared.config.row_lock_wait_ms / 1000
             with contextlib.ExitStack() as gates:
                 for region in by_id:
                     gates.enter_context(region.without_flushes())
-                predecessors = [gates.enter_context(region.handed_over(deadline)) for region in by_id]
-                predecessors.sort(key=lambda predecessor: predecessor.start)
-                # No client gets a range of timestamps of the table that the new regions would not know.
-                gates.enter_context(self.timestamps.lock)
-                stamps_until = 1 + max([region.newest_stamp for region in old])
-                made = [
-                    self._successor(table, entry, files, predecessors, stamps_until, undo)
-                    for entry, files in zip(new, linked, strict=True)
-                ]
+                if len(by_id) == 1:
+                    made = self._split(by_id[0], table, new, linked, gates, undo)
+                else:
+                    made = self._merged(by_id, table, new, linked, gates, undo)
                 with self.committed(state, what, undo):
                     self._exchange(old, made)
                     gates.close()
-        # They refer to the old store files, which are removed with the last reference.
-        del predecessors, linked
+        del linked  # It refers to the old store files, which are removed with the last reference.
         for region in old:
             self._retire(region, f"{what}, and other regions have its rows")
 
@@ -182,6 +188,70 @@ class RegionChanges:
         linked = LinkedFiles(path, (entry.start, entry.stop), self.shared)
         linked.follow([region.live_store_files() for region in old])
         return linked
+
+    def _merged(
+        self,
+        old: Sequence[Region],
+        table: Table,
+        new: Sequence[RegionEntry],
+        linked: Sequence[LinkedFiles],
+        gates: contextlib.ExitStack,
+        undo: contextlib.ExitStack,
+    ) -> Successors:
+        """3. for a merge. `gates` holds the gates of the old regions from here on."""
+        deadline = self._deadline()
+        predecessors = [gates.enter_context(region.succession.handed_over(deadline)) for region in old]
+        predecessors.sort(key=lambda predecessor: predecessor.start)
+        stamps_until = self._stamps_until(old, gates)
+        return Successors(self._successors(table, new, linked, predecessors, stamps_until, undo))
+
+    def _split(
+        self,
+        old: Region,
+        table: Table,
+        new: Sequence[RegionEntry],
+        linked: Sequence[LinkedFiles],
+        gates: contextlib.ExitStack,
+        undo: contextlib.ExitStack,
+    ) -> Successors:
+        """3. for a split. `gates` holds the gate of the old region at the end."""
+        succession = old.succession
+        with succession.handed_over(self._deadline(), NUMBERS_AHEAD) as predecessor:
+            noted = gates.enter_context(succession.noted_changes())
+        made = self._successors(table, new, linked, [predecessor], old.newest_stamp + 1, undo)
+        for region in made:
+            region.replay.keeps_old_versions = True  # for the old region's readers
+            undo.callback(self.log.forget, region.region_id)
+        copied = CopiedChanges(noted, made, self.log, self.shared)
+        copied.copy()
+        gates.enter_context(succession.held(self._deadline()))
+        stamps_until = self._stamps_until([old], gates)
+        last = old.newest_write_number
+        copied.finish(last, stamps_until)
+        succession.wait_until_published()
+        return Successors(made, last, stamps_until)
+
+    def _deadline(self) -> float:
+        return self.shared.clock.monotonic() + self.shared.config.row_lock_wait_ms / 1000
+
+    def _stamps_until(self, old: Sequence[Region], gates: contextlib.ExitStack) -> int:
+        """Returns a bound of the stamps and timestamp ranges of regions. `gates` keeps clients from getting others."""
+        gates.enter_context(self.timestamps.lock)
+        return 1 + max([region.newest_stamp for region in old])
+
+    def _successors(
+        self,
+        table: Table,
+        new: Sequence[RegionEntry],
+        linked: Sequence[LinkedFiles],
+        predecessors: Sequence[Predecessor],
+        stamps_until: int,
+        undo: contextlib.ExitStack,
+    ) -> list[Region]:
+        return [
+            self._successor(table, entry, files, predecessors, stamps_until, undo)
+            for entry, files in zip(new, linked, strict=True)
+        ]
 
     def _successor(
         self,
@@ -210,10 +280,11 @@ class RegionChanges:
             undo.pop_all()
             raise
 
-    def _exchange(self, old: Sequence[Region], new: Sequence[Region]) -> None:
+    def _exchange(self, old: Sequence[Region], made: Successors) -> None:
         """5. Ends the old regions and serves the new ones. The caller holds the lock of the timestamps."""
+        new = made.regions
         for region in new:
-            region.serve(self.log, self.bulk_numbers)
+            region.serve(self.log, self.bulk_numbers, made.numbers_until, made.stamps_until)
         for region in old:
             region.end_replaced()
         self.snapshots.move(old, new)
@@ -222,7 +293,7 @@ class RegionChanges:
             self.regions[region.region_id] = region
         for region in old:
             del self.regions[region.region_id]
-            region.pass_changes_on(new)
+            region.succession.pass_changes_on(new)
 
     def _retire(self, region: Region, reason: str) -> None:
         """6. Removes a region that was replaced."""

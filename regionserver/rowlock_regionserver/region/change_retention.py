@@ -64,10 +64,21 @@ class ChangeRetention:
                 self._state = state
                 self._mvcc.retain_after(state.horizon)
 
-    def inherited(self, region_id: int, start: bytes, stop: bytes, last: int) -> RetainedChanges | None:
-        """Returns the state for the regions that take over the rows, as of now. Nothing is written any more."""
+    def end_ancestor(self, last: int) -> None:
+        """Notes the last number of the region whose rows this one takes over: the manifest has a bound of it."""
+        with self._lock:
+            if self._state is not None:
+                self._state = self._state.with_ancestor_ended(last)
+
+    def inherited(
+        self, region_id: int, start: bytes, stop: bytes, newest: int, numbers_ahead: int
+    ) -> RetainedChanges | None:
+        """Returns the state for the regions that take over the rows, as of now. No write is under way.
+
+        newest: the newest write number. The last one is at most `numbers_ahead` greater.
+        """
         with self._lock:
             if self._state is None:
                 return None
-            state = self._state.noted(self._clock.now_ms(), last, 0)
-            return state.as_ancestor(region_id, start, stop, last)
+            state = self._state.noted(self._clock.now_ms(), newest, 0)
+            return state.as_ancestor(region_id, start, stop, newest + numbers_ahead)

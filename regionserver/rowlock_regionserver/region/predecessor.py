@@ -33,8 +33,11 @@ class Predecessor:
     changes: RetainedChanges | None
 
     @staticmethod
-    def of(parts: RegionParts, stamps_are_own: bool, answers: AnswerSource) -> Predecessor:
-        """Returns the region as it is. Every write is published, and the gate is held exclusively."""
+    def of(parts: RegionParts, stamps_are_own: bool, answers: AnswerSource, numbers_ahead: int = 0) -> Predecessor:
+        """Returns the region as it is. Every write is published, and the gate is held exclusively.
+
+        numbers_ahead: it may still make changes with so many further numbers, which are not in what this returns.
+        """
         write_number = parts.mvcc.last
         return Predecessor(
             parts.start,
@@ -45,5 +48,5 @@ class Predecessor:
             {store.family.number: store.files for store in parts.stores.all()},
             cells_in_memory(parts.stores),
             answers,
-            parts.changes.inherited(parts.region_id, parts.start, parts.stop, write_number),
+            parts.changes.inherited(parts.region_id, parts.start, parts.stop, write_number, numbers_ahead),
         )

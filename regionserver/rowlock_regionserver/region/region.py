@@ -13,7 +13,6 @@ can be written.
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from rowlock_regionserver.cells import NEWEST
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.compaction.picker import Plan
 from rowlock_regionserver.compaction.progress import CompactionResult, Progress
-from rowlock_regionserver.config import KIB
 from rowlock_regionserver.errors import (
     DiskFullError,
     NotServingRegionError,
@@ -42,16 +40,13 @@ from rowlock_regionserver.region.flush import Flusher, FlushResult
 from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, InheritedAnswers
 from rowlock_regionserver.region.linked_files import LiveStoreFiles
 from rowlock_regionserver.region.mutate.write_path import Done, DoneEach
-from rowlock_regionserver.region.predecessor import Predecessor
 from rowlock_regionserver.region.readable_region import ReadableRegion, State
 from rowlock_regionserver.region.region_cut import RegionCut
 from rowlock_regionserver.region.region_parts import FoundFolder, RegionParts
 from rowlock_regionserver.region.region_replay import Replay
+from rowlock_regionserver.region.succession import Succession
 from rowlock_regionserver.region.writers import Writers, stamps_of, writers_of
 from rowlock_regionserver.wal.log import Log
-
-# A region with more bytes in memory is flushed before others take over its rows. Fewer go to their manifests.
-_HANDED_OVER_BYTES_MAX = 256 * KIB
 
 
 class Region(ReadableRegion):
@@ -64,11 +59,10 @@ class Region(ReadableRegion):
         self._compactor = RegionCompactor(parts)
         self._altering = Altering(parts, self._flusher, self._compactor)
         self.replay = Replay(parts)  # until the region serves
-        # Those that have its rows once it is replaced. Weak: a scan may hold this region for long, and not them.
-        self._successors: Sequence[weakref.ref[Region]] = ()
         # Made by `serve`.
         self._numbering: Numbering
         self._writers: Writers
+        self.succession: Succession
 
     @property
     def found(self) -> FoundFolder:
@@ -79,6 +73,11 @@ class Region(ReadableRegion):
     def bulk_files(self) -> Iterable[int]:
         """Those that its log records name."""
         return self._parts.bulk_files
+
+    def end_predecessor(self, last: int) -> None:
+        """Notes the last write number of the region whose rows this one takes over."""
+        assert self._state is State.OPENING, self._state
+        self._parts.changes.end_ancestor(last)
 
     def flush_while_opening(self) -> None:
         """Flushes what replay has applied so far to store files. Blocks."""
@@ -101,6 +100,7 @@ class Region(ReadableRegion):
         self._flusher.begin_serving(replayed + 1, mvcc.last, stamps_are_own=not stamps.cells_until)
         numbering = self._numbering = Numbering(region_id, mvcc, stamps, log, shared.config, shared.clock)
         self._writers = writers_of(parts, bulk_numbers, numbering, log)
+        self.succession = Succession(parts, self._flusher, self._writers.commit, self._check_writable)
         parts.log.begin(log, live_files.generation, live_files.manifest.flushed_write_number)
         self._state = State.SERVING
 
@@ -140,6 +140,10 @@ class Region(ReadableRegion):
             self._numbering.release_unused()
 
     @property
+    def newest_write_number(self) -> int:
+        return self._parts.mvcc.last
+
+    @property
     def memstore_bytes(self) -> int:
         return self._parts.stores.memstore_bytes
 
@@ -159,7 +163,7 @@ class Region(ReadableRegion):
         try:
             return self._writers.write_path.mutate(mutations, options, done, may_wait=may_wait)
         except NotServingRegionError:
-            successor = self._successor_with([mutation.row for mutation in mutations])
+            successor = self.succession.successor_with([mutation.row for mutation in mutations])
             if successor is None:
                 raise
         return successor.mutate(mutations, options, done, may_wait=may_wait)
@@ -239,23 +243,6 @@ class Region(ReadableRegion):
             yield
 
     @contextlib.contextmanager
-    def handed_over(self, deadline: float) -> Iterator[Predecessor]:
-        """Returns a context in which every write is in what it yields, and none begins.
-
-        Inside `without_flushes`. Writes wait; the block ends with `end_replaced`, or raises, and the region
-        takes writes again. Blocks; flush before, so that there are few cells to copy. If there are more than 256 KiB,
-        they are flushed once more with the gate held, which stays even if the block raises. Raises
-        NotServingRegionError, DeadlineError, and the errors of `flush`.
-        """
-        self._check_writable()
-        parts = self._parts
-        with parts.gate.exclusive(deadline):
-            if self.memstore_bytes > _HANDED_OVER_BYTES_MAX:
-                self._flusher.flush_held()
-            parts.mvcc.wait_until_published(parts.mvcc.last, parts.log.waits_for_space)
-            yield Predecessor.of(parts, self._flusher.stamps_are_own, self.saved_answers())
-
-    @contextlib.contextmanager
     def sealed(self, deadline: float) -> Iterator[int]:
         """Returns a context in which no write begins. Inside `without_flushes` only; see Flusher.sealed.
 
@@ -278,22 +265,13 @@ class Region(ReadableRegion):
         return RegionCut.of(self._parts, write_number)
 
     def end_replaced(self) -> None:
-        """Refuses all calls from now on, those that wait too: other regions have its rows. Inside `handed_over` only.
+        """Refuses all calls from now on, those that wait too: other regions have its rows. Inside `without_flushes`.
 
-        Scans that have begun continue.
+        The caller holds its gate exclusively, by its succession. Scans that have begun continue.
         """
         self._state = State.CLOSED
         self._flusher.close_held()
         self._parts.gate.close_held()
-
-    def pass_changes_on(self, successors: Sequence[Region]) -> None:
-        """Lets these regions, which serve, make the row changes that wait at the gate. Inside `handed_over` only."""
-        self._successors = [weakref.ref(region) for region in successors]
-
-    def _successor_with(self, rows: Sequence[bytes]) -> Region | None:
-        """Returns the region that replaced this one and has all of these rows; None if there is none."""
-        successors = [region for reference in self._successors if (region := reference()) is not None]
-        return next((region for region in successors if all(region.has(row) for row in rows)), None)
 
     def describe_changes(self) -> Described:
         """Returns what the change feed says of it. Raises InvalidRequestError if its table has none."""

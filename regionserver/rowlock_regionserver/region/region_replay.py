@@ -74,6 +74,8 @@ class Replay:
         self._segment_bytes_min = shared.config.bulk_file_bytes_min
         self._files = shared.files
         self.commits: Collection[int] = ()  # the numbers of all commits of bulk writes that the catalog has
+        # There are readers of the region whose rows this one takes over, so old versions are needed.
+        self.keeps_old_versions = False
         self._last = parts.mvcc.last
         self._uncounted_bytes = 0
         self._answers: dict[bytes, _PackedAnswers] = {}
@@ -147,8 +149,9 @@ class Replay:
         self._answer_memory.add(byte_count)
 
     def _protected_read_points(self) -> ProtectedReadPoints:
-        """There are no readers yet, so only the newest state is needed; with a change feed every cell."""
-        return from_then_on(self._last if self._mvcc.retained_after == NEWEST else 0)
+        """At a start there are no readers yet, so only the newest state is needed; with a change feed every cell."""
+        is_newest_enough = self._mvcc.retained_after == NEWEST and not self.keeps_old_versions
+        return from_then_on(self._last if is_newest_enough else 0)
 
     def count_memory(self) -> None:
         """Adds to the memory gauge the bytes that were applied since the last call."""

@@ -21,7 +21,7 @@ POINTS = 32
 
 @dataclass(frozen=True, slots=True)
 class Ancestor:
-    """A region whose rows [start, stop) another one has taken over. `last`: its last write number.
+    """A region whose rows [start, stop) another one has taken over. `last`: no write number of it is greater.
 
     continued_after: the numbers of the region that took them over are greater. Between `last` and this number there is
     no change of these rows: a merge goes on from the higher number of two.
@@ -68,6 +68,11 @@ class RetainedChanges:
     def as_ancestor(self, region_id: int, start: bytes, stop: bytes, last: int) -> RetainedChanges:
         """Returns it for the regions that take over the rows of this one, which is their first ancestor."""
         return replace(self, ancestors=(Ancestor(region_id, start, stop, last, last, self.horizon), *self.ancestors))
+
+    def with_ancestor_ended(self, last: int) -> RetainedChanges:
+        """Returns it with the last number of its first ancestor."""
+        first, *others = self.ancestors
+        return replace(self, ancestors=(replace(first, last=last, continued_after=last), *others))
 
     def clipped(self, start: bytes, stop: bytes) -> RetainedChanges:
         """Returns it for the rows of [start, stop)."""

@@ -19,6 +19,7 @@ from rowlock_regionserver.wal.log import Log
 class Writers:
     """The writers of one region. Each is thread-safe."""
 
+    commit: Commit
     write_path: WritePath
     column_puts: ColumnPuts
     procedure_calls: ProcedureCalls
@@ -42,6 +43,7 @@ def writers_of(parts: RegionParts, bulk_numbers: BulkNumbers, numbering: Numberi
     commit = Commit(parts.region_id, parts.mvcc, numbering, log)
     write_path = WritePath(parts, numbering, commit, log)
     return Writers(
+        commit,
         write_path,
         ColumnPuts(parts, numbering, commit, log, write_path),
         ProcedureCalls(parts, numbering, commit, log, write_path),

@@ -214,10 +214,11 @@ class Log:
                 retry_after_ms=self._config.retry_after_ms,
             )
 
-    def sync(self, gives_up: Callable[[], bool] = lambda: False) -> None:
+    def sync(self, gives_up: Callable[[], bool] = lambda: False) -> bool:
         """Blocks until everything that was appended is durable, or `gives_up` returns True; calls it every 0.1 s.
 
-        The caller does not hold `order`. Raises UnknownOutcomeError when the log fails first.
+        Returns whether it is durable. The caller does not hold `order`. Raises UnknownOutcomeError when the log fails
+        first.
         """
         assert threading.current_thread() is not self._writer.thread, "the writer's thread would wait for itself"
         done = threading.Event()
@@ -230,6 +231,7 @@ class Log:
             self._waiting.discard(done)
             if self._has_failed:
                 raise UnknownOutcomeError("the log has failed: the newest writes may be lost")
+        return done.is_set()
 
     @property
     def durable(self) -> Position:

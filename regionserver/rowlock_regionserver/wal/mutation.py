@@ -150,6 +150,12 @@ def decode_cells(payload: bytes, write_number: int) -> tuple[bytes, CellsByFamil
     return row, by_family, position, flags
 
 
+def row_of(payload: bytes) -> bytes:
+    """Returns the row of a payload of `encode_row`."""
+    _, row_length, _ = _HEAD.unpack_from(payload)
+    return payload[_HEAD.size : _HEAD.size + row_length]
+
+
 def request_of(payload: bytes, position: int) -> tuple[bytes, int, int]:
     """Returns (client, sequence, floor) of a row record's request, which begins at `position`."""
     client, sequence, floor, _, _ = _REQUEST.unpack_from(payload, position)

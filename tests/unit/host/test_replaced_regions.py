@@ -30,9 +30,9 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
+from rowlock_regionserver.region.copied_changes import CopiedChanges
 from rowlock_regionserver.region.region import Region
-from rowlock_regionserver.region.region_parts import MadeFolder
-from rowlock_regionserver.region.successor import finish_successor_folder
+from rowlock_regionserver.region.succession import Succession
 
 from tests.crash.simulated_files import Call, Loss, SimulatedCrash, SimulatedFiles
 from tests.unit.region.conftest import abandon
@@ -56,16 +56,17 @@ def split_while(table: Serving, monkeypatch: pytest.MonkeyPatch, begin: Callable
     """Splits at r5. While the gate is held, begins a write, and continues when the write waits."""
     (region,) = table.regions
 
-    def finish_meanwhile(*arguments: object) -> MadeFolder:
-        if not begun:
-            begun.append(begin())
-            wait_until(lambda: begun[0].done() or region._parts.gate.statistics().shared_waiting == 1)
-        return finish_successor_folder(*arguments)  # type: ignore[arg-type]
+    def finish_meanwhile(copied: CopiedChanges, last: int, stamps_until: int) -> None:
+        begun.append(begin())
+        wait_until(lambda: begun[0].done() or region._parts.gate.statistics().shared_waiting == 1)
+        finish(copied, last, stamps_until)
 
     begun: list[Future[Any]] = []
+    finish = CopiedChanges.finish
     with monkeypatch.context() as patched:
-        patched.setattr(f"{RegionChanges.__module__}.finish_successor_folder", finish_meanwhile)
+        patched.setattr(CopiedChanges, "finish", finish_meanwhile)
         table.split(b"r5")
+    assert len(begun) == 1
 
 
 # ---- steps 1 to 4
@@ -187,20 +188,20 @@ def test_gates_are_taken_in_the_order_of_their_ids(table: Serving, monkeypatch: 
     assert [region.region_id for region in table.regions] == [4, 5, 3]
     taken: list[int] = []
 
-    def noted(name: str) -> None:
-        usual: Callable[..., contextlib.AbstractContextManager[object]] = getattr(Region, name)
+    def noted(owner: type[Region | Succession], name: str) -> None:
+        usual: Callable[..., contextlib.AbstractContextManager[object]] = getattr(owner, name)
 
-        def take(region: Region, deadline: float) -> contextlib.AbstractContextManager[object]:
-            taken.append(region.region_id)
+        def take(region: Region | Succession, deadline: float) -> contextlib.AbstractContextManager[object]:
+            taken.append(region._parts.region_id)
             return usual(region, deadline)
 
-        monkeypatch.setattr(Region, name, take)
+        monkeypatch.setattr(owner, name, take)
 
-    noted("without_writes")
+    noted(Region, "without_writes")
     table.server.make_snapshot("t", SNAPSHOT, 0, "")
     assert taken == [3, 4, 5]
     taken.clear()
-    noted("handed_over")
+    noted(Succession, "handed_over")
     table.merge(1)
     assert taken == [3, 5]
 

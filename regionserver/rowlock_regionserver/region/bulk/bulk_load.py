@@ -318,6 +318,8 @@ class BulkLoad:
         as_segments: bool,
     ) -> _Applied:
         """Applies, begins and appends, with the gate held exclusively. Without a record nothing is logged."""
+        if record is None and self._commit.are_changes_noted:
+            record = _inline(arranged, request)
         payload = b"" if record is None else replace(record, stamp=stamp).encode()
 
         def apply(write_number: int) -> TakeBack:

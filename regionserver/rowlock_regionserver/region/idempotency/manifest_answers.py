@@ -120,14 +120,16 @@ def unnamed_answers(manifest: Manifest, named: Manifest, folder: Path) -> set[Pa
 
 
 class InheritedAnswers:
-    """The saved answers of a region for the empty one that replaces it, where they belong to write number 0."""
+    """The saved answers of a region for a new one that replaces it, where they belong to write number 0."""
 
-    def __init__(self, source: AnswerSource) -> None:
+    def __init__(self, source: AnswerSource, through: int = NEWEST) -> None:
+        """`through`: of the writes up to this number."""
         self._source = source
+        self._through = through
 
     def saved(self, after: int, through: int) -> Iterator[list[SavedAnswer]]:
         assert after < 0 <= through, (after, through)
-        for answers in self._source.saved(_BEFORE_ALL, NEWEST):
+        for answers in self._source.saved(_BEFORE_ALL, self._through):
             yield [replace(answer, write_number=0) for answer in answers]
 
     def forgotten_ms_ago(self) -> int | None:

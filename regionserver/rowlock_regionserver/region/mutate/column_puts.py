@@ -208,7 +208,10 @@ class ColumnPuts:
         """Takes steps 5 and 6 for rows whose locks are held, and saves the answers."""
         prepared = PreparedSegments(checked.arranged.parts, stamp)
         is_logged = checked.durability is not Durability.SKIP
-        payload = replace(checked.record, stamp=stamp).encode() if is_logged else b""
+        record = checked.record
+        if not is_logged and self._commit.are_changes_noted:
+            record, is_logged = replace(record, cells=b"".join(encode_parts(checked.arranged.parts))), True
+        payload = replace(record, stamp=stamp).encode() if is_logged else b""
 
         def apply(write_number: int) -> None:
             self._applier.apply_segments(partial(prepared.numbered, write_number))
