@@ -44,8 +44,8 @@ CHANGES_MUTANTS = [
     Mutant(
         "the replay prunes what the feed retains",
         "Replay._protected_read_points",
-        "self._last if self._mvcc.retained_after == NEWEST else 0",
-        "self._last",
+        "self._mvcc.retained_after == NEWEST and not self.keeps_old_versions",
+        "not self.keeps_old_versions",
         f"{HOST}::test_a_row_that_is_written_often_is_not_pruned",
     ),
     Mutant(
@@ -137,7 +137,7 @@ CHANGES_MUTANTS = [
     Mutant(
         "a daughter knows no parent",
         "ChangeRetention.inherited",
-        "            return state.as_ancestor(region_id, start, stop, last)\n",
+        "            return state.as_ancestor(region_id, start, stop, newest + numbers_ahead)\n",
         "            return state\n",
         FEED,
     ),

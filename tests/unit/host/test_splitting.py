@@ -23,7 +23,7 @@ from rowlock_regionserver.errors import (
 )
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.automatic_splits import is_too_large
-from rowlock_regionserver.host.region_changes import RegionChanges
+from rowlock_regionserver.host.region_changes import RegionChanges, Successors
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, RequestId, ScanPlan, Selection
 from rowlock_regionserver.region.region import Region
@@ -165,8 +165,8 @@ def test_stamps_go_on_after_a_crash_just_after_a_split(tmp_path: Path, monkeypat
     clock.set_now_ms(clock.now_ms() - 3_600_000)
     exchange = RegionChanges._exchange
 
-    def exchange_and_fail(self: RegionChanges, old: Sequence[Region], new: Sequence[Region]) -> None:
-        exchange(self, old, new)
+    def exchange_and_fail(self: RegionChanges, old: Sequence[Region], made: Successors) -> None:
+        exchange(self, old, made)
         raise MemoryError("before the log is synced")
 
     monkeypatch.setattr(RegionChanges, "_exchange", exchange_and_fail)
