@@ -141,6 +141,25 @@ def test_a_client_that_knows_the_old_regions_follows(
     other.close()
 
 
+def test_changes_of_a_client_that_knows_the_old_regions_need_no_look_up(
+    rowlock_client: rowlock.Client, table: rowlock.Table[bytes], other: rowlock.Client
+) -> None:
+    stale = other.table("t")
+    stale.put(b"r120", {b"f:v": b"120"})
+    known = other._servers.regions.find("t", b"r120")
+    for border in BORDERS:
+        rowlock_client.split("t", border)
+    rowlock_client.merge("t", BORDERS[0])
+    for row in (b"r120", b"r010", b"r199"):
+        stale.increment(row, b"f:n", 7)
+        assert stale.check_and_put(row, "f:n", (7).to_bytes(8, "big"), {b"f:n": (8).to_bytes(8, "big")})
+        assert other._servers.regions.find("t", row) is known
+    assert [table.counter(row, b"f:n") for row in (b"r010", b"r120", b"r199")] == [8] * 3
+    assert stale.counter(b"r120", b"f:n") == 8  # A read is refused, and then the client looks the region up.
+    assert other._servers.regions.find("t", b"r120") is not known
+    other.close()
+
+
 def put_batch(table: rowlock.Table[bytes]) -> None:
     with table.batch() as batch:
         for row, data in ROWS:

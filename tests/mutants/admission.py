@@ -37,6 +37,13 @@ ADMISSION = [
         f"{COALESCED}::test_what_is_no_plain_change_is_made_in_its_place",
     ),
     Mutant(
+        "a change for a region that was split is refused",
+        "Points.region_to_change",
+        "            if successor is None:\n",
+        "            if True:\n",
+        f"{POINTS}::test_a_change_for_a_region_that_was_replaced_is_made_by_the_one_that_has_its_rows",
+    ),
+    Mutant(
         "puts of two regions are made in one of them",
         "CoalescedChanges.join",
         "            region_id != self._region_id\n            or durability is not ",

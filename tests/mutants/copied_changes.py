@@ -5,6 +5,7 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 COPIED = "unit/host/test_copied_changes.py"
+REPLACED_IDS = "unit/host/test_replaced_ids.py"
 FAILURES = "unit/host/test_copied_change_failures.py"
 ALL_KINDS = f"{COPIED}::test_the_new_regions_have_all_kinds_of_changes"
 
@@ -58,14 +59,14 @@ COPIED_CHANGES_MUTANTS = [
         "CopiedChanges.finish",
         "self._log.reserve(region.region_id, last, stamps_until)",
         "self._log.reserve(region.region_id, 0, stamps_until)",
-        f"{COPIED}::test_a_change_feed_has_each_change_once[after a crash-split_and_prepare]",
+        f"{FAILURES}::test_copies_are_durable_at_the_catalogs_commit",
     ),
     Mutant(
         "a new region uses stamps that a client has reserved meanwhile",
         "CopiedChanges.finish",
         "self._log.reserve(region.region_id, last, stamps_until)",
         "self._log.reserve(region.region_id, last, 0)",
-        f"{COPIED}::test_stamps_that_clients_have_reserved_meanwhile_stay_reserved[split_and_prepare]",
+        f"{FAILURES}::test_copies_are_durable_at_the_catalogs_commit",
     ),
     Mutant(
         "a new region drops versions that a snapshot of the old one sees",
@@ -93,7 +94,7 @@ COPIED_CHANGES_MUTANTS = [
         "_cut_record",
         "cut(parts, region.start, region.stop)",
         "parts",
-        f"{ALL_KINDS}[split_and_prepare]",
+        f"{COPIED}::test_a_bulk_batch_in_a_file_is_cut[split_and_prepare]",
     ),
     Mutant(
         "a copied batch names a bulk file that is removed with the old region",
@@ -157,5 +158,27 @@ COPIED_CHANGES_MUTANTS = [
         "            region.end_predecessor(last)\n",
         "            pass\n",
         f"{COPIED}::test_the_last_number_of_an_ancestor_is_in_the_next_manifest",
+    ),
+    # ---- changes that come later
+    Mutant(
+        "a change that comes late is made by a region that has one of its rows",
+        "ServedRegions.successor",
+        "all(region.has(row) for row in rows)",
+        "any(region.has(row) for row in rows)",
+        f"{REPLACED_IDS}::test_it_is_the_one_that_has_all_of_the_rows",
+    ),
+    Mutant(
+        "a region that was split twice is forgotten",
+        "ReplacedRegions.add",
+        "            known = {region_id: _exchanged(ids, old, new) for region_id, ids in self._successors.items()}\n",
+        "            known = dict(self._successors)\n",
+        f"{REPLACED_IDS}::test_it_is_the_one_that_has_all_of_the_rows",
+    ),
+    Mutant(
+        "replaced regions are remembered without a limit",
+        "ReplacedRegions.add",
+        "dict(list(known.items())[-_REMEMBERED_MAX:])",
+        "known",
+        f"{REPLACED_IDS}::test_the_newest_thousand_are_known",
     ),
 ]

@@ -36,6 +36,6 @@ class ChangeRun(ChangeAnswers[ChangeRequest]):
             self._answer_from_worker(self._request.failure(error, "executing a point request"))
 
     def _mutate(self, mutations: Sequence[RowMutation], *, may_wait: bool, is_alone: bool) -> bool:
-        region = self._points.region(self._request.region_id)
+        region = self._points.region_to_change(self._request.region_id, mutations)
         options = WriteOptions(self._deadline, self._request.durability(), is_alone)
         return region.mutate(mutations, options, self._done, may_wait=may_wait)

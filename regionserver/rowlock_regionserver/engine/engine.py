@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,6 +34,9 @@ class EngineHost(ScanHost, Protocol):
     def region(self, region_id: int) -> EngineRegion:
         """Raises NotServingRegionError if the region is not here."""
 
+    def successor(self, region_id: int, rows: Sequence[bytes]) -> PointRegion | None:
+        """Returns the region that has taken over all of these rows of a region; None if there is none."""
+
     def flush(self, name: str) -> FlushResult:
         """Writes a table's memstores to store files; blocks."""
 
@@ -64,7 +67,7 @@ class Engine:
     ) -> None:
         """`open_calls`: how many calls of any kind the server is serving. `procedures`: None: there are none."""
         self.workers = workers
-        self.points = Points(host.region, workers, config, clock, ledger, open_calls, procedures)
+        self.points = Points(host.region, workers, config, clock, ledger, open_calls, procedures, host.successor)
         self.scans = Scans(workers, self.points.slow_calls, config, clock, ledger)
         self.openings = self.points.openings = ScanOpenings(host, self.scans)
         self.flushes = Flushes(host.flush, workers.tables)

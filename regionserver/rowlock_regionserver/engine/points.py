@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rowlock_regionserver.clock import Clock
@@ -45,9 +45,10 @@ from rowlock_regionserver.engine.put_rows_run import PutRowsRun
 from rowlock_regionserver.engine.scan_openings import ScanOpenings
 from rowlock_regionserver.engine.slow_calls import SlowCalls
 from rowlock_regionserver.engine.workers import Workers
-from rowlock_regionserver.errors import ProcedureNotFoundError, RegionTooBusyError
+from rowlock_regionserver.errors import NotServingRegionError, ProcedureNotFoundError, RegionTooBusyError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_plan import ANSWER_COST
+from rowlock_regionserver.operations import RowMutation
 from rowlock_regionserver.procedures.runner import ProcedureRunner
 
 # Of answer_bytes_held_max: a caller with fewer unread bytes is never refused because of others.
@@ -78,9 +79,14 @@ class Points:
         ledger: Ledger,
         open_calls: Callable[[], int],
         procedures: ProcedureRunner | None = None,
+        successor: Callable[[int, Sequence[bytes]], PointRegion | None] = lambda region_id, rows: None,
     ) -> None:
-        """`open_calls`: returns the number of active calls of any kind. `procedures`: None: there are none."""
+        """`open_calls`: returns the number of active calls of any kind. `procedures`: None: there are none.
+
+        `successor`: returns the region that has taken over these rows of a region; None if there is none.
+        """
         self.region = region  # Raises NotServingRegionError.
+        self._successor = successor
         self.workers = workers
         self.config = config
         self.clock = clock
@@ -132,6 +138,19 @@ class Points:
             self._in_flight += 1
             self._handed_over_count += 1
             run.hand_over(self.workers.streams, self._loop, is_counted=is_large)
+
+    def region_to_change(self, region_id: int, mutations: Sequence[RowMutation]) -> PointRegion:
+        """Returns the region, or the one that has taken over all of these rows of it.
+
+        Raises NotServingRegionError. May be called from any thread.
+        """
+        try:
+            return self.region(region_id)
+        except NotServingRegionError:
+            successor = self._successor(region_id, [mutation.row for mutation in mutations])
+            if successor is None:
+                raise
+            return successor
 
     def caller_is_gone(self) -> None:
         """Frees what responders that are gone have left behind."""

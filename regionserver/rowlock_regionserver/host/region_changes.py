@@ -18,9 +18,9 @@ A split or a merge replaces regions by others with the same rows:
 4. The catalog commits: the only commit point.
 5. The old regions refuse all calls. Snapshots move to the new regions, which keep their read points. Then the new
    regions are served. No new region takes a write before the old one refuses reads, so no read misses a write.
-6. The gates are released. Row changes that waited are made by the new region that has all their rows; other writes are
-   refused, and the client looks the region up again. Scans that have begun read the old regions to their end. Each file
-   is removed when its last reader is done.
+6. The gates are released. Row changes that waited are made by the new region that has all their rows, and so are those
+   that come later (replaced_regions.py). Other calls are refused, and the client looks the region up again. Scans that
+   have begun read the old regions to their end. Each file is removed when its last reader is done.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from rowlock_regionserver.host.compacting import CompactionThreads
 from rowlock_regionserver.host.opening import open_region
 from rowlock_regionserver.host.read_snapshots import ReadSnapshots
 from rowlock_regionserver.host.region_folder import free_region_path, region_folder, remove_region_folder
+from rowlock_regionserver.host.replaced_regions import ReplacedRegions
 from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.host.timestamps import Timestamps
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
@@ -78,6 +79,7 @@ class RegionChanges:
     timestamps: Timestamps
     bulk_numbers: BulkNumbers
     read_snapshots: ReadSnapshots
+    replaced: ReplacedRegions = field(default_factory=ReplacedRegions)
     made: set[int] = field(default_factory=set)  # regions for which this server has made folders
 
     @contextlib.contextmanager
@@ -291,6 +293,7 @@ class RegionChanges:
         for region in new:
             self.timestamps.begin(region, None)
             self.regions[region.region_id] = region
+        self.replaced.add([region.region_id for region in old], [region.region_id for region in new])
         for region in old:
             del self.regions[region.region_id]
             region.succession.pass_changes_on(new)

@@ -10,6 +10,7 @@ from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.catalog.table_entry import TableEntry
 from rowlock_regionserver.errors import NotServingRegionError, RegionServerError
 from rowlock_regionserver.host.read_snapshots import ReadSnapshots, is_snapshot
+from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.snapshot_region import SnapshotRegion
 from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.region.region import Region
@@ -25,6 +26,7 @@ class ServedRegions:
     _regions: dict[int, Region]
     _damaged: dict[int, RegionServerError]
     _read_snapshots: ReadSnapshots
+    _changes: RegionChanges
 
     def tables(self) -> list[Table]:
         return [entry.table for entry in self._catalog.state.tables]
@@ -53,6 +55,14 @@ class ServedRegions:
                 raise damage
             raise NotServingRegionError(f"region {region_id} is not served here; look the region up again")
         return region
+
+    def successor(self, region_id: int, rows: Sequence[bytes]) -> Region | None:
+        """The region that has all of these rows of one that was split or merged; None if there is none."""
+        for new_id in self._changes.replaced.successors(region_id):
+            region = self._regions.get(new_id)
+            if region is not None and all(region.has(row) for row in rows):
+                return region
+        return None
 
     def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> list[Region]:
         """The regions of a table that overlap [start, stop), in row order."""

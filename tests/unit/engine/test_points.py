@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from rowlock_regionserver.cells import Durability
@@ -19,7 +19,7 @@ from rowlock_regionserver.errors import (
 )
 from rowlock_regionserver.operations import RowResult
 
-from tests.unit.engine.fakes import FakeRegion
+from tests.unit.engine.fakes import REGION_ID, FakeRegion
 from tests.unit.engine.plain import FrontEnd, PlainChange, PlainGet
 
 Run = Callable[[Callable[[FrontEnd], Awaitable[None]]], None]
@@ -46,6 +46,29 @@ def test_a_change_is_answered_when_it_is_published(run: Run, region: FakeRegion)
         await front_end.until_answered(1)
         assert request.outcomes == [RowResult(timestamp=5)]
         assert front_end.caller.senders == {threading.get_ident()}, "the loop sends, not the thread that publishes"
+
+    run(test)
+
+
+def test_a_change_for_a_region_that_was_replaced_is_made_by_the_one_that_has_its_rows(
+    run: Run, region: FakeRegion
+) -> None:
+    async def test(front_end: FrontEnd) -> None:
+        asked: list[tuple[int, Sequence[bytes]]] = []
+
+        def successor(region_id: int, rows: Sequence[bytes]) -> FakeRegion | None:
+            asked.append((region_id, rows))
+            return region if rows == [b"a"] else None
+
+        front_end.points._successor = successor
+        for row, gone in ((b"a", REGION_ID + 5), (b"b", REGION_ID + 5), (b"c", REGION_ID)):
+            front_end.points.change(PlainChange(row, region_id=gone), front_end.caller)
+        assert asked == [(REGION_ID + 5, [b"a"]), (REGION_ID + 5, [b"b"])]
+        assert region.begun == [b"a", b"c"]
+        assert front_end.caller.answered_count == 3
+        get = PlainGet(b"a", region_id=REGION_ID + 5)
+        front_end.points.get(get, front_end.caller)
+        assert isinstance(get.error, NotServingRegionError)
 
     run(test)
 

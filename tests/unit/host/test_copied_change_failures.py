@@ -201,11 +201,17 @@ def test_copies_are_durable_at_the_catalogs_commit(tmp_path: Path) -> None:
         if call.path.parent.name == "catalog" or call.path.name == "catalog":
             calls.append(call.name)
 
+    reserved: list[int] = []
+
     def write() -> None:
         put_rows(table, [b"r1", b"r7"], b"v")
+        table.put(b"r2", b"v")
+        given = table.server.timestamp_range("t", 500)
+        reserved.append(given.now_ms + given.reserved_ms)
         calls.append("written")
         disk.before_call = crash
 
+    (old,) = table.regions
     with contextlib.suppress(SimulatedCrash, UnknownOutcomeError):
         split_and_copy(table, write)
     assert disk.is_dead, calls
@@ -214,7 +220,9 @@ def test_copies_are_durable_at_the_catalogs_commit(tmp_path: Path) -> None:
     )
     assert not again.server.damaged_regions()
     assert again.bounds == [(b"", b"r3"), (b"r3", b"")]
-    assert again.scan() == [(b"r1", b"v"), (b"r7", b"v")]
+    assert again.scan() == [(b"r1", b"v"), (b"r2", b"v"), (b"r7", b"v")]
+    assert [region.newest_write_number for region in again.regions] == [old.newest_write_number] * 2
+    assert again.put(b"r7", b"later").timestamp > reserved[0]
     again.server.stop()
     with contextlib.suppress(SimulatedCrash):
         abandon(table.server)
