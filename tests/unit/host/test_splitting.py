@@ -119,7 +119,8 @@ def test_a_stamp_is_later_than_before_although_the_clock_was_set_back(tmp_path: 
     server.split_region("t", table.regions[0].region_id, b"r0")
     table.put(b"r1", b"new")
     assert table.get(b"r1") == [b"new"]
-    server.merge_regions("t", *[region.region_id for region in table.regions])
+    left, right = [region.region_id for region in table.regions]
+    server.merge_regions("t", left, right)
     table.put(b"r1", b"newest")
     assert table.get(b"r1") == [b"newest"]
     server.stop()
