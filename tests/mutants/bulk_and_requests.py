@@ -45,7 +45,7 @@ BULK_AND_REQUESTS = [
     Mutant(
         "a bulk batch passes the gate while other threads hold it",
         "BulkLoad._apply_in_gate",
-        "            with self._gate.exclusive(",
+        "            with self._batch_gate.exclusive(",
         "            with __import__('contextlib').nullcontext(",
         f"{INTERLEAVINGS}::test_a_bulk_batch_waits_for_the_row_that_is_between_compare_and_apply",
     ),

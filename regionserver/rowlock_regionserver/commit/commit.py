@@ -11,12 +11,14 @@
 4. `commit_applied` is for changes of many cells: the order lock is held for the record alone, and writers of other
    regions do not wait for the cells. The caller must hold the region's gate exclusively. No other write of the region
    begins, so the next number is known before BEGIN, and no reader sees cells of a number that is not published.
-5. If APPEND fails, no cell of the write remains in memory, and its number completes empty. If APPEND succeeds, only the
+5. While a region is split, each change is noted after APPEND, also one that is not logged (note_changes).
+6. If APPEND fails, no cell of the write remains in memory, and its number completes empty. If APPEND succeeds, only the
    log completes the number: when the record is as durable as requested.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -65,25 +67,32 @@ class Commit:
         self._mvcc = mvcc
         self._numbers = numbers
         self._log = log
-        self._note: Note | None = None  # guarded by the log's order lock for writing
+        self._noting = threading.Condition()
+        self._note: Note | None = None  # written with both locks
 
     @property
     def are_changes_noted(self) -> bool:
-        """Whether the payload of a change that is not logged is needed too. For a holder of the gate."""
+        """For a holder of the gate: it stays so."""
         return self._note is not None
 
+    def wait_while_noted(self, seconds: float) -> bool:
+        """Blocks until changes are not noted any more; returns False if they still are then. The caller has no lock."""
+        with self._noting:
+            return self._noting.wait_for(lambda: self._note is None, max(0.0, seconds))
+
     def note_changes(self, note: Note | None) -> None:
-        """Calls `note` with number, kind and payload of each change from now on, under the log's order lock; None: ends
-        that. Nobody else holds the gate when it begins.
+        """Passes number, kind and payload of each further change to `note`, under the log's order lock.
+
+        None: no longer. To begin, the caller holds the gate exclusively. `note` must not raise.
         """
-        with self._log.order:
+        with self._noting, self._log.order:
             self._note = note
+            self._noting.notify_all()
 
     def commit(self, kind: int, payload: bytes, durability: Durability, apply: Callable[[int], None]) -> int:
         """BEGIN, APPEND and APPLY. Calls `apply` with the write number, and returns the number.
 
-        With durability SKIP nothing is logged, and the payload counts only if changes are noted. Raises
-        RegionServerError; then nothing was changed.
+        With durability SKIP nothing is logged. Raises RegionServerError; then nothing was changed.
         """
         with self._log.order:
             write_number = self._numbers.begin()

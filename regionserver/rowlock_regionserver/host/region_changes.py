@@ -49,7 +49,7 @@ from rowlock_regionserver.region.new_region import inherited_answers, make_regio
 from rowlock_regionserver.region.predecessor import Predecessor
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
-from rowlock_regionserver.region.succession import NUMBERS_AHEAD
+from rowlock_regionserver.region.succession import NUMBERS_AHEAD_MAX
 from rowlock_regionserver.region.successor import finish_successor_folder
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
@@ -218,19 +218,18 @@ class RegionChanges:
     ) -> Successors:
         """3. for a split. `gates` holds the gate of the old region at the end."""
         succession = old.succession
-        with succession.handed_over(self._deadline(), NUMBERS_AHEAD) as predecessor:
+        with succession.handed_over(self._deadline(), NUMBERS_AHEAD_MAX) as predecessor:
             noted = gates.enter_context(succession.noted_changes())
-        made = self._successors(table, new, linked, [predecessor], old.newest_stamp + 1, undo)
+        made = self._successors(table, new, linked, [predecessor], 0, undo)  # The log will reserve the stamps.
         for region in made:
             region.replay.keeps_old_versions = True  # for the old region's readers
             undo.callback(self.log.forget, region.region_id)
-        copied = CopiedChanges(noted, made, self.log, self.shared)
+        copied = CopiedChanges(noted, made, self.log)
         copied.copy()
         gates.enter_context(succession.held(self._deadline()))
         stamps_until = self._stamps_until([old], gates)
         last = old.newest_write_number
         copied.finish(last, stamps_until)
-        succession.wait_until_published()
         return Successors(made, last, stamps_until)
 
     def _deadline(self) -> float:

@@ -74,7 +74,7 @@ class Region(ReadableRegion):
         """Those that its log records name."""
         return self._parts.bulk_files
 
-    def end_predecessor(self, last: int) -> None:
+    def end_ancestor(self, last: int) -> None:
         """Notes the last write number of the region whose rows this one takes over."""
         assert self._state is State.OPENING, self._state
         self._parts.changes.end_ancestor(last)

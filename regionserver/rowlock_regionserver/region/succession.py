@@ -1,4 +1,4 @@
-"""How a region is replaced: what it hands over to the regions that take over its rows, and what still comes to it."""
+"""The succession of a region: its state and its waiting callers go to the regions that take over its rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowlock_regionserver.commit.commit import Commit
-from rowlock_regionserver.config import KIB
+from rowlock_regionserver.config import KIB, MIB
 from rowlock_regionserver.region.flush import Flusher
 from rowlock_regionserver.region.idempotency.manifest_answers import InheritedAnswers
 from rowlock_regionserver.region.predecessor import Predecessor
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 _HANDED_OVER_BYTES_MAX = 256 * KIB
 # A region may make so many changes while those that take over its rows are prepared: their manifests have a bound of
 # its last number.
-NUMBERS_AHEAD = 1 << 20
+NUMBERS_AHEAD_MAX = 1 << 20
+# And their records may have so many bytes.
+_NOTED_BYTES_MAX = 32 * MIB
 
 
 class NotedChange(NamedTuple):
-    """A change, as its log record has it; also one that was not logged."""
+    """A change, as its log record has it; also one with a durability that is not logged."""
 
     write_number: int
     kind: int
@@ -34,20 +36,31 @@ class NotedChange(NamedTuple):
 
 
 class NotedChanges:
-    """The changes of a region since `begun_at`, its newest number then. Filled by writers, taken by one thread."""
+    """The changes of a region with numbers above `after`, and their log records, up to a bound of bytes."""
 
-    def __init__(self, begun_at: int) -> None:
-        self.begun_at = begun_at
+    def __init__(self, after: int, bytes_max: int = _NOTED_BYTES_MAX) -> None:
+        self.after = after
+        self._bytes_left = bytes_max
+        # Writers append, one at a time; one thread takes. Both are atomic.
         self._changes: deque[NotedChange] = deque()
+        self._are_complete = True
 
     def add(self, write_number: int, kind: int, payload: bytes) -> None:
-        """Notes a change. The caller holds the log's order lock."""
-        self._changes.append(NotedChange(write_number, kind, payload))
+        """Notes a change. The caller holds the log's order lock. Raises nothing: the change is made."""
+        self._bytes_left -= len(payload)
+        if self._bytes_left < 0:
+            self._are_complete = False
+        if self._are_complete:
+            try:
+                self._changes.append(NotedChange(write_number, kind, payload))
+            except MemoryError:
+                self._are_complete = False
 
-    def taken(self) -> list[NotedChange]:
-        """Takes the changes that are noted and not taken yet, in the order of their numbers."""
+    def taken(self) -> list[NotedChange] | None:
+        """Takes the changes that are noted and not taken yet, in the order of their numbers; None: there are more."""
         changes = self._changes
-        return [changes.popleft() for _ in range(len(changes))]
+        taken = [changes.popleft() for _ in range(len(changes))]
+        return taken if self._are_complete else None
 
 
 class Succession:
@@ -67,16 +80,16 @@ class Succession:
     def handed_over(self, deadline: float, numbers_ahead: int = 0) -> Iterator[Predecessor]:
         """Returns a context in which every write is in what it yields, and none begins.
 
-        Inside `Region.without_flushes`. Writes wait; the region takes writes again after the block, unless that ends it
-        by `Region.end_replaced`. Blocks; flush before, so that there are few cells to copy. If there are more than 256
-        KiB, they are flushed once more with the gate held, which stays even if the block raises. `numbers_ahead`: see
-        Predecessor.of. Raises NotServingRegionError, DeadlineError, and the errors of `flush`.
+        Inside `Region.without_flushes`. Writes wait; the region takes writes again after the block, unless the block
+        calls `Region.end_replaced`. Blocks; flush before, so that there are few cells to copy. If there are more than
+        256 KiB, they are flushed once more with the gate held, which stays even if the block raises. `numbers_ahead`:
+        see Predecessor.of. Raises NotServingRegionError, DeadlineError, and the errors of `flush`.
         """
         parts = self._parts
         with self.held(deadline):
             if parts.stores.memstore_bytes > _HANDED_OVER_BYTES_MAX:
                 self._flusher.flush_held()
-            self.wait_until_published()
+            parts.mvcc.wait_until_published(parts.mvcc.last, parts.log.waits_for_space)
             answers = InheritedAnswers(parts.idempotency, through=parts.mvcc.last)
             yield Predecessor.of(parts, self._flusher.stamps_are_own, answers, numbers_ahead)
 
@@ -99,11 +112,6 @@ class Succession:
         self._check_writable()
         with self._parts.gate.exclusive(deadline):
             yield
-
-    def wait_until_published(self) -> None:
-        """Waits until every write is published. Inside `held` only. Raises DiskFullError and UnknownOutcomeError."""
-        parts = self._parts
-        parts.mvcc.wait_until_published(parts.mvcc.last, parts.log.waits_for_space)
 
     def pass_changes_on(self, successors: Sequence[Region]) -> None:
         """Lets these regions, which serve, make the row changes that wait at the gate, which the caller holds."""

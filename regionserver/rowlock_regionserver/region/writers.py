@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.commit.stamps import Stamps, stamps_after_restart
+from rowlock_regionserver.region.batch_gate import BatchGate
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers
 from rowlock_regionserver.region.mutate.column_puts import ColumnPuts
 from rowlock_regionserver.region.mutate.procedure_calls import ProcedureCalls
@@ -41,11 +42,12 @@ def stamps_of(parts: RegionParts, stamps_until: int) -> Stamps:
 def writers_of(parts: RegionParts, bulk_numbers: BulkNumbers, numbering: Numbering, log: Log) -> Writers:
     """Returns the writers of a region, whose changes go to this log."""
     commit = Commit(parts.region_id, parts.mvcc, numbering, log)
+    batch_gate = BatchGate(parts.gate, commit, parts.shared.clock)
     write_path = WritePath(parts, numbering, commit, log)
     return Writers(
         commit,
         write_path,
-        ColumnPuts(parts, numbering, commit, log, write_path),
+        ColumnPuts(parts, numbering, commit, log, batch_gate, write_path),
         ProcedureCalls(parts, numbering, commit, log, write_path),
-        BulkLoad(parts, bulk_numbers, numbering, commit, log),
+        BulkLoad(parts, bulk_numbers, numbering, commit, log, batch_gate),
     )

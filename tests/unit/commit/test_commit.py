@@ -19,6 +19,8 @@ from tests.waiting import WAIT_S
 REGION_ID = 7
 KIND = 1
 
+Write = Callable[..., int]
+
 
 class FakeLog:
     """Stores records, and completes them when the test calls `sync`."""
@@ -235,3 +237,32 @@ def test_whatever_the_log_refuses_numbers_records_and_cells_agree() -> None:
             assert fixture.mvcc.read_point == published
         assert fixture.cells == [number for number, _ in expected]
         assert [record[:2] for record in fixture.log.records] == [pair for pair in expected if pair[1]]
+
+
+@pytest.mark.parametrize("write", [Fixture.write, Fixture.write_early])
+def test_each_change_is_noted_with_its_payload_also_one_that_is_not_logged(write: Write) -> None:
+    fixture, noted = Fixture(), list[tuple[int, int, bytes]]()
+    assert not fixture.commit.are_changes_noted
+    fixture.commit.note_changes(_into(noted))
+    assert fixture.commit.are_changes_noted
+    assert not fixture.commit.wait_while_noted(0.01)
+    numbers = [write(fixture, b"logged"), write(fixture, b"not logged", Durability.SKIP)]
+    fixture.commit.note_changes(None)
+    assert fixture.commit.wait_while_noted(0)
+    write(fixture, b"later")
+    assert noted == [(numbers[0], KIND, b"logged"), (numbers[1], KIND, b"not logged")]
+
+
+@pytest.mark.parametrize("write", [Fixture.write, Fixture.write_early])
+def test_a_change_that_the_log_refuses_is_not_noted(write: Write) -> None:
+    fixture, noted = Fixture(), list[tuple[int, int, bytes]]()
+    fixture.commit.note_changes(_into(noted))
+    fixture.log.refuses = True
+    for durability in (Durability.FSYNC, Durability.SKIP):
+        with pytest.raises(StoppingError):
+            write(fixture, b"refused", durability)
+    assert noted == []
+
+
+def _into(noted: list[tuple[int, int, bytes]]) -> Callable[[int, int, bytes], None]:
+    return lambda *change: noted.append(change)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import partial, partialmethod
 from pathlib import Path
 
 import pytest
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.data_folder import FORMAT, FORMAT_VERSION
 from rowlock_regionserver.errors import (
+    DeadlineError,
     DiskFullError,
     NotServingRegionError,
     RegionTooBusyError,
@@ -23,11 +25,15 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.inspection.verify import verify
+from rowlock_regionserver.operations import RowResult
 from rowlock_regionserver.region import copied_changes
+from rowlock_regionserver.region.succession import NotedChange, NotedChanges
+from rowlock_regionserver.wal.mutation import encode_row
 
 from tests.crash.simulated_files import Call, Loss, SimulatedCrash, SimulatedFiles
 from tests.drawn_cases import drawn_calls
 from tests.unit.region.conftest import abandon
+from tests.waiting import WAIT_S
 
 from .serving_table import CONFIG, Serving
 from .table_of_regions import TableOfRegions
@@ -35,7 +41,6 @@ from .writes_meanwhile import (
     WHEN,
     When,
     memory_is_counted,
-    put_rows,
     split_and_copy,
     split_and_prepare,
 )
@@ -67,7 +72,7 @@ def test_after_a_refused_split_the_old_region_has_what_was_written_meanwhile(tmp
     table.put(b"r1", b"before")
     full_at_the_catalog(disk)
     with pytest.raises(DiskFullError):
-        when(table, lambda: put_rows(table, [b"r2", b"r7"], b"meanwhile"))
+        when(table, lambda: [table.put(row, b"meanwhile") for row in (b"r2", b"r7")])
     disk.before_call = lambda call: None
     table.put(b"r8", b"after")
     expected = [(b"r1", b"before"), (b"r2", b"meanwhile"), (b"r7", b"meanwhile"), (b"r8", b"after")]
@@ -85,17 +90,13 @@ def test_after_a_refused_split_the_old_region_has_what_was_written_meanwhile(tmp
     table.server.stop()
 
 
-def test_a_log_without_space_refuses_the_split(table: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_split_does_not_wait_for_space_of_the_log(table: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait with the gate held."""
     table.put(b"r1", b"v")
     log = table.server._log
-    usual = log.sync
-
-    def full(gives_up: Callable[[], bool]) -> bool:
-        usual(gives_up)
-        return False
-
-    monkeypatch.setattr(log, "sync", full)
-    with pytest.raises(DiskFullError, match="no disk space for the log"):
+    monkeypatch.setattr(type(log), "waits_for_space", property(lambda _: True))
+    monkeypatch.setattr(log, "sync", lambda gives_up: not gives_up())  # as if nothing became durable
+    with pytest.raises(DiskFullError, match="no disk space for the log; nothing was split"):
         table.split(b"r3")
     monkeypatch.undo()
     assert (table.bounds, table.scan()) == ([(b"", b"")], [(b"r1", b"v")])
@@ -103,19 +104,58 @@ def test_a_log_without_space_refuses_the_split(table: Serving, monkeypatch: pyte
     assert table.bounds == [(b"", b"r3"), (b"r3", b"")]
 
 
-def test_more_changes_than_numbers_were_kept_free_refuse_the_split(
-    table: Serving, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_without_space_refuses_the_copies(table: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write() -> None:
+        table.put(b"r1", b"v")
+        monkeypatch.setattr(type(table.server._log._preallocated), "is_full", property(lambda _: True))
+
+    with pytest.raises(DiskFullError, match="no disk space, or no file descriptor"):
+        split_and_prepare(table, write)
+    monkeypatch.undo()
+    assert (table.bounds, table.scan()) == ([(b"", b"")], [(b"r1", b"v")])
+
+
+@pytest.mark.parametrize("bound", ["numbers", "bytes"])
+def test_too_many_changes_refuse_the_split(table: Serving, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
     def write(count: int) -> None:
         for number in range(count):
             table.put(b"r1", b"%d" % number)
 
-    monkeypatch.setattr(copied_changes, "NUMBERS_AHEAD", 3)
-    with pytest.raises(RegionTooBusyError, match="more than 3 changes were made during the split"):
+    if bound == "numbers":
+        monkeypatch.setattr(copied_changes, "NUMBERS_AHEAD_MAX", 3)
+    else:
+        byte_count = len(encode_row(b"r1", [(1, [(b"q", 0, 0, b"0")])], None, RowResult(), {}))
+        monkeypatch.setattr(NotedChanges, "__init__", partialmethod(NotedChanges.__init__, bytes_max=3 * byte_count))
+    with pytest.raises(RegionTooBusyError, match="while it was split; nothing was split, retry"):
         split_and_prepare(table, partial(write, 4))
     assert (table.bounds, table.scan()) == ([(b"", b"")], [(b"r1", b"3")])
     split_and_prepare(table, partial(write, 3))
     assert (len(table.bounds), table.scan()) == (2, [(b"r1", b"2")])
+
+
+def test_a_change_that_could_not_be_noted_refuses_the_split() -> None:
+    class Full(deque[NotedChange]):
+        def append(self, change: NotedChange) -> None:
+            raise MemoryError
+
+    noted = NotedChanges(5)
+    noted.add(6, 16, b"first")
+    assert noted.taken() == [(6, 16, b"first")]
+    noted._changes = Full()
+    noted.add(7, 16, b"lost")
+    assert noted.taken() is None
+
+
+def test_a_split_that_waits_too_long_for_writes_is_refused(table: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    (old,) = table.regions
+    monkeypatch.setattr(RegionChanges, "_deadline", lambda changes: changes.shared.clock.monotonic() + 0.01)
+    with pytest.raises(DeadlineError):
+        split_and_copy(table, partial(old._parts.gate.enter, table.clock.monotonic() + WAIT_S))
+    old._parts.gate.leave()
+    monkeypatch.undo()
+    table.put(b"r1", b"v")
+    table.split(b"r3")
+    assert table.scan() == [(b"r1", b"v")]
 
 
 class Writes:
@@ -132,13 +172,6 @@ class Writes:
             self.table.put(row, value)
             self.made[row] = value
 
-    def put_all(self) -> None:
-        self.put(b"copied last")
-        rows = [b"r4", b"r21"]
-        self.begun.update(dict.fromkeys(rows, b"rows"))
-        put_rows(self.table, rows, b"rows")
-        self.made.update(dict.fromkeys(rows, b"rows"))
-
     def split(self) -> None:
         """Writes before changes are copied, and before writes have to wait."""
         prepare = RegionChanges._successors
@@ -150,7 +183,7 @@ class Writes:
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(RegionChanges, "_successors", prepare_and_write)
-            split_and_copy(self.table, self.put_all)
+            split_and_copy(self.table, partial(self.put, b"copied last"))
 
 
 def test_a_crash_at_any_call_loses_nothing_that_was_written_meanwhile(tmp_path: Path) -> None:
@@ -205,8 +238,8 @@ def test_copies_are_durable_at_the_catalogs_commit(tmp_path: Path) -> None:
     reserved: list[int] = []
 
     def write() -> None:
-        put_rows(table, [b"r1", b"r7"], b"v")
-        table.put(b"r2", b"v")
+        for row in (b"r1", b"r7", b"r2"):
+            table.put(row, b"v")
         given = table.server.timestamp_range("t", 500)
         reserved.append(given.now_ms + given.reserved_ms)
         calls.append("written")
@@ -237,7 +270,8 @@ def test_copies_without_the_catalogs_commit_are_no_damage(tmp_path: Path) -> Non
         disk.is_dead = call.name == "rename" and call.path.parent.name == "catalog"
 
     def write() -> None:
-        put_rows(table, [b"r1", b"r7"], b"v")
+        for row in (b"r1", b"r7"):
+            table.put(row, b"v")
         disk.before_call = crash
 
     with contextlib.suppress(SimulatedCrash, UnknownOutcomeError):

@@ -28,6 +28,7 @@ from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.errors import DeadlineError, DiskFullError, RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowResult, WriteOptions
 from rowlock_regionserver.region.background_pacing import Permit
+from rowlock_regionserver.region.batch_gate import BatchGate
 from rowlock_regionserver.region.bulk.arranged import ArrangedBatch, FamilyParts, bytes_as_cells
 from rowlock_regionserver.region.bulk.bulk_cells import arrange
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path, encode_parts, write_bulk_file
@@ -86,6 +87,7 @@ class BulkLoad:
         numbering: Numbering,
         commit: Commit,
         log: Log,
+        batch_gate: BatchGate,
     ) -> None:
         self._parts = parts
         self._region_id = parts.region_id
@@ -93,6 +95,7 @@ class BulkLoad:
         self._stores = parts.stores
         self._mvcc = parts.mvcc
         self._gate = parts.gate
+        self._batch_gate = batch_gate
         self._idempotency = parts.idempotency
         self._memory = parts.shared.memory
         self._applier = parts.applier
@@ -240,7 +243,7 @@ class BulkLoad:
     ) -> _Applied | None:
         """Takes step 3. Returns None if families or stamp changed since the cells were arranged."""
         while True:
-            with self._gate.exclusive(deadline):
+            with self._batch_gate.exclusive(deadline):
                 if self._stores.served.table is not table:
                     return None
                 if request is not None and (before := self._applied_before(request, arranged.first_row)) is not None:
@@ -318,8 +321,6 @@ class BulkLoad:
         as_segments: bool,
     ) -> _Applied:
         """Applies, begins and appends, with the gate held exclusively. Without a record nothing is logged."""
-        if record is None and self._commit.are_changes_noted:
-            record = _inline(arranged, request)
         payload = b"" if record is None else replace(record, stamp=stamp).encode()
 
         def apply(write_number: int) -> TakeBack:

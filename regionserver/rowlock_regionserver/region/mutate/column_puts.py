@@ -33,6 +33,7 @@ from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import NotServingRegionError, RegionServerError
 from rowlock_regionserver.operations import RowResult, WriteOptions
+from rowlock_regionserver.region.batch_gate import BatchGate
 from rowlock_regionserver.region.bulk.arranged import ArrangedBatch
 from rowlock_regionserver.region.bulk.bulk_file import encode_parts
 from rowlock_regionserver.region.bulk.bulk_rows import arrange_rows
@@ -73,6 +74,7 @@ class ColumnPuts:
         numbering: Numbering,
         commit: Commit,
         log: Log,
+        batch_gate: BatchGate,
         write_path: WritePath,
         *,
         piece_rows_max: int = PIECE_ROWS_MAX,
@@ -82,6 +84,7 @@ class ColumnPuts:
         self._start, self._stop = parts.start, parts.stop
         self._stores = parts.stores
         self._gate = parts.gate
+        self._batch_gate = batch_gate
         self._row_locks = parts.row_locks
         self._idempotency = parts.idempotency
         self._applier = parts.applier
@@ -156,17 +159,14 @@ class ColumnPuts:
     @contextlib.contextmanager
     def _locked(self, rows: Sequence[bytes], deadline: float) -> Iterator[None]:
         """2 LOCK, and 7 UNLOCK at the end of the block. Raises DeadlineError."""
-        gate, row_locks = self._gate, self._row_locks
-        gate.enter(deadline)
-        try:
+        row_locks = self._row_locks
+        with self._batch_gate.shared(deadline):
             if not row_locks.try_acquire(rows):
                 row_locks.acquire(rows, deadline)
             try:
                 yield
             finally:
                 row_locks.release(rows)
-        finally:
-            gate.leave()
 
     def _check(self, piece: PutBatch, options: WriteOptions) -> _Checked | None:
         """1 CHECK. Returns None if a row would be refused, has no value, or occurs twice."""
@@ -208,10 +208,7 @@ class ColumnPuts:
         """Takes steps 5 and 6 for rows whose locks are held, and saves the answers."""
         prepared = PreparedSegments(checked.arranged.parts, stamp)
         is_logged = checked.durability is not Durability.SKIP
-        record = checked.record
-        if not is_logged and self._commit.are_changes_noted:
-            record, is_logged = replace(record, cells=b"".join(encode_parts(checked.arranged.parts))), True
-        payload = replace(record, stamp=stamp).encode() if is_logged else b""
+        payload = replace(checked.record, stamp=stamp).encode() if is_logged else b""
 
         def apply(write_number: int) -> None:
             self._applier.apply_segments(partial(prepared.numbered, write_number))
