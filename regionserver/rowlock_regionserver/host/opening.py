@@ -137,7 +137,7 @@ class Opening:
         def apply(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
             replay = replays.get(region_id)
             if replay is None:
-                return  # Dropped, or damaged already.
+                return  # Dropped, or damaged already, or of a split without its commit.
             try:
                 replay.apply(write_number, kind, payload)
             except (CorruptionError, OSError) as error:
@@ -230,7 +230,7 @@ class Opening:
         for region_id in self._damaged:
             log.give_up(region_id)
         # These regions were dropped, damaged or not: before the log knew of it, or so long ago that its last marker
-        # does not name them although segments still have their changes.
+        # does not name them although segments still have their changes. Or they are of a split without its commit.
         logged_ids = {region_id for segment in recovered.segments for region_id in segment.regions}
         for region_id in logged_ids.union(recovered.regions, recovered.damaged):
             if region_id not in regions and region_id not in self._damaged:

@@ -8,13 +8,13 @@ A split or a merge replaces regions by others with the same rows:
 1. The ids of the new regions are taken from the catalog, durably. So a start removes folders that no commit named.
 2. The old regions are flushed. The folders of the new regions are made, with hard links to the files, which are opened
    (region/linked_files.py). Most of the work is done here, and writes do not wait.
-3. The old regions are flushed again until little is left. Then their gates are held exclusively, in the order of their
-   ids. Writes wait meanwhile, and reads do not. Files that are new since 2 are linked, links to replaced ones are
-   removed. The new regions get a manifest (region/successor.py) and are opened. It also has the cells that came since
-   the flush; the old regions still have them in memory and in the log. If they are more than 256 KiB, the old region is
-   flushed once more instead, with the gate held.
-   For a split the gate is held only for the cells. Changes that are made while the manifests are written and the
-   regions are opened are copied to these (region/copied_changes.py), and the gate is held again for the last ones.
+3. The old regions are flushed again until little is left. With the gate of a region held exclusively, the cells that
+   came since the flush are copied; if they are more than 256 KiB, it is flushed once more instead. Files that are new
+   since 2 are linked, and links to replaced ones are removed. The new regions get a manifest (region/successor.py),
+   which has the copied cells too, and are opened.
+   A split holds the gate only for the cells. The changes that are made after them are copied to the new regions
+   (region/copied_changes.py), and the gate is held again from the last ones on. A merge holds the gates of both regions
+   all the time, in the order of their ids. While a gate is held, writes wait, and reads do not.
 4. The catalog commits: the only commit point.
 5. The old regions refuse all calls. Snapshots move to the new regions, which keep their read points. Then the new
    regions are served. No new region takes a write before the old one refuses reads, so no read misses a write.
@@ -236,7 +236,10 @@ class RegionChanges:
         return self.shared.clock.monotonic() + self.shared.config.row_lock_wait_ms / 1000
 
     def _stamps_until(self, old: Sequence[Region], gates: contextlib.ExitStack) -> int:
-        """Returns a bound of the stamps and timestamp ranges of regions. `gates` keeps clients from getting others."""
+        """Returns a bound of the stamps of regions. `gates` holds the lock of the timestamp ranges from here on.
+
+        So no client gets a range that the new regions would not know.
+        """
         gates.enter_context(self.timestamps.lock)
         return 1 + max([region.newest_stamp for region in old])
 

@@ -16,7 +16,9 @@ from rowlock_regionserver.wal.record import Position
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """A region of which every write is in these store files and cells. While this object exists, the files stay.
+    """A region of which every write up to `write_number` is in these store files and cells.
+
+    While this object exists, the files stay.
 
     table: with the limits that the region has applied. write_number: the newest one. store_files: by family number,
     newest first. stamps_are_own: see Manifest. changes: what the regions that take over the rows retain.

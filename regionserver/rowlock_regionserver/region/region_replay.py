@@ -1,4 +1,4 @@
-"""Replay: applies the log's records to a region's memstores at start.
+"""Replay: applies log records to a region's memstores: those of the log at a start, and those that a split copies.
 
 Recovery of a long log of small changes is bound by the cost of one record. So a row's record is decoded only as far as
 needed: its cells are applied at once, while the request id and the answer stay packed until a later record shows that
@@ -74,7 +74,7 @@ class Replay:
         self._segment_bytes_min = shared.config.bulk_file_bytes_min
         self._files = shared.files
         self.commits: Collection[int] = ()  # the numbers of all commits of bulk writes that the catalog has
-        # There are readers of the region whose rows this one takes over, so old versions are needed.
+        # True: readers of the region whose rows this one takes over may need older versions.
         self.keeps_old_versions = False
         self._last = parts.mvcc.last
         self._uncounted_bytes = 0

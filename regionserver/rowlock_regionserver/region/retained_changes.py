@@ -21,10 +21,10 @@ POINTS = 32
 
 @dataclass(frozen=True, slots=True)
 class Ancestor:
-    """A region whose rows [start, stop) another one has taken over. `last`: no write number of it is greater.
+    """A region whose rows [start, stop) another one has taken over. `last`: its last write number, or a bound of it.
 
-    continued_after: the numbers of the region that took them over are greater. Between `last` and this number there is
-    no change of these rows: a merge goes on from the higher number of two.
+    continued_after: between the last write number and this one, the ancestor made no change of these rows. After a
+    merge it is the higher number of two, and the new region's numbers are greater. After a split it equals `last`.
     """
 
     region_id: int

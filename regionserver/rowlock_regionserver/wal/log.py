@@ -178,7 +178,8 @@ class Log:
         For numbers the greatest bound counts. For stamps the newest bound counts; a lower one releases stamps that
         were reserved and not used. Each later segment repeats the reservation. Nothing appended after it completes
         before it is durable, so a reserved number can't be allocated again after a power failure. The log knows a
-        region from its first reservation on: reserve before anything else, also for a region without writes.
+        region from its first record on: reserve before anything else, also for a region without writes. Only the copies
+        of a split come before: without its reservation the split is not committed.
         """
         self._pending.reserve(region_id, numbers_until, stamps_until)
 
@@ -257,7 +258,10 @@ class Log:
         self._cleaner.give_up(region_id)
 
     def forget(self, region_id: int) -> None:
-        """Notes that the region was dropped: it pins no segment and no later one names it. No append may follow."""
+        """Notes that the region was dropped, or never served: it pins no segment, and no later one names it.
+
+        No append may follow.
+        """
         with self.order:
             self._pending.forget(region_id)
         self._cleaner.forget(region_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial, partialmethod
@@ -229,9 +230,14 @@ def test_copies_are_durable_at_the_catalogs_commit(tmp_path: Path) -> None:
     disk = SimulatedFiles(tmp_path / "disk")
     table = Serving(disk.root, files=disk)
     calls: list[str] = []
+    is_committed = threading.Event()
 
     def crash(call: Call) -> None:
-        disk.is_dead = "fsync_folder" in calls[1:]  # It was the commit.
+        if "fsync_folder" in calls[1:]:  # It was the commit.
+            disk.is_dead = True
+            is_committed.set()
+        if call.name == "fdatasync":
+            is_committed.wait(0.3)  # A slow sync of the log, which the commit must wait for.
         if call.path.parent.name == "catalog" or call.path.name == "catalog":
             calls.append(call.name)
 

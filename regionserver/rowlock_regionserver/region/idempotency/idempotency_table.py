@@ -18,7 +18,8 @@ region has forgotten, and the id is not found, the change may have been made: Un
 
 An answer is saved with the write number of its change, which must be published before the answer is sent again. The
 log has each answer with its change, and a flush saves it (manifest_answers.py). A definite refusal and an unmet
-condition change nothing and are not logged: a restart forgets them, and any copy of the request that still waited.
+condition change nothing and are not logged: a restart forgets them, and any copy of the request that still waited. A
+split or a merge forgets them too.
 """
 
 from __future__ import annotations
