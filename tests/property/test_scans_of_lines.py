@@ -110,7 +110,9 @@ def test_the_newest_cells_of_overlapping_lines_are_answered(
         monkeypatch.setattr(compressed_rows, "SHRUNK_MAX", 0)
     seed = drawn_seed()
     seen: Counter[str] = Counter()
-    for case in range(CASES):
+    for case in range(10 * CASES):
+        if case >= CASES and bool(seen["compressed"]) == is_compressed:
+            break  # A few seeds draw no rows at first that can be answered compressed.
         folder = tmp_path / str(case)
         folder.mkdir()
         open_files = OpenFiles(Files())
