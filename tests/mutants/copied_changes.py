@@ -149,7 +149,7 @@ COPIED_CHANGES_MUTANTS = [
         "a batch in columns does not wait for the end of a split",
         "ColumnPuts._locked",
         "        with self._batch_gate.shared(deadline):\n",
-        "        with self._batch_gate._shared(deadline):\n",
+        "        with self._gate.shared(deadline):\n",
         f"{COPIED}::test_a_batch_waits_and_is_refused_by_the_region_that_was_split[split_and_copy-a_batch_in_columns]",
     ),
     Mutant(
@@ -181,7 +181,7 @@ COPIED_CHANGES_MUTANTS = [
         f"{FAILURES}::test_too_many_changes_refuse_the_split[bytes]",
     ),
     Mutant(
-        "a split goes on without a change that there was no memory to note",
+        "a split loses a change that could not be noted",
         "NotedChanges.add",
         "            except MemoryError:\n                self._are_complete = False\n",
         "            except MemoryError:\n                pass\n",

@@ -88,6 +88,15 @@ class Gate:
                 self._is_exclusive = self._exclusive_queue.hand_over()
 
     @contextlib.contextmanager
+    def shared(self, deadline: float) -> Iterator[None]:
+        """Holds the gate shared; see `enter`."""
+        self.enter(deadline)
+        try:
+            yield
+        finally:
+            self.leave()
+
+    @contextlib.contextmanager
     def exclusive(self, deadline: float = math.inf) -> Iterator[None]:
         """Holds the gate exclusively; see `enter_exclusive`."""
         self.enter_exclusive(deadline)

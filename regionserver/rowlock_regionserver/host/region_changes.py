@@ -28,6 +28,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rowlock_regionserver.catalog.catalog import CatalogState
@@ -53,6 +54,9 @@ from rowlock_regionserver.region.succession import NUMBERS_AHEAD_MAX
 from rowlock_regionserver.region.successor import finish_successor_folder
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
+
+# Makes the new regions, OPENING, from what the old ones hand over, and a bound of their stamps; 0: the log has one.
+Prepare = Callable[[Sequence[Predecessor], int], Sequence[Region]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +169,15 @@ class RegionChanges:
             with contextlib.ExitStack() as gates:
                 for region in by_id:
                     gates.enter_context(region.without_flushes())
+                prepare = partial(self._successors, table, new, linked, undo)
                 if len(by_id) == 1:
-                    made = self._split(by_id[0], table, new, linked, gates, undo)
+                    made = self._split(by_id[0], prepare, gates, undo)
                 else:
-                    made = self._merged(by_id, table, new, linked, gates, undo)
+                    made = self._merged(by_id, prepare, gates)
                 with self.committed(state, what, undo):
                     self._exchange(old, made)
                     gates.close()
-        del linked  # It refers to the old store files, which are removed with the last reference.
+        del linked, prepare  # They refer to the old store files, which are removed with the last reference.
         for region in old:
             self._retire(region, f"{what}, and other regions have its rows")
 
@@ -191,36 +196,22 @@ class RegionChanges:
         linked.follow([region.live_store_files() for region in old])
         return linked
 
-    def _merged(
-        self,
-        old: Sequence[Region],
-        table: Table,
-        new: Sequence[RegionEntry],
-        linked: Sequence[LinkedFiles],
-        gates: contextlib.ExitStack,
-        undo: contextlib.ExitStack,
-    ) -> Successors:
+    def _merged(self, old: Sequence[Region], prepare: Prepare, gates: contextlib.ExitStack) -> Successors:
         """3. for a merge. `gates` holds the gates of the old regions from here on."""
         deadline = self._deadline()
         predecessors = [gates.enter_context(region.succession.handed_over(deadline)) for region in old]
         predecessors.sort(key=lambda predecessor: predecessor.start)
         stamps_until = self._stamps_until(old, gates)
-        return Successors(self._successors(table, new, linked, predecessors, stamps_until, undo))
+        return Successors(prepare(predecessors, stamps_until))
 
     def _split(
-        self,
-        old: Region,
-        table: Table,
-        new: Sequence[RegionEntry],
-        linked: Sequence[LinkedFiles],
-        gates: contextlib.ExitStack,
-        undo: contextlib.ExitStack,
+        self, old: Region, prepare: Prepare, gates: contextlib.ExitStack, undo: contextlib.ExitStack
     ) -> Successors:
         """3. for a split. `gates` holds the gate of the old region at the end."""
         succession = old.succession
         with succession.handed_over(self._deadline(), NUMBERS_AHEAD_MAX) as predecessor:
             noted = gates.enter_context(succession.noted_changes())
-        made = self._successors(table, new, linked, [predecessor], 0, undo)  # The log will reserve the stamps.
+        made = prepare([predecessor], 0)  # The log will reserve the stamps.
         for region in made:
             region.replay.keeps_old_versions = True  # for the old region's readers
             undo.callback(self.log.forget, region.region_id)
@@ -248,30 +239,18 @@ class RegionChanges:
         table: Table,
         new: Sequence[RegionEntry],
         linked: Sequence[LinkedFiles],
+        undo: contextlib.ExitStack,
         predecessors: Sequence[Predecessor],
         stamps_until: int,
-        undo: contextlib.ExitStack,
     ) -> list[Region]:
-        return [
-            self._successor(table, entry, files, predecessors, stamps_until, undo)
-            for entry, files in zip(new, linked, strict=True)
-        ]
-
-    def _successor(
-        self,
-        table: Table,
-        entry: RegionEntry,
-        linked: LinkedFiles,
-        predecessors: Sequence[Predecessor],
-        stamps_until: int,
-        undo: contextlib.ExitStack,
-    ) -> Region:
-        """3. Finishes the folder of a region that takes over the rows of others, and opens it. `undo` closes it."""
+        """3. Finishes the folders of regions that take over the rows of others, and opens them. `undo` closes them."""
         files, config = self.shared.files, self.shared.config
-        made = finish_successor_folder(files, linked, entry.region_id, predecessors, stamps_until, config)
-        region = open_region(self.folder, table, entry, self.shared, made=made)
-        undo.callback(region.abandon)
-        return region
+        opened: list[Region] = []
+        for entry, of_region in zip(new, linked, strict=True):
+            made = finish_successor_folder(files, of_region, entry.region_id, predecessors, stamps_until, config)
+            opened.append(open_region(self.folder, table, entry, self.shared, made=made))
+            undo.callback(opened[-1].abandon)
+        return opened
 
     @contextlib.contextmanager
     def committed(self, state: CatalogState, what: str, undo: contextlib.ExitStack) -> Iterator[None]:

@@ -25,7 +25,7 @@ class BatchGate:
 
     def shared(self, deadline: float) -> contextlib.AbstractContextManager[None]:
         """Returns a context that holds the gate shared. Raises DeadlineError and NotServingRegionError."""
-        return self._outside_splits(self._shared, deadline)
+        return self._outside_splits(self._gate.shared, deadline)
 
     def exclusive(self, deadline: float) -> contextlib.AbstractContextManager[None]:
         """Returns a context that holds the gate exclusively. Raises DeadlineError and NotServingRegionError."""
@@ -44,11 +44,3 @@ class BatchGate:
                 raise DeadlineError(
                     "the deadline passed while a batch waited for the end of a split; nothing was changed, retry"
                 )
-
-    @contextlib.contextmanager
-    def _shared(self, deadline: float) -> Iterator[None]:
-        self._gate.enter(deadline)
-        try:
-            yield
-        finally:
-            self._gate.leave()

@@ -58,7 +58,7 @@ class CopiedChanges:
         """
         self._copy()
         if last > self._noted.after + NUMBERS_AHEAD_MAX:
-            raise _too_busy(f"{NUMBERS_AHEAD_MAX} changes")
+            raise self._too_busy()
         for region in self._successors:
             region.end_ancestor(last)
         with self._log.order:
@@ -71,7 +71,7 @@ class CopiedChanges:
         """Copies the changes that are noted now. Returns their number."""
         changes = self._noted.taken()
         if changes is None:
-            raise _too_busy("too many bytes")
+            raise self._too_busy()
         for change in changes:
             self._copy_one(change)
         return len(changes)
@@ -85,8 +85,10 @@ class CopiedChanges:
             self._log.append(region.region_id, *change, Durability.ASYNC, do_nothing)
         region.replay.apply(*change)
 
-
-def _too_busy(found: str) -> RegionTooBusyError:
-    return RegionTooBusyError(
-        f"the region made more than {found} while it was split; nothing was split, retry", retry_after_ms=1000
-    )
+    def _too_busy(self) -> RegionTooBusyError:
+        table = self._successors[0].table_name
+        return RegionTooBusyError(
+            f"too much was changed in a region of table {table!r} while it was split; nothing was split, retry",
+            table=table,
+            retry_after_ms=1000,
+        )

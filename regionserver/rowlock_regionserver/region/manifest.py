@@ -57,8 +57,8 @@ class Manifest:
     # Whether the region's stamp reservation in the log was moved by its own stamps alone; False if unknown, as in
     # manifests of earlier versions.
     stamps_are_own: bool = True
-    # Stamps below this may have been used by the regions whose rows this one has taken over; 0: since then it has
-    # flushed, and its own reservation in the log counts.
+    # Stamps below this may have been used by the regions whose rows this one has taken over; 0: its own reservation in
+    # the log counts, because it was split off, or has flushed since.
     stamps_until: int = 0
     # By family number. Manifests of earlier versions have none: the region has applied those of the catalog.
     limits: dict[int, AppliedLimits] = field(default_factory=dict)

@@ -159,7 +159,7 @@ def test_a_table_of_which_the_limit_is_0_is_not_split(table: Serving) -> None:
 
 
 def test_stamps_go_on_after_a_crash_just_after_a_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The new region's first reservation in the log may be lost; its manifest has what the old one had used."""
+    """The new region's reservation, of what the old one had used, is durable before the catalog's commit."""
     clock = ManualClock()
     disk = SimulatedFiles(tmp_path / "disk")
     server = RegionServer.open(disk.root, CONFIG, clock, disk, lambda error: None)

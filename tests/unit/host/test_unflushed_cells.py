@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,22 +14,21 @@ import pyarrow.parquet as pa_parquet
 import pytest
 from rowlock_regionserver import generations
 from rowlock_regionserver.arrow.columns import cells_table
-from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.data_folder import FORMAT
 from rowlock_regionserver.data_folder import FORMAT_VERSION as FOLDER_VERSION
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.salvage import salvage
 from rowlock_regionserver.inspection.verify import verify
-from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan, Selection, WriteOptions
+from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan, Selection
 from rowlock_regionserver.region.manifest import FORMAT_VERSION, NAME, Manifest, read_manifest
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.unflushed_cells import stream_of, taken_over
 
 from tests.unit.region.conftest import abandon, bulk_batch
-from tests.waiting import WAIT_S
 
 from .serving_table import CONFIG, Serving, after_flushes
+from .writes_meanwhile import memory_is_counted, put_bulk
 
 ALL_VERSIONS = Selection(versions=100)
 CELLS = cells_table([b"r"], [[(b"q", -1, -1, 0, b"v")]])
@@ -68,17 +66,6 @@ def unflushed_rows(table: Serving) -> list[list[bytes]]:
         [cell["row"] for cells in manifest_of(table, region).unflushed_cells.values() for cell in cells.to_pylist()]
         for region in table.regions
     ]
-
-
-def put_bulk(table: Serving, *cells: tuple[bytes, bytes, bytes, int | None, bytes | None]) -> None:
-    is_put = threading.Event()
-    options = WriteOptions(table.clock.monotonic() + WAIT_S, Durability.FSYNC)
-    table.regions[0].bulk_put(bulk_batch(*cells), None, options, lambda _: is_put.set())
-    assert is_put.wait(WAIT_S)
-
-
-def memory_is_counted(table: Serving) -> bool:
-    return table.server._shared.memory.bytes_held == sum(region.memstore_bytes for region in table.regions)
 
 
 def split_with_last(table: Serving, write: Callable[[], object]) -> None:
@@ -137,8 +124,8 @@ def test_they_come_from_all_kinds_of_segments_with_all_versions_and_tombstones(t
         (old,) = table.regions
         with old.without_flushes(), old.sealed(math.inf):
             pass
-        put_bulk(table, (b"r1", b"f", b"q", None, None), (b"r2", b"f", b"q", None, b"bulk"))
-        put_bulk(table, (b"r2", b"f", b"a", None, b"bulk"), (b"r5", b"f", b"a", None, b"bulk"))
+        put_bulk(table, bulk_batch((b"r1", b"f", b"q", None, None), (b"r2", b"f", b"q", None, b"bulk")))
+        put_bulk(table, bulk_batch((b"r2", b"f", b"a", None, b"bulk"), (b"r5", b"f", b"a", None, b"bulk")))
         table.put(b"r4", b"new", 9, b"g")
         table.change(b"r4", Delete(DeleteKind.VERSION, b"g", b"q", 5))
         assert table.regions[0].segment_count > 1

@@ -11,12 +11,9 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.operations import (
     Put,
-    RequestId,
     RowMutation,
     RowOutcome,
     RowResult,
-    ScanPlan,
-    Selection,
     WriteOptions,
 )
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome, BulkResult
@@ -30,7 +27,6 @@ from .serving_table import Serving
 
 CLIENT = b"client is 16 byt"
 SNAPSHOT = b"snapshot is 16 b"
-ALL_VERSIONS = ScanPlan(selection=Selection(versions=100))
 
 # Runs a split whose block writes.
 When = Callable[[Serving, Callable[[], object]], None]
@@ -67,12 +63,9 @@ def split_and_copy(table: Serving, write: Callable[[], object]) -> None:
     assert counts == [1]
 
 
-def put_rows(
-    table: Serving, rows: Sequence[bytes], value: bytes, durability: Durability = Durability.FSYNC, first: int = 0
-) -> list[RowResult]:
-    """Puts rows in columns, with sequences from `first` on; 0: without request ids."""
-    sequences = [first + place if first else 0 for place in range(len(rows))]
-    batch = PutBatch(row_batch([(b"f", b"q")], [(row, None, [value]) for row in rows]), CLIENT, sequences, 1)
+def put_rows(table: Serving, rows: Sequence[bytes], value: bytes) -> None:
+    """Puts rows in columns."""
+    batch = PutBatch(row_batch([(b"f", b"q")], [(row, None, [value]) for row in rows]), CLIENT, [0] * len(rows), 1)
     found: list[RowOutcome] = []
     is_done = threading.Event()
 
@@ -80,21 +73,13 @@ def put_rows(
         found.extend(outcomes)
         is_done.set()
 
-    options = WriteOptions(table.clock.monotonic() + WAIT_S, durability)
+    options = WriteOptions(table.clock.monotonic() + WAIT_S, Durability.FSYNC)
     table.regions[0].put_rows(batch, options, done)
     assert is_done.wait(WAIT_S)
-    results = [outcome for outcome in found if isinstance(outcome, RowResult)]
-    assert len(results) == len(rows), found
-    return results
+    assert [type(outcome) for outcome in found] == [RowResult] * len(rows), found
 
 
-def put_bulk(
-    table: Serving,
-    batch: pa.Table,
-    durability: Durability = Durability.FSYNC,
-    request: RequestId | None = None,
-    place: int = 0,
-) -> BulkResult:
+def put_bulk(table: Serving, batch: pa.Table) -> None:
     found: list[BulkOutcome] = []
     is_done = threading.Event()
 
@@ -102,12 +87,11 @@ def put_bulk(
         found.append(outcome)
         is_done.set()
 
-    options = WriteOptions(table.clock.monotonic() + WAIT_S, durability)
-    table.regions[place].bulk_put(batch, request, options, done)
+    options = WriteOptions(table.clock.monotonic() + WAIT_S, Durability.FSYNC)
+    table.regions[0].bulk_put(batch, None, options, done)
     assert is_done.wait(WAIT_S)
     (outcome,) = found
     assert isinstance(outcome, BulkResult), outcome
-    return outcome
 
 
 def without_log(table: Serving, row: bytes, value: bytes) -> None:
