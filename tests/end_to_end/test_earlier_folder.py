@@ -55,7 +55,9 @@ def check(address: str, *, flushes: bool) -> None:
 def test_a_folder_of_an_earlier_version_is_read_and_written(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+        # Python 3.11.0 to 3.11.3 have no filters.
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
+        archive.extractall(folder)
     folder.chmod(0o700)
     for flushes in (True, False):
         with ServerCommand("--data", folder, "--listen", "127.0.0.1:0") as server:
