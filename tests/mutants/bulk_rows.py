@@ -177,7 +177,7 @@ BULK_ROWS = [
         "newest_whole_lines",
         "        if any(column.null_count for column in part.values):\n            return None\n",
         "",
-        f"{RETAINED}::test_single_puts_among_lines_are_merged_as_if_all_were_cells[False]",
+        f"{RETAINED}::test_a_line_without_a_cell_does_not_hide_the_older_one",
     ),
     Mutant(
         "lines with a number for each cell are ordered by the first",

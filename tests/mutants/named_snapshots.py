@@ -51,8 +51,8 @@ NAMED_SNAPSHOT_MUTANTS = [
     Mutant(
         "a flush may come between the moment of a snapshot and its files",
         "_cut",
-        "        return _Cut(",
-        "    return _Cut(",
+        "        for region in regions:\n            cuts.append(",
+        "        for region in regions:\n            flush_locks[region.region_id].close()\n            cuts.append(",
         f"{BESIDE_WRITES}[1]",
     ),
     Mutant(

@@ -266,6 +266,24 @@ def test_lines_in_succession_pass_uncopied() -> None:
     assert found == [address(segment._lines) for segment in segments]
 
 
+def test_a_line_without_a_cell_does_not_hide_the_older_one() -> None:
+    rows = [b"%02d" % number for number in range(10)]
+
+    def segment(write_number: int, *, has_gaps: bool) -> Source:
+        cells = [(qualifier, -1, -write_number, 0, b"%d" % write_number) for qualifier in (b"a", b"b")]
+        lines, others = lines_of(
+            cells_table(rows, [cells[: 1 if has_gaps and number % 2 else 2] for number in range(len(rows))])
+        )
+        assert lines is not None
+        assert not others.num_rows
+        return LinesSegment(lines)
+
+    sources = [segment(2, has_gaps=True), segment(1, has_gaps=False)]
+    pieces = list(retained_tables(sources, Retention(from_then_on(9)), 1, 1 << 20))
+    assert cells_in(pieces).equals(retained_as_cells(sources, Retention(from_then_on(9)), 1))
+    assert b"1" in cells_in(pieces).column("value").to_pylist()
+
+
 @pytest.mark.parametrize("with_tombstones", [False, True])
 def test_single_puts_among_lines_are_merged_as_if_all_were_cells(with_tombstones: bool) -> None:
     generator = random.Random(drawn_seed())
