@@ -30,15 +30,30 @@ CELLS_OF_LINES = 8
 
 
 class RowPlace(enum.Enum):
-    """Where a source has a row's cells."""
+    """Where a source has a row's cells, if they are not in memory."""
 
     NOWHERE = enum.auto()  # it has none, for certain
-    MEMORY = enum.auto()  # in memory, or it has none
     DISK = enum.auto()
 
 
 # Python 3.11 finds a global ten times as fast as a member in its enum, and a get asks each source.
-NOWHERE, MEMORY, DISK = RowPlace
+NOWHERE, DISK = RowPlace
+
+
+class RowSource(Protocol):
+    """What a point read needs of a source: the cells of a row."""
+
+    def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
+        """All cells of the row, tombstones and old versions too, in store order; empty when there are none.
+
+        Raises LongRowError, early, when there are more than `cells_max`.
+        """
+
+    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
+        """The cells of some columns of the row, which ascend, and the row's family tombstones, which may hide them.
+
+        The cost is that of the result, and little for other cells of the row.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +158,7 @@ class Chunk:
         return replace(self, table=table, away=away, bytes_held=held)
 
 
-class Source(Protocol):
+class Source(RowSource, Protocol):
     """One family's cells, sorted, from one place. Safe to read from many threads."""
 
     @property
@@ -170,23 +185,14 @@ class Source(Protocol):
     def row_groups(self) -> RowGroups:
         """The groups of the rows of its lines; NO_ROW_GROUPS if they are not known."""
 
-    def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
-        """All cells of the row, tombstones and old versions too, in store order; empty when there are none.
-
-        Raises LongRowError, early, when there are more than `cells_max`.
-        """
-
-    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
-        """The cells of some columns of the row, which ascend, and the row's family tombstones, which may hide them.
-
-        The cost is that of the result, and little for other cells of the row.
-        """
-
     def row_cell_count(self, row: bytes) -> int:
         """An estimate, without reading, of the cells that a read of the row takes; 0: few or none."""
 
-    def row_place(self, row: bytes) -> RowPlace:
-        """Where the row's cells are: whether row_cells(row) waits for a disk. May load blocks from the page cache."""
+    def row_source(self, row: bytes) -> RowSource | RowPlace:
+        """What has the row's cells in memory, this source or a part of it; else where they are.
+
+        The result serves for this row only. May load blocks from the page cache, and never waits for a disk.
+        """
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """A row before which the range [start, stop) is empty; with `reverse`, a row from which on it is empty.

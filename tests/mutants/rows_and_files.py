@@ -234,8 +234,8 @@ ROWS_AND_FILES = [
     Mutant(
         "a get asks every file twice",
         "view_in_memory",
-        "                if place is MEMORY:\n                    kept.append(source)\n",
-        "                kept.append(source)\n",
+        'kept.append(cast("RowSource", found))',
+        "kept.append(source)",
         "unit/region/test_read_path.py::test_a_get_on_the_event_loop_asks_the_files_without_the_row_once",
     ),
 ]

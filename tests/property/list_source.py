@@ -16,7 +16,7 @@ from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, TIMESTAMP_MAX
 from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues
 from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell, LongRowError
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS, RowGroups
-from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.sources import Chunk, LinesWanted, Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ class ListSource:
     def row_cell_count(self, row: bytes) -> int:
         return len(self._rows.get(row, []))
 
-    def row_place(self, row: bytes) -> RowPlace:
-        return RowPlace.MEMORY
+    def row_source(self, row: bytes) -> ListSource:
+        return self
 
     def _away(self, value: bytes) -> bytes | AwayValue:
         def load() -> bytes:

@@ -144,10 +144,14 @@ def check_points(run: Run, rows: dict[bytes, list[Cell]], there: dict[bytes, lis
         assert [cell for _, cell in loaded(list(run.row_parts(row, 100)))] == expected
         if expected:
             assert run.rows.may_hold(row)
-            assert run.row_place(row) is not RowPlace.NOWHERE
+            source = run.row_source(row)
+            assert source is not RowPlace.NOWHERE
+            if not isinstance(source, RowPlace):  # Its block has a place in the cache.
+                assert loaded_cells(source.row_cells(row)) == expected
+                assert loaded_cells(source.columns_cells(row, [b"a", b"q"])) == found
         if row not in clip:
             assert not run.rows.may_hold(row)
-            assert run.row_place(row) is RowPlace.NOWHERE
+            assert run.row_source(row) is RowPlace.NOWHERE
             assert run.row_cell_count(row) == 0
         if len(expected) > 1:
             with pytest.raises(LongRowError):

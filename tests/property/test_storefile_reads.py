@@ -45,7 +45,7 @@ def test_gets_and_scans_answer_as_the_cells_that_were_written(
     store_file = case.open(case.write(cells, table_cells=table_cells, compression=compression))
     for row, row_cells in rows_of(cells).items():
         assert list(store_file.row_cells(row)) == row_cells
-        assert store_file.row_place(row) is not RowPlace.DISK
+        assert store_file.row_source(row) is not RowPlace.DISK
         for absent in (row + b"\0", row[:-1]):
             if absent and absent not in rows_of(cells):
                 assert list(store_file.row_cells(absent)) == []

@@ -40,7 +40,14 @@ def check_points(store_file: StoreFile, cells: list[RowCell]) -> None:
             if count > 1:
                 with pytest.raises(LongRowError):
                     run.row_cells(row, count - 1)
-            assert run.row_place(row) is not RowPlace.DISK
+            source = run.row_source(row)
+            if isinstance(source, RowPlace):
+                assert source is RowPlace.NOWHERE
+                assert not count
+            else:
+                assert loaded_cells(source.row_cells(row)) == loaded_cells(run.row_cells(row))
+                some_cells = loaded_cells(source.columns_cells(row, [b"a"]))
+                assert some_cells == loaded_cells(run.columns_cells(row, [b"a"]))
             parts = [cell for part in run.row_parts(row, 100, b"a", b"z") for _, cell in cells_of(part.table)]
             assert parts == [cell for cell in run.row_cells(row) if b"a" <= cell[0] < b"z"]
             assert not run.row_cells(row + b"\0")

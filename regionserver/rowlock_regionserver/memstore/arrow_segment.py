@@ -33,7 +33,7 @@ from rowlock_regionserver.memstore.row_cuts import cut_rows, last_within, weight
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.memstore.segment_filter import SegmentFilter
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import MEMORY, NOWHERE, Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.sources import NOWHERE, Chunk, LinesWanted, Reading, RowPlace, RowSource
 
 # Timestamp, write number and kind of a cell.
 _NUMBER_BYTES = 17
@@ -139,9 +139,9 @@ class ArrowSegment:
         start, stop = self._cells.row_range(row)
         return stop - start
 
-    def row_place(self, row: bytes) -> RowPlace:
-        """Returns NOWHERE if the filter excludes the row, else MEMORY: to look takes as long as to read."""
-        return MEMORY if self._filter.may_hold(row) else NOWHERE
+    def row_source(self, row: bytes) -> RowSource | RowPlace:
+        """Returns NOWHERE if the filter excludes the row, else itself: to look takes as long as to read."""
+        return self if self._filter.may_hold(row) else NOWHERE
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""

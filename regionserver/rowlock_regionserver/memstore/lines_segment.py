@@ -25,7 +25,7 @@ from rowlock_regionserver.memstore.row_reading import parts_of
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.memstore.segment_filter import SegmentFilter
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import CELLS_OF_LINES, MEMORY, NOWHERE, Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.sources import CELLS_OF_LINES, NOWHERE, Chunk, LinesWanted, Reading, RowPlace, RowSource
 
 # Bytes of a line beside its row and its values.
 _LINE_BYTES_BESIDE = 16
@@ -120,9 +120,9 @@ class LinesSegment:
         start, stop = self._columns.row_range(row)
         return (stop - start) * len(self._lines.columns)
 
-    def row_place(self, row: bytes) -> RowPlace:
-        """Returns NOWHERE if the filter excludes the row, else MEMORY: to look takes as long as to read."""
-        return MEMORY if self._filter.may_hold(row) else NOWHERE
+    def row_source(self, row: bytes) -> RowSource | RowPlace:
+        """Returns NOWHERE if the filter excludes the row, else itself: to look takes as long as to read."""
+        return self if self._filter.may_hold(row) else NOWHERE
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""

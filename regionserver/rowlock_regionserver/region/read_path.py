@@ -19,7 +19,7 @@ from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
 from rowlock_regionserver.region.mutate.check import check_answer, check_in_region, check_row, unknown_family
 from rowlock_regionserver.region.region_parts import RegionParts
-from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, View, view_in_memory
+from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, RowView, View, view_in_memory
 from rowlock_regionserver.row_ranges import EVERYTHING
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.point import read_row
@@ -101,8 +101,8 @@ class ReadPath:
         may_wait: bool,
     ) -> list[Sequence[AnswerCell]] | None:
         if may_wait:
-            return self._read([view] * len(rows), rows, selection, read_point, _LONG_ROW_CELLS, reached)
-        views = [view] * len(rows)
+            return self._read([view] * len(rows), rows, selection, read_point, _LONG_ROW_CELLS, reached, view)
+        views: list[RowView] = [view] * len(rows)
         if self._stores.has_files:
             families = _families_read(selection)
             loads_until = self._monotonic() + _LOADING_SECONDS_MAX
@@ -114,25 +114,24 @@ class ReadPath:
                     return None
                 views[number] = needed
         try:
-            return self._read(views, rows, selection, read_point, INLINE_CELLS_MAX, reached, is_inline=True)
+            return self._read(views, rows, selection, read_point, INLINE_CELLS_MAX, reached, None)
         except LongRowError:
             return None
 
     def _read(
         self,
-        views: Sequence[View],
+        views: Sequence[RowView],
         rows: Sequence[bytes],
         selection: Selection,
         read_point: ReadPoint,
         cells_max: int,
         reached: Callable[[int], None],
-        *,
-        is_inline: bool = False,
+        whole: View | None,
     ) -> list[Sequence[AnswerCell]]:
         """Reads each row in its view, and stops when the answer becomes too large, so that it holds no more than that.
 
-        If `is_inline`, raises LongRowError when the rows have more than `cells_max` cells together. Else a row of more
-        cells is read in parts.
+        A row of more cells than `cells_max` is read in parts, in the `whole` view. Without it, raises LongRowError when
+        the rows have more than so many together.
         """
         answer: list[Sequence[AnswerCell]] = []
         byte_count = 0  # Without lengths and timestamps, so never more than the message will have.
@@ -140,14 +139,14 @@ class ReadPath:
             try:
                 found = read_row(view, row, selection, read_point, cells_max)
             except LongRowError:
-                if is_inline:
+                if whole is None:
                     raise
-                cells, byte_count = self._read_long(view, row, selection, read_point, byte_count, rows[0])
+                cells, byte_count = self._read_long(whole, row, selection, read_point, byte_count, rows[0])
             else:
                 row_bytes = sum([len(family) + len(qualifier) + len(value) for family, qualifier, _, value in found])
                 byte_count += row_bytes
                 check_answer(byte_count, rows[0], self._config)
-                if is_inline:
+                if whole is None:
                     cells_max -= len(found)
                 cells = _with_values(found, row_bytes)
             reached(byte_count)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from rowlock_regionserver.arrow.columns import TIMESTAMP, column, integers
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Memstore, Segment
-from rowlock_regionserver.sources import DISK, MEMORY, Source
+from rowlock_regionserver.sources import DISK, NOWHERE, RowSource, Source
 from rowlock_regionserver.storefile.reader import Run, StoreFile
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.versions.past_limits import altered
@@ -33,6 +33,8 @@ _READ_BYTES = 1 << 20
 
 # By family number: the family and its sources, from newest to oldest. Never changed, only replaced.
 View = Mapping[int, tuple[Family, tuple[Segment | Run, ...]]]
+# The same for one row, in memory.
+RowView = Mapping[int, tuple[Family, Sequence[RowSource]]]
 
 
 class Served(NamedTuple):
@@ -208,23 +210,23 @@ class _ClosedView(Mapping[int, tuple[Family, tuple[Segment | Run, ...]]]):
         )
 
 
-def view_in_memory(view: View, row: bytes, families: Collection[bytes] | None) -> View | None:
+def view_in_memory(view: View, row: bytes, families: Collection[bytes] | None) -> RowView | None:
     """Returns what a read of the row in these families, by name (None: in all), needs of the view.
 
-    That is without the runs that can't have the row, so that their Bloom filters are asked once. Returns None if such a
-    read would wait for a disk.
+    That is without the runs that can't have the row, and with a block in the place of its run, so that Bloom filters,
+    indexes and the cache are asked once. Returns None if such a read would wait for a disk.
     """
-    needed: dict[int, tuple[Family, tuple[Segment | Run, ...]]] = {}
+    needed: dict[int, tuple[Family, Sequence[RowSource]]] = {}
     for number, (family, sources) in view.items():
         if families is None or family.name in families:
-            kept = []
+            kept: list[RowSource] = []
             for source in sources:
-                place = source.row_place(row)
-                if place is DISK:
+                found = source.row_source(row)
+                if found is DISK:
                     return None
-                if place is MEMORY:
-                    kept.append(source)
-            needed[number] = family, tuple(kept)
+                if found is not NOWHERE:
+                    kept.append(cast("RowSource", found))
+            needed[number] = family, kept
     return needed
 
 

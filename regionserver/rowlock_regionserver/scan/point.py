@@ -16,11 +16,11 @@ from rowlock_regionserver.scan.selection import (
     requested_qualifiers,
     selected_versions,
 )
-from rowlock_regionserver.sources import Source
+from rowlock_regionserver.sources import RowSource
 from rowlock_regionserver.versions.visibility import visible_cells
 
 # By family number.
-Stores = Mapping[int, tuple[Family, Sequence[Source]]]
+Stores = Mapping[int, tuple[Family, Sequence[RowSource]]]
 
 
 def read_row(
@@ -50,7 +50,7 @@ def read_row(
     return answer
 
 
-def _family_name(store: tuple[Family, Sequence[Source]]) -> bytes:
+def _family_name(store: tuple[Family, Sequence[RowSource]]) -> bytes:
     return store[0].name
 
 
@@ -62,7 +62,7 @@ def _answer(answer: list[FoundAnswer], family: Family, cells: Sequence[FoundCell
 
 
 def _selected(
-    families: list[tuple[Family, Sequence[Source]]],
+    families: list[tuple[Family, Sequence[RowSource]]],
     row: bytes,
     selection: Selection,
     read_point: ReadPoint,
@@ -96,7 +96,7 @@ def _selected(
 
 
 def visible_row(
-    sources: Sequence[Source],
+    sources: Sequence[RowSource],
     row: bytes,
     read_point: ReadPoint,
     family: Family,

@@ -30,7 +30,7 @@ from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.row_ranges import RowRange, clipped
 from rowlock_regionserver.scan.window_split import View
-from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace, Source
+from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace, RowSource, Source
 
 # One look-up takes at most so many groups, so that a short scan stays short. The next one continues behind them.
 _GROUPS_MAX = 256
@@ -166,9 +166,9 @@ class RemainingRows:
         """See Source."""
         return self._source.row_cell_count(row)
 
-    def row_place(self, row: bytes) -> RowPlace:
+    def row_source(self, row: bytes) -> RowSource | RowPlace:
         """See Source."""
-        return self._source.row_place(row)
+        return self._source.row_source(row)
 
     def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
         """Returns None: scans of few rows read the source itself."""

@@ -14,7 +14,7 @@ from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY
 from rowlock_regionserver.few_rows import FEW_CELLS_MAX, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import DISK, MEMORY, NOWHERE, Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.sources import DISK, NOWHERE, Chunk, LinesWanted, Reading, RowPlace, RowSource
 from rowlock_regionserver.storefile.block import Block
 from rowlock_regionserver.storefile.block_file import AT_ONCE_BLOCKS_MAX, BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.cell_blocks import CellBlocks
@@ -149,8 +149,8 @@ class CellRun:
         """Returns the number of a row's cells in the blocks between its first and its last one."""
         return sum([self._index.cell_counts[number] for number in numbers[1:-1]])
 
-    def row_place(self, row: bytes) -> RowPlace:
-        """Returns MEMORY if row_cells(row) will not block on a disk, unless a block is evicted before.
+    def row_source(self, row: bytes) -> RowSource | RowPlace:
+        """Returns itself if row_cells(row) will not block on a disk, unless a block is evicted before.
 
         Loads one or two blocks from the page cache into the block cache: each takes some 100 µs, which is less than
         handing the read over to a thread.
@@ -159,7 +159,7 @@ class CellRun:
             return NOWHERE
         missing = [number for number in self._index.blocks_of_row(row) if not self._blocks.is_cached(number)]
         if len(missing) <= AT_ONCE_BLOCKS_MAX and all(self._blocks.try_load(number) for number in missing):
-            return MEMORY
+            return self
         return DISK
 
     # ---- scans

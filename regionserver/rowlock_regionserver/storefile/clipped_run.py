@@ -13,7 +13,7 @@ from rowlock_regionserver.arrow.columns import empty_cells
 from rowlock_regionserver.cells import TIMESTAMP_MAX
 from rowlock_regionserver.few_rows import NO_FEW_ROWS, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
-from rowlock_regionserver.sources import NOWHERE, Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.sources import NOWHERE, Chunk, LinesWanted, Reading, RowPlace, RowSource
 from rowlock_regionserver.storefile.block_file import StoreFileStatistics
 from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.clip import Clip
@@ -53,9 +53,9 @@ class ClippedRun:
         """See Source."""
         return self._run.row_cell_count(row) if row in self._clip else 0
 
-    def row_place(self, row: bytes) -> RowPlace:
+    def row_source(self, row: bytes) -> RowSource | RowPlace:
         """See Source."""
-        return self._run.row_place(row) if row in self._clip else NOWHERE
+        return self._run.row_source(row) if row in self._clip else NOWHERE
 
     # ---- scans
 

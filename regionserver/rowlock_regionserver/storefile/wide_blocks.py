@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.few_rows import FewRows, LineFacts
-from rowlock_regionserver.found_cells import FoundCell
+from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile import wide_directory
 from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
@@ -59,16 +59,22 @@ class WideBlocks:
 
     def cells(self, number: int, row: bytes, qualifiers: Iterable[bytes] | None, cells_max: int) -> list[FoundCell]:
         """Returns the row's cells in the block; see WideBlock.cells."""
-        block = self.block(number)
+        return self.cells_of(number, self.block(number), row, qualifiers, cells_max)
+
+    def cells_of(
+        self, number: int, block: WideBlock, row: bytes, qualifiers: Iterable[bytes] | None, cells_max: int
+    ) -> list[FoundCell]:
+        """Returns the row's cells in this block, which is in memory, perhaps in the cache no more."""
         before = block.bytes_held
         cells = block.cells(row, qualifiers, cells_max)
         if block.bytes_held != before:
             self.put_again(number, block)
         return cells
 
-    def is_cached(self, number: int) -> bool:
-        """Returns whether the block is cached now."""
-        return self.file.is_cached(self._first_key + number)
+    def block_in_memory(self, number: int) -> WideBlock | None:
+        """Returns a block that is cached, or that can be loaded without waiting for a disk; else None."""
+        block = self.cached(number)
+        return self.cached(number) if block is None and self.try_load(number) else block
 
     def try_load(self, number: int) -> bool:
         """Loads a block if that needs no disk; see BlockFile."""
@@ -174,6 +180,25 @@ class WideBlocks:
         if self._keeps_directories:
             file.put(key, directory)
         return directory, start
+
+
+class HeldBlock:
+    """A block that is in memory, as the source of the row for which it was found."""
+
+    __slots__ = ("_block", "_blocks", "_number")
+
+    def __init__(self, blocks: WideBlocks, number: int, block: WideBlock) -> None:
+        self._blocks = blocks
+        self._number = number
+        self._block = block
+
+    def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[FoundCell]:
+        """See RowSource."""
+        return self._blocks.cells_of(self._number, self._block, row, None, cells_max)
+
+    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> list[FoundCell]:
+        """See RowSource. Decompresses only these columns."""
+        return self._blocks.cells_of(self._number, self._block, row, qualifiers, cells_max)
 
 
 class WideLoader:

@@ -23,12 +23,12 @@ from rowlock_regionserver.cells import CELL_BYTES_BESIDE, TIMESTAMP_MAX
 from rowlock_regionserver.few_rows import NO_FEW_ROWS, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
-from rowlock_regionserver.sources import CELLS_OF_LINES, DISK, MEMORY, NOWHERE, Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.sources import CELLS_OF_LINES, DISK, NOWHERE, Chunk, LinesWanted, Reading, RowPlace, RowSource
 from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.row_filter import RowFilter
 from rowlock_regionserver.storefile.stored_block import Shares, StoredBlocks, StoredWideBlock, shares_of
-from rowlock_regionserver.storefile.wide_blocks import CachedLoader, WideBlocks, WideLoader
+from rowlock_regionserver.storefile.wide_blocks import CachedLoader, HeldBlock, WideBlocks, WideLoader
 from rowlock_regionserver.storefile.wide_index import WideIndex
 
 _KNOWN_SHARES_MAX = 64
@@ -98,17 +98,16 @@ class WideRun:
             [self._index.cell_counts[each] // self._index.line_counts[each] for each in self._index.blocks_of_row(row)]
         )
 
-    def row_place(self, row: bytes) -> RowPlace:
-        """Returns MEMORY if row_cells(row) will not block on a disk, unless its block is evicted before.
+    def row_source(self, row: bytes) -> RowSource | RowPlace:
+        """Returns the row's block if it is in memory, so that nothing is looked up again.
 
-        Loads the block from the page cache into the block cache, which takes some 100 µs.
+        Loads it from the page cache into the block cache, which takes some 100 µs.
         """
-        if not self.rows.may_hold(row):
-            return NOWHERE
-        numbers = self._index.blocks_of_row(row)
-        if all(self._blocks.is_cached(number) or self._blocks.try_load(number) for number in numbers):
-            return MEMORY
-        return DISK
+        if self.rows.may_hold(row):
+            for number in self._index.blocks_of_row(row):  # one at most
+                block = self._blocks.block_in_memory(number)
+                return DISK if block is None else HeldBlock(self._blocks, number, block)
+        return NOWHERE
 
     # ---- scans
 

@@ -32,8 +32,8 @@ def test_a_bulk_batch_is_read_row_by_row(segment: ArrowSegment) -> None:
     assert segment.row_cells(b"r") == segment.row_cells(b"r99") == []
     assert (segment.row_count, segment.cell_count) == (25, sum(map(len, ROWS.values())))
     assert (segment.write_number_min, segment.write_number_max) == (7, 7)
-    assert {segment.row_place(row) for row in ROWS} == {RowPlace.MEMORY}
-    absent = [segment.row_place(b"absent%d" % number) for number in range(100)]
+    assert all(segment.row_source(row) is segment for row in ROWS)
+    absent = [segment.row_source(b"absent%d" % number) for number in range(100)]
     assert absent.count(RowPlace.NOWHERE) > 50
     assert segment.bytes_held >= sum(len(cell[4]) for cells in ROWS.values() for cell in cells)
     check_batch(segment)

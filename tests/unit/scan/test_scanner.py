@@ -84,7 +84,7 @@ class TableSource:
     def row_cell_count(self, row: bytes) -> int:
         raise AssertionError("a scan asks for rows")
 
-    def row_place(self, row: bytes) -> RowPlace:
+    def row_source(self, row: bytes) -> RowPlace:
         raise AssertionError("a scan asks for rows")
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:

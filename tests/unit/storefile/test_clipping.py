@@ -98,7 +98,7 @@ def test_no_read_answers_with_rows_outside_of_the_clip(case: Case, forms_lines: 
         assert list(run.row_cells(row)) == expected
         assert list(run.columns_cells(row, [cell[0]])) == expected
         assert [found for part in run.row_parts(row, 100) for _, found in cells_of(part.table)] == expected
-        assert (run.row_place(row) is RowPlace.NOWHERE) is (not expected)
+        assert (run.row_source(row) is RowPlace.NOWHERE) is (not expected)
         assert run.rows.may_hold(row) is bool(expected)
     for reverse in (False, True):
         for start, stop in ((b"", b""), (b"r00001", b"r00009"), (b"r00003", b"r00006")):

@@ -130,10 +130,10 @@ def test_a_file_that_is_another_one_when_it_is_opened_again_is_damage(tmp_path: 
 def test_the_event_loop_opens_no_file(case: Case) -> None:
     file = case.open_file(case.write(CELLS), cache_bytes=1 << 20)
     case.open_files.close_idle()
-    assert file.runs[0].row_place(b"r00003") is RowPlace.DISK
+    assert file.runs[0].row_source(b"r00003") is RowPlace.DISK
     assert case.open_files.statistics().open_count == 0
     assert reads_right(file)
-    assert file.runs[0].row_place(b"r00003") is RowPlace.MEMORY
+    assert not isinstance(file.runs[0].row_source(b"r00003"), RowPlace)
 
 
 @contextmanager

@@ -176,22 +176,22 @@ def test_a_row_is_in_memory_when_it_was_read_or_is_certainly_not_there(tmp_path:
     case = Case(tmp_path, PartlyInMemory(None))
     cells = [*simple_cells(50), *wide_row(b"s", 20)]
     store_file = case.written(cells)
-    assert store_file.row_place(b"r00007") is RowPlace.DISK
+    assert store_file.row_source(b"r00007") is RowPlace.DISK
     store_file.row_cells(b"r00007")
-    assert store_file.row_place(b"r00007") is RowPlace.MEMORY
-    assert store_file.row_place(b"s") is RowPlace.DISK
+    assert store_file.row_source(b"r00007") is store_file
+    assert store_file.row_source(b"s") is RowPlace.DISK
     store_file.row_cells(b"s")
-    assert store_file.row_place(b"s") is RowPlace.MEMORY
-    assert store_file.row_place(b"a") is RowPlace.NOWHERE
-    assert store_file.row_place(b"z") is RowPlace.NOWHERE
+    assert store_file.row_source(b"s") is store_file
+    assert store_file.row_source(b"a") is RowPlace.NOWHERE
+    assert store_file.row_source(b"z") is RowPlace.NOWHERE
     absent = [b"r%05dx" % number for number in range(50)]
-    assert sum(store_file.row_place(row) is RowPlace.NOWHERE for row in absent) > 40
+    assert sum(store_file.row_source(row) is RowPlace.NOWHERE for row in absent) > 40
 
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="only Linux tells what it has in memory")
 def test_a_row_in_the_page_cache_is_loaded_into_the_block_cache(case: Case) -> None:
     store_file = case.written(simple_cells(50))
-    assert store_file.row_place(b"r00030") is RowPlace.MEMORY
+    assert store_file.row_source(b"r00030") is store_file
     assert store_file.statistics().block_read_count == 1
     assert store_file.row_cells(b"r00030")
     assert store_file.statistics().block_read_count == 1
@@ -200,7 +200,7 @@ def test_a_row_in_the_page_cache_is_loaded_into_the_block_cache(case: Case) -> N
 def test_a_row_of_many_blocks_is_left_to_a_thread_that_may_block(case: Case) -> None:
     """Because the event loop asks, and reading megabytes would block all other requests."""
     store_file = case.written(wide_row(b"s", 2000))
-    assert store_file.row_place(b"s") is RowPlace.DISK
+    assert store_file.row_source(b"s") is RowPlace.DISK
     assert store_file.statistics().block_read_count == 0
     store_file.row_cells(b"s")
     assert store_file.statistics().block_read_count > 2
@@ -211,7 +211,7 @@ def test_a_block_not_all_in_the_page_cache_is_left_to_a_thread_that_may_block(
     tmp_path: Path, count: int | None
 ) -> None:
     store_file = Case(tmp_path, PartlyInMemory(count)).written(simple_cells(50))
-    assert store_file.row_place(b"r00030") is RowPlace.DISK
+    assert store_file.row_source(b"r00030") is RowPlace.DISK
     assert store_file.statistics().block_read_count == 0
 
 
@@ -221,7 +221,7 @@ def test_damage_found_by_a_nonblocking_read_is_raised_by_the_blocking_read(tmp_p
     first_block, *_ = flipping.structures(bench)["block payloads"]
     flipping.flip(bench.path, first_block[0], 0)
     row = store_file.rows.first
-    assert store_file.row_place(row) is RowPlace.DISK
+    assert store_file.row_source(row) is RowPlace.DISK
     with pytest.raises(CorruptionError):
         store_file.row_cells(row)
 

@@ -326,7 +326,7 @@ def test_a_full_block_of_bytes_that_do_not_shrink_is_loaded_without_waiting(case
     [(_, first), *others] = chunks_of(case, info)
     assert others
     assert first.directory.starts[-1] > 2 * case.family.block_bytes
-    assert run.row_place(rows[0]) is RowPlace.MEMORY
+    assert not isinstance(run.row_source(rows[0]), RowPlace)
 
 
 def test_neighbouring_blocks_are_read_by_one_read(wide: Case, monkeypatch: pytest.MonkeyPatch) -> None:
