@@ -7,7 +7,7 @@ visible never holds the values of other cells.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from rowlock_regionserver.cells import Cell
 
@@ -46,6 +46,15 @@ AnyCell = TypeVar("AnyCell", Cell, FoundCell)
 
 # A cell of an answer whose value may be away: (family, qualifier, timestamp, value); see operations.AnswerCell.
 FoundAnswer = tuple[bytes, bytes, int, bytes | AwayValue]
+
+
+class FoundLine(NamedTuple):
+    """All cells of a row that is one line: a put of each column, all of one timestamp and write number."""
+
+    qualifiers: tuple[bytes, ...]  # ascending
+    timestamp: int
+    write_number: int
+    values: list[bytes]
 
 
 def loaded(value: bytes | AwayValue) -> bytes:

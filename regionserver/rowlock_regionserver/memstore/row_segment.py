@@ -36,7 +36,7 @@ from rowlock_regionserver.memstore.row_reading import (
     weights_of,
 )
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowSource
+from rowlock_regionserver.sources import NOWHERE, Chunk, LinesWanted, Reading, RowPlace, RowSource
 from rowlock_regionserver.versions.retention import Retention, retained_cells
 
 # Memory in CPython. A cell: the tuple, its slot in the row's list (lists grow by an eighth), two bytes objects (+ 8:
@@ -276,9 +276,9 @@ class RowSegment:
         held = self._rows.get(row)
         return 0 if held is None else len(held)
 
-    def row_source(self, row: bytes) -> RowSource:
-        """Returns itself, without a look: to look takes as long as to read."""
-        return self
+    def row_source(self, row: bytes) -> RowSource | RowPlace:
+        """Returns NOWHERE if it does not have the row, else itself."""
+        return self if row in self._rows else NOWHERE
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""

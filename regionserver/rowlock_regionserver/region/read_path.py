@@ -22,7 +22,7 @@ from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, RowView, View, view_in_memory
 from rowlock_regionserver.row_ranges import EVERYTHING
 from rowlock_regionserver.scan.filters import required_columns
-from rowlock_regionserver.scan.point import read_row
+from rowlock_regionserver.scan.point import read_line, read_row
 from rowlock_regionserver.scan.ranges import RowsAt, joined
 from rowlock_regionserver.scan.row_answers import point_answer
 from rowlock_regionserver.scan.row_form import check_row_form
@@ -136,6 +136,14 @@ class ReadPath:
         answer: list[Sequence[AnswerCell]] = []
         byte_count = 0  # Without lengths and timestamps, so never more than the message will have.
         for view, row in zip(views, rows, strict=True):
+            line = None if whole is not None else read_line(view, row, selection, read_point)
+            if line is not None and len(line) <= cells_max:
+                byte_count += line.byte_count
+                cells_max -= len(line)
+                check_answer(byte_count, rows[0], self._config)
+                reached(byte_count)
+                answer.append(line)
+                continue
             try:
                 found = read_row(view, row, selection, read_point, cells_max)
             except LongRowError:

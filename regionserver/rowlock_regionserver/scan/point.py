@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from rowlock_regionserver.cells import Family, ReadPoint
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundAnswer, FoundCell, LongRowError, loaded
-from rowlock_regionserver.operations import EVERY_CELL, Selection
+from rowlock_regionserver.line_answer import LineAnswer
+from rowlock_regionserver.operations import EVERY_CELL, EVERYTHING, Selection
 from rowlock_regionserver.scan.filters import ColumnName, matches_row, required_columns
 from rowlock_regionserver.scan.selection import (
     filtered_cells,
@@ -17,6 +18,7 @@ from rowlock_regionserver.scan.selection import (
     selected_versions,
 )
 from rowlock_regionserver.sources import RowSource
+from rowlock_regionserver.storefile.wide_blocks import HeldBlock
 from rowlock_regionserver.versions.visibility import visible_cells
 
 # By family number.
@@ -48,6 +50,28 @@ def read_row(
     if selection.cells is not EVERY_CELL and answer:
         answer = filtered_cells(answer, row, selection.cells)
     return answer
+
+
+def read_line(stores: Stores, row: bytes, selection: Selection, read_point: ReadPoint) -> LineAnswer | None:
+    """Returns all of a row that is one line of one block, and nowhere else; None if `read_row` has to read it.
+
+    stores: where the row is (stores.view_in_memory).
+    """
+    if selection is not EVERYTHING:
+        return None
+    held: HeldBlock | None = None
+    for of_store, sources in stores.values():
+        if sources:
+            if held is not None or len(sources) > 1:
+                return None
+            [source] = sources
+            if not isinstance(source, HeldBlock) or of_store.past or of_store.time_to_live_ms:
+                return None
+            family, held = of_store, source
+    line = None if held is None else held.line(row)
+    if line is None or line.write_number > read_point.write_number:
+        return None
+    return LineAnswer(family.name, line.qualifiers, line.timestamp, line.values)
 
 
 def _family_name(store: tuple[Family, Sequence[RowSource]]) -> bytes:

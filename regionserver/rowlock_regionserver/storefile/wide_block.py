@@ -19,7 +19,7 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import PUT
 from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues, rows_of_lines
-from rowlock_regionserver.found_cells import FoundCell, LongRowError
+from rowlock_regionserver.found_cells import FoundCell, FoundLine, LongRowError
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_lines import decoded_lines
@@ -62,12 +62,25 @@ class WideBlock:
     Grows as columns are decompressed: `bytes_held` says what it holds now.
     """
 
-    __slots__ = ("_chunks", "_columns", "_directory", "_form", "_keys", "_lock", "_missing_count", "_raw", "bytes_held")
+    __slots__ = (
+        "_chunks",
+        "_columns",
+        "_directory",
+        "_form",
+        "_has_whole_lines",
+        "_keys",
+        "_lock",
+        "_missing_count",
+        "_raw",
+        "bytes_held",
+    )
 
     def __init__(self, chunks: WideChunks) -> None:
         """`chunks` has all chunks of the block."""
         self._directory = chunks.directory
         self._form = form = chunks.directory.form
+        # Whether each line has a cell in each column, and one number.
+        self._has_whole_lines = all(column[:3] == (None, None, None) for column in form.columns)
         self._lock = threading.Lock()
         # Guarded by self._lock while they change; read without it:
         self._chunks = chunks
@@ -97,13 +110,36 @@ class WideBlock:
             found.sort()
         return found
 
+    def line(self, row: bytes) -> FoundLine | None:
+        """Returns the row if it is one line with all columns and one number; None if `cells` has to find it."""
+        if not self._has_whole_lines:
+            return None
+        keys = self._keys or self._decoded_keys()
+        line, stop = _range_of(keys.rows, self._directory.line_count, row)
+        if stop - line != 1:
+            return None
+        values = []
+        for _, (data, width, first, stops), _, _, _ in self._decoded_columns(None):
+            if stops is None:
+                values.append(data[line * width : stop * width])
+            else:
+                values.append(data[first + stops[line] : first + stops[stop]])
+        return FoundLine(self._form.qualifiers, *self._numbers_of(line, keys), values)
+
+    def _numbers_of(self, line: int, keys: _Keys) -> tuple[int, int]:
+        """Returns the timestamp and the write number of a line whose columns have none of their own."""
+        _, timestamps, write_numbers = keys
+        return (
+            self._directory.timestamp if timestamps is None else timestamps[line],
+            self._directory.write_number if write_numbers is None else write_numbers[line],
+        )
+
     def _cells_of(self, start: int, stop: int, keys: _Keys, columns: Sequence[_Column]) -> list[FoundCell]:
         """Returns the cells of the lines [start, stop), line by line."""
-        _, timestamps, write_numbers = keys
         found: list[FoundCell] = []
         for line in range(start, stop):
-            timestamp = -(self._directory.timestamp if timestamps is None else timestamps[line])
-            write_number = -(self._directory.write_number if write_numbers is None else write_numbers[line])
+            timestamp, write_number = self._numbers_of(line, keys)
+            timestamp, write_number = -timestamp, -write_number
             for qualifier, (data, width, first, stops), validity, own_timestamps, own_write_numbers in columns:
                 if validity is not None and not validity[line >> 3] >> (line & 7) & 1:
                     continue

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.few_rows import FewRows, LineFacts
-from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
+from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, FoundLine
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile import wide_directory
 from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
@@ -191,6 +191,15 @@ class HeldBlock:
         self._blocks = blocks
         self._number = number
         self._block = block
+
+    def line(self, row: bytes) -> FoundLine | None:
+        """Returns the row if it is one line; see WideBlock.line."""
+        block = self._block
+        before = block.bytes_held
+        line = block.line(row)
+        if block.bytes_held != before:
+            self._blocks.put_again(self._number, block)
+        return line
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[FoundCell]:
         """See RowSource."""

@@ -20,6 +20,7 @@ from rowlock_proto.v1.region_pb2 import ColumnSet, RowValues
 from rowlock_proto.varints import varint
 
 from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.line_answer import LineAnswer
 from rowlock_regionserver.operations import AnswerCell, Put
 
 # Lists of columns are kept, so that rows of the same columns share the work: so many lists, each of at most so many
@@ -44,7 +45,10 @@ def values_answer(request_id: int, rows: Sequence[Sequence[AnswerCell]]) -> byte
     encoded: list[bytes] = []
     byte_count = 0
     for cells in rows:
-        row = _row_values(cells) if cells else _NO_COLUMNS
+        if isinstance(cells, LineAnswer):
+            row = _line_values(cells)
+        else:
+            row = _row_values(cells) if cells else _NO_COLUMNS
         if row is None:
             return None
         byte_count += len(row)
@@ -63,7 +67,17 @@ def _row_values(cells: Sequence[AnswerCell]) -> bytes | None:
         return None
     columns = _columns_field(tuple([(family, qualifier) for family, qualifier, _, _ in cells]))
     values = [cell[3] for cell in cells]
-    value_lengths = [len(value) for value in values]
+    return _encoded(columns, values, [len(value) for value in values])
+
+
+def _line_values(line: LineAnswer) -> bytes | None:
+    """Returns the same of a row that is one line."""
+    if len(line.qualifiers) > _COLUMNS_MAX or len(b"".join(line.qualifiers)) > _COLUMN_BYTES_MAX:
+        return None
+    return _encoded(_line_columns_field(line.family, line.qualifiers), line.values, line.value_lengths)
+
+
+def _encoded(columns: bytes, values: Sequence[bytes], value_lengths: Sequence[int]) -> bytes | None:
     if sum(value_lengths) > _ANSWER_BYTES_MAX:
         return None
     lengths = struct.pack(f"<{len(values)}I", *value_lengths)
@@ -77,6 +91,11 @@ def _columns_field(columns: tuple[tuple[bytes, bytes], ...]) -> bytes:
     """Returns the field with these columns, by family and qualifier."""
     listed = ColumnSet(columns=[family + b":" + qualifier for family, qualifier in columns]).SerializeToString()
     return _COLUMNS + varint(len(listed)) + listed
+
+
+@lru_cache(maxsize=_LISTS_KEPT)
+def _line_columns_field(family: bytes, qualifiers: tuple[bytes, ...]) -> bytes:
+    return _columns_field(tuple([(family, qualifier) for qualifier in qualifiers]))
 
 
 def puts_count(message: RowValues) -> int:

@@ -1,0 +1,46 @@
+"""A row of an answer that is one line: a put of each of its columns, all of one timestamp.
+
+Most rows of a table that is written in whole rows are. A tuple for each cell takes longer than the row's own look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from rowlock_regionserver.operations import AnswerCell
+
+
+class LineAnswer(Sequence[AnswerCell]):
+    """The cells of such a row, of one family. They are made when they are asked for."""
+
+    __slots__ = ("byte_count", "family", "qualifiers", "timestamp", "value_lengths", "values")
+
+    def __init__(self, family: bytes, qualifiers: tuple[bytes, ...], timestamp: int, values: list[bytes]) -> None:
+        """qualifiers: they ascend; `values` has one for each."""
+        self.family = family
+        self.qualifiers = qualifiers
+        self.timestamp = timestamp
+        self.values = values
+        self.value_lengths = list(map(len, values))
+        # Of its names and values, as often as the cells have them.
+        self.byte_count = len(family) * len(values) + sum(map(len, qualifiers)) + sum(self.value_lengths)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, place: int) -> AnswerCell: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[AnswerCell]: ...
+
+    def __getitem__(self, place: int | slice) -> AnswerCell | list[AnswerCell]:
+        if isinstance(place, slice):
+            return list(self)[place]
+        return self.family, self.qualifiers[place], self.timestamp, self.values[place]
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # as a list
