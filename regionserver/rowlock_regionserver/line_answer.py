@@ -1,6 +1,6 @@
-"""A row of an answer that is one line: a put of each of its columns, all of one timestamp.
+"""A row of an answer whose cells are a line: one of each column, all of one timestamp.
 
-Most rows of a table that is written in whole rows are. A tuple for each cell takes longer than the row's own look-up.
+In a table that is written by whole rows most rows are. A tuple for each cell takes longer than the row's own look-up.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ from .durability import DURABILITY
 from .edges import EDGES
 from .folders import FOLDERS
 from .limits import LIMIT_MUTANTS
+from .line_gets import LINE_GET_MUTANTS
 from .lines import OF_LINES
 from .locks import LOCK_MUTANTS
 from .memory import MEMORY
@@ -71,6 +72,7 @@ MUTANTS = [
     *TRANSFER_MUTANTS,
     *ADMISSION,
     *LIMIT_MUTANTS,
+    *LINE_GET_MUTANTS,
     *LOCK_MUTANTS,
     *OF_LINES,
     *BULK_AND_REQUESTS,

@@ -18,6 +18,7 @@ from rowlock_regionserver.storefile import pieces
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.salvage import salvage
 from rowlock_regionserver.storefile.verify import verify_store_file
+from rowlock_regionserver.storefile.wide_blocks import HeldBlock
 from rowlock_regionserver.storefile.wide_run import WideRun
 from rowlock_regionserver.storefile.writer import write_store_file
 
@@ -48,6 +49,10 @@ def check_points(store_file: StoreFile, cells: list[RowCell]) -> None:
                 assert loaded_cells(source.row_cells(row)) == loaded_cells(run.row_cells(row))
                 some_cells = loaded_cells(source.columns_cells(row, [b"a"]))
                 assert some_cells == loaded_cells(run.columns_cells(row, [b"a"]))
+            if isinstance(source, HeldBlock) and (line := source.line(row)) is not None:
+                numbers = -line.timestamp, -line.write_number, Kind.PUT
+                cells_of_line = [(name, *numbers, value) for name, value in zip(*line[::3], strict=True)]
+                assert cells_of_line == loaded_cells(run.row_cells(row))
             parts = [cell for part in run.row_parts(row, 100, b"a", b"z") for _, cell in cells_of(part.table)]
             assert parts == [cell for cell in run.row_cells(row) if b"a" <= cell[0] < b"z"]
             assert not run.row_cells(row + b"\0")

@@ -53,9 +53,9 @@ def read_row(
 
 
 def read_line(stores: Stores, row: bytes, selection: Selection, read_point: ReadPoint) -> LineAnswer | None:
-    """Returns all of a row that is one line of one block, and nowhere else; None if `read_row` has to read it.
+    """Returns all of a row that is one line of one block, and nowhere else; None if `read_row` has to look.
 
-    stores: where the row is (stores.view_in_memory).
+    stores: what has the row (stores.view_in_memory).
     """
     if selection is not EVERYTHING:
         return None

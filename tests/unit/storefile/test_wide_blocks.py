@@ -21,6 +21,7 @@ from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import PUT, Cell, Compression, Family, Kind
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.found_cells import FoundLine
 from rowlock_regionserver.sources import LinesWanted, RowPlace
 from rowlock_regionserver.storefile import codecs, wide_blocks, wide_directory, wide_form
 from rowlock_regionserver.storefile import format as layout
@@ -31,6 +32,7 @@ from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.salvage import salvage
 from rowlock_regionserver.storefile.verify import verify_store_file
+from rowlock_regionserver.storefile.wide_blocks import HeldBlock
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_form import ChunkForm
 from rowlock_regionserver.storefile.wide_form import Kind as ChunkKind
@@ -305,6 +307,23 @@ def test_a_get_of_one_column_decompresses_one_and_the_cache_counts_what_it_holds
     assert compressed <= cache.bytes_held <= compressed + 16_000
     check(cache)
     assert cache.statistics().block_count == 1
+
+
+def test_only_a_row_of_one_line_is_given_as_one(wide: Case) -> None:
+    rows, numbers = binary_array([b"a", b"b", b"b", b"b"]), np.array([[1, 3, 2, 1]])
+    columns = (binary_array([b"of a", b"new", b"old", b"older"]),)
+    lines = Lines(rows, np.array([[9, 9, 8, 7]]), numbers, (b"q",), columns)
+    info = write_store_file(wide.path, [lines], wide.family, wide.files, number=1)
+    newest, older = StoreFile.open(wide.path, info, BlockCache(1 << 20), wide.open_files).runs
+    of_a, of_b, rest_of_b = newest.row_source(b"a"), newest.row_source(b"b"), older.row_source(b"b")
+    assert isinstance(of_a, HeldBlock)
+    assert of_a.line(b"a") == FoundLine((b"q",), 9, 1, [b"of a"])
+    assert of_a.line(b"aa") is None
+    assert isinstance(of_b, HeldBlock)
+    assert of_b.line(b"b") == FoundLine((b"q",), 9, 3, [b"new"])
+    assert isinstance(rest_of_b, HeldBlock)
+    assert rest_of_b.line(b"b") is None
+    assert [cell[4] for cell in rest_of_b.row_cells(b"b")] == [b"old", b"older"]
 
 
 def test_a_block_that_outgrows_the_cache_leaves_it(wide: Case) -> None:

@@ -1,0 +1,81 @@
+"""Gets of rows that are one line of a store file."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+_LINES = "unit/region/test_line_gets.py"
+_ENCODED = "unit/rpc/test_row_values.py::test_a_line_is_encoded_as_its_cells_are"
+
+LINE_GET_MUTANTS = [
+    Mutant(
+        "a line is answered that is newer than the read point",
+        "read_line",
+        "line is None or line.write_number > read_point.write_number",
+        "line is None",
+        f"{_LINES}::test_a_line_that_was_written_after_the_read_point_is_not_seen",
+    ),
+    Mutant(
+        "a line is answered although a newer source has the row",
+        "read_line",
+        "if held is not None or len(sources) > 1:",
+        "if held is not None:",
+        f"{_LINES}::test_what_is_newer_in_memory_or_in_a_file_is_seen",
+    ),
+    Mutant(
+        "a line is answered without the row's cells in another family",
+        "read_line",
+        "if held is not None or len(sources) > 1:",
+        "if len(sources) > 1:",
+        f"{_LINES}::test_a_row_with_cells_in_two_families_has_both",
+    ),
+    Mutant(
+        "a line is answered that has expired",
+        "read_line",
+        " or of_store.time_to_live_ms",
+        "",
+        f"{_LINES}::test_a_line_that_has_expired_is_not_seen",
+    ),
+    Mutant(
+        "a line is answered that was gone before its family was altered",
+        "read_line",
+        "of_store.past or ",
+        "",
+        f"{_LINES}::test_a_line_that_has_expired_is_not_seen",
+    ),
+    Mutant(
+        "a row of several lines is answered as one",
+        "WideBlock.line",
+        "if stop - line != 1:",
+        "if stop == line:",
+        "unit/storefile/test_wide_blocks.py::test_only_a_row_of_one_line_is_given_as_one",
+    ),
+    Mutant(
+        "a line is answered with columns that it does not have",
+        "WideBlock.__init__",
+        "column[:3] == (None, None, None)",
+        "column[1:3] == (None, None)",
+        f"{_LINES}::test_rows_without_some_of_the_columns_have_no_others",
+    ),
+    Mutant(
+        "a get does not look for a row in memory",
+        "RowSegment.row_source",
+        "self if row in self._rows else NOWHERE",
+        "NOWHERE",
+        f"{_LINES}::test_what_is_newer_in_memory_or_in_a_file_is_seen",
+    ),
+    Mutant(
+        "the bytes of lines are not counted against the limit of an answer",
+        "ReadPath._read",
+        "                byte_count += line.byte_count\n",
+        "",
+        f"{_LINES}::test_an_answer_of_lines_has_the_same_limit",
+    ),
+    Mutant(
+        "the columns of a line are kept however large they are",
+        "_line_values",
+        ' or len(b"".join(line.qualifiers)) > _COLUMN_BYTES_MAX',
+        "",
+        _ENCODED,
+    ),
+]
