@@ -129,7 +129,7 @@ ADMISSION = [
     ),
     Mutant(
         "a large answer is copied before it is found too large for values",
-        "_row_values",
+        "_encoded",
         "    if sum(value_lengths) > _ANSWER_BYTES_MAX:\n        return None\n",
         "",
         "unit/rpc/test_row_values.py",

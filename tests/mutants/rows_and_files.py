@@ -90,8 +90,8 @@ ROWS_AND_FILES = [
     Mutant(
         "a long row is read on the event loop",
         "ReadPath._get",
-        "INLINE_CELLS_MAX, reached, is_inline=True",
-        "1 << 62, reached, is_inline=True",
+        "INLINE_CELLS_MAX, reached, None",
+        "1 << 62, reached, None",
         f"{LONG}::test_a_get_of_few_columns_is_made_at_once_and_one_of_the_row_is_not",
     ),
     # ---- many sources
@@ -219,7 +219,7 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "a block that grew is counted as when it was read",
-        "WideBlocks.cells",
+        "WideBlocks.cells_of",
         "        if block.bytes_held != before:\n",
         "        if False:\n",
         f"{WIDE_BLOCKS}::test_a_get_of_one_column_decompresses_one_and_the_cache_counts_what_it_holds",
