@@ -17,6 +17,7 @@ from rowlock_regionserver.cells import (
     from_then_on,
 )
 from rowlock_regionserver.memstore.row_segment import RowSegment
+from rowlock_regionserver.sources import RowPlace
 
 from tests.unit.memstore.invariants import check_rows
 from tests.waiting import WAIT_S
@@ -162,7 +163,8 @@ def test_a_sealed_segment_takes_no_write_and_is_still_read(segment: RowSegment) 
     with pytest.raises(AssertionError, match="sealed"):
         segment.apply(b"r", [_put(b"q", 1, 100)], _nothing_published)
     assert segment.row_cells(b"r03") == [_put(b"q", 100, 4)]
-    assert segment.row_source(b"anything") is segment
+    assert segment.row_source(b"r03") is segment
+    assert segment.row_source(b"anything") is RowPlace.NOWHERE
 
 
 # ---- recovery

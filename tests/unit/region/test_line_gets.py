@@ -94,7 +94,7 @@ def test_rows_without_some_of_the_columns_have_no_others(lone: LoneRegion) -> No
 
 
 def test_an_answer_of_lines_has_the_same_limit(tmp_path: Path) -> None:
-    lone = LoneRegion(tmp_path, config=Config(request_bytes_max=1000))
+    lone = LoneRegion(tmp_path, config=Config(request_bytes_max=1000), clock=ManualClock())
     for number in range(9):
         lone.change(b"r%d" % number, *puts(bytes(50)))
     lone.flush()
