@@ -42,7 +42,7 @@ def candidates():
     if own in FITTING:
         yield sys.executable
     for version in sorted(FITTING, key=lambda each: (each != own, -each[1])):
-        for folder in os.environ.get("PATH", "").split(os.pathsep):
+        for folder in filter(None, os.environ.get("PATH", os.defpath).split(os.pathsep)):
             found = os.path.join(folder, "python%d.%d" % version)
             if os.access(found, os.X_OK):
                 yield found
@@ -52,7 +52,9 @@ def fitting_python():
     builds = {}
     for python in candidates():
         try:
-            build = subprocess.run([python, "-c", ASK_FOR_BUILD], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            build = subprocess.run(
+                [python, "-I", "-c", ASK_FOR_BUILD], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
         except OSError:  # It is no program.
             continue
         builds.setdefault(build.returncode, python)
@@ -84,14 +86,12 @@ def run(*command):
 
 def main():
     folder, uv_version = sys.argv[1:3]
-    python = fitting_python()
-    print(
-        "setup: installing the pinned dependencies into %s for %s; this takes a minute or more" % (folder, python),
-        flush=True,
-    )
     inside = os.path.join(folder, "bin", "python")
     if not os.path.exists(inside):
+        python = fitting_python()
+        print("setup: making %s with %s" % (folder, python), flush=True)
         run(python, "-m", "venv", folder)
+    print("setup: installing the pinned dependencies into %s, which takes a minute or more" % folder, flush=True)
     run(inside, "-m", "pip", "install", "-q", "--disable-pip-version-check", "uv==" + uv_version)
     uv = os.path.join(folder, "bin", "uv")
     # Compiled now, so that the first start of a server is as quick as all others.
