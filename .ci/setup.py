@@ -22,14 +22,18 @@ sys.exit(not any(java.fits for java in find_javas(os.environ)))
 
 FITTING = [(3, 11), (3, 12), (3, 13), (3, 14)]
 
-# Exits with 0 if an environment can be made and the interpreter is optimized, with 3 if it is not. A distribution
-# optimizes its own build, whatever its configuration says of it.
+# Exits with 0 if an environment can be made and the interpreter is optimized, with 3 if it is not, and with 4 if no
+# environment can be made. A distribution optimizes its own build, whatever its configuration says of it.
 ASK_FOR_BUILD = """
-import ensurepip, sys, sysconfig, venv
+import sys, sysconfig
+try:
+    import ensurepip, venv
+except ImportError:
+    sys.exit(4)
 if sys.base_prefix != "/usr" and "--enable-optimizations" not in (sysconfig.get_config_var("CONFIG_ARGS") or ""):
     sys.exit(3)
 """
-OPTIMIZED, UNOPTIMIZED = 0, 3
+OPTIMIZED, UNOPTIMIZED, WITHOUT_ENSUREPIP = 0, 3, 4
 
 
 def fail(message):
@@ -65,10 +69,10 @@ def fitting_python():
     if UNOPTIMIZED in builds:
         print("setup: %s is not an optimized build, which is slower by a fifth to a third" % builds[UNOPTIMIZED])
         return builds[UNOPTIMIZED]
-    if builds:
+    if WITHOUT_ENSUREPIP in builds:
         raise fail(
             "%s has no ensurepip; install it (on Debian and Ubuntu: apt install python3-venv)"
-            % next(iter(builds.values()))
+            % builds[WITHOUT_ENSUREPIP]
         )
     raise fail(
         "rowlock needs Python 3.11 to 3.14, and python3 is %d.%d; install one of them (python3.12, say) and try again"

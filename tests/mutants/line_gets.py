@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .broken_build import Mutant
 
+_WIDE_BLOCKS = "unit/storefile/test_wide_blocks.py"
 _LINES = "unit/region/test_line_gets.py"
 _ENCODED = "unit/rpc/test_row_values.py::test_a_line_is_encoded_as_its_cells_are"
 
@@ -48,7 +49,7 @@ LINE_GET_MUTANTS = [
         "WideBlock.line",
         "if stop - line != 1:",
         "if stop == line:",
-        "unit/storefile/test_wide_blocks.py::test_only_a_row_of_one_line_is_given_as_one",
+        f"{_WIDE_BLOCKS}::test_only_a_row_of_one_line_is_given_as_one",
     ),
     Mutant(
         "a line is answered with columns that it does not have",
@@ -66,10 +67,31 @@ LINE_GET_MUTANTS = [
     ),
     Mutant(
         "the bytes of lines are not counted against the limit of an answer",
-        "ReadPath._read",
-        "                byte_count += line.byte_count\n",
-        "",
+        "_found",
+        "return line, line.byte_count",
+        "return line, 0",
         f"{_LINES}::test_an_answer_of_lines_has_the_same_limit",
+    ),
+    Mutant(
+        "a line is answered with columns that the get does not select",
+        "read_line",
+        "    if selection is not EVERYTHING:\n        return None\n",
+        "",
+        f"{_LINES}::test_only_what_a_get_selects_is_answered",
+    ),
+    Mutant(
+        "a get of long lines is made on the event loop",
+        "_found",
+        "        if len(line) > cells_max:\n            raise LongRowError\n",
+        "",
+        f"{_LINES}::test_lines_of_too_many_cells_are_left_to_a_worker",
+    ),
+    Mutant(
+        "what a get of a line decompresses is not counted",
+        "HeldBlock.line",
+        "        if block.bytes_held != before:\n",
+        "        if False:\n",
+        f"{_WIDE_BLOCKS}::test_what_a_line_decompresses_is_counted_by_the_cache",
     ),
     Mutant(
         "the columns of a line are kept however large they are",

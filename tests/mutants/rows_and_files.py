@@ -219,7 +219,7 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "a block that grew is counted as when it was read",
-        "WideBlocks.cells_of",
+        "HeldBlock._cells",
         "        if block.bytes_held != before:\n",
         "        if False:\n",
         f"{WIDE_BLOCKS}::test_a_get_of_one_column_decompresses_one_and_the_cache_counts_what_it_holds",

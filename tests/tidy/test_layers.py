@@ -23,7 +23,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "durable_files",
             "operations",
             "few_rows",
-            "line_answer",
+            "row_line",
             "found_cells",
             "row_groups",
             "row_ranges",

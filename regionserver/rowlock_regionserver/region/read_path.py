@@ -136,22 +136,13 @@ class ReadPath:
         answer: list[Sequence[AnswerCell]] = []
         byte_count = 0  # Without lengths and timestamps, so never more than the message will have.
         for view, row in zip(views, rows, strict=True):
-            line = None if whole is not None else read_line(view, row, selection, read_point)
-            if line is not None and len(line) <= cells_max:
-                byte_count += line.byte_count
-                cells_max -= len(line)
-                check_answer(byte_count, rows[0], self._config)
-                reached(byte_count)
-                answer.append(line)
-                continue
             try:
-                found = read_row(view, row, selection, read_point, cells_max)
+                found, row_bytes = _found(view, row, selection, read_point, cells_max)
             except LongRowError:
                 if whole is None:
                     raise
                 cells, byte_count = self._read_long(whole, row, selection, read_point, byte_count, rows[0])
             else:
-                row_bytes = sum([len(family) + len(qualifier) + len(value) for family, qualifier, _, value in found])
                 byte_count += row_bytes
                 check_answer(byte_count, rows[0], self._config)
                 if whole is None:
@@ -169,7 +160,7 @@ class ReadPath:
         read_point: ReadPoint,
         byte_count: int,
         first_row: bytes,
-    ) -> tuple[list[AnswerCell], int]:
+    ) -> tuple[Sequence[AnswerCell], int]:
         """Returns the cells of a long row, and the bytes of all rows' cells so far, this row included."""
         cells: list[AnswerCell] = []
         as_of = read_point.write_number
@@ -271,11 +262,24 @@ class ReadPath:
         return table
 
 
-def _with_values(found: list[FoundAnswer], byte_count: int) -> list[AnswerCell]:
+def _found(
+    view: RowView, row: bytes, selection: Selection, read_point: ReadPoint, cells_max: int
+) -> tuple[Sequence[FoundAnswer], int]:
+    """Returns the row's cells, and the bytes of their names and values. Raises LongRowError if they are too many."""
+    line = read_line(view, row, selection, read_point)
+    if line is not None:
+        if len(line) > cells_max:
+            raise LongRowError
+        return line, line.byte_count
+    found = read_row(view, row, selection, read_point, cells_max)
+    return found, sum([len(family) + len(qualifier) + len(value) for family, qualifier, _, value in found])
+
+
+def _with_values(found: Sequence[FoundAnswer], byte_count: int) -> Sequence[AnswerCell]:
     """Returns the cells with all values loaded. Only large values are not in memory, so a small row is not copied."""
     if byte_count > AWAY_BYTES_MIN:
         return [(family, qualifier, timestamp, loaded(value)) for family, qualifier, timestamp, value in found]
-    return cast("list[AnswerCell]", found)  # checking each value's type would cost as much as the copy
+    return cast("Sequence[AnswerCell]", found)  # checking each value's type would cost as much as the copy
 
 
 def _check_same_families(numbers: Mapping[bytes, int], past_table: Table) -> None:

@@ -213,8 +213,8 @@ class _ClosedView(Mapping[int, tuple[Family, tuple[Segment | Run, ...]]]):
 def view_in_memory(view: View, row: bytes, families: Collection[bytes] | None) -> RowView | None:
     """Returns what a read of the row in these families, by name (None: in all), needs of the view.
 
-    That is without the runs that can't have the row, and with a block in the place of its run, so that Bloom filters,
-    indexes and the cache are asked once. Returns None if such a read would wait for a disk.
+    That is without the sources that can't have the row, and with a block of lines in the place of its run, so that the
+    run is not searched again. Returns None if such a read would wait for a disk.
     """
     needed: dict[int, tuple[Family, Sequence[RowSource]]] = {}
     for number, (family, sources) in view.items():

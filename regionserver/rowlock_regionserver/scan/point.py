@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from rowlock_regionserver.cells import Family, ReadPoint
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundAnswer, FoundCell, LongRowError, loaded
-from rowlock_regionserver.line_answer import LineAnswer
 from rowlock_regionserver.operations import EVERY_CELL, EVERYTHING, Selection
+from rowlock_regionserver.row_line import RowLine
 from rowlock_regionserver.scan.filters import ColumnName, matches_row, required_columns
 from rowlock_regionserver.scan.selection import (
     filtered_cells,
@@ -52,7 +52,7 @@ def read_row(
     return answer
 
 
-def read_line(stores: Stores, row: bytes, selection: Selection, read_point: ReadPoint) -> LineAnswer | None:
+def read_line(stores: Stores, row: bytes, selection: Selection, read_point: ReadPoint) -> RowLine | None:
     """Returns all of a row that is one line of one block, and nowhere else; None if `read_row` has to look.
 
     stores: what has the row (stores.view_in_memory).
@@ -71,7 +71,7 @@ def read_line(stores: Stores, row: bytes, selection: Selection, read_point: Read
     line = None if held is None else held.line(row)
     if line is None or line.write_number > read_point.write_number:
         return None
-    return LineAnswer(family.name, line.qualifiers, line.timestamp, line.values)
+    return RowLine(family.name, line.qualifiers, line.timestamp, line.values)
 
 
 def _family_name(store: tuple[Family, Sequence[RowSource]]) -> bytes:

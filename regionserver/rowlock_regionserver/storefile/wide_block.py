@@ -79,7 +79,7 @@ class WideBlock:
         """`chunks` has all chunks of the block."""
         self._directory = chunks.directory
         self._form = form = chunks.directory.form
-        # Whether each line has a cell in each column, and one number.
+        # Whether each line has a cell in each column, and no column has timestamps or write numbers of its own.
         self._has_whole_lines = all(column[:3] == (None, None, None) for column in form.columns)
         self._lock = threading.Lock()
         # Guarded by self._lock while they change; read without it:
@@ -111,7 +111,10 @@ class WideBlock:
         return found
 
     def line(self, row: bytes) -> FoundLine | None:
-        """Returns the row if it is one line with all columns and one number; None if `cells` has to find it."""
+        """Returns the row if it is one line, with a cell in each column and the same numbers in all of them.
+
+        None: the row is absent, or `cells` has to find it.
+        """
         if not self._has_whole_lines:
             return None
         keys = self._keys or self._decoded_keys()

@@ -57,24 +57,16 @@ class WideBlocks:
         # Those of a very large file would displace the blocks that point reads use.
         self._keeps_directories = _DIRECTORY_BYTES * len(index) <= file.cache_bytes_max // 16
 
-    def cells(self, number: int, row: bytes, qualifiers: Iterable[bytes] | None, cells_max: int) -> list[FoundCell]:
-        """Returns the row's cells in the block; see WideBlock.cells."""
-        return self.cells_of(number, self.block(number), row, qualifiers, cells_max)
+    def held(self, number: int) -> HeldBlock:
+        """Returns a block, and caches it."""
+        return HeldBlock(self, number, self.block(number))
 
-    def cells_of(
-        self, number: int, block: WideBlock, row: bytes, qualifiers: Iterable[bytes] | None, cells_max: int
-    ) -> list[FoundCell]:
-        """Returns the row's cells in this block, which is in memory, perhaps in the cache no more."""
-        before = block.bytes_held
-        cells = block.cells(row, qualifiers, cells_max)
-        if block.bytes_held != before:
-            self.put_again(number, block)
-        return cells
-
-    def block_in_memory(self, number: int) -> WideBlock | None:
+    def held_in_memory(self, number: int) -> HeldBlock | None:
         """Returns a block that is cached, or that can be loaded without waiting for a disk; else None."""
         block = self.cached(number)
-        return self.cached(number) if block is None and self.try_load(number) else block
+        if block is None and self.try_load(number):
+            block = self.cached(number)
+        return None if block is None else HeldBlock(self, number, block)
 
     def try_load(self, number: int) -> bool:
         """Loads a block if that needs no disk; see BlockFile."""
@@ -203,11 +195,19 @@ class HeldBlock:
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[FoundCell]:
         """See RowSource."""
-        return self._blocks.cells_of(self._number, self._block, row, None, cells_max)
+        return self._cells(row, None, cells_max)
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> list[FoundCell]:
         """See RowSource. Decompresses only these columns."""
-        return self._blocks.cells_of(self._number, self._block, row, qualifiers, cells_max)
+        return self._cells(row, qualifiers, cells_max)
+
+    def _cells(self, row: bytes, qualifiers: Iterable[bytes] | None, cells_max: int) -> list[FoundCell]:
+        block = self._block
+        before = block.bytes_held
+        cells = block.cells(row, qualifiers, cells_max)
+        if block.bytes_held != before:
+            self._blocks.put_again(self._number, block)
+        return cells
 
 
 class WideLoader:

@@ -78,17 +78,24 @@ class WideRun:
 
         Raises LongRowError when there are more than `cells_max`.
         """
-        return self._cells(row, None, cells_max)
+        block = self._block_of(row)
+        return () if block is None else block.row_cells(row, cells_max)
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
         """Returns the row's cells in the columns, which ascend, in store order. Decompresses only these columns."""
-        return self._cells(row, qualifiers, cells_max)
+        block = self._block_of(row)
+        return () if block is None else block.columns_cells(row, qualifiers, cells_max)
 
-    def _cells(self, row: bytes, qualifiers: Sequence[bytes] | None, cells_max: int) -> Sequence[FoundCell]:
+    def _block_of(self, row: bytes) -> HeldBlock | None:
+        number = self._number_of(row)
+        return None if number is None else self._blocks.held(number)
+
+    def _number_of(self, row: bytes) -> int | None:
+        """Returns the number of the only block that may have the row; None if there is none."""
         if self.rows.may_hold(row):
             for number in self._index.blocks_of_row(row):  # one at most
-                return self._blocks.cells(number, row, qualifiers, cells_max)
-        return ()
+                return number
+        return None
 
     def row_cell_count(self, row: bytes) -> int:
         """Returns the average of the rows' block, without reading: 0 if the row is not there."""
@@ -103,11 +110,10 @@ class WideRun:
 
         Loads it from the page cache into the block cache, which takes some 100 µs.
         """
-        if self.rows.may_hold(row):
-            for number in self._index.blocks_of_row(row):  # one at most
-                block = self._blocks.block_in_memory(number)
-                return DISK if block is None else HeldBlock(self._blocks, number, block)
-        return NOWHERE
+        number = self._number_of(row)
+        if number is None:
+            return NOWHERE
+        return self._blocks.held_in_memory(number) or DISK
 
     # ---- scans
 

@@ -12,8 +12,17 @@ from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.commit.mvcc import Mvcc
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LimitExceededError
-from rowlock_regionserver.line_answer import LineAnswer
-from rowlock_regionserver.operations import EVERYTHING, Delete, DeleteKind, Put
+from rowlock_regionserver.operations import (
+    EVERYTHING,
+    ColumnPresence,
+    ColumnSelector,
+    Delete,
+    DeleteKind,
+    Put,
+    Selection,
+)
+from rowlock_regionserver.region.stores import INLINE_CELLS_MAX
+from rowlock_regionserver.row_line import RowLine
 
 from tests.seeds import drawn_seed
 
@@ -46,7 +55,7 @@ def written(lone: LoneRegion) -> LoneRegion:
 
 def test_a_row_that_is_one_line_of_a_file_is_answered_as_one(written: LoneRegion) -> None:
     line = got(written, b"r3")
-    assert isinstance(line, LineAnswer)
+    assert isinstance(line, RowLine)
     assert line == written.cells(b"r3")
     assert line[0] == written.cells(b"r3")[0]
     assert line[1:] == written.cells(b"r3")[1:]
@@ -56,10 +65,10 @@ def test_a_row_that_is_one_line_of_a_file_is_answered_as_one(written: LoneRegion
 
 def test_what_is_newer_in_memory_or_in_a_file_is_seen(written: LoneRegion) -> None:
     written.change(b"r3", Put(b"f", b"b", b"memory"))
-    assert not isinstance(got(written, b"r3"), LineAnswer)
+    assert not isinstance(got(written, b"r3"), RowLine)
     assert [cell[3] for cell in written.cells(b"r3")] == [b"3a", b"memory", b"3c"]
     assert got(written, b"r3") == written.cells(b"r3")
-    assert isinstance(got(written, b"r4"), LineAnswer), "another row is in memory"
+    assert isinstance(got(written, b"r4"), RowLine), "another row is in memory"
     written.flush()
     assert got(written, b"r3") == written.cells(b"r3")
     written.change(b"r4", Delete(DeleteKind.ROW))
@@ -93,12 +102,37 @@ def test_rows_without_some_of_the_columns_have_no_others(lone: LoneRegion) -> No
     assert got(lone, b"r2") == lone.cells(b"r2")
 
 
+def test_only_what_a_get_selects_is_answered(written: LoneRegion) -> None:
+    for selection in (
+        Selection(columns=(ColumnSelector(b"f", b"b"),)),
+        Selection(columns=(ColumnSelector(b"g", None),)),
+        Selection(time_stop=1),
+        Selection(versions=2),
+        Selection(where=ColumnPresence(b"f", b"absent", present=True)),
+    ):
+        expected = written.region.get([b"r3"], selection, may_wait=True)
+        assert written.region.get([b"r3"], selection, may_wait=False) == expected
+    assert expected == [[]]
+
+
+def test_lines_of_too_many_cells_are_left_to_a_worker(tmp_path: Path) -> None:
+    lone = LoneRegion(tmp_path, clock=ManualClock())
+    columns = tuple(b"%03d" % number for number in range(INLINE_CELLS_MAX * 2 // 5))
+    for number in range(9):
+        lone.change(b"r%d" % number, *puts(b"v", columns))
+    lone.flush()
+    assert isinstance(got(lone, b"r3"), RowLine)
+    assert lone.region.get([b"r3"] * 2, EVERYTHING, may_wait=False) is not None
+    assert lone.region.get([b"r3"] * 3, EVERYTHING, may_wait=False) is None
+    lone.stop()
+
+
 def test_an_answer_of_lines_has_the_same_limit(tmp_path: Path) -> None:
     lone = LoneRegion(tmp_path, config=Config(request_bytes_max=1000), clock=ManualClock())
     for number in range(9):
         lone.change(b"r%d" % number, *puts(bytes(50)))
     lone.flush()
-    assert isinstance(got(lone, b"r3"), LineAnswer)
+    assert isinstance(got(lone, b"r3"), RowLine)
     assert lone.region.get([b"r3"] * 6, EVERYTHING, may_wait=False) is not None
     with pytest.raises(LimitExceededError):
         lone.region.get([b"r3"] * 7, EVERYTHING, may_wait=False)
@@ -121,7 +155,7 @@ def test_a_line_that_was_written_after_the_read_point_is_not_seen(
     assert got(written, b"r99") == []
     monkeypatch.setattr(type(written.parts.mvcc), "open_read_point", open_and_write)
     assert written.region.get([b"r99"], EVERYTHING, may_wait=False) in ([[]], None)
-    assert isinstance(got(written, b"r99"), LineAnswer)
+    assert isinstance(got(written, b"r99"), RowLine)
 
 
 def test_a_line_that_has_expired_is_not_seen(tmp_path: Path) -> None:
@@ -160,5 +194,5 @@ def test_gets_on_the_event_loop_answer_as_others_do(engine: Engine) -> None:
             answer = got(engine, row)
             kinds[type(answer).__name__] += 1
             assert answer == engine.cells(row)
-    assert kinds["LineAnswer"], kinds
+    assert kinds["RowLine"], kinds
     assert kinds["list"], kinds

@@ -8,8 +8,8 @@ import pytest
 from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.line_answer import LineAnswer
 from rowlock_regionserver.operations import Increment, Put, RequestId, RowMutation
+from rowlock_regionserver.row_line import RowLine
 from rowlock_regionserver.rpc.messages.mutations import (
     PLAIN_CHANGES_MAX,
     TooLongError,
@@ -84,11 +84,11 @@ def test_a_large_answer_is_not_encoded_as_values() -> None:
 
 
 def test_a_line_is_encoded_as_its_cells_are() -> None:
-    line = LineAnswer(b"f", (b"", b"a", b"b"), 5, [b"1", b"", b"333"])
+    line = RowLine(b"f", (b"", b"a", b"b"), 5, [b"1", b"", b"333"])
     assert values_answer(7, [line, [], line]) == values_answer(7, [list(line), [], list(line)])
     for columns, value in ((65, b"v"), (1, bytes(70 << 10)), (3, b"v")):
         qualifiers = tuple(b"%03d" % number + bytes(800 if columns == 3 else 0) for number in range(columns))
-        refused = LineAnswer(b"f", qualifiers, 5, [value] * columns)
+        refused = RowLine(b"f", qualifiers, 5, [value] * columns)
         assert values_answer(7, [list(refused)]) is None
         assert values_answer(7, [refused]) is None
 

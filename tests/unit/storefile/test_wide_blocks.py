@@ -309,6 +309,21 @@ def test_a_get_of_one_column_decompresses_one_and_the_cache_counts_what_it_holds
     assert cache.statistics().block_count == 1
 
 
+def test_what_a_line_decompresses_is_counted_by_the_cache(wide: Case) -> None:
+    rows = [b"%03d" % number for number in range(100)]
+    lines = Lines(
+        binary_array(rows), np.array([[9]]), np.array([[1]]), (b"q",), (binary_array([b"v" * 100] * len(rows)),)
+    )
+    cache = BlockCache(1 << 20)
+    _, run = written(wide, lines, cache=cache)
+    held = run.row_source(b"007")
+    assert isinstance(held, HeldBlock)
+    before = cache.bytes_held
+    assert held.line(b"007") == FoundLine((b"q",), 9, 1, [b"v" * 100])
+    assert cache.bytes_held - before > 9000
+    check(cache)
+
+
 def test_only_a_row_of_one_line_is_given_as_one(wide: Case) -> None:
     rows, numbers = binary_array([b"a", b"b", b"b", b"b"]), np.array([[1, 3, 2, 1]])
     columns = (binary_array([b"of a", b"new", b"old", b"older"]),)

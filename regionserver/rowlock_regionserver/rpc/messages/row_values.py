@@ -20,8 +20,8 @@ from rowlock_proto.v1.region_pb2 import ColumnSet, RowValues
 from rowlock_proto.varints import varint
 
 from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.line_answer import LineAnswer
 from rowlock_regionserver.operations import AnswerCell, Put
+from rowlock_regionserver.row_line import RowLine
 
 # Lists of columns are kept, so that rows of the same columns share the work: so many lists, each of at most so many
 # bytes. In answers these are the bytes of the qualifiers, and columns are bounded too; in puts those of the whole list.
@@ -45,7 +45,7 @@ def values_answer(request_id: int, rows: Sequence[Sequence[AnswerCell]]) -> byte
     encoded: list[bytes] = []
     byte_count = 0
     for cells in rows:
-        if isinstance(cells, LineAnswer):
+        if isinstance(cells, RowLine):
             row = _line_values(cells)
         else:
             row = _row_values(cells) if cells else _NO_COLUMNS
@@ -70,7 +70,7 @@ def _row_values(cells: Sequence[AnswerCell]) -> bytes | None:
     return _encoded(columns, values, [len(value) for value in values])
 
 
-def _line_values(line: LineAnswer) -> bytes | None:
+def _line_values(line: RowLine) -> bytes | None:
     """Returns the same of a row that is one line."""
     if len(line.qualifiers) > _COLUMNS_MAX or len(b"".join(line.qualifiers)) > _COLUMN_BYTES_MAX:
         return None
@@ -89,13 +89,18 @@ def _encoded(columns: bytes, values: Sequence[bytes], value_lengths: Sequence[in
 @lru_cache(maxsize=_LISTS_KEPT)
 def _columns_field(columns: tuple[tuple[bytes, bytes], ...]) -> bytes:
     """Returns the field with these columns, by family and qualifier."""
-    listed = ColumnSet(columns=[family + b":" + qualifier for family, qualifier in columns]).SerializeToString()
-    return _COLUMNS + varint(len(listed)) + listed
+    return _field_of([family + b":" + qualifier for family, qualifier in columns])
 
 
 @lru_cache(maxsize=_LISTS_KEPT)
 def _line_columns_field(family: bytes, qualifiers: tuple[bytes, ...]) -> bytes:
-    return _columns_field(tuple([(family, qualifier) for qualifier in qualifiers]))
+    """Returns the same of columns of one family."""
+    return _field_of([family + b":" + qualifier for qualifier in qualifiers])
+
+
+def _field_of(names: list[bytes]) -> bytes:
+    listed = ColumnSet(columns=names).SerializeToString()
+    return _COLUMNS + varint(len(listed)) + listed
 
 
 def puts_count(message: RowValues) -> int:

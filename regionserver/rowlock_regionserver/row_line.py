@@ -5,13 +5,14 @@ In a table that is written by whole rows most rows are. A tuple for each cell ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import overload
 
 from rowlock_regionserver.operations import AnswerCell
 
 
-class LineAnswer(Sequence[AnswerCell]):
+class RowLine(Sequence[AnswerCell]):
     """The cells of such a row, of one family. They are made when they are asked for."""
 
     __slots__ = ("byte_count", "family", "qualifiers", "timestamp", "value_lengths", "values")
@@ -25,6 +26,9 @@ class LineAnswer(Sequence[AnswerCell]):
         self.value_lengths = list(map(len, values))
         # Of its names and values, as often as the cells have them.
         self.byte_count = len(family) * len(values) + sum(map(len, qualifiers)) + sum(self.value_lengths)
+
+    def __iter__(self) -> Iterator[AnswerCell]:
+        return zip(repeat(self.family), self.qualifiers, repeat(self.timestamp), self.values, strict=False)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -43,4 +47,4 @@ class LineAnswer(Sequence[AnswerCell]):
     def __eq__(self, other: object) -> bool:
         return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # as a list
+    __hash__ = None  # type: ignore[assignment]  # its values are a list
