@@ -226,9 +226,9 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "a get of many rows loads all of their blocks on the event loop",
-        "ReadPath._get",
-        "                if number and self._monotonic() > loads_until:\n",
-        "                if False:\n",
+        "ReadPath._views_in_memory",
+        "            if seconds_left < 0:\n",
+        "            if False:\n",
         "unit/region/test_read_path.py::test_a_get_of_many_rows_loads_blocks_on_the_event_loop_only_for_a_moment",
     ),
     Mutant(

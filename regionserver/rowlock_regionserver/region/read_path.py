@@ -7,7 +7,7 @@ asks for the registered read points first, so the view has every cell that this 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from rowlock_regionserver.cells import Compression, Family, ReadPoint
@@ -30,7 +30,7 @@ from rowlock_regionserver.scan.scanner import ROW_BYTES_ASSUMED, Scan, scan
 from rowlock_regionserver.scan.selection import check_plan, check_selection
 from rowlock_regionserver.scan.split_points import Part, RowWeights, parts, scaled
 from rowlock_regionserver.scan.wide_rows import RowReading
-from rowlock_regionserver.sources import Reading
+from rowlock_regionserver.sources import Reading, WouldWaitError
 from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.clipped_run import ClippedRun
 from rowlock_regionserver.storefile.reader import Run
@@ -102,25 +102,29 @@ class ReadPath:
     ) -> list[Sequence[AnswerCell]] | None:
         if may_wait:
             return self._read([view] * len(rows), rows, selection, read_point, _LONG_ROW_CELLS, reached, view)
-        views: list[RowView] = [view] * len(rows)
-        if self._stores.has_files:
-            families = _families_read(selection)
-            loads_until = self._monotonic() + _LOADING_SECONDS_MAX
-            for number, row in enumerate(rows):
-                if number and self._monotonic() > loads_until:
-                    return None
-                needed = view_in_memory(view, row, families)
-                if needed is None:
-                    return None
-                views[number] = needed
+        views = self._views_in_memory(view, rows, selection) if self._stores.has_files else [view] * len(rows)
         try:
             return self._read(views, rows, selection, read_point, INLINE_CELLS_MAX, reached, None)
-        except LongRowError:
+        except (LongRowError, WouldWaitError):
             return None
+
+    def _views_in_memory(self, view: View, rows: Sequence[bytes], selection: Selection) -> Iterator[RowView]:
+        """Yields what is needed of the view for each row, when the row before has been read. Raises WouldWaitError."""
+        families = _families_read(selection)
+        seconds_left = _LOADING_SECONDS_MAX
+        for row in rows:
+            if seconds_left < 0:
+                raise WouldWaitError
+            began = self._monotonic()
+            needed = view_in_memory(view, row, families)
+            if needed is None:
+                raise WouldWaitError
+            seconds_left -= self._monotonic() - began
+            yield needed
 
     def _read(
         self,
-        views: Sequence[RowView],
+        views: Iterable[RowView],
         rows: Sequence[bytes],
         selection: Selection,
         read_point: ReadPoint,

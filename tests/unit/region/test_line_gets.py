@@ -21,6 +21,7 @@ from rowlock_regionserver.operations import (
     Put,
     Selection,
 )
+from rowlock_regionserver.region import read_path
 from rowlock_regionserver.region.stores import INLINE_CELLS_MAX
 from rowlock_regionserver.row_line import RowLine
 
@@ -125,6 +126,25 @@ def test_lines_of_too_many_cells_are_left_to_a_worker(tmp_path: Path) -> None:
     assert lone.region.get([b"r3"] * 2, EVERYTHING, may_wait=False) is not None
     assert lone.region.get([b"r3"] * 3, EVERYTHING, may_wait=False) is None
     lone.stop()
+
+
+def test_a_get_of_many_rows_holds_what_one_of_them_needs(written: LoneRegion, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[tuple[str, bytes]] = []
+
+    def noting(name: str) -> None:
+        call = getattr(read_path, name)
+
+        def noted(view: object, row: bytes, *arguments: object) -> object:
+            steps.append((name, row))
+            return call(view, row, *arguments)
+
+        monkeypatch.setattr(read_path, name, noted)
+
+    noting("view_in_memory")
+    noting("read_line")
+    rows = [b"r3", b"r4", b"r5"]
+    assert written.region.get(rows, EVERYTHING, may_wait=False) is not None
+    assert steps == [(name, row) for row in rows for name in ("view_in_memory", "read_line")]
 
 
 def test_an_answer_of_lines_has_the_same_limit(tmp_path: Path) -> None:

@@ -123,5 +123,9 @@ def test_a_get_of_many_rows_loads_blocks_on_the_event_loop_only_for_a_moment(
     assert answer is not None
     assert all(answer)
     monkeypatch.undo()
-    assert engine.region.get(rows, EVERYTHING, may_wait=False) == answer
+
+    def slow_reading(byte_count: int) -> None:
+        clock.added += 0.002
+
+    assert engine.region.get(rows, EVERYTHING, may_wait=False, reached=slow_reading) == answer
     engine.server.stop()
