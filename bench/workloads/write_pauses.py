@@ -28,8 +28,9 @@ SYNCS_MEASURED = 5
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write that was acknowledged, with the times of its call and its answer."""
+    """A write that was acknowledged, with the times of its call and its answer, and the number of its writer."""
 
+    writer: int
     began: float
     ended: float
 
@@ -61,7 +62,7 @@ def during(writes: list[Write], change: Callable[[], object]) -> list[Write]:
     began = time.perf_counter()
     change()
     ended = time.perf_counter()
-    while sum(write.began > ended for write in list(writes)) < WRITERS:
+    while len({write.writer for write in list(writes) if write.began > ended}) < WRITERS:
         time.sleep(0.001)
     return [write for write in list(writes) if write.began < ended and write.ended > began]
 
@@ -83,7 +84,7 @@ def writing(store: RowlockStore, row_count: int) -> Iterator[list[Write]]:
             while not is_over.is_set():
                 began = time.perf_counter()
                 store.put(row_key(choice.randrange(row_count)), value)
-                writes.append(Write(began, time.perf_counter()))
+                writes.append(Write(number, began, time.perf_counter()))
         except BaseException as failure:  # raised again by the measuring thread
             failures.append(failure)
 
