@@ -20,6 +20,7 @@ from rowlock_regionserver.storefile.clipping import clipped_info
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import Run, StoreFile
 from rowlock_regionserver.storefile.verify import verify_store_file
+from rowlock_regionserver.storefile.wide_blocks import HeldBlock
 from rowlock_regionserver.storefile.writer import write_store_file
 
 from tests.crash.simulated_files import UnsyncedFiles
@@ -30,6 +31,7 @@ from tests.unit.storefile.store_file_case import (
     Case,
     RowCell,
     cells_of,
+    cells_of_line,
     loaded_cells,
     random_cells,
     rows_of,
@@ -149,6 +151,8 @@ def check_points(run: Run, rows: dict[bytes, list[Cell]], there: dict[bytes, lis
             if not isinstance(source, RowPlace):  # Its block has a place in the cache.
                 assert loaded_cells(source.row_cells(row)) == expected
                 assert loaded_cells(source.columns_cells(row, [b"a", b"q"])) == found
+            if isinstance(source, HeldBlock) and (line := source.line(row)) is not None:
+                assert cells_of_line(line) == expected
         if row not in clip:
             assert not run.rows.may_hold(row)
             assert run.row_source(row) is RowPlace.NOWHERE

@@ -25,7 +25,15 @@ from rowlock_regionserver.storefile.writer import write_store_file
 from tests.crash.simulated_files import UnsyncedFiles
 from tests.drawn_cases import case_count
 from tests.property.typed_cells import COLUMNS, cells_in, check_flags, cut_into_pieces, read, typed_cells
-from tests.unit.storefile.store_file_case import SMALL_FAMILY, Case, RowCell, cells_of, loaded_cells, rows_of
+from tests.unit.storefile.store_file_case import (
+    SMALL_FAMILY,
+    Case,
+    RowCell,
+    cells_of,
+    cells_of_line,
+    loaded_cells,
+    rows_of,
+)
 
 _BOUNDS = st.sampled_from([b"", b"k002", b"k005", b"k005\0", b"k01", b"k019", b"\xff"])
 
@@ -50,9 +58,7 @@ def check_points(store_file: StoreFile, cells: list[RowCell]) -> None:
                 some_cells = loaded_cells(source.columns_cells(row, [b"a"]))
                 assert some_cells == loaded_cells(run.columns_cells(row, [b"a"]))
             if isinstance(source, HeldBlock) and (line := source.line(row)) is not None:
-                numbers = -line.timestamp, -line.write_number, Kind.PUT
-                cells_of_line = [(name, *numbers, value) for name, value in zip(*line[::3], strict=True)]
-                assert cells_of_line == loaded_cells(run.row_cells(row))
+                assert cells_of_line(line) == loaded_cells(run.row_cells(row))
             parts = [cell for part in run.row_parts(row, 100, b"a", b"z") for _, cell in cells_of(part.table)]
             assert parts == [cell for cell in run.row_cells(row) if b"a" <= cell[0] < b"z"]
             assert not run.row_cells(row + b"\0")

@@ -13,7 +13,7 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import PUT, Cell, Compression, Family, Kind
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.found_cells import FoundCell, loaded
+from rowlock_regionserver.found_cells import FoundCell, FoundLine, loaded
 from rowlock_regionserver.sources import Chunk, LinesWanted, Source
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.cell_run import CellRun
@@ -79,6 +79,14 @@ def cells_of(table: pa.Table) -> list[RowCell]:
 def loaded_cells(cells: Sequence[FoundCell]) -> list[Cell]:
     """Returns the cells with all values loaded."""
     return [(*cell[:4], loaded(cell[4])) for cell in cells]
+
+
+def cells_of_line(line: FoundLine) -> list[Cell]:
+    """Returns the cells of a row that was found as one line."""
+    return [
+        (name, -line.timestamp, -line.write_number, PUT, value)
+        for name, value in zip(line.qualifiers, line.values, strict=True)
+    ]
 
 
 @dataclass
