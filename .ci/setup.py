@@ -74,7 +74,8 @@ def fitting_python():
             "%s has no ensurepip; install it (on Debian and Ubuntu: apt install python3-venv)"
             % builds[WITHOUT_ENSUREPIP]
         )
-    for code, python in builds.items():
+    if builds:
+        code, python = next(iter(builds.items()))
         raise fail("%s ends with exit code %d when it is asked for its build" % (python, code))
     raise fail(
         "rowlock needs Python 3.11 to 3.14, and python3 is %d.%d; install one of them (python3.12, say) and try again"

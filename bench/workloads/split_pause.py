@@ -32,7 +32,7 @@ from bench.workloads.write_pauses import (
 )
 
 _ROWS = 100_000
-# The 99th percentile of 150 is the second of them.
+# The 99th percentile of 150 is the second longest.
 _ROUNDS = 150
 # The target: so much, and so many syncs of the same disk.
 _FIXED_MS = 20.0
@@ -116,7 +116,7 @@ def _measured(bench: Bench) -> _Measured:
                 split_writes = during(writes, lambda: server.client.split("t", middle))
                 merge_writes = during(writes, lambda: server.client.merge("t", middle))
                 measured.calm += [write.ms for write in writes if begin < write.began and write.ended < splits]
-                beside = [(began, ended) for began, ended in cast("list[list[float]]", syncs.call("syncs")["syncs"])]
+                beside = cast("list[list[float]]", syncs.call("syncs")["syncs"])
                 _add(measured.splits, split_writes, beside)
                 _add(measured.merges, merge_writes, beside)
                 writes.clear()
@@ -125,8 +125,8 @@ def _measured(bench: Bench) -> _Measured:
     return measured
 
 
-def _add(changes: _Changes, writes: Sequence[Write], syncs: Sequence[tuple[float, float]]) -> None:
-    """Adds a change, with the writes that overlap it. `syncs`: those since the change before, some of which overlap."""
+def _add(changes: _Changes, writes: Sequence[Write], syncs: Sequence[Sequence[float]]) -> None:
+    """Adds a change, with the writes that overlap it. `syncs`: when each sync of its round began and ended."""
     changes.pause.append(max(write.ms for write in writes))
     changes.gap.append(_gap_ms(writes))
     first, last = min(write.began for write in writes), max(write.ended for write in writes)
