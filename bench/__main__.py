@@ -4,9 +4,10 @@
 
 With names it measures only those figures and saves nothing; a smoke run (--quick) saves nothing either. A name also
 selects all figures whose names begin with it and a hyphen. `edges` selects the figures of abusive clients,
-`compaction` those of compactions, `cpu` the CPU time of point calls, `split-pause`, `merge-pause` and `snapshot-pause`
-how long writes wait while regions are split and merged and snapshots are taken, `bulk-commit` the commit of a large
-bulk write, `tables-start` the start of a server with many tables. These are measured only when they are named.
+`compaction` those of compactions, `cpu` the CPU time of point calls, `split-pause`, `merge-pause`, `snapshot-pause` and
+`flush-pause` how long writes wait while regions are split and merged, snapshots are taken and memstores are flushed,
+`bulk-commit` the commit of a large bulk write, `tables-start` the start of a server with many tables. These are
+measured only when they are named.
 
     python -m bench --latency | --floods [--quick] [--rounds N] [FIGURE ...]
     python -m bench --hbase | --peers | --growth ...

@@ -1,7 +1,7 @@
 """Atomic durable files: a new file is there completely and durably, or not at all.
 
     write     the bytes, under a temporary name
-    sync      the file; a failed sync is never repeated
+    sync      the file, a large one already as it grows; a failed sync is never repeated
     rename    the file to its own name
     sync      its folder: the name is durable
 
@@ -32,27 +32,36 @@ import google_crc32c
 import pyarrow as pa
 
 from rowlock_regionserver.errors import DiskFullError, UnknownOutcomeError
-from rowlock_regionserver.files import NO_SPACE, Files, write_all
+from rowlock_regionserver.files import NO_SPACE, SYNCED_BYTES, Files, write_all
 
 # The suffix of a file before its rename. A start removes or ignores such files, which a crash left.
 TEMPORARY_SUFFIX = ".temporary"
 
 
 class NewFile:
-    """A file that is written from its beginning to its end."""
+    """A file that is written from its beginning to its end, and synced as it grows."""
 
-    def __init__(self, files: Files, descriptor: int) -> None:
+    def __init__(self, files: Files, descriptor: int, syncing: Callable[[], AbstractContextManager[None]]) -> None:
         self._files = files
         self._descriptor = descriptor
+        self._syncing = syncing
+        self._unsynced_bytes = 0
         self.byte_count = 0
         self.checksum = 0  # CRC32C of all bytes so far
 
     def append(self, data: bytes | pa.Buffer) -> None:
-        """Appends all of `data`."""
+        """Appends all of `data`. Raises OSError; then the file is of no use."""
         self.checksum = google_crc32c.extend(self.checksum, data)
         view = memoryview(data)
-        write_all(self._files, self._descriptor, view, self.byte_count)
-        self.byte_count += view.nbytes
+        for start in range(0, view.nbytes, SYNCED_BYTES):
+            if self._unsynced_bytes >= SYNCED_BYTES:
+                with self._syncing():
+                    self._files.fdatasync(self._descriptor)
+                self._unsynced_bytes = 0
+            piece = view[start : start + SYNCED_BYTES]
+            write_all(self._files, self._descriptor, piece, self.byte_count)
+            self.byte_count += piece.nbytes
+            self._unsynced_bytes += piece.nbytes
 
 
 def write_synced(files: Files, path: Path, data: bytes) -> None:
@@ -113,7 +122,7 @@ def new_file(
         descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with _removed_on_failure(files, path, path):
         try:
-            yield NewFile(files, descriptor)
+            yield NewFile(files, descriptor, syncing)
             with syncing():
                 files.fsync(descriptor)
         finally:

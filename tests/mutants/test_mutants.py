@@ -43,6 +43,7 @@ from .direct import DIRECT
 from .durability import DURABILITY
 from .edges import EDGES
 from .folders import FOLDERS
+from .growing_files import GROWING_FILES
 from .limits import LIMIT_MUTANTS
 from .line_gets import LINE_GET_MUTANTS
 from .lines import OF_LINES
@@ -89,6 +90,7 @@ MUTANTS = [
     *COMPACTION_QUEUE_MUTANTS,
     *DIRECT,
     *DURABILITY,
+    *GROWING_FILES,
     *EDGES,
     *FOLDERS,
     *MEMORY,

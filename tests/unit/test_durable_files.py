@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from rowlock_regionserver.durable_files import (
     write_synced,
 )
 from rowlock_regionserver.errors import DiskFullError, TooManyOpenFilesError, UnknownOutcomeError
-from rowlock_regionserver.files import Files
+from rowlock_regionserver.files import SYNCED_BYTES, Files
 
 from tests.crash.simulated_files import Call, Loss, Moment, SimulatedCrash, SimulatedFiles
 
@@ -113,6 +115,47 @@ def test_each_wait_for_the_disk_is_inside_the_syncing_context(disk: SimulatedFil
     with new_file(disk, disk.root / "name", syncing) as file:
         file.append(NEW)
     assert events == ["create", "pwrite", "(", "fsync", ")", "(", "fsync_folder", ")"]
+
+
+@pytest.mark.parametrize("part_bytes", [1000, SYNCED_BYTES, 3 * SYNCED_BYTES + 7])
+def test_a_large_new_file_is_synced_as_it_grows(disk: SimulatedFiles, part_bytes: int) -> None:
+    """One sync of all of it would make the syncs of all other files wait."""
+    content = random.Random(1).randbytes(3 * SYNCED_BYTES + 7)
+    is_waiting = False
+    unsynced_bytes: list[int] = []
+    synced_bytes = 0
+
+    @contextlib.contextmanager
+    def syncing() -> Iterator[None]:
+        nonlocal is_waiting
+        is_waiting = True
+        yield
+        is_waiting = False
+
+    def note(call: Call) -> None:
+        nonlocal synced_bytes
+        if call.name in ("fdatasync", "fsync"):
+            assert is_waiting, call
+            file_bytes = call.path.stat().st_size
+            unsynced_bytes.append(file_bytes - synced_bytes)
+            synced_bytes = file_bytes
+
+    disk.before_call = note
+    with new_file(disk, disk.root / "name", syncing) as file:
+        for start in range(0, len(content), part_bytes):
+            file.append(content[start : start + part_bytes])
+    assert len(unsynced_bytes) >= 3
+    assert max(unsynced_bytes) < 2 * SYNCED_BYTES
+    assert (file.byte_count, file.checksum) == (len(content), google_crc32c.value(content))
+    assert disk.read(disk.root / "name") == content
+
+
+def test_a_new_file_whose_sync_failed_is_removed_and_not_synced_again(disk: SimulatedFiles) -> None:
+    disk.fail_next("fdatasync", errno.EIO)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)), new_file(disk, disk.root / "name") as file:
+        file.append(bytes(2 * SYNCED_BYTES))
+    assert [call.name for call in disk.calls] == ["create", "pwrite", "fdatasync", "remove"]
+    assert disk.list_folder(disk.root) == []
 
 
 @pytest.mark.parametrize("step", ["create", "pwrite", "fsync", "rename"])

@@ -1,6 +1,7 @@
 """Writes sealed values into an LMDB file, and finds the offset of each in the file.
 
-LMDB writes without sync and without files.Files; the writer syncs afterwards. A value larger than a page is contiguous
+LMDB writes without sync and without files.Files. After each transaction of TRANSACTION_BYTES a thread syncs the file,
+while the next blocks are made; the writer syncs the rest afterwards. A value larger than a page is contiguous
 on "overflow" pages. The first of these begins with its page number, which gives the value's offset in the file. The
 writer reads every value back at its offset, so a change of LMDB's layout would fail the write, not a later read.
 
@@ -14,6 +15,7 @@ import errno
 import os
 import struct
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,7 +23,7 @@ from typing import Any
 import lmdb
 import pyarrow as pa
 
-from rowlock_regionserver.files import NO_DESCRIPTOR, NO_SPACE, Files
+from rowlock_regionserver.files import NO_DESCRIPTOR, NO_SPACE, SYNCED_BYTES, Files
 from rowlock_regionserver.process import forget_pages
 from rowlock_regionserver.storefile import format as layout
 
@@ -29,7 +31,7 @@ from rowlock_regionserver.storefile import format as layout
 MAP_BYTES = 1 << 30
 
 # LMDB holds a transaction in memory until its commit, which writes it in one go: half a millisecond.
-TRANSACTION_BYTES = 1 << 20
+TRANSACTION_BYTES = SYNCED_BYTES
 
 # Bytes of the map that may be resident in the process while the offsets are read.
 _MAPPED_BYTES_MAX = 8 << 20
@@ -42,29 +44,34 @@ _Entry = tuple[bytes, bytes]
 
 
 class Container:
-    """A context manager whose exit closes LMDB's environment.
+    """A context manager whose exit closes LMDB's environment and the file.
 
-    Methods raise OSError when the disk fails, with ENOSPC when it did not accept a write completely.
+    Methods raise OSError when the disk fails, with ENOSPC when it did not accept a write completely. Then the file must
+    be removed: after a failed sync a later one would succeed although data is lost.
     """
 
     def __init__(self, path: Path, files: Files, map_bytes: int = MAP_BYTES) -> None:
         """Creates the file, replacing an existing one."""
         # LMDB would append to an existing file, and follow a link. It treats an empty file as a new one.
-        files.close(files.create(path))
+        self._descriptor = files.create(path)
+        self._files = files
         self._path = path
         self._pending: dict[bytes, list[_Entry]] = {}  # by the database
         self._pending_bytes = 0
         self._databases: dict[bytes, object] = {}
-        self._environment: Any = files.with_descriptor(path, lambda: self._opened(map_bytes))  # Any: lmdb has no types
-        try:
+        with contextlib.ExitStack() as closed_on_failure:
+            closed_on_failure.callback(files.close, self._descriptor)
+            self._syncing = closed_on_failure.enter_context(ThreadPoolExecutor(1, "store-file-sync"))
+            self._last_sync: Future[None] | None = None
+            # Any: lmdb has no types.
+            self._environment: Any = files.with_descriptor(path, lambda: self._opened(map_bytes))
+            closed_on_failure.callback(self._environment.close)
             with self._os_errors():
                 # The others are opened, and so made, with their first block.
                 for name in (layout.BLOCKS_DATABASE, layout.METADATA_DATABASE):
                     self._databases[name] = self._environment.open_db(name)
                 self.page_bytes: int = self._environment.stat()["psize"]
-        except OSError:
-            self._environment.close()
-            raise
+            self._closing = closed_on_failure.pop_all()
 
     def _opened(self, map_bytes: int) -> Any:  # Any: as above
         with self._os_errors():
@@ -85,18 +92,24 @@ class Container:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._environment.close()
+        self._closing.close()
 
     def put_block(self, database: bytes, key: bytes, value: bytes) -> None:
-        """Adds a block to a database; the keys of each must ascend. Every few blocks are one transaction."""
+        """Adds a block to a database; the keys of each must ascend. Every few blocks are a transaction."""
         assert len(value) > self.page_bytes, f"a value of {len(value)} bytes would not be contiguous"
         self._pending.setdefault(database, []).append((key, value))
         self._pending_bytes += len(value)
         if self._pending_bytes >= TRANSACTION_BYTES:
             self.commit_blocks()
+            self._last_sync = self._syncing.submit(self._files.fdatasync, self._descriptor)
 
     def commit_blocks(self) -> None:
-        """Writes the blocks that were put and not written yet: in the file, those of each kind are neighbours."""
+        """Writes the blocks that were put and not written yet: in the file, those of each kind are neighbours.
+
+        Waits for the sync of the blocks before, and raises its error.
+        """
+        if self._last_sync is not None:
+            self._last_sync.result()
         for name, entries in self._pending.items():
             self._write(name, entries)
         self._pending, self._pending_bytes = {}, 0

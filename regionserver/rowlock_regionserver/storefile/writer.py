@@ -1,10 +1,11 @@
 """Writes sorted cells as a store file, one immutable file, and returns its StoreFileInfo.
 
 1. Pieces are divided into lines and cells (pieces.py). Blocks of both are cut, sealed and put into an LMDB file under a
-   temporary name, unsynced (block_writer.py).
+   temporary name (block_writer.py), which is synced as it grows (container.py).
 2. LMDB gives the offset of each block for the block indexes, and the metadata is added.
 3. LMDB is closed. Every value is read back at its offset and verified, because readers will read there without LMDB.
-4. The file is synced, renamed, and its folder synced (durable_files.py). Only then may a manifest name it.
+4. The rest of the file is synced, the file renamed, and its folder synced (durable_files.py). Only then may a manifest
+   name it.
 
 A crash leaves at most a file that no manifest names. A failure leaves nothing.
 """
@@ -59,11 +60,11 @@ def write_store_file(
     with durably_named(files, path) as temporary:
         properties = CellProperties(hash_rows=family.bloom_filter)
         divided = Divider(properties, forms_lines=forms_lines).divided(pieces)
-        info, extents = _write_unsynced(temporary, divided, properties, family, files, number, map_bytes)
+        info, extents = _write_with_lmdb(temporary, divided, properties, family, files, number, map_bytes)
         return _read_back_and_sync(temporary, files, info, extents)
 
 
-def _write_unsynced(
+def _write_with_lmdb(
     path: Path,
     pieces: Iterable[Divided],
     properties: CellProperties,

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -197,6 +198,58 @@ def test_the_file_is_synced_before_it_is_renamed_and_its_folder_after(disk: Simu
     ]
 
 
+def test_a_large_file_is_synced_as_it_grows(disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sync of all of it would make the syncs of all other files wait."""
+    monkeypatch.setattr(container, "TRANSACTION_BYTES", 100_000)
+    unsynced_bytes: list[int] = []
+    synced_bytes = 0
+
+    def note(call: Call) -> None:
+        nonlocal synced_bytes
+        if call.name in ("fdatasync", "fsync"):
+            file_bytes = call.path.stat().st_size
+            unsynced_bytes.append(file_bytes - synced_bytes)
+            synced_bytes = file_bytes
+
+    disk.before_call = note
+    case = Case(disk.root, disk)
+    info = case.write(simple_cells(1000, 1, value_bytes=1000))
+    assert len(unsynced_bytes) >= 8
+    assert max(unsynced_bytes) < 300_000  # The blocks of this family are little more than a page, and take two.
+    assert synced_bytes == info.file_bytes > 1_000_000
+
+
+def test_blocks_are_written_only_when_those_before_are_synced(
+    disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a slow disk would have all of the file to sync at its end."""
+    monkeypatch.setattr(container, "TRANSACTION_BYTES", 20_000)
+    grown_bytes: list[int] = []
+
+    def be_slow(call: Call) -> None:
+        if call.name == "fdatasync":
+            file_bytes = call.path.stat().st_size
+            time.sleep(0.01)
+            grown_bytes.append(call.path.stat().st_size - file_bytes)
+
+    disk.before_call = be_slow
+    Case(disk.root, disk).write(simple_cells(200, 1, value_bytes=1000))
+    assert len(grown_bytes) >= 8
+    assert not any(grown_bytes)
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_a_file_whose_sync_failed_is_removed_and_not_synced_again(
+    disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    monkeypatch.setattr(container, "TRANSACTION_BYTES", 20_000)
+    disk.fail_at(1 + failing, errno.EIO)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        Case(disk.root, disk).write(simple_cells(50, 1, value_bytes=1000))
+    assert [call.name for call in disk.calls] == ["create", *["fdatasync"] * failing, "remove"]
+    assert disk.list_folder(disk.root) == []
+
+
 def test_what_was_written_survives_the_loss_of_everything_unsynced(disk: SimulatedFiles, tmp_path: Path) -> None:
     cells = simple_cells(50)
     info = Case(disk.root, disk).write(cells)
@@ -205,11 +258,12 @@ def test_what_was_written_survives_the_loss_of_everything_unsynced(disk: Simulat
 
 
 @pytest.mark.parametrize("moment", Moment)
-@pytest.mark.parametrize("call", [1, 2, 3])
+@pytest.mark.parametrize("call", range(1, 7))
 def test_a_crash_at_any_call_leaves_no_file_or_a_whole_one_and_the_next_try_works(
-    disk: SimulatedFiles, tmp_path: Path, call: int, moment: Moment
+    disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: int, moment: Moment
 ) -> None:
-    cells = simple_cells(50)
+    monkeypatch.setattr(container, "TRANSACTION_BYTES", 20_000)
+    cells = simple_cells(50, 1, value_bytes=1000)
     crashing = Case(disk.root, disk)
     disk.crash_at(call, moment)
     with pytest.raises(SimulatedCrash):
@@ -225,23 +279,24 @@ def test_a_crash_at_any_call_leaves_no_file_or_a_whole_one_and_the_next_try_work
 
 
 @pytest.mark.parametrize("error_number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
-@pytest.mark.parametrize("name", ["fsync", "rename", "fsync_folder"])
+@pytest.mark.parametrize("name", ["fdatasync", "fsync", "rename", "fsync_folder"])
 def test_a_failure_of_a_call_leaves_nothing_and_the_next_try_works(
-    disk: SimulatedFiles, name: str, error_number: int
+    disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, name: str, error_number: int
 ) -> None:
+    monkeypatch.setattr(container, "TRANSACTION_BYTES", 20_000)
     case = Case(disk.root, disk)
     disk.fail_next(name, error_number)
     expected: type[Exception] = OSError if error_number == errno.EIO else DiskFullError
     with pytest.raises(expected):
-        case.write(simple_cells(50))
+        case.write(simple_cells(50, 1, value_bytes=1000))
     assert disk.list_folder(disk.root) == []
 
     def nothing(call: Call) -> None:
         pass
 
     disk.before_call = nothing
-    info = case.write(simple_cells(50))
-    assert read_all(case.path, info) == simple_cells(50)
+    info = case.write(simple_cells(50, 1, value_bytes=1000))
+    assert read_all(case.path, info) == simple_cells(50, 1, value_bytes=1000)
 
 
 _WRITE_WITH_A_FILE_SIZE_LIMIT = """
