@@ -1,7 +1,7 @@
 """Atomic durable files: a new file is there completely and durably, or not at all.
 
     write     the bytes, under a temporary name
-    sync      the file, a large one already as it grows; a failed sync is never repeated
+    sync      the file, a large new_file already as it grows; a failed sync is never repeated
     rename    the file to its own name
     sync      its folder: the name is durable
 
@@ -41,22 +41,20 @@ TEMPORARY_SUFFIX = ".temporary"
 class NewFile:
     """A file that is written from its beginning to its end, and synced as it grows."""
 
-    def __init__(self, files: Files, descriptor: int, syncing: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, files: Files, descriptor: int) -> None:
         self._files = files
         self._descriptor = descriptor
-        self._syncing = syncing
         self._unsynced_bytes = 0
         self.byte_count = 0
         self.checksum = 0  # CRC32C of all bytes so far
 
     def append(self, data: bytes | pa.Buffer) -> None:
-        """Appends all of `data`. Raises OSError; then the file is of no use."""
+        """Appends all of `data`; waits for the disk if it is large. Raises OSError; then the file is of no use."""
         self.checksum = google_crc32c.extend(self.checksum, data)
         view = memoryview(data)
         for start in range(0, view.nbytes, SYNCED_BYTES):
             if self._unsynced_bytes >= SYNCED_BYTES:
-                with self._syncing():
-                    self._files.fdatasync(self._descriptor)
+                self._files.fdatasync(self._descriptor)
                 self._unsynced_bytes = 0
             piece = view[start : start + SYNCED_BYTES]
             write_all(self._files, self._descriptor, piece, self.byte_count)
@@ -115,14 +113,14 @@ def new_file(
     """Yields a new file to write, which no reader opens before something names it; durable when the context ends.
 
     Raises FileExistsError when there is a file of this name, which stays. Raises DiskFullError, TooManyOpenFilesError
-    or another OSError, or the error of the block: then no file is left. `syncing` is entered around each wait for the
-    disk.
+    or another OSError, or the error of the block: then no file is left. `syncing` is entered around each sync at
+    the end.
     """
     with _full_disk_as_error(path):
         descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with _removed_on_failure(files, path, path):
         try:
-            yield NewFile(files, descriptor, syncing)
+            yield NewFile(files, descriptor)
             with syncing():
                 files.fsync(descriptor)
         finally:

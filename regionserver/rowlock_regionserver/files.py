@@ -1,7 +1,7 @@
 """File-system access: every call that makes, changes, syncs or removes a file goes through here.
 
-Tests replace it to fail, crash or lose data at each call. LMDB writes past it: LMDB writes a store file without
-syncing, while the file is synced and renamed through this module.
+Tests replace it to fail, crash or lose data at each call. LMDB writes past it: LMDB writes a store file and never
+syncs it; this module syncs it meanwhile, and renames it afterwards.
 
 A lack of descriptors is no failure of the disk: a call that needs one is repeated when idle descriptors were closed,
 and raises TooManyOpenFilesError when that does not help, before anything was changed.

@@ -43,8 +43,8 @@ FOLDERS = [
     Mutant(
         "LMDB gets only a file name",
         "Container.__init__",
-        "        self._descriptor = files.create(path)\n",
-        "        self._descriptor = files.open(path, os.O_RDWR | os.O_CREAT)\n",
+        "        descriptor = files.create(path)\n",
+        "        descriptor = os.open(path, os.O_RDWR | os.O_CREAT)\n",
         f"{FILES}::test_store_files_and_generations_are_written_past_links",
     ),
     Mutant(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .broken_build import Mutant
 
+BACKGROUND = "unit/storefile/test_background_sync.py"
+BULK_FILE = "unit/region/test_bulk_file.py"
 DURABLE = "unit/test_durable_files.py"
 STORE_WRITER = "unit/storefile/test_writer.py"
 
@@ -11,23 +13,44 @@ GROWING_FILES = [
     Mutant(
         "a store file is synced only at its end",
         "Container.put_block",
-        "            self._last_sync = self._syncing.submit(self._files.fdatasync, self._descriptor)\n",
+        "            self._sync.start()\n",
         "",
         f"{STORE_WRITER}::test_a_large_file_is_synced_as_it_grows",
     ),
     Mutant(
         "a failed sync of a growing store file is passed over",
-        "Container.commit_blocks",
-        "            self._last_sync.result()\n",
-        "            self._last_sync.exception()\n",
-        f"{STORE_WRITER}::test_a_file_whose_sync_failed_is_removed_and_not_synced_again[2]",
+        "BackgroundSync.wait",
+        "        if self._error is not None:\n            raise self._error\n",
+        "",
+        f"{BACKGROUND}::test_a_failure_is_reported_each_time_and_the_file_is_not_synced_again[wait]",
     ),
     Mutant(
-        "blocks are written while those before are synced",
-        "Container.commit_blocks",
-        "            self._last_sync.result()\n",
+        "a growing store file is synced again after a failed sync",
+        "BackgroundSync.start",
+        "        if self._error is not None:\n            raise self._error\n",
+        "",
+        f"{BACKGROUND}::test_a_failure_is_reported_each_time_and_the_file_is_not_synced_again[start]",
+    ),
+    Mutant(
+        "the next blocks wait for the sync of those before",
+        "Container.put_block",
+        "            self._sync.start()\n",
+        "            self._sync.wait()\n            self._sync.start()\n",
+        f"{STORE_WRITER}::test_a_slow_sync_holds_up_no_piece_of_the_file",
+    ),
+    Mutant(
+        "a store file is closed while it is synced",
+        "Container.__exit__",
+        "            self._sync.wait()\n",
         "            pass\n",
-        f"{STORE_WRITER}::test_blocks_are_written_only_when_those_before_are_synced",
+        f"{STORE_WRITER}::test_a_store_file_is_closed_when_its_last_sync_has_ended",
+    ),
+    Mutant(
+        "a bulk file keeps its permit while it waits for the disk",
+        "write_bulk_file",
+        ", syncing) as file, syncing():\n",
+        ", syncing) as file:\n",
+        f"{BULK_FILE}::test_a_large_bulk_file_is_written_and_synced_without_the_permit",
     ),
     Mutant(
         "a new file is synced only at its end",
@@ -46,8 +69,8 @@ GROWING_FILES = [
     Mutant(
         "a failed sync of a growing new file is passed over",
         "NewFile.append",
-        "                with self._syncing():\n                    self._files.fdatasync(self._descriptor)\n",
-        "                with self._syncing(), contextlib.suppress(OSError):\n"
+        "                self._files.fdatasync(self._descriptor)\n",
+        "                with contextlib.suppress(OSError):\n"
         "                    self._files.fdatasync(self._descriptor)\n",
         f"{DURABLE}::test_a_new_file_whose_sync_failed_is_removed_and_not_synced_again",
     ),

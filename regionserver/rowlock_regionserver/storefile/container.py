@@ -1,9 +1,9 @@
 """Writes sealed values into an LMDB file, and finds the offset of each in the file.
 
-LMDB writes without sync and without files.Files. After each transaction of TRANSACTION_BYTES a thread syncs the file,
-while the next blocks are made; the writer syncs the rest afterwards. A value larger than a page is contiguous
-on "overflow" pages. The first of these begins with its page number, which gives the value's offset in the file. The
-writer reads every value back at its offset, so a change of LMDB's layout would fail the write, not a later read.
+LMDB writes without sync and without files.Files. A thread syncs the blocks while later ones are made; writer.py syncs
+the rest. A value larger than a page is contiguous on "overflow" pages. The first of these begins with its page number,
+which gives the value's offset in the file. writer.py reads every value back at its offset, so a change of LMDB's layout
+would fail the write, not a later read.
 
 Not thread-safe. Must not be open across a fork.
 """
@@ -15,7 +15,6 @@ import errno
 import os
 import struct
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,6 +25,7 @@ import pyarrow as pa
 from rowlock_regionserver.files import NO_DESCRIPTOR, NO_SPACE, SYNCED_BYTES, Files
 from rowlock_regionserver.process import forget_pages
 from rowlock_regionserver.storefile import format as layout
+from rowlock_regionserver.storefile.background_sync import BackgroundSync
 
 # Address space, not memory. Doubled when it is too small.
 MAP_BYTES = 1 << 30
@@ -36,7 +36,7 @@ TRANSACTION_BYTES = SYNCED_BYTES
 # Bytes of the map that may be resident in the process while the offsets are read.
 _MAPPED_BYTES_MAX = 8 << 20
 
-# LMDB's errors for a failed write, and for a partial one, which it reports as EIO. LMDB does not sync here, so EIO
+# LMDB's errors for a failed write, and for a partial one, which it reports as EIO. LMDB does not sync here, so its EIO
 # can't come from an earlier write's page: nothing was acknowledged, and a retry is safe.
 _FAILED_WRITE = NO_SPACE | {errno.EFBIG, errno.EIO}
 
@@ -44,7 +44,7 @@ _Entry = tuple[bytes, bytes]
 
 
 class Container:
-    """A context manager whose exit closes LMDB's environment and the file.
+    """A context manager whose exit waits for the running sync, and closes LMDB's environment and the file.
 
     Methods raise OSError when the disk fails, with ENOSPC when it did not accept a write completely. Then the file must
     be removed: after a failed sync a later one would succeed although data is lost.
@@ -53,16 +53,13 @@ class Container:
     def __init__(self, path: Path, files: Files, map_bytes: int = MAP_BYTES) -> None:
         """Creates the file, replacing an existing one."""
         # LMDB would append to an existing file, and follow a link. It treats an empty file as a new one.
-        self._descriptor = files.create(path)
-        self._files = files
+        descriptor = files.create(path)
         self._path = path
         self._pending: dict[bytes, list[_Entry]] = {}  # by the database
         self._pending_bytes = 0
         self._databases: dict[bytes, object] = {}
         with contextlib.ExitStack() as closed_on_failure:
-            closed_on_failure.callback(files.close, self._descriptor)
-            self._syncing = closed_on_failure.enter_context(ThreadPoolExecutor(1, "store-file-sync"))
-            self._last_sync: Future[None] | None = None
+            closed_on_failure.callback(files.close, descriptor)
             # Any: lmdb has no types.
             self._environment: Any = files.with_descriptor(path, lambda: self._opened(map_bytes))
             closed_on_failure.callback(self._environment.close)
@@ -71,6 +68,7 @@ class Container:
                 for name in (layout.BLOCKS_DATABASE, layout.METADATA_DATABASE):
                     self._databases[name] = self._environment.open_db(name)
                 self.page_bytes: int = self._environment.stat()["psize"]
+            self._sync = BackgroundSync(files, descriptor)
             self._closing = closed_on_failure.pop_all()
 
     def _opened(self, map_bytes: int) -> Any:  # Any: as above
@@ -92,24 +90,20 @@ class Container:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._closing.close()
+        with self._closing:
+            self._sync.wait()
 
     def put_block(self, database: bytes, key: bytes, value: bytes) -> None:
-        """Adds a block to a database; the keys of each must ascend. Every few blocks are a transaction."""
+        """Adds a block to a database; the keys of each must ascend. Every few are written, and a sync begins."""
         assert len(value) > self.page_bytes, f"a value of {len(value)} bytes would not be contiguous"
         self._pending.setdefault(database, []).append((key, value))
         self._pending_bytes += len(value)
         if self._pending_bytes >= TRANSACTION_BYTES:
             self.commit_blocks()
-            self._last_sync = self._syncing.submit(self._files.fdatasync, self._descriptor)
+            self._sync.start()
 
     def commit_blocks(self) -> None:
-        """Writes the blocks that were put and not written yet: in the file, those of each kind are neighbours.
-
-        Waits for the sync of the blocks before, and raises its error.
-        """
-        if self._last_sync is not None:
-            self._last_sync.result()
+        """Writes the blocks that were put and not written yet: in the file, those of each kind are neighbours."""
         for name, entries in self._pending.items():
             self._write(name, entries)
         self._pending, self._pending_bytes = {}, 0

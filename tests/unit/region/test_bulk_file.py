@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +20,8 @@ from rowlock_regionserver.region.bulk.bulk_file import (
     write_bulk_file,
 )
 from rowlock_regionserver.region.bulk.family_lines import FamilyLines
+
+from tests.crash.simulated_files import Call, SimulatedFiles
 
 
 def cells() -> pa.Table:
@@ -91,3 +95,29 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(CorruptionError, match="bytes"):
         read_bulk_file(Files(), tmp_path, written)
+
+
+def test_a_large_bulk_file_is_written_and_synced_without_the_permit(tmp_path: Path) -> None:
+    has_permit = True
+    synced: list[str] = []
+
+    @contextlib.contextmanager
+    def released() -> Iterator[None]:
+        nonlocal has_permit
+        has_permit = False
+        yield
+        has_permit = True
+
+    def note(call: Call) -> None:
+        if "sync" in call.name:
+            assert not has_permit, call
+            synced.append(call.name)
+
+    disk = SimulatedFiles(tmp_path / "data")
+    disk.before_call = note
+    large = pa.table({"row": [b"r"], "qualifier": [b"q"], "timestamp": [1], "kind": [2], "value": [bytes(3 << 20)]})
+    parts = {7: FamilyPart(cells=large.cast(FAMILY_CELLS_SCHEMA))}
+    written = write_bulk_file(disk, disk.root, 5, parts, released)
+    assert has_permit
+    assert synced == ["fdatasync", "fdatasync", "fdatasync", "fsync", "fsync_folder"]
+    assert read_bulk_file(disk, disk.root, written) == parts

@@ -7,11 +7,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import lmdb
+import pyarrow as pa
 import pytest
 from rowlock_regionserver.cells import PUT, Kind
 from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX
@@ -19,6 +22,7 @@ from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.storefile import container
 from rowlock_regionserver.storefile import format as layout
+from rowlock_regionserver.storefile.background_sync import BackgroundSync
 from rowlock_regionserver.storefile.cell_properties import OutOfOrderError
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.verify import verify_store_file
@@ -198,9 +202,26 @@ def test_the_file_is_synced_before_it_is_renamed_and_its_folder_after(disk: Simu
     ]
 
 
-def test_a_large_file_is_synced_as_it_grows(disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def synced_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small transactions, and each waits for its sync, so that the calls of a write are always the same."""
+    start = BackgroundSync.start
+
+    def start_and_wait(sync: BackgroundSync) -> None:
+        start(sync)
+        sync.wait()
+
+    monkeypatch.setattr(container, "TRANSACTION_BYTES", 55_000)
+    monkeypatch.setattr(BackgroundSync, "start", start_and_wait)
+
+
+LARGE_CELLS = simple_cells(50, 1, value_bytes=1000)
+LARGE_STEPS = ["create", "fdatasync", "fdatasync", "fdatasync", "fsync", "rename", "fsync_folder"]
+
+
+@pytest.mark.usefixtures("synced_at_once")
+def test_a_large_file_is_synced_as_it_grows(disk: SimulatedFiles) -> None:
     """One sync of all of it would make the syncs of all other files wait."""
-    monkeypatch.setattr(container, "TRANSACTION_BYTES", 100_000)
     unsynced_bytes: list[int] = []
     synced_bytes = 0
 
@@ -212,40 +233,61 @@ def test_a_large_file_is_synced_as_it_grows(disk: SimulatedFiles, monkeypatch: p
             synced_bytes = file_bytes
 
     disk.before_call = note
-    case = Case(disk.root, disk)
-    info = case.write(simple_cells(1000, 1, value_bytes=1000))
-    assert len(unsynced_bytes) >= 8
-    assert max(unsynced_bytes) < 300_000  # The blocks of this family are little more than a page, and take two.
-    assert synced_bytes == info.file_bytes > 1_000_000
+    info = Case(disk.root, disk).write(LARGE_CELLS)
+    assert [call.name for call in disk.calls] == LARGE_STEPS
+    assert synced_bytes == info.file_bytes
+    assert max(unsynced_bytes) < info.file_bytes // 2
 
 
-def test_blocks_are_written_only_when_those_before_are_synced(
-    disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise a slow disk would have all of the file to sync at its end."""
-    monkeypatch.setattr(container, "TRANSACTION_BYTES", 20_000)
-    grown_bytes: list[int] = []
+def test_a_slow_sync_holds_up_no_piece_of_the_file(disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pieces of a flush are made with a permit, which others wait for."""
+    monkeypatch.setattr(container, "TRANSACTION_BYTES", 1)
+    cells = simple_cells(2000, 1, value_bytes=1000)
+    all_made = threading.Event()
+    waited: list[bool] = []
 
-    def be_slow(call: Call) -> None:
-        if call.name == "fdatasync":
-            file_bytes = call.path.stat().st_size
-            time.sleep(0.01)
-            grown_bytes.append(call.path.stat().st_size - file_bytes)
+    def pieces() -> Iterator[pa.Table]:
+        for start in range(0, len(cells), 100):
+            yield table_of(cells[start : start + 100])
+        all_made.set()
 
-    disk.before_call = be_slow
-    Case(disk.root, disk).write(simple_cells(200, 1, value_bytes=1000))
-    assert len(grown_bytes) >= 8
-    assert not any(grown_bytes)
+    def hang(call: Call) -> None:
+        if call.name == "fdatasync" and not waited:
+            waited.append(all_made.wait(5))
+
+    disk.before_call = hang
+    path = disk.root / "store-1"
+    info = write_store_file(path, pieces(), SMALL_FAMILY, disk, number=1)
+    assert waited == [True]
+    assert read_all(path, info) == cells
 
 
+def test_a_store_file_is_closed_when_its_last_sync_has_ended(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the descriptor's number may be another file's when the thread comes to sync it."""
+    monkeypatch.setattr(container, "TRANSACTION_BYTES", 1)
+    events: list[str] = []
+
+    class SlowFiles(Files):
+        def fdatasync(self, descriptor: int) -> None:
+            time.sleep(0.1)
+            super().fdatasync(descriptor)
+            events.append("synced")
+
+        def close(self, descriptor: int) -> None:
+            events.append("closed")
+            super().close(descriptor)
+
+    with container.Container(case.path, SlowFiles()) as written:
+        written.put_block(layout.BLOCKS_DATABASE, b"key", b"v" * (written.page_bytes + 1))
+    assert events == ["synced", "closed"]
+
+
+@pytest.mark.usefixtures("synced_at_once")
 @pytest.mark.parametrize("failing", [1, 2, 3])
-def test_a_file_whose_sync_failed_is_removed_and_not_synced_again(
-    disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, failing: int
-) -> None:
-    monkeypatch.setattr(container, "TRANSACTION_BYTES", 20_000)
+def test_a_file_whose_sync_failed_is_removed_and_not_synced_again(disk: SimulatedFiles, failing: int) -> None:
     disk.fail_at(1 + failing, errno.EIO)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
-        Case(disk.root, disk).write(simple_cells(50, 1, value_bytes=1000))
+        Case(disk.root, disk).write(LARGE_CELLS)
     assert [call.name for call in disk.calls] == ["create", *["fdatasync"] * failing, "remove"]
     assert disk.list_folder(disk.root) == []
 
@@ -257,13 +299,13 @@ def test_what_was_written_survives_the_loss_of_everything_unsynced(disk: Simulat
     assert read_all(after / "store-1", info) == cells
 
 
+@pytest.mark.usefixtures("synced_at_once")
 @pytest.mark.parametrize("moment", Moment)
-@pytest.mark.parametrize("call", range(1, 7))
+@pytest.mark.parametrize("call", range(1, 1 + len(LARGE_STEPS)))
 def test_a_crash_at_any_call_leaves_no_file_or_a_whole_one_and_the_next_try_works(
-    disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: int, moment: Moment
+    disk: SimulatedFiles, tmp_path: Path, call: int, moment: Moment
 ) -> None:
-    monkeypatch.setattr(container, "TRANSACTION_BYTES", 20_000)
-    cells = simple_cells(50, 1, value_bytes=1000)
+    cells = LARGE_CELLS
     crashing = Case(disk.root, disk)
     disk.crash_at(call, moment)
     with pytest.raises(SimulatedCrash):
@@ -278,25 +320,25 @@ def test_a_crash_at_any_call_leaves_no_file_or_a_whole_one_and_the_next_try_work
         assert not was_there or before == after.path.read_bytes()
 
 
+@pytest.mark.usefixtures("synced_at_once")
 @pytest.mark.parametrize("error_number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 @pytest.mark.parametrize("name", ["fdatasync", "fsync", "rename", "fsync_folder"])
 def test_a_failure_of_a_call_leaves_nothing_and_the_next_try_works(
-    disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, name: str, error_number: int
+    disk: SimulatedFiles, name: str, error_number: int
 ) -> None:
-    monkeypatch.setattr(container, "TRANSACTION_BYTES", 20_000)
     case = Case(disk.root, disk)
     disk.fail_next(name, error_number)
     expected: type[Exception] = OSError if error_number == errno.EIO else DiskFullError
     with pytest.raises(expected):
-        case.write(simple_cells(50, 1, value_bytes=1000))
+        case.write(LARGE_CELLS)
     assert disk.list_folder(disk.root) == []
 
     def nothing(call: Call) -> None:
         pass
 
     disk.before_call = nothing
-    info = case.write(simple_cells(50, 1, value_bytes=1000))
-    assert read_all(case.path, info) == simple_cells(50, 1, value_bytes=1000)
+    info = case.write(LARGE_CELLS)
+    assert read_all(case.path, info) == LARGE_CELLS
 
 
 _WRITE_WITH_A_FILE_SIZE_LIMIT = """

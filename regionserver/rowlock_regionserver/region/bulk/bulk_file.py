@@ -136,8 +136,9 @@ def write_bulk_file(
     `syncing` is entered around each wait for the disk. Raises DiskFullError, TooManyOpenFilesError and OSError; then no
     file remains.
     """
-    with new_file(files, bulk_file_path(folder, number), syncing) as file:
-        for piece in encode_parts(parts):
+    pieces = encode_parts(parts)
+    with new_file(files, bulk_file_path(folder, number), syncing) as file, syncing():
+        for piece in pieces:
             file.append(piece)
     return WrittenBulkFile(number, file.byte_count, file.checksum)
 
