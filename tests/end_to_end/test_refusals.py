@@ -62,7 +62,8 @@ def raw(refusing: str) -> Iterator[RawClient]:
 
 @pytest.fixture
 def db(refusing: str) -> Iterator[rowlock.Client]:
-    with rowlock.connect(refusing) as client:
+    # The connections of a test may keep the server busy when it has ended.
+    with rowlock.connect(refusing, timeout=60) as client:
         yield client
 
 

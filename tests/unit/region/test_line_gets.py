@@ -46,8 +46,9 @@ def got(lone: LoneRegion | Engine, row: bytes) -> object:
 
 
 @pytest.fixture
-def written(lone: LoneRegion) -> LoneRegion:
-    """Has rows r0 to r8 in a file, each of them a line."""
+def written(lone: LoneRegion, monkeypatch: pytest.MonkeyPatch) -> LoneRegion:
+    """Has rows r0 to r8 in a file, each of them a line. A busy machine may take long to load their block."""
+    monkeypatch.setattr(read_path, "_LOADING_SECONDS_MAX", 60)
     for number in range(9):
         lone.change(b"r%d" % number, *puts(b"%d" % number))
     lone.flush()
