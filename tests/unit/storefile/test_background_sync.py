@@ -13,7 +13,7 @@ from rowlock_regionserver.storefile.background_sync import BackgroundSync
 
 
 class SlowFiles(Files):
-    """Syncs last until they are let go, and then fail or not."""
+    """Each sync waits for the event `let_go`. Then it succeeds, or fails with `error_number`."""
 
     def __init__(self) -> None:
         self.let_go = threading.Event()
