@@ -131,16 +131,16 @@ def test_coalesced_changes_are_split_into_batches_of_limited_size(run: Run, regi
 
 
 def test_puts_of_many_columns_are_made_in_smaller_batches(run: Run, region: FakeRegion) -> None:
-    requests = numbered([b"row"] * 10)
+    requests = numbered([b"row"] * 12)
     for request in requests:
         changes = request.mutate.mutations[0].changes
-        changes.extend(list(changes) * 9)
+        changes.extend(list(changes) * 15)
 
     async def test(client: Client) -> None:
         await client.send(*requests)
-        assert [len(rows) for rows in region.changed_together] == [6, 4]
-        assert all(10 * len(rows) <= COALESCED_PARTS_MAX for rows in region.changed_together)
-        assert sorted(client.answers) == list(range(10))
+        assert [len(rows) for rows in region.changed_together] == [10, 2]
+        assert all(16 * len(rows) <= COALESCED_PARTS_MAX for rows in region.changed_together)
+        assert sorted(client.answers) == list(range(12))
 
     run(test)
 
