@@ -7,6 +7,7 @@ is made for every request is a named tuple, which takes half the time of a froze
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -214,7 +215,7 @@ class RowMutation(NamedTuple):
     """Changes of one row, applied atomically and in order."""
 
     row: bytes
-    changes: tuple[Change, ...]
+    changes: Sequence[Change]
     condition: Condition | None = None
     otherwise: tuple[Change, ...] = ()
     request: RequestId | None = None

@@ -6,6 +6,7 @@ from .broken_build import Mutant
 
 COALESCED = "unit/rpc/test_coalesced_changes.py"
 POINTS = "unit/engine/test_points.py"
+ROW_PUTS = "unit/test_row_puts.py"
 
 ADMISSION = [
     Mutant(
@@ -88,14 +89,14 @@ ADMISSION = [
     Mutant(
         "a put of values drops the changes beside it",
         "_values_and_changes",
-        "(*puts, *_changes(changes, parts_max)) if changes else tuple(puts)",
-        "tuple(puts)",
+        "(*puts, *_changes(changes, parts_max)) if changes else puts",
+        "puts",
         "unit/rpc/test_row_values.py",
     ),
     Mutant(
         "a coalesced put of values is made without them",
         "plain_change",
-        "            plain += puts_of(values)\n",
+        "            puts = puts_of(values)\n",
         "            puts_of(values)\n",
         "unit/rpc/test_row_values.py",
     ),
@@ -116,9 +117,51 @@ ADMISSION = [
     Mutant(
         "values whose lengths say less than the bytes are put",
         "puts_of",
-        "if start != len(data):",
-        "if start > len(data):",
+        "if bounds[-1] != len(data):",
+        "if bounds[-1] > len(data):",
         "unit/test_row_values_of_both.py",
+    ),
+    Mutant(
+        "values of one column are put twice",
+        "_columns_of",
+        " and len(set(columns)) == count:",
+        ":",
+        f"{ROW_PUTS}::test_others_are_single_puts",
+    ),
+    Mutant(
+        "values of two families are put into the first",
+        "_columns_of",
+        "len({family for family, _ in columns}) == 1 and ",
+        "",
+        f"{ROW_PUTS}::test_others_are_single_puts",
+    ),
+    Mutant(
+        "values go to the columns in ascending order, whatever the client's",
+        "PutColumns.ascending",
+        "values if self._in_order is None else self._in_order(values)",
+        "values",
+        f"{ROW_PUTS}::test_they_are_in_the_order_of_their_columns",
+    ),
+    Mutant(
+        "values longer than a cell may be are put",
+        "check_mutation",
+        "\n        and changes.value_bytes_max <= cell_bytes_max",
+        "",
+        f"{ROW_PUTS}::test_they_are_checked_and_made_as_single_puts_are",
+    ),
+    Mutant(
+        "values are put under qualifiers that are too long",
+        "check_mutation",
+        "\n        and changes.columns.qualifier_bytes_max <= qualifier_bytes_max",
+        "",
+        f"{ROW_PUTS}::test_they_are_checked_and_made_as_single_puts_are",
+    ),
+    Mutant(
+        "memory for the values of a put is not counted",
+        "check_mutation",
+        " + changes.columns.qualifier_bytes + changes.value_bytes",
+        "",
+        f"{ROW_PUTS}::test_they_are_checked_and_made_as_single_puts_are",
     ),
     Mutant(
         "long columns of answers stay in memory",
@@ -137,7 +180,7 @@ ADMISSION = [
     Mutant(
         "columns without lengths are split",
         "_columns_of",
-        "    if len(columns) != count:",
+        "    if len(names) != count:",
         "    if False:",
         "unit/rpc/test_row_values.py",
     ),

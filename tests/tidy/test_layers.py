@@ -24,6 +24,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "operations",
             "few_rows",
             "row_line",
+            "row_puts",
             "found_cells",
             "row_groups",
             "row_ranges",

@@ -78,11 +78,13 @@ def test_a_server_reads_the_puts_that_a_client_sends() -> None:
         message = RowValues()
         fill_values(message, chosen)
         assert puts_count(message) == len(chosen)
-        expected = [
-            Put(family, qualifier, value)
-            for column, value in chosen.items()
-            for family, _, qualifier in [column.partition(b":")]
-        ]
+        expected = tuple(
+            [
+                Put(family, qualifier, value)
+                for column, value in chosen.items()
+                for family, _, qualifier in [column.partition(b":")]
+            ]
+        )
         assert puts_of(RowValues.FromString(message.SerializeToString())) == expected
 
 

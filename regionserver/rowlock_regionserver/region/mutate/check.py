@@ -27,6 +27,7 @@ from rowlock_regionserver.operations import (
     Put,
     RowMutation,
 )
+from rowlock_regionserver.row_puts import RowPuts
 from rowlock_regionserver.scan.filters import FAMILY_BYTES_SHOWN, check_filter
 from rowlock_regionserver.table import Table
 
@@ -91,7 +92,16 @@ def check_mutation(mutation: RowMutation, table: Table, config: Config, timestam
     families = table.by_name
     byte_count = 0
     qualifier_bytes_max, cell_bytes_max = config.qualifier_bytes_max, config.cell_bytes_max
-    for change in mutation.changes:
+    changes = mutation.changes
+    if (
+        type(changes) is RowPuts
+        and changes.columns.family in families
+        and changes.columns.qualifier_bytes_max <= qualifier_bytes_max
+        and changes.value_bytes_max <= cell_bytes_max
+    ):
+        byte_count = len(row) * len(changes) + changes.columns.qualifier_bytes + changes.value_bytes
+        changes = ()
+    for change in changes:
         if type(change) is Put:  # The hot path of rows of many columns; `_check_change` finds the error of any other.
             family, qualifier, value, timestamp = change
             if (

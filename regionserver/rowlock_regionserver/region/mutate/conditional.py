@@ -16,6 +16,7 @@ from rowlock_regionserver.operations import AnswerCell, Change, Check, CompareOp
 from rowlock_regionserver.region.idempotency.answer_size import AnswerSize
 from rowlock_regionserver.region.mutate.row_changer import reads_the_row
 from rowlock_regionserver.region.mutate.row_state import RowState
+from rowlock_regionserver.row_puts import RowPuts
 from rowlock_regionserver.scan.filters import matches_row, required_columns
 from rowlock_regionserver.versions.visibility import visible_cells
 
@@ -67,6 +68,8 @@ def families_read(mutation: RowMutation) -> Collection[bytes] | None:
     """Returns the names of the families that COMPARE of this mutation may read; None means all."""
     condition = mutation.condition
     if condition is None:
+        if type(mutation.changes) is RowPuts:
+            return ()
         return {change.family for change in mutation.changes if reads_the_row(change)}
     if reads_whole_rows(mutation):
         return None

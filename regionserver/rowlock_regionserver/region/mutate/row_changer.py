@@ -21,6 +21,7 @@ from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, 
 from rowlock_regionserver.region.idempotency.answer_size import AnswerSize
 from rowlock_regionserver.region.mutate.family_change import FamilyChange
 from rowlock_regionserver.region.mutate.row_state import RowState
+from rowlock_regionserver.row_puts import RowPuts
 from rowlock_regionserver.versions.visibility import after_alters, live_versions, visible_cells
 from rowlock_regionserver.wal.mutation import UnnumberedCell
 
@@ -38,6 +39,8 @@ def reads_the_row(change: Change) -> bool:
 
 def are_puts(changes: Sequence[Change]) -> TypeGuard[Sequence[Put]]:
     """Whether all changes are puts, which depend on nothing that the row holds."""
+    if type(changes) is RowPuts:
+        return True
     return type(changes[0]) is Put if len(changes) == 1 else set(map(type, changes)) == {Put}
 
 
@@ -45,6 +48,10 @@ def only_puts(
     changes: Sequence[Put], families: Mapping[bytes, Family], stamp: int
 ) -> list[tuple[int, list[UnnumberedCell]]]:
     """Returns the collapsed cells of a mutation of puts alone: the fast path for the common case."""
+    if type(changes) is RowPuts:
+        columns, negative = changes.columns, -stamp
+        cells = [(qualifier, negative, PUT, value) for qualifier, value in columns.ascending(changes.values)]
+        return [(families[columns.family].number, cells)]
     values: dict[bytes, bytes] = {}
     first = changes[0].family
     for family, qualifier, value, timestamp in changes:

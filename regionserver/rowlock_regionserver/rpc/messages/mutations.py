@@ -120,12 +120,13 @@ def plain_change(message: region_pb2.Mutate, client_id: bytes, sequence_floor: i
         return None
     if sequence and not client_id:
         return None
-    plain: list[Change] = []
+    puts: Sequence[Change] = ()
     if values:
         try:
-            plain += puts_of(values)
+            puts = puts_of(values)
         except InvalidRequestError:
             return None
+    plain: list[Change] = []
     for change in changes:
         if change.HasField("put"):
             plain.append(_put(change.put))
@@ -135,7 +136,7 @@ def plain_change(message: region_pb2.Mutate, client_id: bytes, sequence_floor: i
             return None
     return RowMutation(
         mutation.row,
-        tuple(plain),
+        (*puts, *plain) if plain else puts,
         request=request_id(client_id, sequence, sequence_floor, mutation.age_ms) if sequence else None,
     )
 
@@ -170,11 +171,11 @@ def _check_parts(count: int, parts_max: int | None) -> None:
         raise TooLongError
 
 
-def _values_and_changes(message: region_pb2.RowMutation, parts_max: int | None) -> tuple[Change, ...]:
+def _values_and_changes(message: region_pb2.RowMutation, parts_max: int | None) -> Sequence[Change]:
     changes = message.changes
     _check_parts(puts_count(message.puts) + len(changes), parts_max)
     puts = puts_of(message.puts)
-    return (*puts, *_changes(changes, parts_max)) if changes else tuple(puts)
+    return (*puts, *_changes(changes, parts_max)) if changes else puts
 
 
 def _changes(messages: Sequence[types_pb2.Change], parts_max: int | None) -> tuple[Change, ...]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate, pairwise
 
 from google.protobuf.message import DecodeError
 from rowlock_proto.v1.region_pb2 import ColumnSet, RowValues
@@ -22,6 +23,7 @@ from rowlock_proto.varints import varint
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import AnswerCell, Put
 from rowlock_regionserver.row_line import RowLine
+from rowlock_regionserver.row_puts import PutColumns, RowPuts
 
 # Lists of columns are kept, so that rows of the same columns share the work: so many lists, each of at most so many
 # bytes. In answers these are the bytes of the qualifiers, and columns are bounded too; in puts those of the whole list.
@@ -108,36 +110,43 @@ def puts_count(message: RowValues) -> int:
     return len(message.lengths) // _LENGTH_BYTES
 
 
-def puts_of(message: RowValues) -> list[Put]:
-    """Returns a put of each value. Raises InvalidRequestError if the message contradicts itself."""
+def puts_of(message: RowValues) -> Sequence[Put]:
+    """Returns a put of each value: RowPuts, if they are of different columns of one family.
+
+    Raises InvalidRequestError if the message contradicts itself.
+    """
     listed, data = message.columns, message.data
     count = puts_count(message)
     columns = _kept_columns(listed, count) if len(listed) <= _COLUMN_BYTES_MAX else _columns_of(listed, count)
     if len(message.lengths) != _LENGTH_BYTES * count:
         raise _contradictory(f"{len(message.lengths)} bytes of lengths, which have {_LENGTH_BYTES} each")
-    puts = []
-    start = 0
-    for (family, qualifier), length in zip(columns, struct.unpack(f"<{count}I", message.lengths), strict=True):
-        stop = start + length
-        puts.append(Put(family, qualifier, data[start:stop]))
-        start = stop
-    if start != len(data):
-        raise _contradictory(f"{len(data)} bytes, and values that end at {start}")
-    return puts
+    lengths = struct.unpack(f"<{count}I", message.lengths)
+    bounds = [0, *accumulate(lengths)]
+    if bounds[-1] != len(data):
+        raise _contradictory(f"{len(data)} bytes, and values that end at {bounds[-1]}")
+    values = [data[start:stop] for start, stop in pairwise(bounds)]
+    if isinstance(columns, PutColumns):
+        return RowPuts(columns, values, len(data), max(lengths))
+    return tuple([Put(family, qualifier, value) for (family, qualifier), value in zip(columns, values, strict=True)])
 
 
-def _columns_of(listed: bytes, count: int) -> tuple[tuple[bytes, bytes], ...]:
-    """Returns family and qualifier of each of `count` columns of a serialized ColumnSet."""
+def _columns_of(listed: bytes, count: int) -> PutColumns | Sequence[tuple[bytes, bytes]]:
+    """Returns the columns of a serialized ColumnSet, which must be `count`; family and qualifier of each if their
+    puts can't be RowPuts.
+    """
     try:
-        columns = ColumnSet.FromString(listed).columns
+        names = ColumnSet.FromString(listed).columns
     except DecodeError:
         raise _contradictory("its list of columns is no ColumnSet") from None
-    if len(columns) != count:  # Else a message could have few lengths, by which its work is bounded, and many columns.
-        raise _contradictory(f"{len(columns)} columns, and lengths of {count} values")
-    split = [column.partition(b":") for column in columns]
+    if len(names) != count:  # Else a message could have few lengths, by which its work is bounded, and many columns.
+        raise _contradictory(f"{len(names)} columns, and lengths of {count} values")
+    split = [column.partition(b":") for column in names]
     if not all(colon for _, colon, _ in split):
         raise _contradictory("a column without a colon between family and qualifier")
-    return tuple([(family, qualifier) for family, _, qualifier in split])
+    columns = [(family, qualifier) for family, _, qualifier in split]
+    if len({family for family, _ in columns}) == 1 and len(set(columns)) == count:
+        return PutColumns(columns[0][0], [qualifier for _, qualifier in columns])
+    return columns
 
 
 _kept_columns = lru_cache(maxsize=_LISTS_KEPT)(_columns_of)
