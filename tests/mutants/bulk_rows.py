@@ -229,6 +229,20 @@ BULK_ROWS = [
         "unit/memstore/test_segment_filter.py::test_every_row_passes_and_few_others_do",
     ),
     Mutant(
+        "of two rows at one place in the filter of a segment the later one remains",
+        "SegmentFilter.__init__",
+        "        filled[places[filled[places] != marks]] = _SEVERAL\n",
+        "",
+        "unit/memstore/test_segment_filter.py::test_every_row_passes_and_few_others_do",
+    ),
+    Mutant(
+        "an eighth of other rows passes the filter of a segment",
+        "SegmentFilter.may_hold",
+        " and (mark == _SEVERAL or mark == (row_hash >> _MARK_SHIFT & _MARK_MASK) + 1)",
+        "",
+        "unit/memstore/test_segment_filter.py::test_every_row_passes_and_few_others_do",
+    ),
+    Mutant(
         "the filter of a segment is not counted",
         "LinesSegment.__init__",
         " + self._filter.byte_count",

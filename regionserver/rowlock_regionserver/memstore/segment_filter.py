@@ -2,6 +2,9 @@
 
 Right after many batches a memstore has dozens of segments, and a get asks each of them. A search takes some 4 µs, the
 filter 0.1. The Bloom filter of a store file takes a fifth of the memory, and ten times as long.
+
+Each row has a place and a mark of 7 bits, both from its hash. A byte of the filter is 0 (no row has this place), the
+mark of the rows that have it, or 255 (rows of several marks have it: all pass).
 """
 
 from __future__ import annotations
@@ -10,8 +13,12 @@ import numpy as np
 
 from rowlock_regionserver.arrow.columns import Column
 
-# One byte of so many, or of up to twice as many, is set for each row. So up to an eighth of absent rows pass.
-_BYTES_PER_ROW = 8
+# One place of so many, or of up to twice as many, belongs to a row. So less than a hundredth of absent rows pass.
+_PLACES_PER_ROW = 8
+_SEVERAL = 255
+# The mark of a row is made of other bits of its hash than the place.
+_MARK_SHIFT = 48
+_MARK_MASK = 127
 
 
 class SegmentFilter:
@@ -21,11 +28,14 @@ class SegmentFilter:
 
     def __init__(self, rows: Column) -> None:
         """`rows`: a binary array, in which a row may occur several times."""
-        size = 1 << (_BYTES_PER_ROW * len(rows)).bit_length()
+        size = 1 << (_PLACES_PER_ROW * len(rows)).bit_length()
         self._mask = size - 1
-        marks = np.zeros(size, np.bool_)
-        marks[np.fromiter(map(hash, rows.to_pylist()), np.int64, len(rows)) & self._mask] = True
-        self._marks = marks.tobytes()
+        hashes = np.fromiter(map(hash, rows.to_pylist()), np.int64, len(rows))
+        places, marks = hashes & self._mask, (hashes >> _MARK_SHIFT & _MARK_MASK) + 1
+        filled = np.zeros(size, np.uint8)
+        filled[places] = marks
+        filled[places[filled[places] != marks]] = _SEVERAL
+        self._marks = filled.tobytes()
 
     @property
     def byte_count(self) -> int:
@@ -33,4 +43,6 @@ class SegmentFilter:
 
     def may_hold(self, row: bytes) -> bool:
         """Returns False if the row is not in the filter."""
-        return self._marks[hash(row) & self._mask] != 0
+        row_hash = hash(row)
+        mark = self._marks[row_hash & self._mask]
+        return mark != 0 and (mark == _SEVERAL or mark == (row_hash >> _MARK_SHIFT & _MARK_MASK) + 1)
