@@ -18,8 +18,15 @@ COMPRESSED = [
     Mutant(
         "the changes of an earlier layer are lost",
         "CompressedColumn.changed",
-        "if self.changes is not None:",
-        "if False:",
+        "(*self.layers, Changes(places, values))",
+        "(Changes(places, values),)",
+        SCANS,
+    ),
+    Mutant(
+        "of two changes of a line that of the earlier layer is sent",
+        "CompressedColumn.changes",
+        "np.append(places[1:] != places[:-1], True)",
+        "np.append(True, places[1:] != places[:-1])",
         SCANS,
     ),
     Mutant(

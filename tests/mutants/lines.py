@@ -65,8 +65,8 @@ OF_LINES = [
     Mutant(
         "newer values that are laid over stored lines do not become cells",
         "CompressedColumn.pieces",
-        "if self.changes is not None:",
-        "if False:",
+        "for layer in self.layers]",
+        "for layer in ()]",
         CELLS,
     ),
     Mutant(

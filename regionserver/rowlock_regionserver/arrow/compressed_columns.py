@@ -170,11 +170,29 @@ class Changes:
 
 @dataclass(frozen=True)
 class CompressedColumn:
-    """A column of stored lines, or with the name None their rows. Immutable."""
+    """A column of stored lines, or with the name None their rows. Immutable.
+
+    Dozens of sources may be laid over it, each with its changes. They are kept as layers, and merged at most once.
+    """
 
     lines: StoredLines
     name: bytes | None
-    changes: Changes | None = None
+    # Of the changes of one line, those of the last layer count.
+    layers: tuple[Changes, ...] = ()
+
+    @cached_property
+    def changes(self) -> Changes | None:
+        """The changes of all layers; None: there are none."""
+        if len(self.layers) < 2:
+            return self.layers[0] if self.layers else None
+        places = np.concatenate([layer.places for layer in self.layers])
+        order = np.argsort(places, kind="stable")
+        places = places[order]
+        is_last = np.append(places[1:] != places[:-1], True)
+        values = line_values.concatenated_column(
+            [layer.values for layer in self.layers], [len(layer.places) for layer in self.layers]
+        )
+        return Changes(places[is_last], values.take(integer_array(order[is_last], pa.int64())))
 
     def __len__(self) -> int:
         return self.lines.line_count
@@ -194,8 +212,8 @@ class CompressedColumn:
                 for mask, count in zip(of_slices, self.lines.counts, strict=True)
             ]
         )
-        if self.changes is not None:
-            present[self.changes.places] = True
+        for layer in self.layers:
+            present[layer.places] = True
         return None if present.all() else present
 
     @cached_property
@@ -206,19 +224,11 @@ class CompressedColumn:
     def slice(self, start: int, count: int) -> CompressedColumn:
         """Returns `count` lines from `start` on."""
         changes = None if self.changes is None else self.changes.slice(start, start + count)
-        return CompressedColumn(self.lines.slice(start, count), self.name, changes)
+        return CompressedColumn(self.lines.slice(start, count), self.name, () if changes is None else (changes,))
 
     def changed(self, places: Integers, values: Column) -> CompressedColumn:
         """Returns the column with other values at these places, which ascend. No value is null."""
-        if self.changes is not None:
-            kept = np.flatnonzero(~np.isin(self.changes.places, places))
-            both = line_values.concatenated_column(
-                [self.changes.values.take(integer_array(kept, pa.int64())), values], [len(kept), len(values)]
-            )
-            places = np.concatenate([self.changes.places[kept], places])
-            order = np.argsort(places)
-            places, values = places[order], both.take(integer_array(order, pa.int64()))
-        return CompressedColumn(self.lines, self.name, Changes(places, values))
+        return CompressedColumn(self.lines, self.name, (*self.layers, Changes(places, values)))
 
     def take(self, indices: Column) -> Column:
         """Returns the values at these places, decompressed."""
@@ -237,8 +247,7 @@ class CompressedColumn:
             count = stop - start
             pieces.append(Piece(slice(first, first + count), block.values(self.name).slice(start, count)))
             first += count
-        if self.changes is not None:
-            pieces.append(Piece(self.changes.places, self.changes.values))
+        pieces += [Piece(layer.places, layer.values) for layer in self.layers]
         return pieces
 
     @cached_property
@@ -318,7 +327,8 @@ class Concatenation:
                 [None if part is None else plain(part) for part in parts], self._counts
             )
         lines = self.stored([part.lines for part in compressed])
-        return CompressedColumn(lines, compressed[0].name, self._changes(compressed))
+        changes = self._changes(compressed)
+        return CompressedColumn(lines, compressed[0].name, () if changes is None else (changes,))
 
     def stored(self, parts: Sequence[StoredLines]) -> StoredLines:
         """Returns the stored lines of all parts."""

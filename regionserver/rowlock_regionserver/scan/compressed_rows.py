@@ -72,10 +72,9 @@ class CompressedRows:
     @property
     def _plain(self) -> Sequence[Column]:
         columns = [column for column in (self.keys, *self.columns) if column is not None]
-        changes = [column.changes for column in columns if isinstance(column, CompressedColumn)]
         return [
             *[column for column in columns if not isinstance(column, CompressedColumn)],
-            *[each.values for each in changes if each is not None],
+            *[layer.values for column in columns if isinstance(column, CompressedColumn) for layer in column.layers],
         ]
 
     def slice(self, start: int, count: int) -> CompressedRows:
