@@ -39,8 +39,8 @@ COMPRESSED = [
     Mutant(
         "a changed line that had no cell stays null",
         "CompressedColumn.present",
-        "            present[self.changes.places] = True\n",
-        "            present[self.changes.places] |= False\n",
+        "            present[layer.places] = True\n",
+        "            present[layer.places] |= False\n",
         SCANS,
     ),
     Mutant(
