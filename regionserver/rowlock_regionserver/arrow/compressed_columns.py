@@ -172,7 +172,7 @@ class Changes:
 class CompressedColumn:
     """A column of stored lines, or with the name None their rows. Immutable.
 
-    Dozens of sources may be laid over it, each with its changes. They are kept as layers, and merged at most once.
+    Several sources may be laid over it, each with its changes. These are kept as layers, and merged at most once.
     """
 
     lines: StoredLines
