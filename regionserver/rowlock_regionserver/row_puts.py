@@ -1,7 +1,8 @@
 """The puts of a row that came as values: of one family, each of another column, all without a timestamp.
 
-Most changes of several columns are such. A tuple for each put, with a check of its own, takes as long as the row's log
-record. What the columns have in common is found once for all rows that name the same columns in the same order.
+Most changes of several columns have this form. To make a tuple for each put, and to check each, takes as long as to
+make the row's log record. What the columns have in common is found once for all rows that name the same columns in the
+same order.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class RowPuts(Sequence[Put]):
 
     def __init__(self, columns: PutColumns, values: Sequence[bytes], value_bytes: int, value_bytes_max: int) -> None:
         """values: one for each column; all of them have `value_bytes`, the longest has `value_bytes_max`."""
+        assert len(values) == len(columns.qualifiers), f"{len(values)} values of {len(columns.qualifiers)} columns"
         self.columns = columns
         self.values = values
         self.value_bytes = value_bytes
@@ -67,6 +69,9 @@ class RowPuts(Sequence[Put]):
 
     def __eq__(self, other: object) -> bool:
         return tuple(self) == tuple(other) if isinstance(other, Sequence) else NotImplemented
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
 
     def __hash__(self) -> int:
         return hash(tuple(self))

@@ -122,7 +122,7 @@ ADMISSION = [
         "unit/test_row_values_of_both.py",
     ),
     Mutant(
-        "values of one column are put twice",
+        "two values of one column are taken for those of two",
         "_columns_of",
         " and len(set(columns)) == count:",
         ":",
@@ -153,6 +153,13 @@ ADMISSION = [
         "values are put under qualifiers that are too long",
         "check_mutation",
         "\n        and changes.columns.qualifier_bytes_max <= qualifier_bytes_max",
+        "",
+        f"{ROW_PUTS}::test_they_are_checked_and_made_as_single_puts_are",
+    ),
+    Mutant(
+        "values are put into a family that the table does not have",
+        "check_mutation",
+        "        and changes.columns.family in families\n",
         "",
         f"{ROW_PUTS}::test_they_are_checked_and_made_as_single_puts_are",
     ),

@@ -30,6 +30,13 @@ COMPRESSED = [
         SCANS,
     ),
     Mutant(
+        "the changes of all layers count, also those that later ones replace",
+        "CompressedRows._plain",
+        "[column.changes for column in columns if isinstance(column, CompressedColumn)]",
+        "[layer for column in columns if isinstance(column, CompressedColumn) for layer in column.layers]",
+        "unit/scan/test_compressed_rows.py",
+    ),
+    Mutant(
         "absent cells are sent as values",
         "_Encoder.add",
         "if column.null_count else _NO_BITMAP",

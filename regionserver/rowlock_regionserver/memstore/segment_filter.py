@@ -13,7 +13,7 @@ import numpy as np
 
 from rowlock_regionserver.arrow.columns import Column
 
-# One place of so many, or of up to twice as many, belongs to a row. So less than a hundredth of absent rows pass.
+# There are so many places for each row, or up to twice as many. So less than a hundredth of absent rows pass.
 _PLACES_PER_ROW = 8
 _SEVERAL = 255
 # The mark of a row is made of other bits of its hash than the place.

@@ -59,9 +59,14 @@ class CompressedRows:
     @property
     def is_worth_it(self) -> bool:
         """Whether all that has to be sent is much smaller than the plain rows."""
-        stored, plain_bytes = self._stored, sum(map(_byte_count, self._plain))
-        stored_bytes = plain_bytes + sum([lines.stored_bytes for lines in stored])
-        return bool(stored) and stored_bytes <= SHRUNK_MAX * (plain_bytes + sum([lines.raw_bytes for lines in stored]))
+        stored = self._stored
+        stored_bytes = sum([lines.stored_bytes for lines in stored])
+        raw_bytes = sum([lines.raw_bytes for lines in stored])
+        # Plain bytes would not make up for it, and to count them takes a merge of layers.
+        if not stored or stored_bytes > SHRUNK_MAX * raw_bytes:
+            return False
+        plain_bytes = sum(map(_byte_count, self._plain))
+        return plain_bytes + stored_bytes <= SHRUNK_MAX * (plain_bytes + raw_bytes)
 
     @property
     def _stored(self) -> Sequence[StoredLines]:
@@ -72,9 +77,10 @@ class CompressedRows:
     @property
     def _plain(self) -> Sequence[Column]:
         columns = [column for column in (self.keys, *self.columns) if column is not None]
+        changes = [column.changes for column in columns if isinstance(column, CompressedColumn)]
         return [
             *[column for column in columns if not isinstance(column, CompressedColumn)],
-            *[layer.values for column in columns if isinstance(column, CompressedColumn) for layer in column.layers],
+            *[each.values for each in changes if each is not None],
         ]
 
     def slice(self, start: int, count: int) -> CompressedRows:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.columns import Column, Integers, Mask, integer_array
+from rowlock_regionserver.arrow.columns import Integers, Mask, integer_array
 from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, LineColumn, is_present, plain
 from rowlock_regionserver.arrow.line_merging import LinesInOrder, concatenated_lines
 from rowlock_regionserver.arrow.line_values import as_binary, concatenated_column, spread_values
@@ -135,7 +135,7 @@ class _Folded:
         base = self._columns.get(qualifier)
         is_newer = is_present(upper.column)
         if base is not None:
-            is_newer &= _is_above(upper, base, places)
+            is_newer = is_newer & _is_above(upper, base, places)  # A new one: the column keeps what it has returned.
         wins = np.flatnonzero(is_newer)
         if not len(wins):
             return
@@ -146,11 +146,11 @@ class _Folded:
         at = places[wins]
         column: LineColumn
         if base is None:
-            values = as_binary(_taken(upper.column, wins))
+            values = as_binary(upper.column.take(integer_array(wins, pa.int64())))
             column, zeros = spread_values(values, at, count), np.zeros(count, np.int64)
             base = _Newest(column, zeros, zeros)
         elif isinstance(base.column, CompressedColumn):
-            column = base.column.changed(at, _taken(upper.column, wins))
+            column = base.column.changed(at, upper.column.take(integer_array(wins, pa.int64())))
         else:
             indices = np.arange(count)
             indices[at] = count + wins
@@ -175,11 +175,6 @@ class _Folded:
             tuple([newest.column for _, newest in columns]),
             self._base.lines.stored,
         )
-
-
-def _taken(column: LineColumn, places: Integers) -> Column:
-    """Returns the values at these places, which ascend; uncopied if these are all."""
-    return plain(column) if len(places) == len(column) else column.take(integer_array(places, pa.int64()))
 
 
 def _is_above(upper: _Newest, base: _Newest, places: Integers) -> Mask:

@@ -5,7 +5,8 @@
 2. The requests of a frame begin in its order, adjacent puts together. Those that need not wait are answered in one
    frame; the others later, together with all that are ready by then. A change alone in its frame may be made together
    with those of other connections (turn.py).
-3. A connection has the event loop for half a millisecond at most. Then it yields, and stands behind the others.
+3. A connection begins requests for half a millisecond at most. Then the changes that it has gathered are made, which
+   takes as long again, and it stands behind the others.
 4. It is not read from, and begins no request, while its client has too many unread answers, while a large frame waits
    for memory, and while what has come is not taken.
 5. A client that breaks the protocol gets the answers to the requests that it sent before, then an END frame with the

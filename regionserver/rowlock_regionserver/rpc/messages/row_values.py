@@ -131,8 +131,9 @@ def puts_of(message: RowValues) -> Sequence[Put]:
 
 
 def _columns_of(listed: bytes, count: int) -> PutColumns | Sequence[tuple[bytes, bytes]]:
-    """Returns the columns of a serialized ColumnSet, which must be `count`; family and qualifier of each if their
-    puts can't be RowPuts.
+    """Returns the `count` columns of a serialized ColumnSet.
+
+    They are pairs of family and qualifier if a column occurs twice, or if there are several families.
     """
     try:
         names = ColumnSet.FromString(listed).columns
@@ -146,7 +147,7 @@ def _columns_of(listed: bytes, count: int) -> PutColumns | Sequence[tuple[bytes,
     columns = [(family, qualifier) for family, _, qualifier in split]
     if len({family for family, _ in columns}) == 1 and len(set(columns)) == count:
         return PutColumns(columns[0][0], [qualifier for _, qualifier in columns])
-    return columns
+    return tuple(columns)
 
 
 _kept_columns = lru_cache(maxsize=_LISTS_KEPT)(_columns_of)
