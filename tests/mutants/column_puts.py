@@ -143,11 +143,25 @@ _REGION = [
         f"{REGION}::test_small_segments_are_merged",
     ),
     Mutant(
-        "segments that another thread has merged are exchanged once more",
+        "segments that a bulk batch has merged are exchanged once more",
         "Memstore._exchange",
         "            if not all(segment in self._segments for segment in run):\n                return\n",
         "",
-        f"{MEMSTORE}::test_what_another_thread_has_merged_or_a_flush_has_is_not_exchanged",
+        f"{MEMSTORE}::test_what_a_bulk_batch_has_merged_or_a_flush_has_is_not_exchanged",
+    ),
+    Mutant(
+        "several threads merge the same segments",
+        "Memstore.merge_run",
+        "        if not self._merging.acquire(blocking=False):\n            return  # The next batch does it.\n",
+        "        self._merging = threading.Lock()\n        self._merging.acquire()\n",
+        f"{MEMSTORE}::test_one_thread_merges_at_once",
+    ),
+    Mutant(
+        "merged segments have any number of bytes",
+        "Memstore._run_of",
+        "is_much_larger or byte_count > MERGED_BYTES_MAX or ",
+        "is_much_larger or ",
+        f"{MEMSTORE}::test_merged_segments_have_a_bound",
     ),
     Mutant(
         "the memory that a merge of puts in columns saves stays counted",

@@ -62,6 +62,7 @@ class Memstore:
         self._past = past
         self._prune_cells_min = prune_cells_min
         self._lock = threading.Lock()
+        self._merging = threading.Lock()  # held by the thread that merges outside of self._lock
         # Guarded by self._lock for writing; read without it, each field by a single access:
         self._versions = versions
         self._is_recovering = recovering
@@ -156,22 +157,27 @@ class Memstore:
         return segment.bytes_held
 
     def merge_run(self, change: Callable[[Callable[[], None]], None], grown: Callable[[int], None]) -> None:
-        """Merges segments of puts and bulk batches, if several have about the same size.
+        """Merges segments of puts and bulk batches, if several have about the same size, and no other thread does.
 
         The caller holds the gate, shared or exclusively, and none of the locks below it: merging takes some
         milliseconds. `change` runs an action that exchanges segments, and publishes its effect to readers. `grown` is
         called with the growth of memory, after each exchange.
         """
-        for form in (ArrowSegment, LinesSegment):
-            with self._lock:
-                run = self._run_of(form, self._segments[1:], NEWEST)
-            if len(run) < MERGED_COUNT_MIN:
-                continue
-            merged = form.merged(run)  # type: ignore[arg-type]  # all are of this form
-            change(partial(self._exchange, run, merged, grown))
+        if not self._merging.acquire(blocking=False):
+            return  # The next batch does it.
+        try:
+            for form in (ArrowSegment, LinesSegment):
+                with self._lock:
+                    run = self._run_of(form, self._segments[1:], NEWEST)
+                if len(run) < MERGED_COUNT_MIN:
+                    continue
+                merged = form.merged(run)  # type: ignore[arg-type]  # all are of this form
+                change(partial(self._exchange, run, merged, grown))
+        finally:
+            self._merging.release()
 
     def _exchange(self, run: Sequence[BulkSegment], merged: BulkSegment | None, grown: Callable[[int], None]) -> None:
-        """Puts a merged segment in the place of a run, unless another thread has merged some of it meanwhile."""
+        """Puts a merged segment in the place of a run, unless a bulk batch has merged some of it meanwhile."""
         with self._lock:
             if not all(segment in self._segments for segment in run):
                 return

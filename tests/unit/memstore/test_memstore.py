@@ -6,6 +6,7 @@ import pytest
 from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.cells import DELETE_COLUMN, NEWEST, PUT, Cell, from_then_on
+from rowlock_regionserver.memstore import memstore as memstore_module
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.memstore import MERGED_COUNT_MIN, Memstore, MemstoreStatistics
@@ -242,24 +243,60 @@ def test_inserted_segments_are_merged_later_and_count_the_same_bytes() -> None:
     check_memstore(memstore)
 
 
-def test_what_another_thread_has_merged_or_a_flush_has_is_not_exchanged() -> None:
+def test_what_a_bulk_batch_has_merged_or_a_flush_has_is_not_exchanged() -> None:
     memstore = Memstore(1)
     for number in range(1, 1 + MERGED_COUNT_MIN):
         memstore.insert_segment(_lines(number))
+    batch = _lines(9)
 
-    def merged_by_another_first(action: Callable[[], None]) -> None:
-        _merge(memstore)
+    def merged_by_a_batch_first(action: Callable[[], None]) -> None:
+        memstore.add_segment(batch)
         action()
 
     before = memstore.bytes_held
-    assert _merge(memstore, merged_by_another_first) == 0
-    assert len(memstore.sources()) == 2
-    assert memstore.bytes_held < before
-    assert memstore.statistics().cell_count == 2 * MERGED_COUNT_MIN
+    assert _merge(memstore, merged_by_a_batch_first) == 0
+    assert len(memstore.sources()) == 3
+    assert memstore.bytes_held < before + batch.bytes_held
+    assert memstore.statistics().cell_count == 2 * (MERGED_COUNT_MIN + 1)
     memstore.switch()
     for number in range(10, 9 + MERGED_COUNT_MIN):
         memstore.insert_segment(_lines(number))
     assert _merge(memstore) == 0, "with the flushed one there would be enough"
+    check_memstore(memstore)
+
+
+def test_merged_segments_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memstore_module, "MERGED_BYTES_MAX", 10 * _lines(1).byte_count)
+    memstore = Memstore(1)
+    for number in range(1, 101):
+        memstore.insert_segment(_lines(number))
+        _merge(memstore)
+    counts = [segment.cell_count for segment in memstore.sources()[1:]]
+    assert sum(counts) == 200
+    assert 8 < max(counts) <= 20
+    assert len(counts) < 25
+    check_memstore(memstore)
+
+
+def test_one_thread_merges_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    memstore = Memstore(1)
+    for number in range(1, 1 + MERGED_COUNT_MIN):
+        memstore.insert_segment(_lines(number))
+    original, runs = LinesSegment.merged, [0]
+
+    def merged(segments: list[LinesSegment]) -> LinesSegment | ArrowSegment | None:
+        runs[0] += 1
+        if runs[0] == 1:
+            raise MemoryError
+        _merge(memstore)  # as another thread would
+        return original(segments)
+
+    monkeypatch.setattr(LinesSegment, "merged", staticmethod(merged))
+    with pytest.raises(MemoryError):
+        _merge(memstore)
+    assert _merge(memstore) < 0
+    assert runs == [2]
+    assert len(memstore.sources()) == 2
     check_memstore(memstore)
 
 
