@@ -12,6 +12,20 @@ NULLS = f"{ROWS}::test_a_null_shows_what_is_older_and_empty_bytes_hide_it[500]"
 
 BULK_ROWS = [
     Mutant(
+        "windows of a flush of many batches stay small",
+        "retained_tables",
+        "min(2 * step_bytes, lines_bytes)",
+        "window_bytes",
+        f"{RETAINED}::test_windows_of_many_sources_grow_while_they_stay_lines",
+    ),
+    Mutant(
+        "windows that are merged as cells are as large as those of lines",
+        "retained_tables",
+        "step_bytes = window_bytes if pieces is None else min(2 * step_bytes, lines_bytes)",
+        "step_bytes = min(2 * step_bytes, lines_bytes)",
+        f"{RETAINED}::test_windows_of_many_sources_grow_while_they_stay_lines",
+    ),
+    Mutant(
         "a null of a newer row hides an older cell of a get",
         "_ValueColumn.value",
         "            return None\n",
@@ -140,7 +154,7 @@ BULK_ROWS = [
     Mutant(
         "lines that follow one another are copied",
         "_one_line_a_row",
-        "(any(part.has_versions for part in parts) or in_succession(parts) is None)",
+        "(in_succession(parts) is None or any(part.has_versions for part in parts))",
         "parts",
         f"{RETAINED}::test_lines_in_succession_pass_uncopied",
     ),

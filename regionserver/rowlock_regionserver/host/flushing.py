@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 # How often the scheduler checks unprompted: under hot counters the log grows, but memory does not.
 CHECK_AGAIN_S = 1.0
 # The memory of a flush: windows before and after the merge, blocks to be written, a hash for each row.
-_WORK_BYTES_MAX = 12 * MIB
+_WORK_BYTES_MAX = 24 * MIB
 _WORK_SHARE, _HASHES_SHARE = 3, 16
 
 

@@ -29,6 +29,7 @@ from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.arrow.merge import merged
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.arrow.sorted_run import SortedRun
+from rowlock_regionserver.config import KIB
 from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.scan.line_overlay import RankedLines, one_line_a_row
 from rowlock_regionserver.scan.row_parts import filtered_row_parts, judged_with_family_tombstones
@@ -40,6 +41,11 @@ from rowlock_regionserver.versions.retention_columns import retained
 
 # The greatest share of a window's cells of which lines are formed.
 _FORMED_SHARE_MAX = 0.5
+
+# While windows stay lines, they grow until they have so many bytes of each source that has lines, because each window
+# cuts each source. But they grow to so many times their size at most.
+_LINES_OF_SOURCE_BYTES = 64 * KIB
+_LINES_GROWTH_MAX = 8
 
 # Lines of different columns stay lines if together they have at most so many times their own places.
 _PLACES_GROWTH_MAX = 4
@@ -74,21 +80,27 @@ def retained_tables(
     sources for later windows; what is not held is read again.
     One read of a source takes `bytes_max`, or less if the sources with rows in the last window would exceed
     `merge_bytes_max` in total. A table of several cells has about `merge_bytes_max` at most. Blocks on disks.
+    With many sources of lines, windows that stay lines have up to eight times as much.
     """
     window_bytes = merge_bytes_max if merge_bytes_max < NO_LIMIT else bytes_max * max(1, len(sources))
     chunks = SourceChunks((b"", b""), reverse=False, bytes_held_max=bytes_held_max, source_bytes_max=bytes_max)
     chunks.lines_wanted = {id(source): LinesWanted() for source in sources}
     rule = partial(retained, retention=retention, versions=versions)
+    lines_bytes = _LINES_OF_SOURCE_BYTES * sum([source.line_timestamp_min is not None for source in sources])
+    lines_bytes = max(window_bytes, min(lines_bytes, _LINES_GROWTH_MAX * window_bytes))
+    step_bytes = window_bytes
     while not chunks.is_exhausted:
-        step = chunks.advance(sources, window_bytes, window_bytes)
+        step = chunks.advance(sources, step_bytes, window_bytes)
         pieces: Iterable[pa.Table | Lines] | None
         if isinstance(step, bytes):
+            step_bytes = window_bytes
             merging(0)
             pieces = _tables(_retained_of_row(sources, step, rule, window_bytes), window_bytes)
         else:
             of_step = [chunk for of_source in step.values() for chunk in of_source]
             merging(sum([chunk.table.num_rows if chunk.lines is None else chunk.lines.cell_count for chunk in of_step]))
             pieces = _lines_of(of_step, retention, versions)
+            step_bytes = window_bytes if pieces is None else min(2 * step_bytes, lines_bytes)
             if pieces is None:
                 pieces = _tables(_retained_of_rows(of_step, rule), window_bytes)
         is_empty = True
@@ -124,7 +136,7 @@ def _lines_of(chunks: Sequence[Chunk], retention: Retention, versions: int) -> S
 
 def _one_line_a_row(parts: Sequence[Lines], *, only_newest: bool) -> Sequence[Lines] | None:
     """Returns the lines in row order; None if some row has several lines, unless only its newest cells count."""
-    if only_newest and (any(part.has_versions for part in parts) or in_succession(parts) is None):
+    if only_newest and (in_succession(parts) is None or any(part.has_versions for part in parts)):
         whole = newest_whole_lines(parts)
         if whole is not None:
             return [whole]

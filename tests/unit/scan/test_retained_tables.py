@@ -21,6 +21,7 @@ from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.scan import source_chunks
 from rowlock_regionserver.scan.retained_tables import retained_tables
+from rowlock_regionserver.scan.source_chunks import SourceChunks, Step
 from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, Source
 from rowlock_regionserver.versions.retention import Retention
 from rowlock_regionserver.versions.retention_columns import retained
@@ -282,6 +283,37 @@ def test_a_line_without_a_cell_does_not_hide_the_older_one() -> None:
     pieces = list(retained_tables(sources, Retention(from_then_on(9)), 1, 1 << 20))
     assert cells_in(pieces).equals(retained_as_cells(sources, Retention(from_then_on(9)), 1))
     assert b"1" in cells_in(pieces).column("value").to_pylist()
+
+
+def test_windows_of_many_sources_grow_while_they_stay_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    advance = SourceChunks.advance
+
+    def recorded(chunks: SourceChunks, sources: Sequence[Source], bytes_max: int, row_bytes_max: int) -> Step:
+        asked.append(bytes_max)
+        return advance(chunks, sources, bytes_max, row_bytes_max)
+
+    monkeypatch.setattr(SourceChunks, "advance", recorded)
+    sources: list[Source] = [
+        lines_segment([b"%05d" % row for row in range(number % 10, 4000, 10)], [cell(number)])
+        for number in range(1, 41)
+    ]
+    deleting = RowSegment(1)
+    deleting.apply(b"02000", [(b"q", -1, -50, DELETE_COLUMN, b"")], lambda: from_then_on(99))
+    deleting.seal()
+    sources.append(deleting)
+    retention = Retention(from_then_on(99))
+    pieces: list[pa.Table | Lines] = []
+    forms: list[type] = []
+    for piece in retained_tables(sources, retention, 1, 2000, 16_000):
+        pieces.append(piece)
+        forms += [type(piece)] * (len(asked) - len(forms))
+    assert cells_in(pieces).equals(retained_as_cells(sources, retention, 1))
+    of_cells = forms.index(pa.Table)
+    growing = [16_000, 32_000, 64_000, 128_000]
+    assert asked[: of_cells + 1] == growing + [128_000] * (of_cells - 3)
+    assert asked[of_cells + 1 :] == growing + [128_000] * (len(asked) - of_cells - 5)
+    assert forms.count(pa.Table) == 1
 
 
 @pytest.mark.parametrize("with_tombstones", [False, True])
