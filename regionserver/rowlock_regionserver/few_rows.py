@@ -39,8 +39,10 @@ class FewRows:
     """Whole rows of one source, distinct and ascending. Their cells are copied when they are asked for.
 
     frontier: `rows` has every row of the range before it. None: every row of the range.
-    cells_of: returns all cells of the row at a place, tombstones and old versions too, in store order. None is away.
+    cells_of: returns the cells of the row at a place, tombstones and old versions too, in store order. None is away.
     lines_of: returns the values of the first rows, so many of them. None: not each row is one line.
+
+    If only some columns were wanted, lines have no others, and cells of others may be missing; so a row may have none.
     """
 
     rows: Sequence[bytes]
@@ -48,6 +50,14 @@ class FewRows:
     cells_of: Callable[[int], Sequence[FoundCell]]
     lines_of: Callable[[int], LineValues] | None = None
     facts: LineFacts | None = None  # of the lines
+
+
+def line_values(
+    qualifiers: Sequence[bytes], columns: Sequence[Sequence[bytes | None]], line_count: int, *, has_nulls: bool
+) -> LineValues:
+    """Returns the values of lines, given those of each column."""
+    of_rows = list(zip(*columns, strict=True)) if columns else [()] * line_count
+    return LineValues(tuple(qualifiers), of_rows, has_nulls)
 
 
 NO_FEW_ROWS = FewRows((), None, ().__getitem__)

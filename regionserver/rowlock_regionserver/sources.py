@@ -11,9 +11,9 @@ A row may be larger than a reader wants to hold. Such a row is long to a point r
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -96,6 +96,18 @@ class Reading(enum.Enum):
     BULK = enum.auto()
     CACHED = enum.auto()
     AT_ONCE = enum.auto()
+
+
+class FewWanted(NamedTuple):
+    """What a short scan needs of a source: at most `rows_max` rows of about `bytes_max`; `reading` is not BULK.
+
+    columns: those that it needs; None: all. Lines are returned without others, and cells may be.
+    """
+
+    rows_max: int
+    bytes_max: int
+    reading: Reading
+    columns: Collection[bytes] | None = None
 
 
 class WouldWaitError(Exception):
@@ -218,11 +230,11 @@ class Source(RowSource, Protocol):
         them if `lines` is given, else it returns their cells.
         """
 
-    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
-        """The first whole rows of [start, stop), at most `rows_max` of about `bytes_max`; an empty stop is no bound.
+    def few_rows(self, start: bytes, stop: bytes, wanted: FewWanted) -> FewRows | None:
+        """The first whole rows of [start, stop); an empty stop is no bound.
 
         At least one row unless the range is empty. None: a row is too large, or the source can't; read_rows can. Reads
-        blocks by way of the cache; `reading` is CACHED or AT_ONCE.
+        blocks by way of the cache.
         """
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:

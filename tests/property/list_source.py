@@ -16,7 +16,7 @@ from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, TIMESTAMP_MAX
 from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues
 from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell, LongRowError
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS, RowGroups
-from rowlock_regionserver.sources import Chunk, LinesWanted, Reading
+from rowlock_regionserver.sources import Chunk, FewWanted, LinesWanted, Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +189,14 @@ class ListSource:
             formed = marked(formed, lines.columns) if lines.marks_others else formed.select(lines.columns)
         return replace(chunk, table=empty_cells(), lines=formed, away=())
 
-    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
-        """Like read_rows: `bytes_max` counts cells. None if a value is away."""
+    def few_rows(self, start: bytes, stop: bytes, wanted: FewWanted) -> FewRows | None:
+        """Like read_rows: the bytes wanted count cells. None if a value is away."""
         rows = self._rows_of(start, stop)
         taken: list[bytes] = []
         for row in rows:
-            if len(taken) == rows_max or (taken and self._cells_of(taken) >= min(bytes_max, self._cells_at_once)):
+            if len(taken) == wanted.rows_max:
+                break
+            if taken and self._cells_of(taken) >= min(wanted.bytes_max, self._cells_at_once):
                 break
             taken.append(row)
         cells: list[Sequence[FoundCell]] = [self._rows[row] for row in taken]
@@ -210,13 +212,14 @@ class ListSource:
             return few
         numbers = [(-cell[2], -cell[1]) for of_row in cells for cell in of_row]
         facts = LineFacts(max(number for number, _ in numbers), min(timestamp for _, timestamp in numbers))
-        return replace(few, lines_of=lambda count: self._line_values(taken[:count]), facts=facts)
+        return replace(few, lines_of=lambda count: self._line_values(taken[:count], wanted), facts=facts)
 
     def _cells_of(self, rows: Sequence[bytes]) -> int:
         return sum(len(self._rows[row]) for row in rows)
 
-    def _line_values(self, rows: Sequence[bytes]) -> LineValues:
-        cells = [self._rows[row] for row in rows]
+    def _line_values(self, rows: Sequence[bytes], wanted: FewWanted) -> LineValues:
+        columns = wanted.columns
+        cells = [[cell for cell in self._rows[row] if columns is None or cell[0] in columns] for row in rows]
         qualifiers = sorted({cell[0] for of_row in cells for cell in of_row})
         values = [{cell[0]: cell[4] for cell in of_row} for of_row in cells]
         of_rows = [tuple(of_row.get(qualifier) for qualifier in qualifiers) for of_row in values]

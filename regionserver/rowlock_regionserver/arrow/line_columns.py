@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from rowlock_regionserver.arrow.cell_columns import BytesColumn, KeyColumn
 from rowlock_regionserver.arrow.columns import Column, Integers
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import PUT, Cell
-from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues, rows_of_lines
+from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues, line_values, rows_of_lines
 
 
 class LineColumns:
@@ -58,16 +58,26 @@ class LineColumns:
         places = [self._place_of[qualifier] for qualifier in qualifiers if qualifier in self._place_of]
         return self._cells(places, start, stop)
 
-    def few_rows(self, start: int, stop: int, frontier: bytes | None, facts: LineFacts) -> FewRows:
-        """Returns the lines [start, stop), which are whole rows; frontier and facts are those of FewRows."""
-        rows = self._rows.values(start, stop)
-        cells = partial(self._cells, range(len(self._columns)))
-        return rows_of_lines(rows, start, frontier, cells, self._line_values, facts)
+    def few_rows(
+        self, start: int, stop: int, frontier: bytes | None, facts: LineFacts, qualifiers: Collection[bytes] | None
+    ) -> FewRows:
+        """Returns the lines [start, stop), which are whole rows, with these columns only; None: all.
 
-    def _line_values(self, start: int, stop: int) -> LineValues:
-        values = [column.values(start, stop) for column in self._columns]
-        has_nulls = any(column.has_nulls for column in self._columns)
-        return LineValues(self._qualifiers, list(zip(*values, strict=True)), has_nulls)
+        Frontier and facts are those of FewRows.
+        """
+        rows = self._rows.values(start, stop)
+        places: Sequence[int] = range(len(self._columns))
+        if qualifiers is not None:
+            places = sorted([self._place_of[name] for name in qualifiers if name in self._place_of])
+        return rows_of_lines(
+            rows, start, frontier, partial(self._cells, places), partial(self._line_values, places), facts
+        )
+
+    def _line_values(self, places: Sequence[int], start: int, stop: int) -> LineValues:
+        columns = [self._columns[place] for place in places]
+        values = [column.values(start, stop) for column in columns]
+        has_nulls = any(column.has_nulls for column in columns)
+        return line_values([self._qualifiers[place] for place in places], values, stop - start, has_nulls=has_nulls)
 
     def _cells(self, places: Sequence[int], start: int, stop: int) -> list[Cell]:
         """Returns the cells of the lines [start, stop), which are of one row: a row's lines are newest first."""

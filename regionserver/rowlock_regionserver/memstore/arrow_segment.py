@@ -33,7 +33,7 @@ from rowlock_regionserver.memstore.row_cuts import cut_rows, last_within, weight
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.memstore.segment_filter import SegmentFilter
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import NOWHERE, Chunk, LinesWanted, Reading, RowPlace, RowSource
+from rowlock_regionserver.sources import NOWHERE, Chunk, FewWanted, LinesWanted, Reading, RowPlace, RowSource
 
 # Timestamp, write number and kind of a cell.
 _NUMBER_BYTES = 17
@@ -169,7 +169,7 @@ class ArrowSegment:
         first, last = self._places_of(start, stop)
         return self._chunk(*cut_rows(self, first, last, bytes_max, row_bytes_max, reverse=reverse))
 
-    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+    def few_rows(self, start: bytes, stop: bytes, wanted: FewWanted) -> FewRows | None:
         """Returns the first rows; see Source. Some 10 µs a row."""
         place, last = self._places_of(start, stop)
         cells = self._cells
@@ -179,7 +179,7 @@ class ArrowSegment:
         frontier = None
         while place < last:
             row = cells.row(place)
-            if len(rows) == rows_max or byte_count >= bytes_max:
+            if len(rows) == wanted.rows_max or byte_count >= wanted.bytes_max:
                 frontier = row
                 break
             _, place = cells.row_range(row)

@@ -25,7 +25,16 @@ from rowlock_regionserver.memstore.row_reading import parts_of
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.memstore.segment_filter import SegmentFilter
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import CELLS_OF_LINES, NOWHERE, Chunk, LinesWanted, Reading, RowPlace, RowSource
+from rowlock_regionserver.sources import (
+    CELLS_OF_LINES,
+    NOWHERE,
+    Chunk,
+    FewWanted,
+    LinesWanted,
+    Reading,
+    RowPlace,
+    RowSource,
+)
 
 # Bytes of a line beside its row and its values.
 _LINE_BYTES_BESIDE = 16
@@ -170,12 +179,13 @@ class LinesSegment:
             lines=of_rows if lines is not None and len(of_rows) else None,
         )
 
-    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+    def few_rows(self, start: bytes, stop: bytes, wanted: FewWanted) -> FewRows | None:
         """Returns the first rows; see Source. Each is one line unless rows have versions. None: one has many."""
         first, last = self._places_of(start, stop)
         if first == last:
             return NO_FEW_ROWS
-        last = min(last, first + rows_max, first + max(1, bytes_max * len(self._lines) // self.byte_count))
+        lines_max = max(1, wanted.bytes_max * len(self._lines) // self.byte_count)
+        last = min(last, first + wanted.rows_max, first + lines_max)
         if self.has_versions and last < len(self._lines):
             before, last = last, self.first_at_or_after(self.row(last - 1) + b"\x00")
             if (last - before) * len(self._lines.columns) > FEW_CELLS_MAX:
@@ -184,7 +194,7 @@ class LinesSegment:
         if last < len(self._lines) and (not stop or self.row(last) < stop):
             frontier = self.row(last)
         facts = LineFacts(self.write_number_max, self.line_timestamp_min)
-        return self._columns.few_rows(first, last, frontier, facts)
+        return self._columns.few_rows(first, last, frontier, facts, wanted.columns)
 
     def row(self, place: int) -> bytes:
         """Returns the row of a line."""

@@ -14,7 +14,7 @@ from rowlock_regionserver.arrow.sorted_cells import TableProperties
 from rowlock_regionserver.cells import DELETE_FAMILY, PUT, Cell
 from rowlock_regionserver.few_rows import CELL_BYTES, FEW_BYTES_MAX, FEW_CELLS_MAX, FewRows
 from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, AwayValue, FoundCell, LongRowError
-from rowlock_regionserver.sources import Chunk
+from rowlock_regionserver.sources import Chunk, FewWanted
 
 # A cell's bytes in Arrow without row, qualifier and value: timestamp, write number, kind and three offsets.
 ARROW_CELL_BYTES = 8 + 8 + 1 + 3 * 4
@@ -83,7 +83,7 @@ def chunk_of(
 
 
 def few_rows_of(
-    ascending: Iterator[tuple[bytes, list[Cell]]], start: bytes, stop: bytes, rows_max: int, bytes_max: int
+    ascending: Iterator[tuple[bytes, list[Cell]]], start: bytes, stop: bytes, wanted: FewWanted
 ) -> FewRows | None:
     """Returns the first of the rows of [start, stop), with their cells; see Source.few_rows."""
     rows: list[bytes] = []
@@ -100,7 +100,7 @@ def few_rows_of(
         rows.append(row)
         cells_of_rows.append(cells)
         byte_count += row_bytes + CELL_BYTES * len(cells)
-        if len(rows) == rows_max or byte_count >= bytes_max:
+        if len(rows) == wanted.rows_max or byte_count >= wanted.bytes_max:
             frontier = frontier_of(row, start, stop, reverse=False)
             break
     return FewRows(rows, frontier, cells_of_rows.__getitem__)

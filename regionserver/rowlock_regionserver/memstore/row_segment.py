@@ -36,7 +36,7 @@ from rowlock_regionserver.memstore.row_reading import (
     weights_of,
 )
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import NOWHERE, Chunk, LinesWanted, Reading, RowPlace, RowSource
+from rowlock_regionserver.sources import NOWHERE, Chunk, FewWanted, LinesWanted, Reading, RowPlace, RowSource
 from rowlock_regionserver.versions.retention import Retention, retained_cells
 
 # Memory in CPython. A cell: the tuple, its slot in the row's list (lists grow by an eighth), two bytes objects (+ 8:
@@ -323,9 +323,9 @@ class RowSegment:
             cells_by_row.reverse()
         return chunk_of(cells_table(rows, cells_by_row), frontier, wide_row=wide_row)
 
-    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+    def few_rows(self, start: bytes, stop: bytes, wanted: FewWanted) -> FewRows | None:
         """Returns the first rows with copies of their cells; see Source."""
-        return few_rows_of(self._copied_rows(start, stop, reverse=False), start, stop, rows_max, bytes_max)
+        return few_rows_of(self._copied_rows(start, stop, reverse=False), start, stop, wanted)
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         """Yields the row's cells with qualifiers in [start, stop), as of the request for the first part; see Source.

@@ -30,7 +30,7 @@ from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.row_ranges import RowRange, clipped
 from rowlock_regionserver.scan.window_split import View
-from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace, RowSource, Source
+from rowlock_regionserver.sources import Chunk, FewWanted, LinesWanted, Reading, RowPlace, RowSource, Source
 
 # One look-up takes at most so many groups, so that a short scan stays short. The next one continues behind them.
 _GROUPS_MAX = 256
@@ -170,7 +170,7 @@ class RemainingRows:
         """See Source."""
         return self._source.row_source(row)
 
-    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+    def few_rows(self, start: bytes, stop: bytes, wanted: FewWanted) -> FewRows | None:
         """Returns None: scans of few rows read the source itself."""
         return None
 

@@ -164,7 +164,10 @@ class Scan(Iterator[ScanAnswer]):
 
     def _short_answers(self) -> Iterator[ScanAnswer]:
         """Yields the first rows, as far as they are read one by one; the windows go on from there."""
-        short = ShortScan(self._sources_now, self._plan.row_limit, self._rows_at, self._is_slice_over, self._reading)
+        plan = self._plan
+        short = ShortScan(
+            self._sources_now, plan.selection.columns, plan.row_limit, self._rows_at, self._is_slice_over, self._reading
+        )
         for rows, resume_key in short.answers():
             self._rows_at, self._rows_left = short.rows_at, short.rows_left
             self.is_at_end = short.is_at_end

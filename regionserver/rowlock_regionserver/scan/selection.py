@@ -10,6 +10,7 @@ selection_columns.py applies the same rules to whole windows.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.config import Config
@@ -105,6 +106,11 @@ def requested_qualifiers(columns: Sequence[ColumnSelector]) -> RequestedQualifie
         else:
             requested[column.family] = before | {column.qualifier}
     return requested
+
+
+def selects_columns_only(selection: Selection) -> bool:
+    """Returns whether it selects the newest version of columns, or of all, and nothing more."""
+    return selection is EVERYTHING or replace(selection, columns=()) == EVERYTHING
 
 
 def is_whole_time(selection: Selection) -> bool:

@@ -9,8 +9,9 @@ opened by a point request end after some tens of rows. So these are read as Pyth
 3. The cells of any other row are put in order, and versions/visibility.py says which of them the read point sees, as
    for a get.
 
-A scan is short if its client takes such rows (ScanPlan.newest_rows), it selects every column, and ascends. Where a
-source can't give few rows, where there are many sources, and after the first answers, the windows go on.
+A scan is short if its client takes such rows (ScanPlan.newest_rows), it selects nothing but columns, and ascends. Where
+a source can't give few rows, where there are many sources or none of the rows has a selected column, and after the
+first answers, the windows go on.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from typing import NamedTuple, cast
 from rowlock_regionserver.cells import Family, ReadPoint
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues
-from rowlock_regionserver.operations import EVERYTHING, ScanPlan
+from rowlock_regionserver.operations import ColumnSelector, ScanPlan
 from rowlock_regionserver.row_ranges import is_empty
 from rowlock_regionserver.scan.newest_rows import NewestRows
 from rowlock_regionserver.scan.ranges import RowsAt
+from rowlock_regionserver.scan.selection import requested_qualifiers, selects_columns_only
 from rowlock_regionserver.scan.window_split import View
-from rowlock_regionserver.sources import Reading, Source, WouldWaitError
+from rowlock_regionserver.sources import FewWanted, Reading, Source, WouldWaitError
 from rowlock_regionserver.versions.visibility import visible_cells
 
 # Without a limit, the client probably leaves soon, or goes on for long.
@@ -42,8 +44,8 @@ SOURCES_MAX = 64
 def is_short(plan: ScanPlan) -> bool:
     """Returns whether the first rows of such a scan may be read here."""
     has_large_batches = plan.batch_rows >= ROWS_MAX and plan.batch_bytes >= ANSWER_BYTES_MAX
-    is_plain = plan.selection == EVERYTHING and plan.row_form is None and not plan.reverse
-    return plan.newest_rows and is_plain and has_large_batches
+    is_plain = plan.row_form is None and not plan.reverse
+    return plan.newest_rows and is_plain and has_large_batches and selects_columns_only(plan.selection)
 
 
 class FoundRows(NamedTuple):
@@ -59,13 +61,15 @@ class ShortScan:
     def __init__(
         self,
         sources_now: Callable[[], View],
+        columns: Sequence[ColumnSelector],
         row_limit: int,
         rows_at: Sequence[RowsAt],
         is_slice_over: Callable[[], bool],
         reading: Callable[[], Reading],
     ) -> None:
-        """`rows_at` ascend. `row_limit`: 0: none. See scanner.scan."""
+        """`columns`: those of the selection. `rows_at` ascend. `row_limit`: 0: none. See scanner.scan."""
         self._sources_now = sources_now
+        self._requested = requested_qualifiers(columns)
         self._is_slice_over = is_slice_over
         self._reading = reading
         self.rows_left = row_limit  # meaningless without a limit
@@ -96,6 +100,8 @@ class ShortScan:
             else:
                 self.rows_at[0] = RowsAt((frontier, stop), read_point)
             yield rows, stop if frontier is None else frontier
+            if self._requested is not None and not len(rows):
+                return  # The selected columns are rare, perhaps.
 
     def _read(self, start: bytes, stop: bytes, read_point: ReadPoint, rows_max: int) -> _Merge | None:
         """Returns the rows of all sources from `start` on; None if one can't give few rows.
@@ -105,7 +111,13 @@ class ShortScan:
         merge, newest, reading = _Merge(read_point, stop), read_point.write_number, self._reading()
         source_count = 0
         for family, sources in sorted(self._sources_now(), key=_name_of):
-            merge.add_family(family.as_of(newest))
+            columns: frozenset[bytes] | None = None
+            if self._requested is not None:
+                if family.name not in self._requested:
+                    continue
+                columns = self._requested[family.name]
+            merge.add_family(family.as_of(newest), columns)
+            wanted = FewWanted(rows_max, ANSWER_BYTES_MAX, reading, columns)
             # The oldest one is mostly the largest, and so the one that bounds the others best.
             for source in reversed(sources):
                 if source.write_number_min > newest:
@@ -115,7 +127,7 @@ class ShortScan:
                     return None
                 if reading is Reading.AT_ONCE and source_count > 1 and self._is_slice_over():
                     raise WouldWaitError
-                few = source.few_rows(start, merge.stop, rows_max, ANSWER_BYTES_MAX, reading=reading)
+                few = source.few_rows(start, merge.stop, wanted)
                 if few is None:
                     return None
                 merge.add(few)
@@ -175,13 +187,13 @@ class _Merge:
         self._read_point = read_point
         self.stop = stop  # the frontier, once a source has more rows
         self._frontier: bytes | None = None
-        self._families: list[Family] = []  # by name
+        self._families: list[tuple[Family, frozenset[bytes] | None]] = []  # by name
         self._parts: list[_Part] = []
         self._place_of_set: dict[tuple[bytes, ...], int] = {}
 
-    def add_family(self, family: Family) -> None:
-        """Says to which family the next rows belong; families come by name."""
-        self._families.append(family)
+    def add_family(self, family: Family, columns: frozenset[bytes] | None) -> None:
+        """Says to which family the next rows belong, and which of its columns are selected; families come by name."""
+        self._families.append((family, columns))
 
     def add(self, few: FewRows) -> None:
         """Adds the rows of a source, read up to `stop`."""
@@ -189,7 +201,7 @@ class _Merge:
             self._frontier = self.stop = few.frontier
         if not few.rows:
             return
-        family = self._families[-1]
+        family, _ = self._families[-1]
         are_seen = few.facts is not None and self._are_seen(few.facts, family)
         self._parts.append(_Part(len(self._families) - 1, family.name + b":", few, are_seen=are_seen))
 
@@ -214,14 +226,13 @@ class _Merge:
             del in_order[rows_max:]
         for part in self._parts:
             part.read_lines(stop)
-        found = [self._row(row, places[row]) for row in in_order]
-        return FoundRows(self._answered([each for each in found if each.values]), frontier)
+        return FoundRows(self._answered([self._row(row, places[row]) for row in in_order]), frontier)
 
     def _rows_of_lines(self, part: _Part, stop: bytes) -> NewestRows:
         """Returns the rows of the only source."""
         count = part.read_lines(stop)
         lines = part.lines
-        if lines is None:
+        if lines is None or not part.names:
             return NewestRows((), (), (), ())
         if not lines.has_nulls:
             values = cast("Sequence[tuple[bytes, ...]]", lines.of_rows)
@@ -239,7 +250,7 @@ class _Merge:
         """Returns the newest visible values of a row, perhaps none, given its places in the parts."""
         names: list[bytes] = []
         values: list[bytes] = []
-        for number, family in enumerate(self._families):
+        for number, (family, columns) in enumerate(self._families):
             gathered = [part.few.cells_of(place) for part, place in of_row if part.family == number]
             if not gathered:
                 continue
@@ -248,7 +259,7 @@ class _Merge:
                 cells = sorted([cell for some in gathered for cell in some])
             previous: bytes | None = None
             for qualifier, _, _, _, value in visible_cells(cells, self._read_point, family):
-                if qualifier != previous:
+                if qualifier != previous and (columns is None or qualifier in columns):
                     previous = qualifier
                     assert isinstance(value, bytes), f"a value of {len(value)} bytes is away"
                     names.append(family.name + b":" + qualifier)
@@ -256,7 +267,8 @@ class _Merge:
         return _Row(row, tuple(names), values)
 
     def _answered(self, found: Sequence[_Row]) -> NewestRows:
-        """Returns rows that have values."""
+        """Returns the rows that have values."""
+        found = [each for each in found if each.values]
         sets = [self._place_of(names) for _, names, _ in found]
         return NewestRows([row for row, _, _ in found], list(self._place_of_set), sets, [each.values for each in found])
 

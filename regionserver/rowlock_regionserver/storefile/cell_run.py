@@ -14,7 +14,7 @@ from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY
 from rowlock_regionserver.few_rows import FEW_CELLS_MAX, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
-from rowlock_regionserver.sources import DISK, NOWHERE, Chunk, LinesWanted, Reading, RowPlace, RowSource
+from rowlock_regionserver.sources import DISK, NOWHERE, Chunk, FewWanted, LinesWanted, Reading, RowPlace, RowSource
 from rowlock_regionserver.storefile.block import Block
 from rowlock_regionserver.storefile.block_file import AT_ONCE_BLOCKS_MAX, BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.cell_blocks import CellBlocks
@@ -193,9 +193,10 @@ class CellRun:
         read = read_backwards if reverse else read_forwards
         return self._chunk(read(index, load, start, stop, bytes_max, row_bytes_max))
 
-    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+    def few_rows(self, start: bytes, stop: bytes, wanted: FewWanted) -> FewRows | None:
         """Returns the first rows with their cells; see Source."""
-        index, load = self._index, self._blocks.cached_blocks(may_wait=reading is Reading.CACHED)
+        index, load = self._index, self._blocks.cached_blocks(may_wait=wanted.reading is Reading.CACHED)
+        rows_max, bytes_max = wanted.rows_max, wanted.bytes_max
         rows: list[bytes] = []
         # Of each row: the blocks that have it, and its cells there.
         places: list[list[tuple[Block, int, int]]] = []

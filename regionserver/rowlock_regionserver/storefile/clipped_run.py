@@ -13,7 +13,7 @@ from rowlock_regionserver.arrow.columns import empty_cells
 from rowlock_regionserver.cells import TIMESTAMP_MAX
 from rowlock_regionserver.few_rows import NO_FEW_ROWS, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
-from rowlock_regionserver.sources import NOWHERE, Chunk, LinesWanted, Reading, RowPlace, RowSource
+from rowlock_regionserver.sources import NOWHERE, Chunk, FewWanted, LinesWanted, Reading, RowPlace, RowSource
 from rowlock_regionserver.storefile.block_file import StoreFileStatistics
 from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.clip import Clip
@@ -81,10 +81,10 @@ class ClippedRun:
             return Chunk(empty_cells(), None, False, False, 0, TIMESTAMP_MAX)
         return self._run.read_rows(*within, bytes_max, row_bytes_max, reverse=reverse, lines=lines, reading=reading)
 
-    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+    def few_rows(self, start: bytes, stop: bytes, wanted: FewWanted) -> FewRows | None:
         """See Source."""
         within = self._clip.within(start, stop)
-        return NO_FEW_ROWS if within is None else self._run.few_rows(*within, rows_max, bytes_max, reading=reading)
+        return NO_FEW_ROWS if within is None else self._run.few_rows(*within, wanted)
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         """See Source."""

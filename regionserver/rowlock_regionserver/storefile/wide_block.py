@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, cast
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import PUT
-from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues, rows_of_lines
+from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues, line_values, rows_of_lines
 from rowlock_regionserver.found_cells import FoundCell, FoundLine, LongRowError
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
@@ -157,13 +157,23 @@ class WideBlock:
                 found.append((qualifier, timestamp, write_number, PUT, value))
         return found
 
-    def few_rows(self, start: bytes, stop: bytes, rows_max: int, frontier: bytes | None, facts: LineFacts) -> FewRows:
-        """Returns the first rows of [start, stop), about `rows_max`.
+    def few_rows(
+        self,
+        start: bytes,
+        stop: bytes,
+        rows_max: int,
+        frontier: bytes | None,
+        facts: LineFacts,
+        qualifiers: Collection[bytes] | None,
+    ) -> FewRows:
+        """Returns the first rows of [start, stop), about `rows_max`, with these columns only; None: all.
 
         frontier: that of the range if the block has no other row of it. `facts` are the block's.
         """
         keys, line_count = self._keys or self._decoded_keys(), self._directory.line_count
-        columns = self._decoded_columns(None)
+        place_of = self._form.place_of
+        places = None if qualifiers is None else sorted([place_of[name] for name in qualifiers if name in place_of])
+        columns = self._decoded_columns(places)
         first, _ = _range_of(keys.rows, line_count, start)
         last = min(first + rows_max, line_count)
         rows = _values_of(keys.rows, first, last)
@@ -197,7 +207,7 @@ class WideBlock:
                 ]
             values.append(of_column)
         has_nulls = any(column.validity is not None for column in columns)
-        return LineValues(self._form.qualifiers, list(zip(*values, strict=True)), has_nulls)
+        return line_values([column.qualifier for column in columns], values, stop - start, has_nulls=has_nulls)
 
     def _decoded_keys(self) -> _Keys:
         with self._lock:

@@ -7,7 +7,7 @@ and keys, and then only the chunks of these columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -274,12 +274,20 @@ class CachedLoader:
             self._blocks.block(number) if self._at_once is None else self._blocks.block_at_once(number, self._at_once)
         )
 
-    def few_rows(self, number: int, start: bytes, stop: bytes, rows_max: int, frontier: bytes | None) -> FewRows:
+    def few_rows(
+        self,
+        number: int,
+        start: bytes,
+        stop: bytes,
+        rows_max: int,
+        frontier: bytes | None,
+        columns: Collection[bytes] | None,
+    ) -> FewRows:
         """Returns the first rows of [start, stop) in the block; see WideBlock.few_rows. May raise WouldWaitError."""
         blocks, block = self._blocks, self.block(number)
         before = block.bytes_held
         facts = LineFacts(blocks.index.write_numbers_max[number], blocks.index.timestamps_min[number])
-        found = block.few_rows(start, stop, rows_max, frontier, facts)
+        found = block.few_rows(start, stop, rows_max, frontier, facts, columns)
         if block.bytes_held != before:
             blocks.put_again(number, block)
         return found

@@ -23,7 +23,17 @@ from rowlock_regionserver.cells import CELL_BYTES_BESIDE, TIMESTAMP_MAX
 from rowlock_regionserver.few_rows import NO_FEW_ROWS, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
-from rowlock_regionserver.sources import CELLS_OF_LINES, DISK, NOWHERE, Chunk, LinesWanted, Reading, RowPlace, RowSource
+from rowlock_regionserver.sources import (
+    CELLS_OF_LINES,
+    DISK,
+    NOWHERE,
+    Chunk,
+    FewWanted,
+    LinesWanted,
+    Reading,
+    RowPlace,
+    RowSource,
+)
 from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.row_filter import RowFilter
@@ -153,7 +163,7 @@ class WideRun:
         table = cells_of_parts(parts)
         return self._chunk(window, table, None, table.get_total_buffer_size())
 
-    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+    def few_rows(self, start: bytes, stop: bytes, wanted: FewWanted) -> FewRows | None:
         """Returns the first rows of one block; see Source. Each is one line unless some of them have versions."""
         index = self._index
         numbers = index.blocks_of_range(start, stop)
@@ -161,10 +171,10 @@ class WideRun:
             return NO_FEW_ROWS
         number = numbers.start
         line_bytes = index.raw_bytes[number] // index.line_counts[number]
-        rows_max = min(rows_max, max(1, bytes_max // max(1, line_bytes)))
+        rows_max = min(wanted.rows_max, max(1, wanted.bytes_max // max(1, line_bytes)))
         frontier = index.first_rows[number + 1] if number + 1 < numbers.stop else None
-        reader = self._blocks.cached_reader(None, may_wait=reading is Reading.CACHED)
-        return reader.few_rows(number, start, stop, rows_max, frontier)
+        reader = self._blocks.cached_reader(None, may_wait=wanted.reading is Reading.CACHED)
+        return reader.few_rows(number, start, stop, rows_max, frontier, wanted.columns)
 
     def _window(
         self, start: bytes, stop: bytes, bytes_max: int, wanted: LinesWanted | None, reading: Reading, *, reverse: bool

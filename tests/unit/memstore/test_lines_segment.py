@@ -18,7 +18,7 @@ from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.memstore.segment_filter import SegmentFilter
-from rowlock_regionserver.sources import Chunk, LinesWanted, Reading
+from rowlock_regionserver.sources import Chunk, FewWanted, LinesWanted, Reading
 
 from tests.invariants import check
 from tests.seeds import drawn_seed
@@ -176,7 +176,7 @@ def test_a_row_of_many_cells_is_none_of_few() -> None:
             for version in range(version_count, 0, -1)
         ]
         segment = LinesSegment(formed({b"k": cells, b"m": cells}))
-        few = segment.few_rows(b"", b"", 1, 1 << 20, reading=Reading.AT_ONCE)
+        few = segment.few_rows(b"", b"", FewWanted(1, 1 << 20, Reading.AT_ONCE))
         assert (few is not None) == is_one
         if few is not None:
             assert (few.rows, few.frontier, list(few.cells_of(0))) == ([b"k"], b"m", cells)

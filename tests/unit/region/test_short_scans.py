@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.operations import Delete, DeleteKind, Put, RowMutation, ScanPlan
+from rowlock_regionserver.operations import ColumnSelector, Delete, DeleteKind, Put, RowMutation, ScanPlan, Selection
 from rowlock_regionserver.scan.newest_rows import NewestRows
-from rowlock_regionserver.sources import Reading, WouldWaitError
+from rowlock_regionserver.sources import FewWanted, Reading, WouldWaitError
 from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.wide_run import WideRun
 
@@ -121,9 +121,11 @@ def test_the_loop_reads_neither_wide_rows_nor_many_sources(lone: LoneRegion) -> 
         scanned(lone, ScanPlan(row_limit=1), Reading.AT_ONCE)
 
 
-def rows_scanned(lone: LoneRegion, limit: int, reading: Reading, start: bytes = b"") -> list[Cell]:
+def rows_scanned(
+    lone: LoneRegion, limit: int, reading: Reading, start: bytes = b"", columns: tuple[ColumnSelector, ...] = ()
+) -> list[Cell]:
     """Returns the cells of a scan that is read row by row."""
-    plan = ScanPlan(row_limit=limit, newest_rows=True, ranges=((start, b""),))
+    plan = ScanPlan(Selection(columns), row_limit=limit, newest_rows=True, ranges=((start, b""),))
     found: list[Cell] = []
     with lone.region.scan(plan, reading=lambda: reading) as (_, answers):
         for answer in answers:
@@ -164,6 +166,16 @@ def test_rows_that_are_read_one_by_one_come_from_the_cache(lone: LoneRegion) -> 
     lone.parts.shared.cache._check()
 
 
+@pytest.mark.parametrize("lone", ["lines"], indirect=True)
+def test_a_scan_of_one_column_keeps_no_other_column_of_its_blocks(lone: LoneRegion) -> None:
+    cache = lone.parts.shared.cache
+    found = rows_scanned(lone, 50, Reading.CACHED, columns=(ColumnSelector(b"f", b"b"),))
+    assert found == [(row, b"b", row * 30) for row in ROWS[:50]]
+    of_one = cache.statistics().bytes_held
+    assert len(rows_scanned(lone, 50, Reading.CACHED)) == 150
+    assert cache.statistics().bytes_held > of_one + 50 * 150
+
+
 def test_a_row_that_is_too_large_to_be_one_of_few_is_left_to_the_windows(lone: LoneRegion) -> None:
     large = b"v" * 100_000
     lone.mutate(RowMutation(ROWS[5], (Put(b"f", b"large", large),)))
@@ -191,7 +203,7 @@ def test_rows_of_long_qualifiers_are_left_to_windows(tmp_path: Path, *, is_flush
         for each in sources
         if family.name == b"f" and each.write_number_max
     ]
-    assert source.few_rows(b"", b"", 100, 1 << 20, reading=Reading.CACHED) is None
+    assert source.few_rows(b"", b"", FewWanted(100, 1 << 20, Reading.CACHED)) is None
     with lone.region.scan(ScanPlan(newest_rows=True), reading=lambda: Reading.CACHED) as (_, answers):
         rows = [row for answer in answers for row in answer.table.column("row").to_pylist()]
     assert len(rows) == 900

@@ -36,7 +36,7 @@ from rowlock_regionserver.scan.ranges import RowsAt, all_rows_at
 from rowlock_regionserver.scan.scanner import FIRST_WINDOW_BYTES, ROW_BYTES_ASSUMED, ScanAnswer, scan
 from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN
 from rowlock_regionserver.scan.window_split import View
-from rowlock_regionserver.sources import Chunk, LinesWanted, Reading, RowPlace
+from rowlock_regionserver.sources import Chunk, FewWanted, LinesWanted, Reading, RowPlace
 
 from tests.property.list_source import ListSource, Write
 from tests.unit.scan.buffers import addresses
@@ -93,7 +93,7 @@ class TableSource:
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         raise AssertionError("a scan asks for rows")
 
-    def few_rows(self, start: bytes, stop: bytes, rows_max: int, bytes_max: int, *, reading: Reading) -> FewRows | None:
+    def few_rows(self, start: bytes, stop: bytes, wanted: FewWanted) -> FewRows | None:
         return None
 
     def read_rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from rowlock_regionserver.cells import (
@@ -14,12 +15,13 @@ from rowlock_regionserver.cells import (
     PastLimits,
     ReadPoint,
 )
-from rowlock_regionserver.operations import ColumnSelector, FormColumn, ScanPlan, Selection
+from rowlock_regionserver.operations import CellFilter, ColumnSelector, FormColumn, ScanPlan, Selection
 from rowlock_regionserver.scan import short_scan
 from rowlock_regionserver.scan.newest_rows import NewestRows
 from rowlock_regionserver.scan.ranges import RowsAt
 from rowlock_regionserver.scan.scanner import scan
 from rowlock_regionserver.scan.short_scan import ShortScan, is_short
+from rowlock_regionserver.scan.window_split import View
 from rowlock_regionserver.sources import Reading, WouldWaitError
 
 from tests.property.list_source import ListSource, Write
@@ -57,7 +59,7 @@ def read(
     *sources: ListSource, family: Family = F, at: ReadPoint = AT_NEWEST, rows_max: int = 100
 ) -> tuple[Rows, bytes | None]:
     """Returns the rows of sources, given from the newest to the oldest, and the frontier."""
-    scan = ShortScan(lambda: [(family, sources)], rows_max, [RowsAt((b"", b""), at)], lambda: False, in_cache)
+    scan = ShortScan(lambda: [(family, sources)], (), rows_max, [RowsAt((b"", b""), at)], lambda: False, in_cache)
     rows, _ = next(scan.answers())
     return rows_of(rows), scan.rows_at[0].rows[0] if scan.rows_at else None
 
@@ -121,11 +123,41 @@ def test_of_the_versions_of_a_column_the_newest_is_answered() -> None:
 def test_families_follow_one_another_by_name() -> None:
     other = ListSource([Write(b"a", b"e", b"z", 1, 1, PUT, b"e"), Write(b"c", b"e", b"z", 1, 1, PUT, b"c")])
     view = [(F, [OLD]), (Family(2, b"e"), [other])]
-    scan = ShortScan(lambda: view, 0, [RowsAt((b"", b""), AT_NEWEST)], lambda: False, in_cache)
+    scan = ShortScan(lambda: view, (), 0, [RowsAt((b"", b""), AT_NEWEST)], lambda: False, in_cache)
     [(found, _)] = scan.answers()
     rows = rows_of(found)
     assert rows == [(b"a", {b"e:z": b"e", **OLD_ROWS[0][1]}), OLD_ROWS[1], (b"c", {b"e:z": b"c"})]
     assert list(rows[0][1]) == [b"e:z", b"f:x", b"f:y"]
+
+
+def selected(view: View, *columns: ColumnSelector) -> tuple[Rows, ShortScan]:
+    """Returns the rows of a scan of these columns, and the scan."""
+    short = ShortScan(lambda: view, columns, 0, [RowsAt((b"", b""), AT_NEWEST)], lambda: False, in_cache)
+    return [row for found, _ in short.answers() for row in rows_of(found)], short
+
+
+def test_only_selected_columns_are_answered() -> None:
+    other = ListSource([Write(b"a", b"e", b"x", 1, 1, PUT, b"e"), Write(b"c", b"e", b"z", 1, 1, PUT, b"c")])
+    f_y, f_none, e_x = ColumnSelector(b"f", b"y"), ColumnSelector(b"f", b"none"), ColumnSelector(b"e", b"x")
+    newer = cells(put(b"b", b"x", b"n", 2, 2), Write(b"a", b"f", b"", 2, 2, DELETE_FAMILY, b""))
+    for of_f, rows_of_f in (([OLD], [b"a", b"b"]), ([newer, OLD], [b"b"])):
+        view = [(F, of_f), (Family(2, b"e"), [other])]
+        expected = [(row, {b"f:y": b"2" if row == b"a" else b"4"}) for row in rows_of_f]
+        assert selected(view, f_y)[0] == expected
+        assert selected(view, f_none)[0] == []
+        assert [row for row, _ in selected(view, ColumnSelector(b"e"))[0]] == [b"a", b"c"]
+        assert dict(selected(view, e_x, f_y)[0])[b"b"] == {b"f:y": b"4"}
+        assert dict(selected(view, e_x, f_y)[0])[b"a"] == {b"e:x": b"e"} | dict(expected).get(b"a", {})
+    assert selected([(F, [newer])], f_y)[0] == []
+
+
+def test_where_no_row_has_a_selected_column_the_windows_go_on() -> None:
+    rows = [b"%03d" % number for number in range(short_scan.UNLIMITED_ROWS_MAX + 1)]
+    source = lines(*(put(row, b"x", b"v") for row in rows[:-1]), put(rows[-1], b"y", b"v"))
+    found, short = selected([(F, [source])], ColumnSelector(b"f", b"y"))
+    assert found == []
+    assert not short.is_at_end
+    assert short.rows_at[0].rows[0] == rows[-1]
 
 
 def test_no_more_rows_are_answered_than_wanted_and_the_frontier_is_the_next_one() -> None:
@@ -154,12 +186,15 @@ def answered(plan: ScanPlan, sources: Sequence[ListSource], reading: Reading) ->
 
 def test_only_scans_that_need_no_more_are_read_row_by_row() -> None:
     assert is_short(ScanPlan(newest_rows=True))
+    of_columns = Selection((ColumnSelector(b"f"), ColumnSelector(b"f", b"x")))
+    assert is_short(ScanPlan(of_columns, newest_rows=True))
     form = (FormColumn(b"f", b"x"),)
     for other in (
         ScanPlan(),
         ScanPlan(newest_rows=True, reverse=True),
         ScanPlan(newest_rows=True, selection=Selection(versions=2)),
-        ScanPlan(newest_rows=True, selection=Selection((ColumnSelector(b"f"),))),
+        ScanPlan(newest_rows=True, selection=replace(of_columns, time_stop=9)),
+        ScanPlan(newest_rows=True, selection=replace(of_columns, cells=CellFilter(keys_only=True))),
         ScanPlan(newest_rows=True, batch_rows=1),
         ScanPlan(newest_rows=True, batch_bytes=1000),
         ScanPlan(newest_rows=True, row_form=form),
@@ -188,7 +223,7 @@ def test_many_sources_are_read_by_windows(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_on_the_loop_no_source_is_read_after_the_slice() -> None:
     late = ShortScan(
-        lambda: [(F, [OLD, OLD])], 0, [RowsAt((b"", b""), AT_NEWEST)], lambda: True, lambda: Reading.AT_ONCE
+        lambda: [(F, [OLD, OLD])], (), 0, [RowsAt((b"", b""), AT_NEWEST)], lambda: True, lambda: Reading.AT_ONCE
     )
     with pytest.raises(WouldWaitError):
         next(late.answers())
