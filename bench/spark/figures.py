@@ -37,7 +37,7 @@ def _at_most(name: str, target: float, sentence: str) -> Goal:
 
 _READS = Group(
     [
-        _at_most("read-spark-cpu", 1.5, "CPU of Spark's processes reading all rows from files, against Parquet's"),
+        _at_most("read-spark-cpu", 1.2, "CPU of Spark's processes reading all rows from files, against Parquet's"),
         _at_most("read-server-cpu", 1.5, "CPU of the server meanwhile, against that of Spark reading Parquet"),
         _at_most("read-wall", 3.0, "seconds of that read, against Parquet's"),
         _at_most("read-one-column", 0.5, "CPU of all processes with a mapping of one column, against one of ten"),
