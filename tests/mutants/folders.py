@@ -8,6 +8,7 @@ ASIDE = "unit/host/test_set_aside.py"
 DATA_FOLDER = "unit/test_data_folder.py"
 DISK = "unit/host/test_disk_failures.py"
 FILES = "unit/test_files.py"
+LATER = "unit/host/test_later_properties.py"
 OWNERSHIP = "unit/test_ownership.py"
 TABLES = "unit/host/test_region_server.py"
 
@@ -130,5 +131,26 @@ FOLDERS = [
         "            if not status.st_nlink:\n",
         "            if True:\n",
         f"{FILES}::test_a_file_with_another_name_is_not_cut",
+    ),
+    Mutant(
+        "an unknown property stops the compactions and alters of its table",
+        "settings_of",
+        " if name in PROPERTY_NAMES",
+        "",
+        f"{LATER}::test_a_table_with_an_unknown_property_is_compacted_by_hand",
+    ),
+    Mutant(
+        "an unknown property may be set",
+        "check_set_properties",
+        "    if unknown:\n",
+        "    if False:\n",
+        f"{LATER}::test_an_unknown_property_is_refused_in_what_is_set",
+    ),
+    Mutant(
+        "a field that a later version has written is lost with the next change of the catalog",
+        "entry_to_json",
+        "        **entry.later_fields,\n",
+        "",
+        f"{LATER}::test_all_changes_of_a_table_keep_what_is_unknown",
     ),
 ]

@@ -1,6 +1,7 @@
 """The properties of a table that are no settings of compactions.
 
-They are its mapping, from what size on its regions split, and for how long its changes are retained.
+They are its mapping, from what size on its regions split, and for how long its changes are retained. A table may also
+have properties of a later version: this one keeps them and ignores them, and refuses to set them.
 
 The mapping says how clients type the cells. The server keeps it as text for them and does not interpret it.
 """
@@ -24,12 +25,7 @@ _SPLIT_REGION_BYTES_MAX = 1 << 60
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,19}")
 _FRACTION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _HOUR_MS = 3600 * 1000
-_OTHERS = (MAPPING, SPLIT_REGION_BYTES, CHANGES_RETAINED_HOURS)
-
-
-def compaction_properties(table: Table) -> dict[str, str]:
-    """Returns the properties that are settings of compactions."""
-    return {name: value for name, value in table.properties if name not in _OTHERS}
+OTHER_PROPERTY_NAMES = (MAPPING, SPLIT_REGION_BYTES, CHANGES_RETAINED_HOURS)
 
 
 def split_region_bytes(table: Table) -> int:

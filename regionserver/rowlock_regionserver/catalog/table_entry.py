@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rowlock_regionserver.catalog.regions import RegionEntry
@@ -14,17 +14,22 @@ from rowlock_regionserver.table import Table
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """The entry of a table: its regions in row order, and the number of its next new family."""
+    """The entry of a table: its regions in row order, and the number of its next new family.
+
+    later_fields: those of its JSON that a later version has written and this one does not know; they are kept.
+    """
 
     table: Table
     regions: tuple[RegionEntry, ...]
     next_family_number: int
+    later_fields: Mapping[str, object] = field(default_factory=dict, hash=False)
 
 
 def entry_to_json(entry: TableEntry) -> dict[str, object]:
     """Returns what json can write."""
     table = entry.table
     return {
+        **entry.later_fields,
         "name": table.name,
         "table_id": table.table_id,
         "durability": table.durability.name,
@@ -37,21 +42,23 @@ def entry_to_json(entry: TableEntry) -> dict[str, object]:
 
 def entry_from_json(fields: Mapping[str, Any]) -> TableEntry:  # Any: JSON
     """The inverse of `entry_to_json`. Raises KeyError, TypeError or ValueError for fields of another version."""
+    later = dict(fields)
     return TableEntry(
         Table(
-            fields["name"],
-            fields["table_id"],
-            tuple([_family_from_json(family) for family in fields["families"]]),
-            Durability[fields["durability"]],
-            tuple(sorted(fields.get("properties", {}).items())),
+            later.pop("name"),
+            later.pop("table_id"),
+            tuple([_family_from_json(family) for family in later.pop("families")]),
+            Durability[later.pop("durability")],
+            tuple(sorted(later.pop("properties", {}).items())),
         ),
         tuple(
             [
                 RegionEntry(region_id, base64.b64decode(start), base64.b64decode(stop))
-                for region_id, start, stop in fields["regions"]
+                for region_id, start, stop in later.pop("regions")
             ]
         ),
-        fields["next_family_number"],
+        later.pop("next_family_number"),
+        later,
     )
 
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from rowlock_regionserver.catalog.properties import (
     CHANGES_RETAINED_HOURS,
+    OTHER_PROPERTY_NAMES,
     SPLIT_REGION_BYTES,
-    compaction_properties,
 )
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction import settings as compaction_settings
@@ -28,7 +28,7 @@ from rowlock_regionserver.compaction.job import Entry
 from rowlock_regionserver.compaction.picker import Kind, Plan, pick, pick_requested
 from rowlock_regionserver.compaction.progress import CompactionCancelledError, CompactionResult, Progress
 from rowlock_regionserver.compaction.queue import CompactionQueue
-from rowlock_regionserver.compaction.settings import CompactionSettings
+from rowlock_regionserver.compaction.settings import PROPERTY_NAMES, CompactionSettings
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     CorruptionError,
@@ -158,12 +158,22 @@ def counted_memory(ledger: Ledger, config: Config) -> Iterator[None]:
 
 
 def settings_of(table: Table) -> CompactionSettings:
-    """Returns the settings that the table's properties set. Raises InvalidRequestError."""
-    properties = compaction_properties(table)
-    unknown = properties.keys() - set(compaction_settings.PROPERTY_NAMES)
+    """Returns the settings that the table's properties set. Raises InvalidRequestError for an impossible value.
+
+    It ignores properties that it does not know: a later version may have set them.
+    """
+    return compaction_settings.parse({name: value for name, value in table.properties if name in PROPERTY_NAMES})
+
+
+def check_set_properties(table: Table, names: Iterable[str]) -> None:
+    """Raises InvalidRequestError if one of the names is unknown, or if a setting of the table is impossible.
+
+    `names`: of the properties that a create or an alter sets.
+    """
+    unknown = set(names) - {*PROPERTY_NAMES, *OTHER_PROPERTY_NAMES}
     if unknown:
-        known = ", ".join([*compaction_settings.PROPERTY_NAMES, SPLIT_REGION_BYTES, CHANGES_RETAINED_HOURS])
+        known = ", ".join([*PROPERTY_NAMES, SPLIT_REGION_BYTES, CHANGES_RETAINED_HOURS])
         raise InvalidRequestError(
             f"no property of a table is called {min(unknown)[:64]!r}; there are {known}", table=table.name
         )
-    return compaction_settings.parse(properties)
+    settings_of(table)

@@ -37,7 +37,7 @@ from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.host.commit_parts import CommitParts
 from rowlock_regionserver.host.compacting import CompactionThreads
-from rowlock_regionserver.host.compaction_runs import counted_memory, settings_of
+from rowlock_regionserver.host.compaction_runs import check_set_properties, counted_memory
 from rowlock_regionserver.host.disk_failures import DiskFailures, OnFatal
 from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads, log_flush
@@ -227,7 +227,7 @@ class RegionServer(ServedRegions):
             limits = self._shared.config
             state = self._catalog.state.with_new_table(name, families, durability, properties, splits, limits)
             entry = state.entry(name)
-            settings_of(entry.table)  # Refuses unknown properties and impossible values.
+            check_set_properties(entry.table, properties)
             with self._changes.created(entry, state, {}, f"table {name!r} was created"):
                 return entry.table
 
@@ -248,7 +248,7 @@ class RegionServer(ServedRegions):
                 name, set_families, drop_families, durability, set_properties, drop_properties, expected_properties
             )
             entry = state.entry(name)
-            settings_of(entry.table)  # Refuses unknown properties and impossible values.
+            check_set_properties(entry.table, set_properties)
             with self._catalog.committed(state, f"table {name!r} was altered"):
                 for region in entry.regions:
                     if region.region_id in self._regions:

@@ -12,7 +12,6 @@ from rowlock_regionserver.catalog.properties import (
     MAPPING,
     MAPPING_BYTES_MAX,
     SPLIT_REGION_BYTES,
-    compaction_properties,
     split_region_bytes,
 )
 from rowlock_regionserver.cells import Durability, Family
@@ -80,7 +79,6 @@ def test_a_mapping_is_kept_as_it_is_and_survives_the_encoding() -> None:
     text = "k STRING :key, ä BIGINT f:v"
     state = CatalogState().with_new_table("t", [Family(0, b"f")], Durability.FSYNC, {MAPPING: text})
     assert decode(encode(state)).entry("t").table.properties == ((MAPPING, text),)
-    assert compaction_properties(state.entry("t").table) == {}
 
 
 def test_a_mapping_is_bounded_and_not_empty() -> None:
@@ -112,7 +110,6 @@ def test_the_size_from_which_on_regions_are_split_is_a_number_of_bytes(text: str
     properties = {SPLIT_REGION_BYTES: text, "compaction.automatic": "false"}
     table = CatalogState().with_new_table("t", [Family(0, b"f")], Durability.FSYNC, properties).entry("t").table
     assert split_region_bytes(table) == byte_count
-    assert compaction_properties(table) == {"compaction.automatic": "false"}
 
 
 def test_regions_are_split_at_ten_gibibytes_unless_the_table_says_otherwise() -> None:

@@ -402,7 +402,7 @@ def test_a_region_that_can_not_be_looked_at_delays_no_other(
 ) -> None:
     case = Case(tmp_path, regions=2)
     begun.append(case)
-    case.regions[1].table = replace(case.regions[1].table, properties=(("later.setting", "1"),))
+    case.regions[1].table = replace(case.regions[1].table, properties=(("compaction.automatic", "maybe"),))
     case.threads.begin()
     assert case.ended(1).store.region_id == 2
     assert "region 1 of table 't' can't be looked at" in caplog.text
