@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import grpc
 import pyarrow as pa
 import pytest
 import rowlock
 from rowlock.pytest_plugin import RowlockServer
+from rowlock_proto.v1 import sessions_pb2, sessions_pb2_grpc, types_pb2
+
+from tests.end_to_end.raw_client import RawClient, evidence
 
 
 @pytest.fixture
@@ -60,6 +64,25 @@ def test_an_exception_in_the_block_aborts(rowlock_client: rowlock.Client, table:
         with rowlock_client.bulk_write("t", session=session) as write:
             write.put(b"r", {b"f:q": b"3"})
         assert list(table.scan()) == [(b"r", {b"f:q": b"3"})]
+
+
+def test_another_client_does_not_end_a_bulk_write_whose_session_it_knows_by_id(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, table: rowlock.Table[bytes]
+) -> None:
+    with rowlock_client.bulk_write("t") as write, RawClient(rowlock_server.address) as other:
+        write.put(b"r", {b"f:q": b"1"})
+        sessions = sessions_pb2_grpc.SessionsStub(other.channel)  # type: ignore[no-untyped-call]  # generated code
+        ref = types_pb2.SessionRef(session_id=write.session.id)
+        for method, request in (
+            (sessions.CommitBulkWrite, sessions_pb2.CommitBulkWriteRequest(session=ref, table="t")),
+            (sessions.AbortBulkWrite, sessions_pb2.AbortBulkWriteRequest(session=ref, table="t")),
+            (sessions.ReleaseLock, sessions_pb2.ReleaseLockRequest(session=ref, lock_id="lock")),
+        ):
+            with pytest.raises(grpc.RpcError) as refused:
+                method(request)
+            assert evidence(refused.value).code == types_pb2.Error.INVALID_ARGUMENT
+        assert list(table.scan()) == []
+    assert list(table.scan()) == [(b"r", {b"f:q": b"1"})]
 
 
 def test_what_is_staged_survives_a_kill_of_the_server(

@@ -7,6 +7,7 @@ from .broken_build import Mutant
 SESSIONS = "unit/sessions/test_sessions.py"
 TREE = "unit/locks/test_lock_tree.py"
 TABLE_LOCKS = "unit/locks/test_table_locks.py"
+BULK_COMMIT = "unit/host/test_bulk_commit.py"
 CLIENT_STATE = "unit/host/test_client_state.py"
 RANDOM = "property/test_locks.py::test_locks_of_64_sessions_that_die_are_those_of_the_model"
 
@@ -52,6 +53,13 @@ SESSION_MUTANTS = [
         "ref.number in (0, session.number)",
         "True",
         f"{SESSIONS}::test_an_id_is_used_again_and_the_old_number_is_refused",
+    ),
+    Mutant(
+        "another client commits a bulk write whose session it knows by id",
+        "Sessions._find",
+        "        if not (ref.number or to_end):\n",
+        "        if False:\n",
+        f"{BULK_COMMIT}::test_another_client_neither_stages_commits_nor_aborts_a_bulk_write",
     ),
     Mutant(
         "numbers begin again after a restart",

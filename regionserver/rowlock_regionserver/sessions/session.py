@@ -17,7 +17,7 @@ PURPOSE_CHARACTERS_MAX = 1024
 
 @dataclass(frozen=True, slots=True)
 class SessionRef:
-    """How a call names its session. Number 0: the open one of this id, whichever opening it is."""
+    """How a call names its session. Number 0 is only for ending it: the open one of this id, whichever it is."""
 
     session_id: str
     number: int = 0

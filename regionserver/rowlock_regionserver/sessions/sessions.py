@@ -6,7 +6,8 @@ Invariants
 2. A holding belongs to a session from `attach` until `detach` or its release, whichever comes first. `attach` is
    refused once the session is ending, so no holding outlives its session.
 3. A session with a call under way (`using`) does not end for lack of heartbeats; it may be ended by request.
-4. Numbers ascend over all sessions, also over restarts. A call with the number of an earlier opening is refused.
+4. Numbers ascend over all sessions, also over restarts. A call with the number of an earlier opening is refused, and
+   so is one without a number, unless it ends the session: an operator may, and nobody else uses a session by its id.
 
     with sessions.using(ref):                 a call: counts as a heartbeat at its begin and its end
         sessions.attach(ref, holding)         refused if the session is ending: release the holding yourself
@@ -166,7 +167,7 @@ class Sessions:
         Raises SessionEndedError if it has ended before.
         """
         with self._changed:
-            session = self._find(ref, is_ending_too=True)
+            session = self._find(ref, to_end=True)
             if session.state is SessionState.OPEN:
                 session.state = SessionState.ENDING
             else:  # Another thread ends it.
@@ -333,13 +334,21 @@ class Sessions:
             self._thread.start()
         return session
 
-    def _find(self, ref: SessionRef, *, is_ending_too: bool = False) -> _Session:
-        """Returns the open session. Raises SessionEndedError."""
+    def _find(self, ref: SessionRef, *, to_end: bool = False) -> _Session:
+        """Returns the open session; to end it, also one that is being ended. Raises SessionEndedError.
+
+        Raises InvalidRequestError for number 0, unless it is to be ended.
+        """
+        if not (ref.number or to_end):
+            raise InvalidRequestError(
+                f"the call names session {ref.session_id[:128]!r} without its number, so it may be that of another "
+                "client; name the number that OpenSession returned (only EndSession takes an id alone)"
+            )
         session = self._sessions.get(ref.session_id)
         if session is not None and ref.number in (0, session.number):
             if session.state is SessionState.OPEN and not self._is_over(session):
                 return session
-            if is_ending_too:
+            if to_end:
                 return session
             why = session.expiry() if session.state is SessionState.OPEN else "it is being ended"
             self._changed.notify_all()

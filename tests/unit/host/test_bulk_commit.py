@@ -36,6 +36,7 @@ from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.operations import RequestId
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.sessions.session import SessionRef
 
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
 from tests.drawn_cases import TRIES_ALL, drawn_calls
@@ -110,6 +111,24 @@ def test_an_aborted_write_leaves_nothing(store: Store) -> None:
     with pytest.raises(SessionEndedError, match="aborted"):
         store.commit(ref)
     assert store.content() == {}
+
+
+def test_another_client_neither_stages_commits_nor_aborts_a_bulk_write(store: Store) -> None:
+    ref = store.session()
+    store.stage(ref, *everywhere(b"1"))
+    abort, table = store.server.bulk_writes.abort, store.server.table("t")
+    foreign = SessionRef(ref.session_id)  # It knows the id from the list of sessions.
+    for call in (store.commit, lambda ref: store.stage(ref, (b"a", b"2")), lambda ref: abort(ref, table)):
+        with pytest.raises(InvalidRequestError, match="without its number, so it may be that of another client"):
+            call(foreign)
+    own = store.server.clients.sessions.open("other", "kim").ref
+    for call in (store.commit, lambda ref: store.stage(ref, (b"a", b"2"))):
+        with pytest.raises(InvalidRequestError, match="session 'other' has no bulk write of table 't'"):
+            call(own)
+    abort(own, table)
+    assert store.content() == {}
+    assert store.commit(ref).row_count == 4
+    assert store.content() == dict(everywhere(b"1"))
 
 
 def test_staged_batches_survive_a_restart_with_their_session(store: Store) -> None:

@@ -103,7 +103,7 @@ def test_the_own_session_s_lock_does_not_exclude_its_operation(
     assert caught.value.holders == ("job",)
     held.server.truncate_table("t", Caller("kim", ref, 0))
     with pytest.raises(SessionEndedError):
-        held.server.truncate_table("t", Caller("kim", SessionRef("nosuch"), 0))
+        held.server.truncate_table("t", Caller("kim", SessionRef("nosuch", 1), 0))
 
 
 def test_reading_and_changing_rows_takes_no_lock(held: Engine, clients: ClientState, ref: SessionRef) -> None:

@@ -173,7 +173,6 @@ def test_an_id_is_used_again_and_the_old_number_is_refused(sessions: Sessions, r
     for call in (sessions.check, lambda ref: sessions.attach(ref, Held("it", released))):
         with pytest.raises(SessionEndedError, match=f"number {old.number} is an earlier opening"):
             call(old)
-    sessions.check(SessionRef("a"))
     sessions.end(new, "over")
     with pytest.raises(SessionEndedError, match="has no session of that id and number"):
         sessions.check(old)
@@ -184,7 +183,23 @@ def test_ended_ids_are_remembered_up_to_a_bound(sessions: Sessions) -> None:
         sessions.end(sessions.open(name, "ana").ref, f"end of {name}")
     assert [info.reason for info in sessions.infos(ended_too=True)] == ["end of b", "end of c"]
     with pytest.raises(SessionEndedError, match="or was restarted since"):
-        sessions.check(SessionRef("a"))
+        sessions.end(SessionRef("a"), "again")
+
+
+def test_only_an_end_names_a_session_by_its_id_alone(sessions: Sessions, released: list[str]) -> None:
+    ref = sessions.open("a", "ana").ref
+    sessions.attach(ref, Held("it", released))
+    for call in (sessions.check, sessions.heartbeat, lambda ref: sessions.attach(ref, Held("other", released))):
+        with pytest.raises(InvalidRequestError, match="names session 'a' without its number"):
+            call(SessionRef("a"))
+    for context in (sessions.using, sessions.uninterrupted):
+        with (
+            pytest.raises(InvalidRequestError, match="name the number that OpenSession returned"),
+            context(SessionRef("a")),
+        ):
+            pass
+    assert sessions.end(SessionRef("a"), "kim ended it").number == ref.number
+    assert released == ["it: kim ended it"]
 
 
 def test_an_end_waits_for_a_commit_and_takes_no_more_calls(sessions: Sessions, released: list[str]) -> None:
