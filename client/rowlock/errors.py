@@ -188,14 +188,6 @@ class LeaseExpiredError(RowlockError):
     """A strict scan lost its read point: its caller was too slow, or the server was lost."""
 
 
-class SnapshotEndedError(RowlockError):
-    """The snapshot has ended; make a new one.
-
-    It was ended, its lease expired, its table was dropped or truncated, or its server stopped. Repeat the reads with
-    the new one.
-    """
-
-
 class SnapshotNotFoundError(RowlockError):
     """No named snapshot has this name."""
 
@@ -247,11 +239,8 @@ class LimitExceededError(InvalidArgumentError):
         row: bytes = b"",
         family: bytes = b"",
         qualifier: bytes = b"",
-        retry_after_ms: int = 0,
     ) -> None:
-        super().__init__(
-            message, table=table, row=row, family=family, qualifier=qualifier, retry_after_ms=retry_after_ms
-        )
+        super().__init__(message, table=table, row=row, family=family, qualifier=qualifier)
         self.limit = limit
         self.limit_value = limit_value
         self.found = found
@@ -339,6 +328,18 @@ class BulkError(RowlockError):
         self.unknown = list(unknown)
 
 
+class SnapshotEndedError(RowlockError):
+    """The snapshot has ended; make a new one.
+
+    It was ended, its lease expired, its table was dropped or truncated, or its server stopped. Repeat the reads with
+    the new one. ended_ms, reason: when and why it ended, as those of SessionEndedError.
+    """
+
+    def __init__(self, message: str, *, table: str = "", ended_ms: int = 0, reason: str = "") -> None:
+        super().__init__(message, table=table)
+        self.ended_ms, self.reason = ended_ms, reason
+
+
 class SessionEndedError(RowlockError):
     """The session has ended, or never existed.
 
@@ -348,8 +349,7 @@ class SessionEndedError(RowlockError):
 
     def __init__(self, message: str, *, table: str = "", ended_ms: int = 0, reason: str = "") -> None:
         super().__init__(message, table=table)
-        self.ended_ms = ended_ms
-        self.reason = reason
+        self.ended_ms, self.reason = ended_ms, reason
 
 
 class LockUnavailableError(RowlockError):

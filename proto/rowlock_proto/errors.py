@@ -222,8 +222,6 @@ ERRORS: Sequence[ErrorRow] = (
             "SnapshotEndedError",
             "RowlockError",
             "The snapshot has ended; make a new one.",
-            "It was ended, its lease expired, its table was dropped or truncated, or its server stopped. Repeat "
-            "the reads with the new one.",
         ),
     ),
     ErrorRow(

@@ -168,10 +168,6 @@ class LeaseExpiredError(RegionServerError):
     """The client did not take a scan's next batch in time."""
 
 
-class SnapshotEndedError(RegionServerError):
-    """The snapshot has ended, or never existed."""
-
-
 class SnapshotNotFoundError(RegionServerError):
     """No named snapshot has this name."""
 
@@ -267,6 +263,18 @@ class CorruptionError(RegionServerError):
     def of(cls, error: OSError, path: Path) -> CorruptionError:
         """For an OSError at `path`, or at the file that the error itself names."""
         return cls.missing(error.filename or path, "a readable file", error.strerror or str(error))
+
+
+class SnapshotEndedError(RegionServerError):
+    """The snapshot has ended, or never existed.
+
+    ended_ms: when it ended, by the server's clock in milliseconds since the epoch; 0: unknown. reason: why, in words.
+    """
+
+    def __init__(self, message: str, *, table: str = "", ended_ms: int = 0, reason: str = "") -> None:
+        super().__init__(message, table=table)
+        self.ended_ms = ended_ms
+        self.reason = reason
 
 
 class SessionEndedError(RegionServerError):

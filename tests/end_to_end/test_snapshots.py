@@ -17,6 +17,7 @@ from rowlock.snapshot import make_snapshot
 
 from tests.end_to_end.lossy_proxy import LossyProxy
 from tests.end_to_end.server_command import ServerCommand
+from tests.waiting import wait_until
 
 Rows = list[tuple[bytes, dict[bytes, bytes]]]
 
@@ -45,9 +46,10 @@ def test_all_scans_of_a_snapshot_see_the_moment_at_which_it_was_made(
             assert list(table.scan(prefix=b"05", snapshot=snapshot)) == before[5:6]
         snapshot.renew()
         assert list(table.scan()) != before
-    with pytest.raises(rowlock.SnapshotEndedError, match="make a new snapshot") as caught:
+    with pytest.raises(rowlock.SnapshotEndedError, match=r"has ended at .* UTC: .*make a new snapshot") as caught:
         list(table.scan(snapshot=snapshot))
-    assert caught.value.table == "t"
+    assert (caught.value.table, caught.value.reason) == ("t", "its holder ended it")
+    assert abs(caught.value.ended_ms - rowlock_client.server_info().now_ms) < 600_000
     with pytest.raises(rowlock.SnapshotEndedError):
         snapshot.renew()
     snapshot.end()
@@ -84,6 +86,17 @@ def test_a_snapshot_ends_with_its_table(rowlock_client: rowlock.Client, table: r
         second.renew()
     with pytest.raises(rowlock.TableNotFoundError):
         rowlock_client.snapshot("t")
+
+
+def test_a_snapshot_that_expired_says_when_and_why(rowlock_client: rowlock.Client, table: rowlock.Table[bytes]) -> None:
+    snapshot = rowlock_client.snapshot("t", lease_s=0.001)
+    wait_until(lambda: not any(item.table == "t" for each in rowlock_client.sessions() for item in each.held))
+    with pytest.raises(
+        rowlock.SnapshotEndedError, match=r"has ended at [0-9: -]* UTC: it was not used for its lease of 0.001 s; make"
+    ) as caught:
+        list(table.scan(snapshot=snapshot))
+    assert caught.value.reason == "it was not used for its lease of 0.001 s"
+    assert abs(caught.value.ended_ms - rowlock_client.server_info().now_ms) < 600_000
 
 
 def test_a_snapshot_lets_its_table_be_altered(rowlock_client: rowlock.Client, table: rowlock.Table[bytes]) -> None:

@@ -97,6 +97,13 @@ SNAPSHOT_MUTANTS = [
         f"{SNAPSHOTS}::test_an_ended_snapshot_is_reported_as_ended_and_its_id_never_reused",
     ),
     Mutant(
+        "an ended snapshot does not say when it ended",
+        "EndedSnapshots.check",
+        ", ended.reason, ended.ended_ms)",
+        ", ended.reason)",
+        f"{SNAPSHOTS}::test_a_snapshot_that_is_not_used_for_its_lease_ends",
+    ),
+    Mutant(
         "the end of a snapshot that is being made is lost",
         "Snapshots._register",
         "        self._check_not_ended(snapshot_id)  # It may have been ended in the meantime.\n",

@@ -25,6 +25,7 @@ from rowlock.errors import (
     ServerError,
     ServerUnavailableError,
     SessionEndedError,
+    SnapshotEndedError,
     TableInUseError,
 )
 
@@ -78,8 +79,8 @@ def error_from(message: types_pb2.Error) -> RowlockError:
             family=message.family,
             qualifier=message.qualifier,
         )
-    if kind is SessionEndedError:
-        return SessionEndedError(text, table=message.table, ended_ms=message.ended_ms, reason=message.reason)
+    if kind is SessionEndedError or kind is SnapshotEndedError:
+        return kind(text, table=message.table, ended_ms=message.ended_ms, reason=message.reason)
     if kind is LockUnavailableError:
         return LockUnavailableError(text, table=message.table, holders=message.holders)
     if kind is TableInUseError:

@@ -44,4 +44,6 @@ def _ended(table: str, error: SnapshotEndedError, mode: SnapshotMode) -> Snapsho
     return SnapshotEndedError(
         f"{what}, or the table was dropped or truncated, or the server restarted. {advice}. ({error.message})",
         table=table,
+        ended_ms=error.ended_ms,
+        reason=error.reason,
     )

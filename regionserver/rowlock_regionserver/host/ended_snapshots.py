@@ -1,4 +1,4 @@
-"""The ids of ended snapshots, with the reason for their holders. An id is never reused."""
+"""The ids of ended snapshots, with the time and the reason for their holders. An id is never reused."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from rowlock_regionserver.errors import InvalidRequestError, SnapshotEndedError
+from rowlock_regionserver.sessions.session import time_text
 
 SNAPSHOT_ID_BYTES = 16
 
@@ -14,9 +15,7 @@ SNAPSHOT_ID_BYTES = 16
 class _Ended:
     table: str
     reason: str
-
-
-SNAPSHOT_ID_BYTES = 16
+    ended_ms: int
 
 
 class EndedSnapshots:
@@ -29,9 +28,9 @@ class EndedSnapshots:
     def __len__(self) -> int:
         return len(self._ended)
 
-    def add(self, snapshot_id: bytes, table: str, reason: str) -> None:
-        """Adds an id; its first reason counts. Beyond the bound the oldest id is dropped."""
-        self._ended.setdefault(snapshot_id, _Ended(table, reason))
+    def add(self, snapshot_id: bytes, table: str, reason: str, ended_ms: int) -> None:
+        """Adds an id; its first end counts. Beyond the bound the oldest id is dropped."""
+        self._ended.setdefault(snapshot_id, _Ended(table, reason, ended_ms))
         if len(self._ended) > self._count_max:
             self._ended.popitem(last=False)
 
@@ -39,15 +38,18 @@ class EndedSnapshots:
         """Raises SnapshotEndedError if the id is known as ended."""
         ended = self._ended.get(snapshot_id)
         if ended is not None:
-            raise ended_error(snapshot_id, ended.table, ended.reason)
+            raise ended_error(snapshot_id, ended.table, ended.reason, ended.ended_ms)
 
 
-def ended_error(snapshot_id: bytes, table: str, reason: str) -> SnapshotEndedError:
-    """Returns the error for a snapshot that has ended."""
+def ended_error(snapshot_id: bytes, table: str, reason: str, ended_ms: int = 0) -> SnapshotEndedError:
+    """Returns the error for a snapshot that has ended. `ended_ms` 0: unknown."""
     of_table = f" of table {table!r}" if table else ""
+    what = f"has ended at {time_text(ended_ms)}" if ended_ms else "is not available"
     return SnapshotEndedError(
-        f"snapshot {snapshot_id.hex()}{of_table} is not available: {reason}; make a new snapshot",
+        f"snapshot {snapshot_id.hex()}{of_table} {what}: {reason}; make a new snapshot",
         table=table,
+        ended_ms=ended_ms,
+        reason=reason,
     )
 
 

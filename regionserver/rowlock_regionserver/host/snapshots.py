@@ -237,7 +237,7 @@ class Snapshots:
             if opened is not None:
                 self._release(opened, reason)
             else:
-                self._ended.add(snapshot_id, "", reason)
+                self._ended.add(snapshot_id, "", reason, self._clock.now_ms())
 
     def end_those_of(self, table_id: int, reason: str) -> None:
         """Ends all snapshots of a table, one of whose regions is closed."""
@@ -383,7 +383,7 @@ class Snapshots:
     def _release(self, opened: _Open, reason: str) -> None:
         snapshot = opened.snapshot
         del self._open[snapshot.snapshot_id]
-        self._ended.add(snapshot.snapshot_id, snapshot.table, reason)
+        self._ended.add(snapshot.snapshot_id, snapshot.table, reason, self._clock.now_ms())
         if opened.on_end is not None:
             opened.on_end()
         for part in opened.parts:

@@ -78,6 +78,13 @@ def test_each_code_of_the_protocol_becomes_the_class_of_its_row(row: ErrorRow) -
     assert kind is getattr(errors, row.client.name)
 
 
+@pytest.mark.parametrize("code", [types_pb2.Error.SESSION_ENDED, types_pb2.Error.SNAPSHOT_ENDED])
+def test_an_end_arrives_with_when_and_why(code: types_pb2.Error.Code) -> None:
+    error = error_from(types_pb2.Error(code=code, message="gone", table="t", ended_ms=7, reason="over"))
+    assert isinstance(error, errors.SessionEndedError | errors.SnapshotEndedError)
+    assert (error.ended_ms, error.reason, error.table, str(error)) == (7, "over", "t", "gone")
+
+
 def test_a_code_of_a_newer_protocol_is_reported() -> None:
     assert type(error_from(types_pb2.Error(code=999, message="news"))) is errors.ServerError  # type: ignore[arg-type]  # on purpose
 

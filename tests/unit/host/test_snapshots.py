@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
+from rowlock_regionserver.sessions.session import time_text
 
 from tests.unit.region.conftest import Engine, HeldFiles
 from tests.unit.region.lone_region import LoneRegion, Step
@@ -316,7 +318,7 @@ def test_an_ended_snapshot_is_reported_as_ended_and_its_id_never_reused(held: En
 
 def test_an_end_that_comes_before_the_snapshot_holds(held: Engine) -> None:
     held.server.snapshots.end(ID)
-    with pytest.raises(SnapshotEndedError):
+    with pytest.raises(SnapshotEndedError, match=r"has ended at .*: its holder ended it"):
         make(held.server)
     assert held.server.statistics().snapshots.open_count == 0
 
@@ -347,8 +349,9 @@ def test_an_id_that_was_chosen_before_a_restart_is_not_made(held: Engine) -> Non
     before = held.server.incarnation_id
     make(held.server)
     held.crash()
-    with pytest.raises(SnapshotEndedError, match="restarted"):
+    with pytest.raises(SnapshotEndedError, match=r"is not available: .*restarted") as caught:
         seen(held)
+    assert caught.value.ended_ms == 0
     with pytest.raises(SnapshotEndedError, match="restarted"):
         held.server.make_snapshot("t", ID, 0, before)
     held.server.make_snapshot("t", ID, 0, held.server.incarnation_id)
@@ -365,9 +368,14 @@ def test_a_snapshot_that_is_not_used_for_its_lease_ends(held: Engine, clock: Loo
         clock.advance(HOUR_MS - 1)
         assert len(seen(held)) == 1
     clock.advance(HOUR_MS)
+    ended_ms = clock.now_ms()
+    reason = "it was not used for its lease of 3600 s"
+    message = f"snapshot {ID.hex()} of table 't' has ended at {time_text(ended_ms)}: {reason}; make a new snapshot"
     for call in (make, lambda server: server.snapshots.renew(ID), lambda _: seen(held)):
-        with pytest.raises(SnapshotEndedError, match="it was not used for its lease of 3600 s"):
+        with pytest.raises(SnapshotEndedError, match=f"^{re.escape(message)}$") as caught:
             call(held.server)
+        assert (caught.value.ended_ms, caught.value.reason) == (ended_ms, reason)
+        clock.advance(HOUR_MS)
     assert held.region.statistics().mvcc.registered_readers == 0
     assert held.server.statistics().snapshots.expired_count == 1
 

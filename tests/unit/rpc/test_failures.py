@@ -19,6 +19,8 @@ from rowlock_regionserver.errors import (
     LimitExceededError,
     RegionServerError,
     RegionTooBusyError,
+    SessionEndedError,
+    SnapshotEndedError,
 )
 from rowlock_regionserver.rpc.messages.failures import end_call, error_message, parsed
 
@@ -150,6 +152,15 @@ def test_a_status_never_grows_beyond_what_metadata_may_hold(character: str) -> N
     assert evidence.row == b"r" * 512
     assert evidence.family == b"f" * 128
     assert evidence.table == character * (256 // len(character.encode()))
+
+
+@pytest.mark.parametrize("kind", [SessionEndedError, SnapshotEndedError])
+def test_an_end_says_when_and_why_and_a_long_reason_is_cut(
+    kind: type[SessionEndedError] | type[SnapshotEndedError],
+) -> None:
+    context, _, evidence = ended(error_message(kind("x" * 9000, table="t", ended_ms=7, reason="é" * 9000), ""))
+    assert (evidence.ended_ms, evidence.table, evidence.reason) == (7, "t", "é" * 128)
+    assert len(context.metadata["grpc-status-details-bin"]) * 4 / 3 + 3 * len(context.details.encode()) < 8000
 
 
 def test_bytes_that_are_no_message_are_the_callers_mistake() -> None:

@@ -19,8 +19,10 @@ def test_an_unreachable_server_is_named_also_after_a_deadline() -> None:
 
 
 def test_the_error_for_an_ended_snapshot_has_advice() -> None:
-    found = explained(SnapshotEndedError("not here"), "db:7460", "flights", 60.0)
+    error = SnapshotEndedError("not here", ended_ms=7, reason="unused")
+    found = explained(error, "db:7460", "flights", 60.0)
     assert isinstance(found, SnapshotEndedError)
+    assert (found.ended_ms, found.reason) == (7, "unused")
     for word in ("'flights'", "spark.read...load() again", "snapshot=latest", "(not here)"):
         assert word in found.message
 

@@ -25,6 +25,7 @@ from rowlock_regionserver.errors import (
     LockUnavailableError,
     RegionServerError,
     SessionEndedError,
+    SnapshotEndedError,
     TableInUseError,
 )
 
@@ -34,6 +35,7 @@ logger = logging.getLogger(__name__)
 # times, once percent-encoded, with up to three bytes for each byte. Binary values are base64, a third longer.
 STATUS_MESSAGE_BYTES_MAX = 1000
 STATUS_KEY_BYTES_MAX = 512
+STATUS_REASON_BYTES_MAX = 256
 # No valid name is longer.
 STATUS_TABLE_BYTES_MAX = 256
 STATUS_FAMILY_BYTES_MAX = 128
@@ -79,7 +81,7 @@ def error_message(error: BaseException, doing: str) -> Error:
         message.found = _int64(error.found)
     elif isinstance(error, LockUnavailableError | TableInUseError):
         message.holders.extend([holder.decode() for holder in _that_fit([each.encode() for each in error.holders])])
-    elif isinstance(error, SessionEndedError):
+    elif isinstance(error, SessionEndedError | SnapshotEndedError):
         message.ended_ms, message.reason = error.ended_ms, error.reason
     elif isinstance(error, ConflictError):
         message.rows.extend(_that_fit(error.rows))
@@ -110,6 +112,7 @@ async def end_call(context: grpc.aio.ServicerContext[bytes, bytes], message: Err
     message.qualifier = message.qualifier[:STATUS_KEY_BYTES_MAX]
     message.family = message.family[:STATUS_FAMILY_BYTES_MAX]
     message.table = message.table.encode()[:STATUS_TABLE_BYTES_MAX].decode(errors="ignore")
+    message.reason = message.reason.encode()[:STATUS_REASON_BYTES_MAX].decode(errors="ignore")
     number: int = code.value[0]
     status = Status(code=number, message=message.message)
     details = AnyMessage()
