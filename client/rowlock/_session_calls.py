@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from rowlock_proto.v1 import catalog_pb2, sessions_pb2, types_pb2
+from google.protobuf.message import Message
+from rowlock_proto.v1 import sessions_pb2, types_pb2
 
 from rowlock._codec.columns import Name
 from rowlock._core.catalog import check_table_name
-from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockAttempts, LockPolicy
+from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockAttempts, LockingRequest, LockPolicy
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_id, checked_text, default_owner, infos_from
 from rowlock._core.snapshot_requests import TakenSnapshot
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from rowlock.typed_table import TypedTable
 
 A = TypeVar("A")
-Q = TypeVar("Q")
 
 
 class SessionCalls:
@@ -189,15 +189,13 @@ class SessionCalls:
         answer = self._servers.call(methods.LIST_LOCKS, request, self._timeout_s)
         return [lock_info_from(each) for each in answer.locks]
 
-    def _lock_options(self, session: Session | None = None) -> catalog_pb2.LockOptions:
-        """Returns the options of a request that takes locks. Raises SessionEndedError."""
-        return self._lock_policy.options(session)
-
-    def _call_locked(self, method: Method[Q, A], request: Q, kind: Kind = Kind.PLAIN_CHANGE) -> A:
+    def _call_locked(self, method: Method[Message, A], request: LockingRequest, kind: Kind = Kind.PLAIN_CHANGE) -> A:
         """Makes a call that takes locks, with retries while others hold them."""
         attempts = LockAttempts(self._lock_policy)
         while True:
+            request.lock.wait_ms = attempts.wait_ms()
+            work_s = TABLE_OPERATION_S + request.lock.wait_ms / 1000
             try:
-                return self._servers.call(method, request, self._timeout_s, kind, work_s=TABLE_OPERATION_S)
+                return self._servers.call(method, request, self._timeout_s, kind, work_s=work_s)
             except LockUnavailableError as error:
                 time.sleep(attempts.pause_s(error))

@@ -176,13 +176,13 @@ class BulkWrite:
             return self.result
         self._send_gathered()
         self._check()
-        request = self._options.commit_request(self.session.ref, self._number, self._policy)
+        request = self._options.commit_request(self.session.ref, self._number)
         attempts = LockAttempts(self._policy)
         while self.result is None:
+            request.lock.wait_ms = attempts.wait_ms()
+            work_s = TABLE_OPERATION_S + request.lock.wait_ms / 1000
             try:
-                answer = self._servers.call(
-                    methods.COMMIT_BULK_WRITE, request, self._view.timeout_s, work_s=TABLE_OPERATION_S
-                )
+                answer = self._servers.call(methods.COMMIT_BULK_WRITE, request, self._view.timeout_s, work_s=work_s)
             except LockUnavailableError as error:
                 time.sleep(attempts.pause_s(error))
             except SessionEndedError as error:

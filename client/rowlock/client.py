@@ -19,6 +19,7 @@ from rowlock._core.catalog import (
     flush_continues,
     parsed_mapping,
 )
+from rowlock._core.lock_requests import lock_options
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.search import PROTOCOL, check_has_status
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, checked_id, lease_ms_of
@@ -133,7 +134,7 @@ class Client(SnapshotCalls, ChangeCalls):
         try:
             # A repetition is harmless if the table may exist already.
             kind = Kind.READ if if_not_exists else Kind.PLAIN_CHANGE
-            request.lock.CopyFrom(self._lock_options())
+            request.lock.CopyFrom(lock_options())
             self._call_locked(methods.CREATE_TABLE, request, kind)
         except TableExistsError:
             if not if_not_exists:
@@ -179,7 +180,7 @@ class Client(SnapshotCalls, ChangeCalls):
             set_altered_mapping(request, now.tables, mapping, replaces=replace_mapping)
         elif replace_mapping:
             raise InvalidArgumentError("replace_mapping needs a mapping")
-        request.lock.CopyFrom(self._lock_options(session))
+        request.lock.CopyFrom(lock_options(session))
         answer = self._call_locked(methods.ALTER_TABLE, request)
         if mapping is not None:
             self._servers.regions.forget_table(name)
@@ -191,7 +192,7 @@ class Client(SnapshotCalls, ChangeCalls):
         session: whose locks don't exclude this call.
         """
         check_table_name(name)
-        request = catalog_pb2.TruncateTableRequest(name=name, lock=self._lock_options(session))
+        request = catalog_pb2.TruncateTableRequest(name=name, lock=lock_options(session))
         self._call_locked(methods.TRUNCATE_TABLE, request)
         self._servers.regions.forget_table(name)
 
@@ -202,7 +203,7 @@ class Client(SnapshotCalls, ChangeCalls):
         instead. session: whose locks don't exclude this call.
         """
         check_table_name(name)
-        request = catalog_pb2.DropTableRequest(name=name, force=bool(force), lock=self._lock_options(session))
+        request = catalog_pb2.DropTableRequest(name=name, force=bool(force), lock=lock_options(session))
         self._call_locked(methods.DROP_TABLE, request)
         self._servers.regions.forget_table(name)
 

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from rowlock_proto.v1 import catalog_pb2
 
-from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockAttempts, LockPolicy
+from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockAttempts, LockPolicy, lock_options
 from rowlock._core.session_requests import OpenedSession
 from rowlock._core.snapshot_requests import TakenSnapshot, make_request, new_snapshot_id
 from rowlock._transport import methods
@@ -35,11 +35,13 @@ def make_snapshot(
     ended, or the server has restarted.
     """
     request = make_request(table, snapshot_id, incarnation_id, lease_ms)
-    request.lock.CopyFrom(policy.options(session))
+    request.lock.CopyFrom(lock_options(session))
     attempts = LockAttempts(policy)
     while True:
+        request.lock.wait_ms = attempts.wait_ms()
+        work_s = timeout_s + request.lock.wait_ms / 1000
         try:
-            answer = servers.call(methods.MAKE_SNAPSHOT, request, timeout_s, work_s=timeout_s + policy.wait_s)
+            answer = servers.call(methods.MAKE_SNAPSHOT, request, timeout_s, work_s=work_s)
         except LockUnavailableError as error:
             time.sleep(attempts.pause_s(error))
         else:

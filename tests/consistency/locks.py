@@ -8,6 +8,8 @@ Each holder writes down what it holds, and judges:
 3. A request is granted before those that came after it. In particular no shared request passes a waiting exclusive
    one: of an exclusive request that waits, those before it are listed, and until it is granted nobody else is.
 4. Every request ends: granted, refused after its time, or withdrawn. At the end no lock is left.
+5. Under constant shared load an exclusive request, whose single tries are shorter than the holds, waits no longer than
+   the longest hold, and a time that a loaded machine does not need.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import rowlock
@@ -35,6 +38,11 @@ _ROWS = [b"%02d" % number for number in range(40)]
 _PROPERTY = "split.region_bytes"
 _HELD_S_MAX = 0.05
 _DYING_SHARE, _DYING_IDLE_S = 0.03, 1.0
+# Of the shared load: its table, and how many hold it for how long, one after the other.
+_LOADED, _LOADING, _LOADED_S = "c", 4, 0.4
+# The exclusive requests beside it give up after 27 s.
+_TRY_S, _RETRIES, _WAITED_S_MAX = 0.2, 8, 20.0
+_EXCLUSIVE_UNDER_LOAD, _SHARED_OF_LOAD = "exclusive locks under shared load", "shared locks of the load"
 _BESIDE = (
     "table locks, shared",
     "table locks, exclusive",
@@ -67,7 +75,7 @@ def run(settings: Settings) -> Account:
         try:
             for _ in range(CLIENTS):
                 clients.append(rowlock.connect(server.address, timeout=WAIT_S, lock_wait_s=WAIT_S, lock_retries=0))
-            for table in TABLES:
+            for table in (*TABLES, _LOADED):
                 clients[0].create_table(table, ["f"], durability="os", splits=[b"20"])
             with WorkerThreads(account) as workers:
                 holders = _Holders(clients[0])
@@ -79,15 +87,58 @@ def run(settings: Settings) -> Account:
                 workers.wait_until(lambda: all(workers.counted(what) for what in _BESIDE), WAIT_S)
             account.problems += [f"there were no {what}" for what in _BESIDE if not account.counts[what]]
             account.problems += holders.problems
+            load = _Load(clients)
+            with WorkerThreads(account) as workers:
+                for number in range(_LOADING):
+                    workers.start(f"shared {number}", partial(load.hold_shared, workers, number))
+                workers.wait_until(lambda: workers.counted(_SHARED_OF_LOAD) >= _LOADING, WAIT_S)
+                workers.repeat("exclusive", partial(load.take_exclusive, workers))
+                enough = 5 if settings.is_short else 50
+                workers.wait_until(lambda: workers.counted(_EXCLUSIVE_UNDER_LOAD) >= enough, WAIT_S)
+            if account.counts[_EXCLUSIVE_UNDER_LOAD] < enough:
+                account.problems.append(f"of {enough} {_EXCLUSIVE_UNDER_LOAD} not all were granted")
             wait_until(lambda: not clients[0].locks())
             account.notes.append(
                 f"longest time of a lock: {holders.longest_held_s:.2f} s; longest wait of an exclusive request: "
-                f"{holders.longest_wait_s:.2f} s"
+                f"{holders.longest_wait_s:.2f} s; under shared load {load.longest_wait_s:.2f} s"
             )
         finally:
             for client in clients:
                 client.close()
     return account
+
+
+@dataclass
+class _Load:
+    """Constant shared load of one table, and exclusive requests beside it, which it judges (5)."""
+
+    clients: Sequence[rowlock.Client]
+    longest_wait_s: float = 0.0  # of exclusive ones
+    _longest_hold_s: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def hold_shared(self, workers: WorkerThreads, number: int) -> None:
+        """Holds the lock, again and again; the holds of these threads overlap."""
+        workers.wait(_LOADED_S * number / _LOADING)
+        while workers.has_work:
+            with self.clients[number].lock(_LOADED, "shared"):
+                began = time.monotonic()
+                workers.count(_SHARED_OF_LOAD)
+                workers.wait(_LOADED_S)
+            with self._lock:
+                self._longest_hold_s = max(self._longest_hold_s, time.monotonic() - began)
+
+    def take_exclusive(self, workers: WorkerThreads) -> None:
+        """Takes the exclusive lock once; one that is refused raises."""
+        began = time.monotonic()
+        with self.clients[_LOADING].lock(_LOADED, "exclusive", wait_s=_TRY_S, retries=_RETRIES):
+            waited_s = time.monotonic() - began
+        with self._lock:
+            self.longest_wait_s = max(self.longest_wait_s, waited_s)
+            longest_s = self._longest_hold_s + _WAITED_S_MAX
+        if waited_s > longest_s:
+            workers.problem(f"an exclusive request waited for {waited_s:.1f} s, which is more than {longest_s:.1f} s")
+        workers.count(_EXCLUSIVE_UNDER_LOAD)
 
 
 @dataclass(eq=False)

@@ -1,8 +1,8 @@
-"""Broken builds of locks: row locks, the gate, and permits for background work."""
+"""Broken builds of locks: row locks, the gate, permits for background work, and table locks of clients."""
 
 from __future__ import annotations
 
-from .broken_build import Mutant
+from .broken_build import CLIENT, Mutant
 
 CLOSES = "unit/region/test_alter_and_close.py"
 LOCKS = "unit/commit/test_locks.py"
@@ -64,6 +64,15 @@ LOCK_MUTANTS = [
         "            elif self._shared_queue:\n",
         "            elif self._shared_queue and not self._exclusive_queue:\n",
         f"{LOCKS}::test_a_shared_phase_lies_between_two_exclusive_ones",
+    ),
+    Mutant(
+        "a refused request of a client leaves the queue of the lock during its pauses",
+        "LockAttempts.wait_ms",
+        "self._policy.whole_s\n",
+        "self._policy.wait_s\n",
+        "unit/locks/test_lock_waits.py"
+        "::test_an_exclusive_request_waits_no_longer_than_the_longest_hold_although_each_try_is_shorter",
+        CLIENT,
     ),
     Mutant(
         "a writer that was admitted before its region closed writes after it",

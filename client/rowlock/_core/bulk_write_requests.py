@@ -18,7 +18,7 @@ from rowlock._codec.columns import (
     prefix_stop,
 )
 from rowlock._codec.escapes import row_text
-from rowlock._core.lock_requests import LockPolicy
+from rowlock._core.lock_requests import lock_options
 from rowlock._core.point import ColumnName, Data
 from rowlock._core.snapshot_requests import TakenSnapshot, snapshot_id_for
 from rowlock.errors import BulkError, InvalidArgumentError, RowlockError
@@ -54,10 +54,8 @@ class WriteOptions:
     snapshot_id: bytes
     identity: tuple[str, int] | None
 
-    def commit_request(
-        self, session: types_pb2.SessionRef, number: int, policy: LockPolicy
-    ) -> sessions_pb2.CommitBulkWriteRequest:
-        """Returns the request that commits. number: of the bulk write."""
+    def commit_request(self, session: types_pb2.SessionRef, number: int) -> sessions_pb2.CommitBulkWriteRequest:
+        """Returns the request that commits, without its wait for locks. number: of the bulk write."""
         identity = self.identity
         return sessions_pb2.CommitBulkWriteRequest(
             session=session,
@@ -68,7 +66,7 @@ class WriteOptions:
             replace=self.replace,
             snapshot_id=self.snapshot_id,
             identity=None if identity is None else sessions_pb2.CommitIdentity(text=identity[0], number=identity[1]),
-            lock=policy.options(),
+            lock=lock_options(),
         )
 
 

@@ -1,10 +1,16 @@
-"""Locks, without I/O: requests, and the pauses between them while others hold the lock."""
+"""Locks, without I/O: requests, how long they wait, and the pauses between them while others hold the lock.
+
+A request that is refused when it has waited has lost its place in the server's queue, and others pass it during the
+pause. So one request waits for the time of all: their waits, and the pauses between them. Pauses remain for requests
+that are refused earlier.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import get_args
+from typing import TypeAlias, get_args
 
 from rowlock_proto.v1 import catalog_pb2, sessions_pb2
 
@@ -20,6 +26,22 @@ RETRY_S_MAX_DEFAULT = 60.0
 _PAUSE_FIRST_S = 0.1
 # The protocol has 32 bits for milliseconds.
 _WAIT_S_MAX = 4_000_000
+# From then on a pause is the longest, because it would exceed _WAIT_S_MAX.
+_DOUBLINGS_MAX = 26
+# How long one request waits at most, unless wait_s is more: as long as a server allows by default.
+_REQUEST_S_MAX = 600.0
+
+# The requests of operations that take locks.
+LockingRequest: TypeAlias = (
+    catalog_pb2.CreateTableRequest
+    | catalog_pb2.AlterTableRequest
+    | catalog_pb2.TruncateTableRequest
+    | catalog_pb2.DropTableRequest
+    | catalog_pb2.SplitRegionRequest
+    | catalog_pb2.MergeRegionsRequest
+    | catalog_pb2.CreateNamedSnapshotRequest
+    | catalog_pb2.RestoreNamedSnapshotRequest
+)
 
 _MODES = {"shared": sessions_pb2.LOCK_MODE_SHARED, "exclusive": sessions_pb2.LOCK_MODE_EXCLUSIVE}
 
@@ -28,7 +50,7 @@ _MODES = {"shared": sessions_pb2.LOCK_MODE_SHARED, "exclusive": sessions_pb2.LOC
 class LockPolicy:
     """How a client waits for locks that others hold.
 
-    wait_s: how long one request waits on the server; 0: not at all. retries: how often a refused request is repeated.
+    wait_s: how long each try waits on the server; 0: not at all. retries: how often a refused request is repeated.
     retry_s_max: the longest pause between two requests; the first is 0.1 s, each next one twice as long.
     """
 
@@ -53,37 +75,59 @@ class LockPolicy:
         )
 
     @property
-    def wait_ms(self) -> int:
-        """For a request."""
-        return round(self.wait_s * 1000)
+    def whole_s(self) -> float:
+        """The waits of all tries, and the pauses between them."""
+        retries = min(self.retries, _WAIT_S_MAX * 1000)
+        doubled = min(retries, _DOUBLINGS_MAX)
+        pauses_s = sum(map(self.pause_s, range(doubled))) + (retries - doubled) * self.retry_s_max
+        return (retries + 1) * self.wait_s + pauses_s
 
-    def options(self, session: OpenedSession | None = None) -> catalog_pb2.LockOptions:
-        """Returns the options of a call that takes locks. Raises SessionEndedError."""
-        return catalog_pb2.LockOptions(session=ref_of(session), wait_ms=self.wait_ms, owner=default_owner())
+    def pause_s(self, place: int) -> float:
+        """Returns the pause before a retry; place: how many retries were before it."""
+        return min(self.retry_s_max, _PAUSE_FIRST_S * 2.0 ** min(place, _DOUBLINGS_MAX))
 
 
 DEFAULT_LOCK_POLICY = LockPolicy()
 
 
-class LockAttempts:
-    """The attempts of one request that takes locks."""
+def lock_options(session: OpenedSession | None = None) -> catalog_pb2.LockOptions:
+    """Returns the options of a call that takes locks, but for its wait. Raises SessionEndedError."""
+    return catalog_pb2.LockOptions(session=ref_of(session), owner=default_owner())
 
-    def __init__(self, policy: LockPolicy) -> None:
+
+class LockAttempts:
+    """The attempts of one request that takes locks. They begin now."""
+
+    def __init__(self, policy: LockPolicy, clock: Callable[[], float] = time.monotonic) -> None:
         self._policy = policy
+        self._clock = clock
+        self._ends_at = clock() + policy.whole_s
         self._count = 0
+
+    def wait_ms(self) -> int:
+        """Returns how long the next attempt waits on the server: until all are over, if they wait at all."""
+        if not self._policy.wait_s:
+            return 0
+        left_s = max(0.0, self._ends_at - self._clock()) if self._count else self._policy.whole_s
+        return round(1000 * min(left_s, max(self._policy.wait_s, _REQUEST_S_MAX)))
 
     def pause_s(self, error: LockUnavailableError) -> float:
         """Returns the pause in seconds before the next attempt. Raises the error if there is none."""
-        if self._count >= self._policy.retries:
+        pause_s = self._policy.pause_s(self._count)
+        is_late = self._policy.wait_s > 0 and self._clock() + pause_s >= self._ends_at
+        if self._count >= self._policy.retries or is_late:
             raise error
         self._count += 1
-        return min(self._policy.retry_s_max, _PAUSE_FIRST_S * 2.0 ** min(self._count - 1, 40))
+        return pause_s
 
 
 def lock_request(
-    tables: str | Iterable[str], mode: LockMode, region: int | None, purpose: str, policy: LockPolicy
+    tables: str | Iterable[str], mode: LockMode, region: int | None, purpose: str
 ) -> sessions_pb2.TakeLockRequest:
-    """Returns the request that takes locks, without its session. Raises InvalidArgumentError and TypeError."""
+    """Returns the request that takes locks, but for its session and its wait.
+
+    Raises InvalidArgumentError and TypeError.
+    """
     if mode not in _MODES:
         known = " or ".join(map(repr, get_args(LockMode)))
         raise InvalidArgumentError(f"mode must be {known}, not {mode!r:.100}")
@@ -99,6 +143,5 @@ def lock_request(
     return sessions_pb2.TakeLockRequest(
         lock_id=new_id(),
         targets=[sessions_pb2.LockTarget(table=name, region_id=region or 0, mode=_MODES[mode]) for name in names],
-        wait_ms=policy.wait_ms,
         purpose=checked_text("purpose", purpose),
     )

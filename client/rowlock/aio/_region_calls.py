@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from rowlock_proto.v1 import catalog_pb2
 
 from rowlock._codec.columns import Name
+from rowlock._core.lock_requests import lock_options
 from rowlock._core.region_requests import list_request, merge_request, split_request
 from rowlock._core.retry import Kind
 from rowlock._core.search import has_region_calls
@@ -67,7 +68,7 @@ class RegionCalls(SessionCalls):
         happened.
         """
         request = split_request(name, row, region)
-        request.lock.CopyFrom(self._lock_options(session))
+        request.lock.CopyFrom(lock_options(session))
         answer = await self._change(methods.SPLIT_REGION, request, is_repeatable=row is not None)
         lower, upper = [region_from(each, self._servers.catalog_address) for each in answer.regions]
         self._servers.regions.store(name, [lower, upper])
@@ -91,7 +92,7 @@ class RegionCalls(SessionCalls):
         call whose answer is lost is repeated, and finds out what happened.
         """
         request = merge_request(name, row, regions)
-        request.lock.CopyFrom(self._lock_options(session))
+        request.lock.CopyFrom(lock_options(session))
         answer = await self._change(methods.MERGE_REGIONS, request, is_repeatable=row is not None)
         merged = region_from(answer.region, self._servers.catalog_address)
         self._servers.regions.store(name, [merged])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rowlock_proto.v1 import catalog_pb2
 
 from rowlock._core.catalog import check_table_name
+from rowlock._core.lock_requests import lock_options
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.snapshot_requests import checked_name
 from rowlock._transport import methods
@@ -29,7 +30,7 @@ class SnapshotCalls(TableAccess, RegionCalls):
         """
         check_table_name(table, "table")
         request = catalog_pb2.CreateNamedSnapshotRequest(
-            name=checked_name(name), table=table, lock=self._lock_options(session)
+            name=checked_name(name), table=table, lock=lock_options(session)
         )
         answer = await self._call_locked(methods.CREATE_NAMED_SNAPSHOT, request)
         return named_snapshot_from(answer.snapshot)
@@ -51,7 +52,7 @@ class SnapshotCalls(TableAccess, RegionCalls):
         """
         check_table_name(table, "table")
         request = catalog_pb2.RestoreNamedSnapshotRequest(
-            name=checked_name(name), table=table, lock=self._lock_options(session)
+            name=checked_name(name), table=table, lock=lock_options(session)
         )
         await self._call_locked(methods.RESTORE_NAMED_SNAPSHOT, request)
         self._servers.regions.forget_table(table)

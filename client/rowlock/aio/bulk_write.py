@@ -175,12 +175,14 @@ class BulkWrite:
             return self.result
         await self._send_gathered()
         self._check()
-        request = self._options.commit_request(self.session.ref, self._number, self._policy)
+        request = self._options.commit_request(self.session.ref, self._number)
         attempts = LockAttempts(self._policy)
         while self.result is None:
+            request.lock.wait_ms = attempts.wait_ms()
+            work_s = TABLE_OPERATION_S + request.lock.wait_ms / 1000
             try:
                 answer = await self._servers.call(
-                    methods.COMMIT_BULK_WRITE, request, self._view.timeout_s, work_s=TABLE_OPERATION_S
+                    methods.COMMIT_BULK_WRITE, request, self._view.timeout_s, work_s=work_s
                 )
             except LockUnavailableError as error:
                 await asyncio.sleep(attempts.pause_s(error))

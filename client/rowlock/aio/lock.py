@@ -105,7 +105,7 @@ async def take_lock(
     timeout_s: float,
 ) -> Lock:
     """See Client.lock."""
-    request = lock_request(tables, mode, region, purpose, policy)
+    request = lock_request(tables, mode, region, purpose)
     is_mine = session is None
     if session is None:
         named = ", ".join([target.table for target in request.targets])
@@ -131,8 +131,10 @@ async def _taken(servers: Servers, request: sessions_pb2.TakeLockRequest, policy
     """Takes the lock, with retries while others hold it. Returns its number."""
     attempts = LockAttempts(policy)
     while True:
+        request.wait_ms = attempts.wait_ms()
+        work_s = timeout_s + request.wait_ms / 1000
         try:
-            answer = await servers.call(methods.TAKE_LOCK, request, timeout_s, work_s=timeout_s + policy.wait_s)
+            answer = await servers.call(methods.TAKE_LOCK, request, timeout_s, work_s=work_s)
         except LockUnavailableError as error:
             await asyncio.sleep(attempts.pause_s(error))
         else:

@@ -63,11 +63,13 @@ def open_job(client: Client, table: str, timeout_s: float) -> StagedJob:
 def commit_job(client: Client, job: StagedJob, timeout_s: float) -> BulkWriteResult:
     """Replaces all rows of the table by those that were staged. Raises RowlockError; then the session is open."""
     options = write_options(job.table, True, None, None, None, None, None)
-    request = options.commit_request(job.session, job.write_number, DEFAULT_LOCK_POLICY)
+    request = options.commit_request(job.session, job.write_number)
     attempts = LockAttempts(DEFAULT_LOCK_POLICY)
     while True:
+        request.lock.wait_ms = attempts.wait_ms()
+        work_s = TABLE_OPERATION_S + request.lock.wait_ms / 1000
         try:
-            answer = client._servers.call(methods.COMMIT_BULK_WRITE, request, timeout_s, work_s=TABLE_OPERATION_S)
+            answer = client._servers.call(methods.COMMIT_BULK_WRITE, request, timeout_s, work_s=work_s)
         except LockUnavailableError as error:
             time.sleep(attempts.pause_s(error))
         else:
