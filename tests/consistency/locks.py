@@ -38,10 +38,10 @@ _ROWS = [b"%02d" % number for number in range(40)]
 _PROPERTY = "split.region_bytes"
 _HELD_S_MAX = 0.05
 _DYING_SHARE, _DYING_IDLE_S = 0.03, 1.0
-# Of the shared load: its table, and how many hold it for how long, one after the other.
-_LOADED, _LOADING, _LOADED_S = "c", 4, 0.4
-# The exclusive requests beside it give up after 27 s.
-_TRY_S, _RETRIES, _WAITED_S_MAX = 0.2, 8, 20.0
+# Of the shared load: its table, and how many hold it, for times drawn between these: never all end together.
+_LOADED, _LOADING, _LOADED_S = "c", CLIENTS - 1, (0.2, 0.6)
+# The exclusive requests beside it give up after 26 s.
+_TRY_S, _RETRIES, _WAITED_S_MAX = 0.02, 8, 20.0
 _EXCLUSIVE_UNDER_LOAD, _SHARED_OF_LOAD = "exclusive locks under shared load", "shared locks of the load"
 _BESIDE = (
     "table locks, shared",
@@ -87,12 +87,13 @@ def run(settings: Settings) -> Account:
                 workers.wait_until(lambda: all(workers.counted(what) for what in _BESIDE), WAIT_S)
             account.problems += [f"there were no {what}" for what in _BESIDE if not account.counts[what]]
             account.problems += holders.problems
-            load = _Load(clients)
+            load = _Load()
             with WorkerThreads(account) as workers:
                 for number in range(_LOADING):
-                    workers.start(f"shared {number}", partial(load.hold_shared, workers, number))
+                    draw = random.Random(f"{settings.seed} load {number}")
+                    workers.repeat(f"shared {number}", partial(load.hold_shared, workers, clients[number], draw))
                 workers.wait_until(lambda: workers.counted(_SHARED_OF_LOAD) >= _LOADING, WAIT_S)
-                workers.repeat("exclusive", partial(load.take_exclusive, workers))
+                workers.repeat("exclusive", partial(load.take_exclusive, workers, clients[-1]))
                 enough = 5 if settings.is_short else 50
                 workers.wait_until(lambda: workers.counted(_EXCLUSIVE_UNDER_LOAD) >= enough, WAIT_S)
             if account.counts[_EXCLUSIVE_UNDER_LOAD] < enough:
@@ -112,26 +113,23 @@ def run(settings: Settings) -> Account:
 class _Load:
     """Constant shared load of one table, and exclusive requests beside it, which it judges (5)."""
 
-    clients: Sequence[rowlock.Client]
     longest_wait_s: float = 0.0  # of exclusive ones
     _longest_hold_s: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def hold_shared(self, workers: WorkerThreads, number: int) -> None:
-        """Holds the lock, again and again; the holds of these threads overlap."""
-        workers.wait(_LOADED_S * number / _LOADING)
-        while workers.has_work:
-            with self.clients[number].lock(_LOADED, "shared"):
-                began = time.monotonic()
-                workers.count(_SHARED_OF_LOAD)
-                workers.wait(_LOADED_S)
-            with self._lock:
-                self._longest_hold_s = max(self._longest_hold_s, time.monotonic() - began)
+    def hold_shared(self, workers: WorkerThreads, client: rowlock.Client, draw: random.Random) -> None:
+        """Holds the lock once."""
+        with client.lock(_LOADED, "shared"):
+            began = time.monotonic()
+            workers.count(_SHARED_OF_LOAD)
+            workers.wait(draw.uniform(*_LOADED_S))
+        with self._lock:
+            self._longest_hold_s = max(self._longest_hold_s, time.monotonic() - began)
 
-    def take_exclusive(self, workers: WorkerThreads) -> None:
+    def take_exclusive(self, workers: WorkerThreads, client: rowlock.Client) -> None:
         """Takes the exclusive lock once; one that is refused raises."""
         began = time.monotonic()
-        with self.clients[_LOADING].lock(_LOADED, "exclusive", wait_s=_TRY_S, retries=_RETRIES):
+        with client.lock(_LOADED, "exclusive", wait_s=_TRY_S, retries=_RETRIES):
             waited_s = time.monotonic() - began
         with self._lock:
             self.longest_wait_s = max(self.longest_wait_s, waited_s)
