@@ -100,7 +100,7 @@ class SessionCalls:
 
         tables: a name, or several. mode: "shared" goes together with "shared", "exclusive" with nothing. region: the id
         of a region, to lock only that one. session: None: one of its own. purpose: for those who list locks. wait_s,
-        retries: how long a request waits on the server, and how often it is repeated; None: the client's.
+        retries: how long each try waits on the server, and how many follow the first; None: the client's.
 
         Raises LockUnavailableError when others hold it to the end, and TableNotFoundError. docs/locks.md.
         """

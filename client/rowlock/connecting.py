@@ -38,8 +38,8 @@ def connect(
     has not started or recovered yet.
 
     lock_wait_s, lock_retries, lock_retry_s_max: for calls that take locks of tables, while others hold these: how long
-    one request waits on the server; how often it is repeated; the longest pause between, which begins at 0.1 s and
-    doubles.
+    each try waits on the server; how many tries follow the first; the longest pause between, which begins at 0.1 s and
+    doubles. One request waits for the time of all, so that it keeps its place among those that wait.
 
     Raises ServerUnavailableError if no server answers, ServerRecoveringError if it still recovers. Raises
     InvalidArgumentError at once for a malformed address, or if something other than rowlock answers there.
