@@ -297,13 +297,15 @@ async def test_an_admin_change_whose_answer_is_lost_is_never_sent_again(
     assert fake_server.dropped == ["t"]
 
 
-async def test_operations_on_a_whole_table_may_take_longer_than_other_calls(fake_server: FakeServer) -> None:
-    async with rowlock.aio.connect(fake_server.address, timeout=5) as db:
+async def test_operations_on_a_whole_table_may_take_longer_than_other_calls_and_wait_for_locks_before(
+    fake_server: FakeServer,
+) -> None:
+    async with rowlock.aio.connect(fake_server.address, timeout=5, lock_wait_s=100, lock_retries=0) as db:
         assert (await db.flush("t")).cell_count == 1
         with pytest.raises(rowlock.UnknownOutcomeError, match="may still be working on it"):
             await db.drop_table("t")
         await db.flush("t", timeout=50)
-    assert [round(work_s or 0, -1) for work_s in fake_server.work_s] == [600, 600, 50]
+    assert [round(work_s or 0, -1) for work_s in fake_server.work_s] == [600, 700, 50]
 
 
 async def test_a_flush_that_times_out_raises_an_error_that_says_it_continues(
