@@ -29,14 +29,24 @@ PROMISE = "operations on a row have an order that explains every answer, while i
 ROWS = 6
 REGIONS_MAX = 4
 _TABLE = "rows"
-_BESIDE = ("splits", "merges", "flushes")
+# What must have happened beside each history.
+_BESIDE = ("splits", "merges", "flushes", "compactions")
+HISTORIES = 20
 _LIMITS = {"memstore_flush_bytes": 64 * 1024, "log_segment_bytes": 256 * 1024}
 
 
 def run(settings: Settings) -> Account:
-    """The long form: one history of 60 s."""
+    """The long form: 20 histories of 60 s, each on a server of its own, which take 20 minutes."""
     account = Account("moving_regions", PROMISE)
-    history = History(0, settings.seed, PATIENT_SECONDS)
+    for number in range(1 if settings.is_short else HISTORIES):
+        _record(account, History(number, settings.seed * HISTORIES + number, PATIENT_SECONDS), settings)
+        account.counts["histories"] += 1
+    return account
+
+
+def _record(account: Account, history: History, settings: Settings) -> None:
+    """Records one history and judges it."""
+    which = f"history {history.number} of --seed {settings.seed}"
     with (
         contextlib.ExitStack() as connections,
         exchange_installed() as options,
@@ -44,7 +54,7 @@ def run(settings: Settings) -> Account:
         rowlock.connect(server.address, timeout=60) as operator,
     ):
         clients = [
-            connections.enter_context(client_both_ways(server.address, 60, f"{settings.seed} {number}"))
+            connections.enter_context(client_both_ways(server.address, 60, f"{history.seed} {number}"))
             for number in range(CLIENTS)
         ]
         operator.create_table(_TABLE, FAMILIES, durability="os")
@@ -52,21 +62,21 @@ def run(settings: Settings) -> Account:
             for number, client in enumerate(clients):
                 workers.start(f"client {number}", lambda n=number, c=client: _work(workers, history, n, c))  # type: ignore[misc]
             for number in range(2):
-                draw = random.Random(f"{settings.seed} regions {number}")
+                draw = random.Random(f"{history.seed} regions {number}")
                 workers.repeat("splits and merges", lambda d=draw: _change_regions(workers, operator, history, d))  # type: ignore[misc]
             workers.repeat("flushes", lambda: _flush(workers, operator))
-            workers.repeat("compacts", lambda: _compact(workers, operator, random.random() < 0.5))
+            kinds = random.Random(f"{history.seed} compactions")
+            workers.repeat("compacts", lambda: _compact(workers, operator, kinds.random() < 0.5))
             workers.wait(2.0 if settings.is_short else 60.0)
             # A run in which nothing happened beside the operations shows nothing; on a loaded machine it takes longer.
             workers.wait_until(lambda: all(workers.counted(what) > 1 for what in _BESIDE), WAIT_S)
-        account.counts["operations of known outcome"] = sum(each.is_known for each in history.operations)
-        account.counts["operations of unknown outcome"] = sum(not each.is_known for each in history.operations)
-        account.problems += [f"an operation was refused: {error!r}" for error in history.unchanged]
-        account.problems += [f"there were no {what}" for what in _BESIDE if not account.counts[what]]
+        account.problems += [f"{which}: there were no {what}" for what in _BESIDE if not workers.counted(what)]
+    account.counts["operations of known outcome"] += sum(each.is_known for each in history.operations)
+    account.counts["operations of unknown outcome"] += sum(not each.is_known for each in history.operations)
+    account.problems += [f"{which}: an operation was refused: {error!r}" for error in history.unchanged]
     problem = problem_of(history.operations)
     if problem is not None:
-        account.problems.append(f"the history of --seed {settings.seed}, {problem[:20_000]}")
-    return account
+        account.problems.append(f"{which}, {problem[:20_000]}")
 
 
 def _work(workers: WorkerThreads, history: History, number: int, client: rowlock.Client) -> None:
