@@ -29,6 +29,7 @@ from rowlock.pytest_plugin import RowlockServer
 
 from tests.consistency.live_server import live_server
 from tests.consistency.worker_threads import WorkerThreads
+from tests.consistency.ways import count_ways, judge_direct
 from tests.crash.account import Account, Settings
 
 PROMISE = "SIGKILL loses nothing acknowledged at fsync or os, and a reader of a write has all writes before it"
@@ -120,6 +121,7 @@ def run(settings: Settings) -> Account:
             account.counts["orderly stops" if stops else "SIGKILLs"] += 1
             server.start()
             _judge(account, table, cycle, stopped=stops)
+    judge_direct(account)
     return account
 
 
@@ -129,12 +131,14 @@ def _writers() -> list[_Writer]:
 
 def _live(account: Account, server: RowlockServer, db: rowlock.Client, cycle: _Cycle, *, flushes: bool) -> None:
     """Writes and reads until the server is killed or stopped."""
+    clients: list[rowlock.Client] = []
     # The connections are closed first, so that no thread waits for a dead server.
     with WorkerThreads(account) as workers, contextlib.ExitStack() as connections:
 
         def start(name: str, turn: Callable[[rowlock.Table[bytes]], None], durability: rowlock.Durability) -> None:
             # One connection each, so that no message has writes of two levels.
             own = connections.enter_context(rowlock.connect(server.address, timeout=TIMEOUT_SECONDS))
+            clients.append(own)
             table = own.table(TABLE, durability=durability)
             workers.repeat(name, lambda: _turn(cycle, turn, table))
 
@@ -154,6 +158,7 @@ def _live(account: Account, server: RowlockServer, db: rowlock.Client, cycle: _C
         workers.wait_until(lambda: len(cycle.writes()) > WRITES_A_CYCLE, CYCLE_SECONDS_MAX / 2)
         cycle.is_due = True
         workers.wait_until(cycle.has_ended.is_set, TIMEOUT_SECONDS)
+    count_ways(account, [client.statistics() for client in clients])
 
 
 def _turn(cycle: _Cycle, turn: Callable[[rowlock.Table[bytes]], None], table: rowlock.Table[bytes]) -> None:

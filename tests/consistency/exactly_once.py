@@ -26,6 +26,7 @@ from rowlock_proto.v1 import types_pb2
 
 from tests.consistency.both_ways import client_both_ways, lossy_server
 from tests.consistency.live_server import kill_and_restart
+from tests.consistency.ways import DIRECT, GRPC, judge_both
 from tests.crash.account import Account, Settings
 
 PROMISE = "with lost answers and SIGKILLs each increment counts once, and each is answered with its own number"
@@ -81,14 +82,12 @@ def run(settings: Settings) -> Account:
             "SIGKILLs of the server": kills,
             "answers lost by gRPC": lost[0],
             "answers lost on direct connections": lost[1],
-            "requests sent by gRPC": sum(process.grpc_requests for process in counted),
-            "requests sent directly": sum(process.direct_requests for process in counted),
+            GRPC: sum(process.grpc_requests for process in counted),
+            DIRECT: sum(process.direct_requests for process in counted),
             "rows of batches": len(rows),
         }
     )
-    for way in ("by gRPC", "directly"):
-        if account.counts[f"requests sent {way}"] < increments:
-            account.problems.append(f"too few requests were sent {way}: the campaign has tested little")
+    judge_both(account, increments)
     repeats_min = 10 if settings.is_short else 100
     if account.counts["repeated request ids met"] < repeats_min:
         account.problems.append(f"fewer than {repeats_min} repeated request ids: the campaign has tested little")

@@ -42,6 +42,7 @@ from tests.consistency.row_model import (
     Replace,
     Update,
 )
+from tests.consistency.ways import count_ways, judge_both
 from tests.crash.account import Account, Settings
 
 PROMISE = "operations of concurrent clients on a row have an order that explains every answer, also with SIGKILLs"
@@ -52,6 +53,8 @@ PATIENT_SECONDS, HASTY_SECONDS = 60.0, 0.25
 KILL_EVERY, FLUSH_EVERY = 8, 3
 # The mean number of answers that a connection brings before it is cut.
 ANSWERS_BEFORE_CUT = 100
+# Of each way, in the long form, which loses more than a hundred.
+LOST_ANSWERS_MIN = 30
 
 
 @dataclass(slots=True)
@@ -102,10 +105,13 @@ def run(settings: Settings) -> Account:
             if problem is not None:
                 account.problems.append(f"history {number} of --seed {settings.seed}, {problem}")
             account.counts["histories"] += 1
-        account.counts["answers lost"] += lossy.lost_answers
-        ways = [connection for client in clients for connection in client.statistics().connections]
-        account.counts["requests sent by gRPC"] += sum(way.grpc_requests for way in ways)
-        account.counts["requests sent directly"] += sum(way.direct_requests for way in ways)
+        account.counts["answers lost by gRPC"] += lossy.grpc.lost_answers
+        account.counts["answers lost on direct connections"] += lossy.direct.lost_answers
+        count_ways(account, [client.statistics() for client in clients])
+    judge_both(account, count * CLIENTS * OPERATIONS // 10)
+    for what in ("answers lost by gRPC", "answers lost on direct connections"):
+        if not settings.is_short and account.counts[what] < LOST_ANSWERS_MIN:
+            account.problems.append(f"fewer than {LOST_ANSWERS_MIN} {what}: the campaign has tested little")
     return account
 
 

@@ -27,6 +27,7 @@ import rowlock
 
 from tests.consistency.live_server import live_server
 from tests.consistency.worker_threads import WorkerThreads
+from tests.consistency.ways import count_ways, judge_direct
 from tests.crash.account import Account, Settings
 from tests.waiting import WAIT_S, wait_until
 
@@ -98,6 +99,8 @@ def run(settings: Settings) -> Account:
                 workers.wait_until(lambda: workers.counted(_EXCLUSIVE_UNDER_LOAD) >= enough, WAIT_S)
             if account.counts[_EXCLUSIVE_UNDER_LOAD] < enough:
                 account.problems.append(f"of {enough} {_EXCLUSIVE_UNDER_LOAD} not all were granted")
+            count_ways(account, [client.statistics() for client in clients])
+            judge_direct(account)
             wait_until(lambda: not clients[0].locks())
             account.notes.append(
                 f"longest time of a lock: {holders.longest_held_s:.2f} s; longest wait of an exclusive request: "

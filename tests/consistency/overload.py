@@ -31,6 +31,7 @@ from tests.consistency.live_server import kill_and_restart, live_server
 from tests.consistency.overload_ledger import CHECKED, CHECKED_ROW, COUNTER, HOT_ROWS, NEW_PREFIX, Ledger
 from tests.consistency.single_requests import SingleRequests
 from tests.consistency.worker_threads import WorkerThreads
+from tests.consistency.ways import count_ways, judge_direct
 from tests.crash.account import Account, Settings
 
 PROMISE = "refusals are typed and can be retried, nothing acknowledged is lost, memory is bounded, and it recovers"
@@ -103,6 +104,9 @@ def _load(account: Account, server: RowlockServer, db: rowlock.Client, ledger: L
             while time.monotonic() < deadline and workers.wait(0.1):
                 peaks[half] = max(peaks[half], process.memory_info().rss)
         workers.wait_until(lambda: workers.counted("requests refused") > 0, REFUSAL_SECONDS_MAX_SHORT)
+    # Of the single requests, which are those that must be refused.
+    count_ways(account, [single.statistics() for single in singles])
+    judge_direct(account)
     account.notes.append(
         f"memory of the server: idle {idle_bytes >> 20} MiB, at most {peaks[0] >> 20} in the first half of the load, "
         f"{peaks[1] >> 20} in the second"

@@ -23,6 +23,7 @@ import rowlock
 
 from tests.consistency.live_server import live_server
 from tests.consistency.worker_threads import WorkerThreads
+from tests.consistency.ways import count_ways, judge_direct
 from tests.crash.account import Account, Settings
 
 PROMISE = "readers see one number in all 3 families x 50 columns of a row, and never an older one than before"
@@ -55,6 +56,8 @@ def run(settings: Settings) -> Account:
             _one_table(account, writing, reading.table(name), deadline)
             writing.drop_table(name)
         account.counts["tables"] = number
+        count_ways(account, [writing.statistics(), reading.statistics()])
+    judge_direct(account)
     return account
 
 

@@ -33,6 +33,10 @@ class SingleRequests:
             raise rowlock.UnknownOutcomeError(f"no answer within {TIMEOUT_SECONDS:g} s: {failure}")
         return request.answer
 
+    def statistics(self) -> rowlock.ClientStatistics:
+        """Returns how the requests have travelled."""
+        return self._servers.statistics()
+
     def __enter__(self) -> SingleRequests:
         return self
 

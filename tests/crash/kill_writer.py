@@ -2,7 +2,7 @@
 
 `python -m tests.crash.kill_writer ADDRESS LEDGER WRITERS PLACE`. The server is killed and restarted all the time. The
 client retries unanswered requests under the same request id, so no call may fail: a failed call ends the writer with
-exit 1 and a traceback.
+exit 1 and a traceback, and so does a client whose requests did not go over direct connections.
 """
 
 from __future__ import annotations
@@ -161,6 +161,8 @@ def _mark(marks: Bytes, number: int) -> None:
 def main(address: str, ledger: str, writers: str, place: str) -> None:
     with rowlock.connect(address, timeout=TIMEOUT_SECONDS) as client:
         Writer(client.table(TABLE), Ledger(Path(ledger), int(writers)), int(place)).run()
+        [way] = client.statistics().connections
+        assert way.direct_requests > 2 * way.grpc_requests, f"most requests did not go directly: {way}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""SIGKILLs at random moments under concurrent writes over gRPC: nothing acknowledged is lost, and no row is incomplete.
+"""SIGKILLs at random moments under concurrent direct writes: nothing acknowledged is lost, and no row is incomplete.
 
 A real `rowlock-server` runs on a real folder, with writer processes of eight threads each (kill_writer.py): puts of two
 families, mutations with a counter, shared counters, compare-and-put races, bulk batches. Small limits make it flush and

@@ -1,0 +1,35 @@
+"""Which way the requests of a campaign's clients went: over a direct connection, or by gRPC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import rowlock
+
+from tests.crash.account import Account
+
+DIRECT, GRPC = "requests sent directly", "requests sent by gRPC"
+
+
+def count_ways(account: Account, clients: Iterable[rowlock.ClientStatistics]) -> None:
+    """Adds what the clients have sent each way to the account's counts."""
+    for client in clients:
+        account.counts[DIRECT] += sum(way.direct_requests for way in client.connections)
+        account.counts[GRPC] += sum(way.grpc_requests for way in client.connections)
+
+
+def judge_direct(account: Account) -> None:
+    """Makes it a problem unless most of the counted requests went directly.
+
+    A few may go by gRPC: for a second after a stalled or restarting server did not accept a direct connection.
+    """
+    if account.counts[DIRECT] <= 2 * account.counts[GRPC]:
+        sent = f"{account.counts[DIRECT]} requests were sent directly, and {account.counts[GRPC]} by gRPC"
+        account.problems.append(f"{sent}: the campaign has not tested direct connections")
+
+
+def judge_both(account: Account, requests_min: int) -> None:
+    """Makes it a problem if fewer requests were counted of either way."""
+    for way in (GRPC, DIRECT):
+        if account.counts[way] < requests_min:
+            account.problems.append(f"too few {way}: the campaign has tested little")
