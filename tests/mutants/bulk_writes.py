@@ -6,6 +6,7 @@ from .broken_build import Mutant
 
 COMMIT = "unit/host/test_bulk_commit.py"
 LARGE = "unit/host/test_large_bulk_writes.py"
+DAMAGED = "unit/host/test_damaged_bulk_commits.py"
 MANY = "unit/host/test_many_batches.py"
 LARGE_CRASHES = "unit/host/test_large_bulk_crashes.py"
 LARGE_CRASH = f"{LARGE_CRASHES}::test_a_crash_at_any_call_of_a_large_commit_leaves_all_of_it_or_nothing[False]"
@@ -221,5 +222,12 @@ BULK_WRITE_MUTANTS = [
         "        self._runs.insert(0, _LinkedRun",
         "        self._runs.append(_LinkedRun",
         f"{LARGE}::test_a_large_replacement_hides_everything_older",
+    ),
+    Mutant(
+        "a commit passes over a damaged region",
+        "ServedRegions.regions_of",
+        "for region in self.entries_of(name, start, stop)]",
+        "for region in self.entries_of(name, start, stop) if region.region_id not in self._damaged]",
+        f"{DAMAGED}::test_a_damaged_region_refuses_every_commit_of_its_table_and_no_region_is_changed",
     ),
 ]
