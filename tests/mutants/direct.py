@@ -205,6 +205,14 @@ _SERVER = [
         "        mask_before = os.umask(0)\n",
         f"{LISTENER}::test_the_socket_is_only_for_its_user_and_goes_with_the_listener",
     ),
+    Mutant(
+        "a change that is sent by both ways is made twice",
+        "WritePath._change_row",
+        "            if saved is not None:\n",
+        "            if False:\n",
+        "end_to_end/test_repeats_both_ways.py"
+        "::test_increments_that_are_sent_by_both_ways_at_once_count_once_and_are_answered_alike",
+    ),
 ]
 
 _CLIENT = [
