@@ -213,6 +213,13 @@ _SERVER = [
         "end_to_end/test_repeats_both_ways.py"
         "::test_increments_that_are_sent_by_both_ways_at_once_count_once_and_are_answered_alike",
     ),
+    Mutant(
+        "the peer of a direct connection is not probed",
+        "DirectConnection.connection_made",
+        '        keep_alive(transport.get_extra_info("socket"))\n',
+        "",
+        f"{LISTENER}::test_the_system_probes_the_peers_of_tcp_connections_only",
+    ),
 ]
 
 _CLIENT = [

@@ -16,6 +16,7 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.rpc.direct import acceptor
+from rowlock_regionserver.rpc.direct.connection import DirectConnection
 from rowlock_regionserver.rpc.direct.listener import DirectListener
 from rowlock_regionserver.rpc.direct.plan import DirectPlan
 from rowlock_regionserver.rpc.grpc.addresses import Address, ListenError
@@ -77,6 +78,22 @@ def test_both_addresses_accept_after_the_start_and_refuse_before_and_after(
                 assert listener.statistics().greeting_count == 2
             await until(lambda: port.clients.greeting_count == 0)
             await listener.close(1.0)
+
+    run_listener(DirectPlan(LOCAL, has_socket=True), tmp_path, test)
+
+
+def test_the_system_probes_the_peers_of_tcp_connections_only(run_listener: Callable[..., None], tmp_path: Path) -> None:
+    async def test(listener: DirectListener, port: Port) -> None:
+        listener.start(port.service)
+        with socket.create_connection(address_of(listener)), socket.socket(socket.AF_UNIX) as unix:
+            unix.connect(str(tmp_path / "direct"))
+            await until(lambda: port.clients.greeting_count == 2)
+            probed = {}
+            for connection in port.clients._greeting:
+                assert isinstance(connection, DirectConnection)
+                theirs = connection._transport.get_extra_info("socket")
+                probed[theirs.family] = bool(theirs.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+            assert probed == {socket.AF_INET: True, socket.AF_UNIX: False}
 
     run_listener(DirectPlan(LOCAL, has_socket=True), tmp_path, test)
 
