@@ -28,8 +28,8 @@ import rowlock
 from rowlock.pytest_plugin import RowlockServer
 
 from tests.consistency.live_server import live_server
-from tests.consistency.worker_threads import WorkerThreads
 from tests.consistency.ways import count_ways, judge_direct
+from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 
 PROMISE = "SIGKILL loses nothing acknowledged at fsync or os, and a reader of a write has all writes before it"

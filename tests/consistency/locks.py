@@ -26,8 +26,8 @@ from typing import Literal
 import rowlock
 
 from tests.consistency.live_server import live_server
-from tests.consistency.worker_threads import WorkerThreads
 from tests.consistency.ways import count_ways, judge_direct
+from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 from tests.waiting import WAIT_S, wait_until
 

@@ -30,8 +30,8 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 from tests.consistency.live_server import kill_and_restart, live_server
 from tests.consistency.overload_ledger import CHECKED, CHECKED_ROW, COUNTER, HOT_ROWS, NEW_PREFIX, Ledger
 from tests.consistency.single_requests import SingleRequests
-from tests.consistency.worker_threads import WorkerThreads
 from tests.consistency.ways import count_ways, judge_direct
+from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 
 PROMISE = "refusals are typed and can be retried, nothing acknowledged is lost, memory is bounded, and it recovers"

@@ -2,13 +2,13 @@
 
 Every change writes one number into all 150 columns of a row, over three families with different settings. So a reader
 must find the same number 150 times, and no smaller one than any reader had seen, or any writer had acknowledged, before
-the read began. Meanwhile the table is flushed continuously, by calls and by a memory bound of a few writes.
+the read began. Meanwhile the table is flushed continuously, by calls and by a memory bound of a few writes, and its
+files are compacted without a pause.
 
 The writers change rows in all ways: plain puts, deleting and putting the row in one change, check-and-put by two racing
 writers, and bulk batches, which are atomic over their three rows too.
 
-Nothing compacts store files yet, so reads get slower with each flush. Therefore all threads move to a new table at
-intervals.
+All threads move to a new table at intervals, so that the first flushes and compactions of a table happen often, too.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import pyarrow as pa
 import rowlock
 
 from tests.consistency.live_server import live_server
-from tests.consistency.worker_threads import WorkerThreads
 from tests.consistency.ways import count_ways, judge_direct
+from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 
 PROMISE = "readers see one number in all 3 families x 50 columns of a row, and never an older one than before"
@@ -37,6 +37,8 @@ COLUMNS = [f"{family}:{number:02d}".encode() for family in FAMILIES for number i
 PUT, REPLACED, RACED = b"put", b"replaced", b"raced"
 BULK = (b"together-1", b"together-2", b"together-3")
 FLUSHES_A_TABLE = 10
+# What must have happened beside the reads, in the long form.
+_BESIDE = ("flushes", "compactions")
 
 
 def run(settings: Settings) -> Account:
@@ -57,6 +59,8 @@ def run(settings: Settings) -> Account:
             writing.drop_table(name)
         account.counts["tables"] = number
         count_ways(account, [writing.statistics(), reading.statistics()])
+    if not settings.is_short:
+        account.problems += [f"there were no {what}" for what in _BESIDE if not account.counts[what]]
     judge_direct(account)
     return account
 
@@ -76,6 +80,7 @@ def _one_table(account: Account, writing: rowlock.Client, read: rowlock.Table[by
         workers.repeat("gets several rows", lambda: _get_rows(workers, read, floors))
         workers.repeat("scans", lambda: _scan(workers, read, floors))
         workers.repeat("flushes", lambda: _flush(workers, writing, write.name))
+        workers.repeat("compacts", lambda: _compact(workers, writing, write.name))
         workers.wait_until(lambda: workers.counted("flushes") >= FLUSHES_A_TABLE, deadline - time.monotonic())
 
 
@@ -190,6 +195,11 @@ def _scan(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floors) -
 def _flush(workers: WorkerThreads, client: rowlock.Client, table: str) -> None:
     if client.flush(table).store_file_count:
         workers.count("flushes")
+
+
+def _compact(workers: WorkerThreads, client: rowlock.Client, table: str) -> None:
+    done = client.compact(table, major=random.random() < 0.5, wait=True, timeout=60)
+    workers.count("compactions", len(done))
 
 
 def _check_row(

@@ -55,6 +55,26 @@ def test_table_operations_and_snapshots_are_kept_out_and_rows_are_not(
     assert rowlock_client.locks() == []
 
 
+def test_a_scan_and_a_snapshot_without_a_session_keep_nobody_from_dropping_the_table(
+    rowlock_client: rowlock.Client, table: rowlock.Table[bytes], impatient: rowlock.Client
+) -> None:
+    with table.batch() as batch:
+        for number in range(1000):
+            batch.put(b"%04d" % number, {"f:q": b"v" * 1000})
+    snapshot = rowlock_client.snapshot("t")
+    scans = [iter(table.scan(batch_bytes=1000)), iter(table.scan(snapshot=snapshot, batch_bytes=1000))]
+    read = [next(scan) for scan in scans]
+    with rowlock_client.session() as session:
+        rowlock_client.snapshot("t", session=session)
+        with pytest.raises(rowlock.TableInUseError):
+            impatient.drop_table("t")
+    impatient.drop_table("t")
+    assert [len(list(scan)) for scan in scans] == [999, 999]
+    assert [row for row, _ in read] == [b"0000", b"0000"]
+    with pytest.raises(rowlock.SnapshotEndedError, match="its table was dropped"):
+        list(table.scan(snapshot=snapshot))
+
+
 def test_a_mapping_is_changed_under_locks(
     rowlock_client: rowlock.Client, table: rowlock.Table[bytes], impatient: rowlock.Client
 ) -> None:

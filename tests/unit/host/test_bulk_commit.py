@@ -338,6 +338,24 @@ def test_a_commit_of_a_known_identity_does_nothing(store: Store) -> None:
     assert not store.commit(store.session("other"), identity=Identity("weekly", 18)).is_repeated
 
 
+def test_a_truncated_table_keeps_the_identities_of_its_commits_and_a_new_one_has_none(store: Store) -> None:
+    def load() -> bool:
+        ref = store.session()
+        store.stage(ref, *everywhere(b"1"))
+        result = store.commit(ref, identity=Identity("daily", 17))
+        store.server.clients.sessions.end(ref, "over")
+        return result.is_repeated
+
+    assert not load()
+    store.server.truncate_table("t")
+    assert load()
+    assert store.content() == {}
+    store.server.drop_table("t")
+    store.server.create_table("t", FAMILIES)
+    assert not load()
+    assert store.content() == dict(everywhere(b"1"))
+
+
 # ---- refusals
 
 
