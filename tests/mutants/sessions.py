@@ -110,4 +110,12 @@ SESSION_MUTANTS = [
         "",
         f"{CLIENT_STATE}::test_a_table_in_use_is_not_dropped_and_its_users_are_named",
     ),
+    Mutant(
+        "a compaction takes a lock of its table",
+        "RegionServer._compact_region",
+        "        with counted_memory(self.ledger, self._shared.config), self._failures.are_final():\n",
+        "        table, caller = self.region(region_id).table.name, Caller('a compaction', wait_ms=0)\n"
+        "        with self.clients.locked(Operation.SNAPSHOT, table, caller), self._failures.are_final():\n",
+        f"{CLIENT_STATE}::test_bulk_batches_staging_and_compactions_take_no_lock",
+    ),
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import ManualClock
+from rowlock_regionserver.compaction.job import State
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     InvalidRequestError,
@@ -18,17 +19,20 @@ from rowlock_regionserver.errors import (
     TableInUseError,
 )
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.bulk_commit import CommitRequest, commit_bulk_write, regions_locked
 from rowlock_regionserver.host.client_state import ClientState
+from rowlock_regionserver.host.compaction_requests import request_compactions
 from rowlock_regionserver.host.session_lock import SessionLock
 from rowlock_regionserver.host.session_snapshots import implicit_sessions
 from rowlock_regionserver.locks.lock import LockKey, Mode
 from rowlock_regionserver.locks.lock_matrix import MATRIX, Operation
 from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.operations import Put
+from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.sessions.session import SessionRef
 
-from tests.unit.region.conftest import Engine
-from tests.waiting import WAIT_S
+from tests.unit.region.conftest import Engine, bulk_batch
+from tests.waiting import WAIT_S, wait_until
 
 ID = b"snapshot is 16 b"
 NO_WAIT = Caller("ana", wait_ms=0)
@@ -111,6 +115,28 @@ def test_reading_and_changing_rows_takes_no_lock(held: Engine, clients: ClientSt
     held.change(b"r", Put(b"f", b"q", b"1"))
     assert len(held.scan()) == 1
     held.server.flush("t")
+
+
+def test_bulk_batches_staging_and_compactions_take_no_lock(held: Engine, clients: ClientState, ref: SessionRef) -> None:
+    server, writing = held.server, clients.sessions.open("writing", "ana").ref
+    server.bulk_writes.open(writing, server.table("t"))
+    take(clients, ref, "t", Mode.EXCLUSIVE)
+    for row in (b"a", b"b"):
+        outcome = held.bulk(bulk_batch((row, b"f", b"q", None, b"1")))
+        assert isinstance(outcome, BulkResult), outcome
+        server.flush("t")
+    staged = server.bulk_writes.stage(writing, held.region, bulk_batch((b"c", b"f", b"q", None, b"1")), None)
+    assert staged.row_count == 1
+    ids = request_compactions(server, "t", [b"f"], is_major=True)
+    wait_until(lambda: all(job.state.is_over for job in server.compactions.jobs_of_ids(ids)))
+    assert [job.state for job in server.compactions.jobs_of_ids(ids)] == [State.SUCCEEDED]
+    assert held.region.statistics().store_file_count == 1
+    assert [row for row, *_ in held.scan()] == [b"a", b"b"]
+    [info] = clients.locks.infos()
+    assert info.holder.holder_id == "job"
+    request = CommitRequest(writing, "t")
+    with pytest.raises(LockUnavailableError):  # Only the commit takes one.
+        commit_bulk_write(server, request, Caller("ana", writing, 0), regions_locked(server, request))
 
 
 def test_a_lock_is_released_with_its_session(clients: ClientState, ref: SessionRef, clock: ManualClock) -> None:
