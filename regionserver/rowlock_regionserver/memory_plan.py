@@ -19,6 +19,10 @@ MEMORY_MAX = Config().memory
 MEMORY_MIN = 64 * MIB
 # Memory of an active request, in its size: the received bytes, the message object, and its values (measured: 2 to 5).
 REQUEST_COST = 5
+# Memory of a parsed request beyond that: its message objects (measured: 190 for a small get, 370 for a small put).
+PARSED_REQUEST_BYTES = 200
+# Memory of a parsed message of the smallest requests, in its size (measured: 16).
+PARSED_COST = 16
 
 # Memory of the answer to a get while it is made, in its size: cells and message object, then that and its bytes.
 MAKING_COST = 2

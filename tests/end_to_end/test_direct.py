@@ -25,6 +25,7 @@ from rowlock_proto.v1 import region_pb2
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.memory_plan import ALLOWANCE_BYTES
 from rowlock_regionserver.resident import anonymous_bytes
+from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
 
 from tests.end_to_end.raw_client import get
 from tests.end_to_end.server_command import ServerCommand
@@ -404,15 +405,20 @@ def test_halves_of_large_frames_on_many_connections_are_bounded(small: tuple[Ser
     with ExitStack() as flood:
         for _ in range(60):
             connection = flood.enter_context(greeted(where))
-            connection.setblocking(False)
-            data = memoryview(HEAD.pack(limit + 1, REQUESTS) + bytes(limit - 10_000))
-            ends_at = time.monotonic() + 0.3
-            while data and time.monotonic() < ends_at:
-                try:
-                    data = data[connection.send(data) :]
-                except BlockingIOError:
-                    threading.Event().wait(0.005)
+            send_some(connection, HEAD.pack(limit + 1, REQUESTS) + bytes(limit - 10_000))
         use(address)
+
+
+def send_some(connection: socket.socket, data: bytes, seconds: float = 0.3) -> None:
+    """Sends as much as the server takes in this time."""
+    connection.setblocking(False)
+    left = memoryview(data)
+    ends_at = time.monotonic() + seconds
+    while left and time.monotonic() < ends_at:
+        try:
+            left = left[connection.send(left) :]
+        except BlockingIOError:
+            threading.Event().wait(0.005)
 
 
 def test_clients_that_send_and_never_read_are_bounded(small: tuple[ServerCommand, str]) -> None:
@@ -433,6 +439,27 @@ def test_clients_that_send_and_never_read_are_bounded(small: tuple[ServerCommand
                     connection.send(data)
                 except BlockingIOError:
                     break
+        use(address)
+
+
+@pytest.mark.parametrize("kind", ["empty", "small"])
+def test_messages_of_very_many_requests_whose_answers_nobody_reads_are_bounded(
+    small: tuple[ServerCommand, str], kind: str
+) -> None:
+    """Parsed, such a message takes up to 28 times its bytes."""
+    _, address = small
+    with rowlock.connect(address, timeout=60) as db:
+        table = db.create_table("t", ["f"])
+        table.put("row", {"f:q": bytes(1000)})
+        region_id = db.regions("t")[0].region_id
+    where = direct_port(address)
+    asked = [get(number, region_id, b"row") for number in range(17_000)]
+    gets = region_pb2.PointRequests(requests=asked).SerializeToString()
+    body = b"\x1a\x00" * 128_000 if kind == "empty" else gets
+    assert 200_000 < len(body) < INLINE_MESSAGE_BYTES_MAX
+    with ExitStack() as flood:
+        for _ in range(60):
+            send_some(flood.enter_context(greeted(where)), frame(REQUESTS, body), 2)
         use(address)
 
 

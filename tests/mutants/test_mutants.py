@@ -40,6 +40,7 @@ from .compaction_queue import COMPACTION_QUEUE_MUTANTS
 from .compressed import COMPRESSED
 from .copied_changes import COPIED_CHANGES_MUTANTS
 from .direct import DIRECT
+from .direct_memory import DIRECT_MEMORY
 from .durability import DURABILITY
 from .edges import EDGES
 from .folders import FOLDERS
@@ -89,6 +90,7 @@ MUTANTS = [
     *COMPRESSED,
     *COMPACTION_QUEUE_MUTANTS,
     *DIRECT,
+    *DIRECT_MEMORY,
     *DURABILITY,
     *GROWING_FILES,
     *EDGES,

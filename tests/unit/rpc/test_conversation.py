@@ -13,7 +13,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.point_run import INLINE_PARTS_MAX
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.memory_plan import REQUEST_COST
+from rowlock_regionserver.memory_plan import PARSED_REQUEST_BYTES, REQUEST_COST, ROW_COST
 from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
 
 from tests.unit.engine.fakes import FakeRegion
@@ -341,6 +341,34 @@ def test_no_more_requests_of_a_message_begin_than_the_client_reads_answers(run: 
     run(test)
 
 
+@pytest.mark.parametrize("config", [Config(request_bytes_max=3000)])
+@pytest.mark.parametrize("clock", [HurryingClock()])
+def test_a_message_that_has_not_begun_whole_is_counted_and_only_its_bytes_while_answers_are_unread(
+    run: Run, region: FakeRegion
+) -> None:
+    region.value = b"v" * 1000
+    asked = [get(number, b"a") for number in range(50)]
+    byte_count = region_pb2.PointRequests(requests=asked).ByteSize()
+
+    async def test(client: Client) -> None:
+        held = client.ledger.requests
+        client.may_write.clear()
+        taking = asyncio.create_task(client.send(*asked))
+        await until(lambda: held.bytes_held > 0)
+        assert held.bytes_held == REQUEST_COST * byte_count + 50 * PARSED_REQUEST_BYTES
+        await until(lambda: held.bytes_held == byte_count)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert held.bytes_held == byte_count
+        assert not taking.done()
+        client.may_write.set()
+        await taking
+        await client.until(*range(50))
+        assert sum(map(len, client.messages)) == len(region.begun) == 50
+
+    run(test)
+
+
 @pytest.mark.parametrize("config", [Config(answer_bytes_held_max=2500)])
 def test_changes_of_workers_are_refused_or_unanswered_for_a_client_with_too_much_unread(
     run: Run, region: FakeRegion
@@ -457,7 +485,10 @@ def test_a_long_change_is_executed_by_a_worker(run: Run, region: FakeRegion, par
 def test_too_many_bytes_of_large_messages_are_refused(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         padding = b"x" * 2 * INLINE_MESSAGE_BYTES_MAX
-        await client.send(put(1, b"slow", padding))
+        message = region_pb2.PointRequests(requests=[put(1, b"slow", padding)])
+        await client.send(*message.requests)
+        byte_count = REQUEST_COST * message.ByteSize() + PARSED_REQUEST_BYTES
+        assert client.ledger.requests.bytes_held == byte_count + 2 * ROW_COST
         await client.send(put(2, b"quick", padding))
         await client.until(2)
         assert client.answers[2].error.code == Error.REGION_TOO_BUSY
@@ -503,6 +534,9 @@ def test_bytes_that_are_no_message_are_refused(run: Run) -> None:
         for size in (10, INLINE_MESSAGE_BYTES_MAX + 1):
             with pytest.raises(InvalidRequestError, match="PointRequests"):
                 await client.conversation.take(b"\xff" * size)
+        for count in (101, INLINE_MESSAGE_BYTES_MAX):
+            with pytest.raises(InvalidRequestError, match=f"{count} requests in {2 * count} bytes"):
+                await client.conversation.take(b"\x1a\x00" * count)
 
     run(test)
 

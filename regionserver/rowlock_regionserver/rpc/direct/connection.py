@@ -7,8 +7,8 @@
    with those of other connections (turn.py).
 3. A connection begins requests for half a millisecond at most. Then the changes that it has gathered are made, which
    takes as long again, and it stands behind the others.
-4. It is not read from, and begins no request, while its client has too many unread answers, while a large frame waits
-   for memory, and while what has come is not taken.
+4. It is not read from, and begins no request, while its client has too many unread answers, while a large frame or a
+   message to parse waits for memory, and while what has come is not taken.
 5. A client that breaks the protocol gets the answers to the requests that it sent before, then an END frame with the
    reason. What it sends after that is read and dropped: if its socket were closed with unread bytes in it, the system
    would discard the END.
@@ -192,6 +192,11 @@ class DirectConnection(asyncio.BufferedProtocol):
             self._pause_reading()
             if self._is_unread_too_much():
                 self._is_turn_missed = True
+                incoming.set_aside()
+            elif not incoming.may_go_on:
+                self._service.when_memory_is_given(self._take_turn_soon)
+                if incoming.may_go_on:  # Memory was released before that.
+                    self._take_turn_soon()
             elif not incoming.is_parsing:
                 self._take_turn_soon()
         elif self._state is _OPEN and (self._is_paused or incoming.has_error_or_large_frame):
@@ -307,7 +312,9 @@ class DirectConnection(asyncio.BufferedProtocol):
             return
         if not isinstance(error, StoppingError):
             self._service.log.dropped(self._peer, error.message)
-        self._end = error
+        # Its traceback would keep the message that it is about, for as long as the client reads no answers.
+        self._end = error.with_traceback(None)
+        error.__context__ = None
         self._incoming.drop_frames()
         self._set_state(_State.ENDING)
         self._finish()

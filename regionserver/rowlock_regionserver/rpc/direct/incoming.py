@@ -1,7 +1,8 @@
 """What a direct connection has received: cuts it into frames, and begins their requests in slices.
 
 It holds what one receive brought and is not taken yet, or one incomplete frame. The ledger counts both. A large frame
-is received only when the ledger has memory for it.
+is received only when the ledger has memory for it, and a message of more than a few KiB is parsed only then. The ledger
+counts a message whose requests have not all begun, too. Only its bytes are kept while its client reads no answers.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from rowlock_proto.v1.region_pb2 import PointRequests
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 from rowlock_regionserver.ledger import Holding
-from rowlock_regionserver.rpc.direct.service import DirectService
+from rowlock_regionserver.rpc.direct.service import SMALL_MESSAGE_BYTES_MAX, DirectService
 from rowlock_regionserver.rpc.direct.turn import Member
 from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX, Opener, parse_large
-from rowlock_regionserver.rpc.services.message_run import MessageRun, begin_single
+from rowlock_regionserver.rpc.services.message_run import MessageRun, begin_single, check_request_count
 
 # A frame must be complete after so long, plus its length at the lowest rate.
 FRAME_SECONDS_MAX, _FRAME_BYTES_PER_SECOND = 30.0, 64 * KIB
@@ -105,12 +106,33 @@ class Incoming:
     def hold(self) -> None:
         """Keeps what is not taken, so that another connection may receive, and counts it."""
         reader = self.reader
-        if reader.has_bytes or self._holding.byte_count:
+        if reader.has_bytes or self._run is not None or self._holding.byte_count:
             reader.hold()
-            self._holding.set(reader.bytes_held)
+            self._count()
+
+    def _count(self) -> None:
+        """Counts the memory that is held in the ledger, and whether a parsed message is."""
+        run, byte_count = self._run, 0 if self._run is None else self._run.byte_count
+        if run is not None and byte_count and run.is_parsed:
+            self._service.parsed.add(self)
+        else:
+            self._service.parsed.discard(self)
+        self._holding.set(self.reader.bytes_held + byte_count)
+
+    def set_aside(self) -> None:
+        """Keeps only the bytes of a message whose requests have not all begun. The client reads no answers."""
+        if self._run is not None:
+            self._run.set_aside()
+            self._count()
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether `take` begins anything. Else a message waits for memory to be parsed."""
+        run = self._run
+        return run is None or run.is_parsed or self._service.may_parse(run.data_bytes)
 
     def take(self, must_yield: Callable[[], bool]) -> bool:
-        """Begins requests until `must_yield`, or until a large message is parsed. Returns whether all are begun.
+        """Begins requests until `must_yield`, or until a message is parsed or may be. Returns whether all are begun.
 
         Raises InvalidRequestError for a frame that makes no sense.
         """
@@ -118,6 +140,8 @@ class Incoming:
             return False
         while True:
             if self._run is not None:
+                if not self._run.is_parsed and not self._parse():
+                    return False
                 if not self._run.advance(must_yield):
                     return False
                 self._run = None
@@ -137,14 +161,20 @@ class Incoming:
     def _take_requests(self, body: bytes | bytearray) -> None:
         if len(body) > INLINE_MESSAGE_BYTES_MAX:
             self._service.turn.end_for(self._responder)
-            self._holding.set(self.reader.bytes_held)  # From here on parse_large counts it, several times.
+            self._count()  # From here on parse_large counts it, several times.
             self._parsing = asyncio.get_running_loop().create_task(self._parse_large(body))
+            return
+        if len(body) > SMALL_MESSAGE_BYTES_MAX and not self._service.may_parse(len(body)):
+            self._service.turn.end_for(self._responder)
+            self._run = MessageRun(self._points, self._responder, body, None)
             return
         try:
             message = PointRequests.FromString(body)  # type: ignore[arg-type]  # it takes a bytearray too
         except DecodeError:
             raise _not_requests(len(body)) from None
         count = len(message.requests)
+        if count > 1:
+            check_request_count(count, len(body))
         self._responder.opened(count)
         turn = self._service.turn
         if count == 1 and turn.join(message, self._responder, has_more=self._has_more):
@@ -153,14 +183,28 @@ class Incoming:
         if count == 1:
             begin_single(self._points, message, self._responder)
         else:
-            self._run = MessageRun(self._points, message, self._responder)
+            self._run = MessageRun(self._points, self._responder, body, message)
+
+    def _parse(self) -> bool:
+        """Parses the message that is set aside. Returns False if there is no memory for it."""
+        run = self._run
+        if run is None or not self.may_go_on:
+            return False
+        try:
+            self._responder.opened(run.parse())
+        except InvalidRequestError:
+            self._run = None
+            raise
+        return True
 
     async def _parse_large(self, body: bytes | bytearray) -> None:
         failure: Exception | None = None
         try:
             large = await parse_large(self._points, body, self._responder)
             if large is not None:
-                run = MessageRun(self._points, *large, is_large=True)
+                message, responder = large
+                run = MessageRun(self._points, responder, b"", message, is_large=True)
+                del large, message
                 if self._responder.is_gone:
                     run.drop()
                 else:
@@ -221,13 +265,13 @@ class Incoming:
     def drop_frames(self) -> None:
         """Drops what is not taken. A message that has begun goes on."""
         self.reader = FrameReader(0, self._service.scratch)
-        self._holding.set(0)
+        self._count()
 
     def drop(self) -> None:
         """Drops everything, because the client is gone."""
+        run, self._run = self._run, None
         self.drop_frames()
-        if self._run is not None:
-            run, self._run = self._run, None
+        if run is not None:
             run.drop()
 
 

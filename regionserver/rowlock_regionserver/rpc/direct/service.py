@@ -14,6 +14,7 @@ from rowlock_regionserver.config import KIB
 from rowlock_regionserver.engine.points import Points
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError
 from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.memory_plan import PARSED_COST
 from rowlock_regionserver.rpc.direct.clients import DirectClients
 from rowlock_regionserver.rpc.direct.drop_log import DropLog
 from rowlock_regionserver.rpc.direct.turn import Turn
@@ -21,6 +22,8 @@ from rowlock_regionserver.rpc.messages.failures import error_message
 
 PROTOCOL = 1
 _SCRATCH_BYTES = 64 * KIB
+# A message of at most so many bytes is parsed without a look at the memory.
+SMALL_MESSAGE_BYTES_MAX = 16 * KIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class DirectService:
     """Shared by the connections of one server. Used on the event loop.
 
     scratch: receives the bytes of all connections, one after the other.
+    parsed: those who keep a parsed message, because not all of its requests have begun.
     """
 
     points: Points
@@ -38,6 +42,7 @@ class DirectService:
     data_folder_id: str
     incarnation_id: str
     scratch: memoryview = field(default_factory=lambda: memoryview(bytearray(_SCRATCH_BYTES)))
+    parsed: set[object] = field(default_factory=set)
 
     def welcome(self, error: RegionServerError | None = None) -> bytes:
         """Returns the server's first frame."""
@@ -50,6 +55,16 @@ class DirectService:
         if error is not None:
             message.error.CopyFrom(error_message(error, "welcoming a client"))
         return frame(HELLO, message.SerializeToString())
+
+    def may_parse(self, byte_count: int) -> bool:
+        """Whether there is memory to parse a message of so many bytes.
+
+        There always is while nobody keeps a parsed message. So connections whose messages together fill the account
+        don't wait for each other.
+        """
+        if byte_count <= SMALL_MESSAGE_BYTES_MAX or not self.parsed:
+            return True
+        return self.points.requests.has_room(PARSED_COST * byte_count)
 
     def when_memory_is_given(self, callback: Callable[[], None]) -> None:
         """Calls the callback once on the loop, soon after memory was released."""

@@ -18,12 +18,12 @@ from collections.abc import Awaitable, Callable
 from rowlock_proto.v1.region_pb2 import PointRequests
 
 from rowlock_regionserver.config import MIB
-from rowlock_regionserver.engine.interfaces import Responder
 from rowlock_regionserver.engine.points import Points
+from rowlock_regionserver.ledger import Holding
 from rowlock_regionserver.rpc.grpc.outbox import Outbox
 from rowlock_regionserver.rpc.messages.failures import parsed
 from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX, parse_large
-from rowlock_regionserver.rpc.services.message_run import MessageRun, begin_single
+from rowlock_regionserver.rpc.services.message_run import MessageRun, begin_single, check_request_count
 
 # Answers are joined up to this size; a larger one is a message of its own.
 ANSWER_MESSAGE_BYTES_MAX = 1 * MIB
@@ -50,14 +50,14 @@ class Conversation:
         Waits while the client does not read its answers. Raises InvalidRequestError for bytes that are no such message.
         """
         if len(data) > INLINE_MESSAGE_BYTES_MAX:
-            large = await parse_large(self._points, data, self)
+            run = await self._large_run(data)
             del data
-            if large is not None:
-                await self._begin_all(*large, is_large=True)
         else:
-            message = parsed(PointRequests, data)
-            self.opened(len(message.requests))
-            await self._begin_all(message, self, is_large=False)
+            run = self._begun_alone(data)
+        if run is not None:
+            self._is_taking = True
+            await self._begin_all(run)
+            self._is_taking = False
         await self._outbox.flush()
         if self._is_outbox_full():
             await self._outbox.written()
@@ -66,17 +66,32 @@ class Conversation:
         """Whether the client has more unread answers than a stream may have."""
         return self._outbox.unread_bytes > self._points.unread_bytes_max
 
-    async def _begin_all(self, message: PointRequests, responder: Responder, *, is_large: bool) -> None:
-        self._is_taking = True
-        if len(message.requests) != 1:
-            await self._begin_several(MessageRun(self._points, message, responder, is_large=is_large))
-        else:
-            begin_single(self._points, message, responder, is_large=is_large)
-        self._is_taking = False
+    async def _large_run(self, data: bytes) -> MessageRun | None:
+        """Parses a large message; returns None if it was refused."""
+        large = await parse_large(self._points, data, self)
+        if large is None:
+            return None
+        message, responder = large
+        return MessageRun(self._points, responder, b"", message, is_large=True)
 
-    async def _begin_several(self, run: MessageRun) -> None:
+    def _begun_alone(self, data: bytes) -> MessageRun | None:
+        """Begins the request of a message that has only one, and returns None; else returns what begins them."""
+        message = parsed(PointRequests, data)
+        count = len(message.requests)
+        if count == 1:
+            self.opened(1)
+            self._is_taking = True
+            begin_single(self._points, message, self)
+            self._is_taking = False
+            return None
+        check_request_count(count, len(data))
+        self.opened(count)
+        return MessageRun(self._points, self, data, message)
+
+    async def _begin_all(self, run: MessageRun) -> None:
         monotonic = self._points.clock.monotonic
         since = monotonic()
+        holding = Holding(self._points.requests)
 
         def must_yield() -> bool:
             return monotonic() - since > _LOOP_HELD_SECONDS_MAX or self._is_outbox_full()
@@ -85,9 +100,13 @@ class Conversation:
             while not run.advance(must_yield):
                 self._is_taking = False
                 self._outbox.flush_soon()
+                holding.set(run.byte_count)
                 await asyncio.sleep(0)
                 if self._is_outbox_full():
+                    run.set_aside()
+                    holding.set(run.byte_count)
                     await self._outbox.written()
+                    run.parse()
                 self._is_taking = True
                 since = monotonic()
         except BaseException:
@@ -95,6 +114,8 @@ class Conversation:
             self._is_taking = False
             run.drop()
             raise
+        finally:
+            holding.set(0)
 
     def opened(self, count: int) -> None:
         """Counts so many requests, each of which `send` will answer."""

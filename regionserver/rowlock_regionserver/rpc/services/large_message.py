@@ -12,10 +12,11 @@ from rowlock_regionserver.engine.interfaces import Responder
 from rowlock_regionserver.engine.points import Points
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.ledger import Account
-from rowlock_regionserver.memory_plan import REQUEST_COST
+from rowlock_regionserver.memory_plan import PARSED_REQUEST_BYTES, REQUEST_COST
 from rowlock_regionserver.rpc.messages.answers import error_answer
 from rowlock_regionserver.rpc.messages.failures import parsed
 from rowlock_regionserver.rpc.messages.request_ids import request_ids
+from rowlock_regionserver.rpc.services.message_run import check_request_count
 
 # A larger message is parsed, converted and executed by workers, and the memory for that is counted.
 INLINE_MESSAGE_BYTES_MAX = 256 * KIB
@@ -50,6 +51,7 @@ async def parse_large(
     large = LargeMessageResponder(responder, points.requests, byte_count)
     try:
         message = await loop.run_in_executor(points.workers.points, parsed, PointRequests, data)
+        check_request_count(len(message.requests), len(data))
     except BaseException:
         large.set_request_count(0)
         raise
@@ -69,9 +71,12 @@ class LargeMessageResponder:
         self._unanswered_count = 0
 
     def set_request_count(self, request_count: int) -> None:
-        """Sets how many requests the message has."""
+        """Sets how many requests the message has, and counts their memory."""
         self._unanswered_count = request_count
-        if not request_count:
+        if request_count:
+            self._account.add(PARSED_REQUEST_BYTES * request_count)
+            self._byte_count += PARSED_REQUEST_BYTES * request_count
+        else:
             self._account.give(self._byte_count)
 
     @property

@@ -2,17 +2,25 @@
 
 Adjacent puts and increments are coalesced (engine/coalesced_changes.py). A request is answered through the responder,
 perhaps before it has begun to run, perhaps much later.
+
+A parsed message takes many times its bytes. So while its requests wait for a client that reads no answers, only its
+bytes are kept: it is set aside, and parsed again when the client has read on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
+from operator import length_hint
 
-from rowlock_proto.v1.region_pb2 import PointRequests
+from rowlock_proto.v1.region_pb2 import PointRequest, PointRequests
 
 from rowlock_regionserver.engine.coalesced_changes import CoalescedChanges
 from rowlock_regionserver.engine.interfaces import Responder
 from rowlock_regionserver.engine.points import Points
+from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.memory_plan import PARSED_REQUEST_BYTES, REQUEST_COST
+from rowlock_regionserver.rpc.messages.failures import parsed
 from rowlock_regionserver.rpc.messages.mutations import CLIENT_ID_BYTES
 from rowlock_regionserver.rpc.messages.point_requests import (
     PointCall,
@@ -22,6 +30,20 @@ from rowlock_regionserver.rpc.messages.point_requests import (
     PointScan,
     plain_changes_answer,
 )
+
+# A get of one row has 9 bytes at least, and a change more.
+_REQUEST_BYTES_MIN = 8
+# A message with no more requests is not checked.
+_UNCHECKED_REQUESTS_MAX = 100
+
+
+def check_request_count(count: int, byte_count: int) -> None:
+    """Raises InvalidRequestError if a message of `byte_count` bytes has so many requests that they can't be valid."""
+    if count > _UNCHECKED_REQUESTS_MAX and byte_count < _REQUEST_BYTES_MIN * count:
+        raise InvalidRequestError(
+            f"the message has {count} requests in {byte_count} bytes, but a request with an operation has at least "
+            f"{_REQUEST_BYTES_MIN}; send only requests that have one"
+        )
 
 
 def begin_single(points: Points, message: PointRequests, responder: Responder, *, is_large: bool = False) -> None:
@@ -48,20 +70,88 @@ def begin_single(points: Points, message: PointRequests, responder: Responder, *
 class MessageRun:
     """The requests of one message. Used on the event loop."""
 
-    def __init__(self, points: Points, message: PointRequests, responder: Responder, *, is_large: bool = False) -> None:
+    def __init__(
+        self,
+        points: Points,
+        responder: Responder,
+        data: bytes | bytearray,
+        message: PointRequests | None,
+        *,
+        is_large: bool = False,
+    ) -> None:
+        """data: the bytes of the message; empty if its memory is counted elsewhere. Then it is never set aside.
+
+        message: the parsed message. None: it is set aside; `parse` must come before `advance`.
+        """
         self._points = points
         self._responder = responder
         self._is_large = is_large
-        self._client_id, self._sequence_floor = message.client_id, message.sequence_floor
-        self._may_join = not is_large and len(message.client_id) in (0, CLIENT_ID_BYTES)
+        self._data = data
+        self._count = self._begun_count = 0
         self._plain = CoalescedChanges(points, plain_changes_answer)
-        self._pending = iter(message.requests)
+        # The requests that have not begun; None: the message is set aside, and _begun_count of its requests have begun.
+        self._pending: Iterator[PointRequest] | None = None
+        if message is not None:
+            self._set_message(message)
+            self._pending = self._next = iter(message.requests)
+
+    def _set_message(self, message: PointRequests) -> None:
+        self._count = len(message.requests)
+        self._client_id, self._sequence_floor = message.client_id, message.sequence_floor
+        self._may_join = not self._is_large and len(self._client_id) in (0, CLIENT_ID_BYTES)
+
+    @property
+    def is_parsed(self) -> bool:
+        """Whether `advance` may be called."""
+        return self._pending is not None
+
+    @property
+    def data_bytes(self) -> int:
+        """The size of the message."""
+        return len(self._data)
+
+    @property
+    def byte_count(self) -> int:
+        """The memory that the message takes now; 0 if it is counted elsewhere."""
+        byte_count = len(self._data)
+        if byte_count and self._pending is not None:
+            return REQUEST_COST * byte_count + PARSED_REQUEST_BYTES * self._count
+        return byte_count
+
+    def set_aside(self) -> None:
+        """Keeps only the bytes of the message."""
+        if self._data and self._pending is not None:
+            self._begun_count = self._count - length_hint(self._pending)
+            self._pending = None
+            self._next = iter(())
+
+    def parse(self) -> int:
+        """Parses the message if it is set aside. Returns how many requests it has if that was not known, else 0.
+
+        Raises InvalidRequestError for bytes that are no such message.
+        """
+        if self._pending is not None:
+            return 0
+        message = parsed(PointRequests, self._data)
+        is_known = self._count > 0
+        if not is_known:
+            check_request_count(len(message.requests), len(self._data))
+            self._set_message(message)
+        pending = self._next = iter(message.requests)
+        if self._begun_count:
+            for _ in islice(pending, self._begun_count):
+                pass
+            # A request that waits for a worker keeps the whole message that it is part of. When that is parsed again
+            # and again, only one may be kept.
+            self._next = map(_copy, pending)
+        self._pending = pending
+        return 0 if is_known else self._count
 
     def advance(self, must_yield: Callable[[], bool]) -> bool:
         """Begins requests until `must_yield` returns True, at least one. Returns whether all have begun."""
         points, config, responder = self._points, self._points.config, self._responder
         plain, is_large = self._plain, self._is_large
-        for request in self._pending:
+        for request in self._next:
             if request.HasField("mutate"):
                 change = PointChange(request, self._client_id, self._sequence_floor, config)
                 if not self._may_join or not plain.join(change, responder):
@@ -92,5 +182,11 @@ class MessageRun:
 
     def drop(self) -> None:
         """Drops the requests that have not begun, because the client is gone. They count as answered."""
-        for _ in self._pending:
-            self._responder.send(b"")
+        left_count = self._count - self._begun_count if self._pending is None else length_hint(self._pending)
+        self._pending = self._next = iter(())
+        if left_count:
+            self._responder.send(b"", left_count)
+
+
+def _copy(request: PointRequest) -> PointRequest:
+    return PointRequest.FromString(request.SerializeToString())

@@ -23,6 +23,7 @@ from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.rpc.direct import connection as direct
 from rowlock_regionserver.rpc.direct.incoming import FRAME_SECONDS_MAX
+from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
 
 from tests.seeds import drawn_seed
 from tests.unit.engine.fakes import FakeRegion
@@ -90,6 +91,7 @@ def test_a_greeting_that_can_not_be_accepted_is_answered_with_the_reason(
         (HEAD.pack(0xFFFFFFFF, REQUESTS) + bytes(1000), Error.LIMIT_EXCEEDED, "request_bytes_max = 5000"),
         (HEAD.pack(5002, REQUESTS), Error.LIMIT_EXCEEDED, "5001 bytes"),
         (frame(REQUESTS, b"\xff" * 20), Error.INVALID_ARGUMENT, "not a rowlock.v1.PointRequests"),
+        (frame(REQUESTS, b"\x1a\x00" * 101), Error.INVALID_ARGUMENT, "101 requests in 202 bytes"),
         (frame(77, b"?"), Error.INVALID_ARGUMENT, "kind 77"),
         (frame(HELLO, b""), Error.INVALID_ARGUMENT, "kind 1"),
         (frame(PING, bytes(65)), Error.INVALID_ARGUMENT, "PING has 65 bytes"),
@@ -118,6 +120,42 @@ def test_a_malformed_frame_ends_the_connection_after_the_answers_to_earlier_requ
     run_port(test)
     assert b"never" not in region.begun
     assert text in caplog.text
+
+
+def test_a_large_message_of_requests_too_small_to_be_valid_ends_the_connection(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed()
+        await client.send(frame(REQUESTS, b"\x1a\x00" * INLINE_MESSAGE_BYTES_MAX))
+        await client.rest()
+        assert client.end is not None
+        assert "262144 requests in 524288 bytes" in client.end.message
+        assert port.ledger.bytes_held == 0
+
+    run_port(test)
+
+
+def test_a_few_requests_without_operation_are_answered_one_by_one(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed()
+        await client.send(frame(REQUESTS, b"\x1a\x02\x08\x01" + b"\x1a\x00" * 99))
+        await client.until(0, 1)
+        assert sum(map(len, client.messages)) == 100
+        assert {answer.error.code for answer in client.answers.values()} == {Error.INVALID_ARGUMENT}
+
+    run_port(test)
+
+
+def test_the_reason_of_an_end_does_not_keep_the_message_that_it_is_about(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        for body in (b"\x1a\x00" * 101, b"\xff" * 20):
+            client = await port.welcomed()
+            await client.send(requests_frame(get(1, b"slow"), get(2, b"a")) + frame(REQUESTS, body))
+            await client.until(2)
+            end = client.connection._end
+            assert end is not None
+            assert (end.__traceback__, end.__context__) == (None, None)
+
+    run_port(test)
 
 
 def test_what_a_client_sends_after_the_end_is_dropped_and_the_end_arrives(run_port: RunPort) -> None:
