@@ -89,7 +89,7 @@ _SERVER = [
     Mutant(
         "what is received of a frame is not counted",
         "Incoming.hold",
-        "            self._holding.set(reader.bytes_held)\n",
+        "            self._count()\n",
         "",
         f"{CONNECTION}::test_half_frames_of_two_connections_stay_apart_and_are_counted",
     ),

@@ -95,14 +95,14 @@ DIRECT_MEMORY = [
     Mutant(
         "a connection looks for memory all the time",
         "DirectConnection._take_turn",
-        "                if incoming.may_go_on:  # Memory was released before that.\n",
+        "                if incoming.may_continue:  # Memory was released before that.\n",
         "                if True:\n",
         f"{PARSED}::test_a_long_message_waits_for_memory",
     ),
     Mutant(
         "memory that is given before a message waits for it is not noticed",
         "DirectConnection._take_turn",
-        "                if incoming.may_go_on:  # Memory was released before that.\n",
+        "                if incoming.may_continue:  # Memory was released before that.\n",
         "                if False:\n",
         f"{PARSED}::test_memory_that_is_given_before_a_message_waits_for_it_is_noticed",
     ),

@@ -193,9 +193,9 @@ class DirectConnection(asyncio.BufferedProtocol):
             if self._is_unread_too_much():
                 self._is_turn_missed = True
                 incoming.set_aside()
-            elif not incoming.may_go_on:
+            elif not incoming.may_continue:
                 self._service.when_memory_is_given(self._take_turn_soon)
-                if incoming.may_go_on:  # Memory was released before that.
+                if incoming.may_continue:  # Memory was released before that.
                     self._take_turn_soon()
             elif not incoming.is_parsing:
                 self._take_turn_soon()

@@ -126,7 +126,7 @@ class Incoming:
             self._count()
 
     @property
-    def may_go_on(self) -> bool:
+    def may_continue(self) -> bool:
         """Whether `take` begins anything. Else a message waits for memory to be parsed."""
         run = self._run
         return run is None or run.is_parsed or self._service.may_parse(run.data_bytes)
@@ -188,7 +188,7 @@ class Incoming:
     def _parse(self) -> bool:
         """Parses the message that is set aside. Returns False if there is no memory for it."""
         run = self._run
-        if run is None or not self.may_go_on:
+        if run is None or not self.may_continue:
             return False
         try:
             self._responder.opened(run.parse())
