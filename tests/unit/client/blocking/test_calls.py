@@ -290,9 +290,7 @@ def test_an_admin_change_whose_answer_is_lost_is_never_sent_again(db: rowlock.Cl
     assert fake_server.dropped == ["t"]
 
 
-def test_operations_on_a_whole_table_may_take_longer_than_other_calls_and_wait_for_locks_before(
-    fake_server: FakeServer,
-) -> None:
+def test_operations_on_a_whole_table_may_take_longer_than_other_calls(fake_server: FakeServer) -> None:
     with rowlock.connect(fake_server.address, timeout=5, lock_wait_s=100, lock_retries=0) as db:
         assert db.flush("t").cell_count == 1
         with pytest.raises(rowlock.UnknownOutcomeError, match="may still be working on it"):
