@@ -216,21 +216,26 @@ def _bulk(
 
 
 def _catalog_work(chance: random.Random, first: int, number: int) -> list[Step]:
-    """Returns steps that create, fill, alter, truncate and drop a table, with and without a flush between."""
+    """Returns steps that create, fill, alter, truncate, drop and re-create a table, with and without a flush between.
+
+    Each put has another value, and the new table has fewer columns, so the old table's content would show in it.
+    """
     extra = f"extra-{number}"
 
     def put(family: bytes) -> Step:
-        return RowWrite(extra, b"r", (Put(family, b"q", b"%06d" % first),), chance.choice(_LOGGED))
+        return RowWrite(extra, b"r", (Put(family, b"q", b"%06d" % (first + len(steps))),), chance.choice(_LOGGED))
 
-    steps: list[Step] = [CreateTable(extra, (b"f", b"g")), put(b"f"), put(b"g"), AlterTable(extra, added=b"h")]
-    steps.append(put(b"h"))
+    steps: list[Step] = [CreateTable(extra, (b"f", b"g"))]
+    steps += [put(b"f"), put(b"g"), AlterTable(extra, added=b"h"), put(b"h")]
     if chance.random() < 0.6:
         steps.append(Flush(extra))
     steps += [put(b"g"), AlterTable(extra, dropped=b"h"), put(b"f")]
     if chance.random() < 0.6:
         steps += [TruncateTable(extra), put(b"g")]
-    if chance.random() < 0.7:
-        steps.append(DropTable(extra))
+    if number == 0 or chance.random() < 0.7:
+        steps += [DropTable(extra), CreateTable(extra, (b"f", b"g")), put(b"f")]
+        if chance.random() < 0.3:
+            steps.append(DropTable(extra))
     return steps
 
 

@@ -16,11 +16,11 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import RegionTooBusyError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Put
-from rowlock_regionserver.region.store_file_names import store_file_names
 
 from tests.crash.children import ChildFailedError, in_child
 from tests.crash.driver import REQUESTS_KEPT, WAIT_SECONDS, Driver, small_config, tight_config
 from tests.crash.life import DONE, Judge, difference
+from tests.crash.orphans import orphans
 from tests.crash.simulated_files import UnsyncedFiles
 from tests.crash.steps import (
     AlterTable,
@@ -33,7 +33,6 @@ from tests.crash.steps import (
     Step,
     Store,
     TruncateTable,
-    snapshot_key,
 )
 
 _PROBE_TABLE = "probe"
@@ -79,29 +78,10 @@ def _first(folder: Path, judge: Judge, stops: bool, files: Files) -> _Left:
 
 def _second(folder: Path, expected: Store, files: Files) -> str | None:
     driver = Driver(folder, files, small_config())
-    problem = store_difference(driver.read_all(), expected) or _orphans(driver, files)
+    problem = store_difference(driver.read_all(), expected) or orphans(driver.server, folder, files)
     _probe(driver, 10_000)
     driver.server.stop()
     return problem
-
-
-def _orphans(driver: Driver, files: Files) -> str | None:
-    """Returns the folders of no region, or the store files that no manifest names; None when there are none."""
-    names = [table.name for table in driver.server.tables()]
-    names += [snapshot_key(snapshot.name) for snapshot in driver.server.named_snapshots]
-    regions = [region for name in names for region in driver.server.readable_regions_of(name)]
-    folders = {str(region.region_id) for region in regions}
-    if unnamed := set(files.list_folder(driver.folder / "regions")) - folders:
-        return f"no region has the folders {sorted(unnamed)}"
-    for region in regions:
-        live_files = region._parts.live_files
-        with region._flusher.no_flush():  # A flush that runs has a file that it names at its end.
-            infos = live_files.manifest.store_files
-            named = {live_files.path_of(number, info.number) for number in infos for info in infos[number]}
-            orphans = [each.path for each in store_file_names(files, live_files.folder) if each.path not in named]
-        if orphans:
-            return f"table {region.table_name}: {orphans} are in no manifest"
-    return None
 
 
 def store_difference(found: Store, expected: Store) -> str | None:

@@ -123,6 +123,33 @@ def test_every_life_has_each_kind_of_step(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
+def test_every_life_drops_a_table_and_creates_one_of_its_name_which_is_written(seed: int) -> None:
+    steps = small_life(seed)
+    place = next(place for place, step in enumerate(steps) if isinstance(step, DropTable))
+    dropped, created, write = steps[place : place + 3]
+    assert isinstance(dropped, DropTable)
+    assert isinstance(created, CreateTable)
+    assert isinstance(write, RowWrite)
+    assert dropped.table == created.table == write.table
+    assert all(step.changes != write.changes for step in steps[:place] if isinstance(step, RowWrite))
+
+
+def test_a_table_of_a_dropped_ones_name_has_only_what_was_written_to_it() -> None:
+    old, both, create = store(row(2)), store(row(2) | {b"s": {b"f:a": b"1"}}), CreateTable("t", (b"f", b"g"))
+    new: Store = store({b"s": {b"f:a": b"1"}})
+    write = RowWrite("t", b"s", (Put(b"f", b"a", b"1"),), FSYNC)
+    steps: list[Step] = [put(1), put(2), DropTable("t"), create, write]
+    # As many steps as were sent: what must be found if the last one was answered, and what else may be if it was not.
+    for sent, done, earlier in ((3, {}, old), (4, store({}), {}), (5, new, store({}))):
+        assert problem(steps[:sent], DONE, done) is None
+        assert problem(steps[:sent], SENT, done) is None
+        assert problem(steps[:sent], SENT, earlier) is None
+        for found in (found for found in (old, both, {}, store({}), new, store(row(1))) if found != done):
+            assert problem(steps[:sent], DONE, found) is not None
+            assert (problem(steps[:sent], SENT, found) is None) == (found == earlier)
+
+
+@pytest.mark.parametrize("seed", range(20))
 def test_every_life_of_splits_has_each_kind_of_step(seed: int) -> None:
     kinds = {type(step).__name__ for step in splitting_life(seed)}
     assert {"RowWrite", "Split", "Merge", "Compact", "Restart"} <= kinds
