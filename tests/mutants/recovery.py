@@ -1,10 +1,9 @@
-"""Broken builds of recovery: reading the log, replay, and table operations that a crash interrupted."""
+"""Broken builds of recovery: reading the log, and replay."""
 
 from __future__ import annotations
 
 from .broken_build import Mutant
 
-CRASHES = "unit/host/test_table_crashes.py::test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not"
 DAMAGE = "unit/wal/test_damage.py"
 IDLE = "unit/wal/test_idle_markers.py"
 LIFE = "unit/region/test_region.py"
@@ -337,52 +336,5 @@ RECOVERY = [
         "            if number not in named and not self._damaged:\n",
         "            if number not in named:\n",
         f"{REPLAY}::test_a_damaged_bulk_file_closes_only_its_region[a flipped bit]",
-    ),
-    # ---- tables
-    Mutant(
-        "a dropped table's regions are removed before the catalog commits",
-        "RegionServer.drop_table",
-        '            with self._catalog.committed(state, f"table {name!r} was dropped"):\n',
-        '            self._changes.remove(entry, "its table was dropped")\n'
-        '            with self._catalog.committed(state, f"table {name!r} was dropped"):\n',
-        f"{CRASHES}[drop]",
-    ),
-    Mutant(
-        "a truncated table's old regions are removed before the new ones exist",
-        "RegionServer.truncate_table",
-        '                with self._changes.created(entry, state, replaced, f"table {name!r} was truncated"):\n'
-        '                    self._changes.remove(old, "its table was truncated")\n',
-        '                self._changes.remove(old, "its table was truncated")\n'
-        '                with self._changes.created(entry, state, replaced, f"table {name!r} was truncated"):\n'
-        "                    pass\n",
-        f"{CRASHES}[truncate]",
-    ),
-    Mutant(
-        "the catalog names a region before its folder exists",
-        "RegionChanges.created",
-        "        made: list[Region] = []\n",
-        "        self.catalog.commit(state)\n        made: list[Region] = []\n",
-        f"{CRASHES}[create]",
-    ),
-    Mutant(
-        "a family's files are removed before the catalog commits",
-        "RegionServer.alter_table",
-        '            with self._catalog.committed(state, f"table {name!r} was altered"):\n'
-        "                for region in entry.regions:\n"
-        "                    if region.region_id in self._regions:\n"
-        "                        self._regions[region.region_id].altering.alter(entry.table)\n",
-        "            for region in entry.regions:\n"
-        "                if region.region_id in self._regions:\n"
-        "                    self._regions[region.region_id].altering.alter(entry.table)\n"
-        '            with self._catalog.committed(state, f"table {name!r} was altered"):\n'
-        "                pass\n",
-        f"{CRASHES}[alter]",
-    ),
-    Mutant(
-        "a region's id is reused",
-        "CatalogState.with_new_table",
-        "            next_region_id=self.next_region_id + len(regions),\n",
-        "            next_region_id=self.next_region_id,\n",
-        f"{TABLES}::test_a_dropped_table_leaves_nothing_and_its_ids_are_never_used_again",
     ),
 ]

@@ -64,6 +64,7 @@ from .short_scans import SHORT_SCANS
 from .snapshots import SNAPSHOT_MUTANTS
 from .splitting import SPLITTING_MUTANTS
 from .stamps_and_answers import STAMPS_AND_ANSWERS
+from .table_operations import TABLE_OPERATIONS
 from .transfers import TRANSFER_MUTANTS
 from .writing import WRITING
 from .writing_role import WRITING_ROLE
@@ -98,6 +99,7 @@ MUTANTS = [
     *MEMORY,
     *PICKING,
     *RECOVERY,
+    *TABLE_OPERATIONS,
     *REGION_MUTANTS,
     *SPLITTING_MUTANTS,
     *COPIED_CHANGES_MUTANTS,

@@ -161,6 +161,32 @@ def test_a_dropped_table_leaves_nothing_and_its_ids_are_never_used_again(
     assert cells(server, b"r") == cells(server, b"s") == []
 
 
+@pytest.mark.parametrize("is_created_again", [False, True])
+def test_log_records_of_a_dropped_table_are_in_no_table_after_a_crash(
+    open_server: Open, *, is_created_again: bool
+) -> None:
+    server = open_server()
+    expected: dict[str, dict[bytes, list[bytes]]] = {"kept": {b"a": [b"kept"], b"b": []}}
+    for table in ("kept", "t"):
+        server.create_table(table, FAMILIES)
+    for row in (b"a", b"b"):
+        put(server, row, value=b"old")
+        put(server, row, b"g", b"old")
+    put(server, b"a", value=b"kept", table="kept")
+    server.drop_table("t")
+    if is_created_again:
+        server.create_table("t", FAMILIES)
+        put(server, b"a", value=b"new")
+        expected["t"] = {b"a": [b"new"], b"b": []}
+    for _ in range(2):
+        server = open_server(crash=True)
+        assert server.damaged_regions() == {}
+        found = {
+            table.name: {row: cells(server, row, 3, table.name) for row in (b"a", b"b")} for table in server.tables()
+        }
+        assert found == expected
+
+
 @pytest.mark.parametrize("crash", [False, True])
 def test_truncate_removes_every_cell_for_good(open_server: Open, crash: bool) -> None:
     server = open_server()

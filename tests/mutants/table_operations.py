@@ -1,0 +1,72 @@
+"""Broken builds of table operations: those that a crash interrupts, and what a dropped table leaves."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+CRASHES = "unit/host/test_table_crashes.py::test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not"
+DROPPED = "unit/host/test_region_server.py::test_log_records_of_a_dropped_table_are_in_no_table_after_a_crash"
+TABLES = "unit/host/test_region_server.py"
+
+TABLE_OPERATIONS = [
+    Mutant(
+        "a dropped table's regions are removed before the catalog commits",
+        "RegionServer.drop_table",
+        '            with self._catalog.committed(state, f"table {name!r} was dropped"):\n',
+        '            self._changes.remove(entry, "its table was dropped")\n'
+        '            with self._catalog.committed(state, f"table {name!r} was dropped"):\n',
+        f"{CRASHES}[drop]",
+    ),
+    Mutant(
+        "a truncated table's old regions are removed before the new ones exist",
+        "RegionServer.truncate_table",
+        '                with self._changes.created(entry, state, replaced, f"table {name!r} was truncated"):\n'
+        '                    self._changes.remove(old, "its table was truncated")\n',
+        '                self._changes.remove(old, "its table was truncated")\n'
+        '                with self._changes.created(entry, state, replaced, f"table {name!r} was truncated"):\n'
+        "                    pass\n",
+        f"{CRASHES}[truncate]",
+    ),
+    Mutant(
+        "the catalog names a region before its folder exists",
+        "RegionChanges.created",
+        "        made: list[Region] = []\n",
+        "        self.catalog.commit(state)\n        made: list[Region] = []\n",
+        f"{CRASHES}[create]",
+    ),
+    Mutant(
+        "a family's files are removed before the catalog commits",
+        "RegionServer.alter_table",
+        '            with self._catalog.committed(state, f"table {name!r} was altered"):\n'
+        "                for region in entry.regions:\n"
+        "                    if region.region_id in self._regions:\n"
+        "                        self._regions[region.region_id].altering.alter(entry.table)\n",
+        "            for region in entry.regions:\n"
+        "                if region.region_id in self._regions:\n"
+        "                    self._regions[region.region_id].altering.alter(entry.table)\n"
+        '            with self._catalog.committed(state, f"table {name!r} was altered"):\n'
+        "                pass\n",
+        f"{CRASHES}[alter]",
+    ),
+    Mutant(
+        "log records of a dropped table are replayed into another one",
+        "Opening._replay.apply",
+        "            replay = replays.get(region_id)\n",
+        "            replay = replays.get(region_id, next(iter(replays.values())))\n",
+        f"{DROPPED}[False]",
+    ),
+    Mutant(
+        "log records of a dropped table are replayed into the next one of its name",
+        "Opening._replay.apply",
+        "            replay = replays.get(region_id)\n",
+        "            replay = replays.get(region_id, replays[max(replays)])\n",
+        f"{DROPPED}[True]",
+    ),
+    Mutant(
+        "a region's id is reused",
+        "CatalogState.with_new_table",
+        "            next_region_id=self.next_region_id + len(regions),\n",
+        "            next_region_id=self.next_region_id,\n",
+        f"{TABLES}::test_a_dropped_table_leaves_nothing_and_its_ids_are_never_used_again",
+    ),
+]
