@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from tests.crash import (
     bit_flips,
+    bulk_commits,
     command_line,
     compactions,
     disk_full,
@@ -31,6 +32,7 @@ CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
     "compactions": compactions.run,
     "regions": regions.run,
     "snapshots": snapshots.run,
+    "bulk_commits": bulk_commits.run,
     "every_system_call": every_system_call.run,
     "short_writes": short_writes.run,
     "torn_tail": torn_tail.run,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
+from rowlock_regionserver.catalog.commits import Identity
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.compaction.picker import pick_requested
@@ -16,22 +17,26 @@ from rowlock_regionserver.compaction.settings import CompactionSettings
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import NotServingRegionError, RegionServerError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.bulk_commit import CommitRequest, commit_bulk_write, regions_locked
 from rowlock_regionserver.host.region_server import RegionServer
+from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.operations import Check, Condition, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region import region_replay
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.region.bulk.row_batch import RowBatch
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.sessions.session import SessionRef
 
 from tests.crash.life import DONE, SENT
 from tests.crash.steps import (
     AlterTable,
+    BulkCommit,
     BulkWrite,
+    Cells,
     Compact,
     CreateSnapshot,
     CreateTable,
-    DataStep,
     DropSnapshot,
     DropTable,
     Flush,
@@ -41,6 +46,7 @@ from tests.crash.steps import (
     Rows,
     RowWrite,
     Split,
+    StageBulk,
     Step,
     Store,
     TableState,
@@ -54,6 +60,9 @@ CLIENT = b"0123456789abcdef"
 # Of the rows of puts in columns: so many ids for each step.
 _CLIENT_OF_PUTS = b"fedcba9876543210"
 _IDS_PER_STEP = 1000
+# Of bulk writes: who commits them, and how much a large one may have in bulk files, less than one batch.
+_OWNER = "ana"
+_SPILLED_BYTES = 100
 # The first array of Python objects imports pandas, if installed, which takes a second: once here for all children.
 pa.array([b""], pa.binary())
 # The client still waits for the answers of this many requests, so the server saves them.
@@ -122,8 +131,12 @@ class Driver:
         match step:
             case RowWrite() | BulkWrite():
                 return self._write(number, step)
-            case CreateTable(table, families):
-                server.create_table(table, [_family(name) for name in families], Durability.ASYNC)
+            case BulkCommit():
+                return self._commit(step)
+            case StageBulk(commit):
+                self._stage(commit)
+            case CreateTable(table, families, splits):
+                server.create_table(table, [_family(name) for name in families], Durability.ASYNC, splits=splits)
             case AlterTable(table, added, dropped):
                 set_families = [] if added is None else [_family(added)]
                 server.alter_table(table, set_families, [] if dropped is None else [dropped])
@@ -170,7 +183,34 @@ class Driver:
         if place:
             self.server.merge_regions(table, regions[place - 1].region_id, regions[place].region_id)
 
-    def _write(self, number: int, step: DataStep) -> bool:
+    def _stage(self, step: BulkCommit) -> SessionRef:
+        """Stages a part for each region of each batch, unless the session has staged it."""
+        server = self.server
+        server.bulk_writes.spilling.bytes_max = _SPILLED_BYTES if step.is_large else self._config.memstore_bytes_max
+        ref = server.clients.sessions.open(step.session, _OWNER).ref
+        server.bulk_writes.open(ref, server.table(step.table))
+        sequence = 0
+        for batch in step.batches:
+            first = sequence
+            for region in server.regions_of(step.table):
+                part = tuple(c for c in batch if region.start <= c[0] and (not region.stop or c[0] < region.stop))
+                if part:
+                    # The same number for the same part, also if the region was split at another row.
+                    sequence = first + 1 + batch.index(part[0])
+                    server.bulk_writes.stage(ref, region, _arrow(part), RequestId(CLIENT, sequence, 0))
+            sequence = first + len(batch)
+        return ref
+
+    def _commit(self, step: BulkCommit) -> bool:
+        ref = self._stage(step)
+        identity = Identity(step.session, 1)
+        request = CommitRequest(ref, step.table, replaces=step.replaces, identity=identity)
+        result = commit_bulk_write(self.server, request, Caller(_OWNER, ref), regions_locked(self.server, request))
+        self.server.bulk_writes.remove_ended()
+        self.server.clients.sessions.end(ref, "its job is done")
+        return result.is_repeated
+
+    def _write(self, number: int, step: RowWrite | BulkWrite) -> bool:
         request = RequestId(CLIENT, number, max(0, number - REQUESTS_KEPT))
         # Every other change like a single caller's on the event loop, which waits briefly for the log.
         options = WriteOptions(time.monotonic() + WAIT_SECONDS, step.durability, is_alone=number % 2 == 0)
@@ -185,7 +225,7 @@ class Driver:
         if isinstance(step, BulkWrite) and step.as_puts:
             region.put_rows(_puts(number, step), options, done)
         elif isinstance(step, BulkWrite):
-            region.bulk_put(_rows(step) if step.as_rows else _arrow(step), request, options, done)
+            region.bulk_put(_rows(step) if step.as_rows else _arrow(step.cells), request, options, done)
         else:
             mutations = [_mutation(step, request)]
             if not region.mutate(mutations, options, done, may_wait=False):
@@ -265,7 +305,7 @@ def _mutation(step: RowWrite, request: RequestId) -> RowMutation:
     return RowMutation(step.row, step.changes, condition, request=request)
 
 
-def _first_row(step: DataStep) -> bytes:
+def _first_row(step: RowWrite | BulkWrite) -> bytes:
     return step.row if isinstance(step, RowWrite) else step.cells[0][0]
 
 
@@ -285,8 +325,8 @@ def _puts(number: int, step: BulkWrite) -> PutBatch:
     return PutBatch(rows, _CLIENT_OF_PUTS, range(first, first + len(rows)), floor)
 
 
-def _arrow(step: BulkWrite) -> pa.Table:
-    row, family, qualifier, value = zip(*step.cells, strict=True)
+def _arrow(cells: Cells) -> pa.Table:
+    row, family, qualifier, value = zip(*cells, strict=True)
     return pa.table(
         {
             "row": pa.array(row, pa.binary()),

@@ -36,12 +36,16 @@ RECOVERY_CALLS = 24
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """The call and the moment at which a life ends."""
+    """The call and the moment at which a life ends.
+
+    `folder`: the call is the rename of that number in folders of this name, and the moment is before it.
+    """
 
     call: int
     moment: Moment
     seed: int
     life: Callable[[int], list[Step]] = small_life
+    folder: str = ""
 
 
 @dataclass(slots=True)
@@ -128,11 +132,14 @@ def _until_crash(root: Path, crash: Crash, steps: list[Step], losses: list[tuple
     """Returns the call of the crash, and the state of each step; leaves an image for each loss in `root`."""
     disk = SimulatedFiles(root / "data")
     progress = bytearray(len(steps))
-    disk.crash_at(crash.call, crash.moment)
+    if crash.folder:
+        disk.crash_at_rename(crash.call, crash.folder)
+    else:
+        disk.crash_at(crash.call, crash.moment)
     _live(disk, small_config(), steps, progress)
     for place, (loss, seed) in enumerate(losses):
         disk.power_failure(root / f"image-{place}", loss, seed)
-    return disk.calls[crash.call - 1].name if disk.is_dead else "", bytes(progress)
+    return disk.calls[-1].name if disk.is_dead else "", bytes(progress)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,17 +15,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.operations import Change, Delete, DeleteKind, Increment, Put
 
 from tests.crash.steps import (
     AlterTable,
+    BulkCommit,
     BulkWrite,
+    Cells,
     Compact,
     CreateSnapshot,
     CreateTable,
+    DataStep,
     DropSnapshot,
     DropTable,
     Flush,
@@ -35,6 +38,7 @@ from tests.crash.steps import (
     Rows,
     RowWrite,
     Split,
+    StageBulk,
     Step,
     Store,
     TruncateTable,
@@ -156,6 +160,53 @@ def snapshotting_life(seed: int) -> list[Step]:
     steps += [Restart(), DropSnapshot("second")]
     write_to("copy")
     return steps
+
+
+def committing_life(seed: int) -> list[Step]:
+    """Returns a life of bulk writes that are committed over the four regions of a table, each in one of four ways.
+
+    They are small or large, and replace the table's rows or not. Some are staged before a split, a restart or other
+    work. One is staged and never committed. All writes are synced, for the reason that splitting_life has.
+    """
+    chance = random.Random(seed)
+    ways = [(replaces, is_large) for replaces in (False, True) for is_large in (False, True)]
+    chance.shuffle(ways)
+    steps: list[Step] = [CreateTable("flights", (b"info", b"stats"), (b"g", b"m", b"t"))]
+
+    def write(count: int) -> None:
+        for _ in range(count):
+            put_and_count = (Put(b"info", b"delay", b"%06d" % len(steps)), Increment(b"stats", b"changes", 1))
+            steps.append(RowWrite("flights", chance.choice(_COMMIT_ROWS), put_and_count, Durability.FSYNC))
+
+    never_committed = _commit(len(steps), replaces=True, is_large=chance.random() < 0.5)
+    steps.append(StageBulk(replace(never_committed, batches=never_committed.batches[1:])))
+    between: list[list[Step]] = [[Split("flights", b"c")], [Restart()], [Flush("flights")], []]
+    chance.shuffle(between)
+    for (replaces, is_large), works in zip(ways, between, strict=True):
+        write(2)
+        commit = _commit(len(steps), replaces=replaces, is_large=is_large)
+        if works or chance.random() < 0.5:
+            steps += [StageBulk(commit), *works]
+            write(1)
+        steps.append(commit)
+    write(1)
+    return [*steps, Compact("flights", is_major=chance.random() < 0.5), Restart()]
+
+
+# Two rows of each region; the split of a life divides none of these pairs.
+_COMMIT_ROWS = (b"a", b"b", b"h", b"k", b"n", b"p", b"x", b"z")
+
+
+def _commit(number: int, *, replaces: bool, is_large: bool) -> BulkCommit:
+    """Returns a commit of two batches, one of rows of each region, and one that changes a row of the first again."""
+
+    def cells(rows: Sequence[bytes], value: bytes) -> Cells:
+        names = ((b"info", b"delay"), (b"stats", b"seen"))
+        return tuple((row, family, qualifier, value) for row in rows for family, qualifier in names)
+
+    value = b"commit %06d" % number
+    batches = (cells(_COMMIT_ROWS, value), cells(_COMMIT_ROWS[:1], value + b" again"))
+    return BulkCommit(f"job-{number}", "flights", batches, replaces, is_large)
 
 
 # No two rows of a bulk batch are in different regions: it would be two batches, each atomic by itself.
@@ -285,7 +336,7 @@ class Judge:
         ends = [-1]
         for number, step in enumerate(self.steps):
             state = self.progress[number]
-            if isinstance(step, RowWrite | BulkWrite) and step.table == table and state in (SENT, DONE):
+            if isinstance(step, DataStep) and step.table == table and state in (SENT, DONE):
                 if state == DONE and step.durability >= self.survives and self.is_written(number):
                     ends.clear()
                 ends.append(number)
@@ -316,7 +367,7 @@ class Judge:
             elif isinstance(step, _CATALOG_STEPS):
                 if number in catalog:
                     step.apply(store)
-            elif isinstance(step, RowWrite | BulkWrite):
+            elif isinstance(step, DataStep):
                 may_apply = step.table == table and number <= last and self.progress[number] in (SENT, DONE)
                 if may_apply and step.table in store:
                     step.apply(store[step.table].rows)

@@ -17,7 +17,7 @@ def orphans(server: RegionServer, folder: Path, files: Files) -> str | None:
     """Returns what nothing names, or what was set aside, in the server's data folder; None when there is nothing.
 
     Folders of regions are named by the catalog, store files by manifests, and bulk files by records of the log or by an
-    open bulk write, which has a staging folder. No other thread may write.
+    open bulk write, which has a staging folder. No other thread may write, or compact.
     """
     names = [table.name for table in server.tables()]
     names += [snapshot_key(snapshot.name) for snapshot in server.named_snapshots]

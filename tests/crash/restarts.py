@@ -24,8 +24,8 @@ from tests.crash.orphans import orphans
 from tests.crash.simulated_files import UnsyncedFiles
 from tests.crash.steps import (
     AlterTable,
-    BulkWrite,
     CreateTable,
+    DataStep,
     DropTable,
     Flush,
     RestoreSnapshot,
@@ -100,7 +100,7 @@ def _resent(driver: Driver, judge: Judge, found: Store) -> str | None:
     newest = max((n for n, state in enumerate(judge.progress) if state), default=-1)
     for number in range(max(0, newest - REQUESTS_KEPT), newest + 1):
         step = judge.steps[number]
-        if not isinstance(step, RowWrite | BulkWrite) or not _is_still_served(judge, number):
+        if not isinstance(step, DataStep) or not _is_still_served(judge, number):
             continue
         is_certain = judge.progress[number] == DONE and step.durability >= judge.survives and judge.is_written(number)
         if not is_certain and number != in_flight:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import enum
 import errno
+import itertools
 import os
 import random
 import stat
@@ -125,6 +126,17 @@ class SimulatedFiles(Files):
     def crash_at(self, call: int, moment: Moment = Moment.BEFORE) -> None:
         """Dies in the given changing call from now, counted from 1."""
         self._planned[len(self.calls) + call] = (moment, 0)
+
+    def crash_at_rename(self, number: int, folder: str) -> None:
+        """Dies before the given rename in folders of this name, counted from 1, until `before_call` is set again."""
+        renames = itertools.count(1)
+
+        def die(call: Call) -> None:
+            if call.name == "rename" and call.path.parent.name == folder and next(renames) == number:
+                self.is_dead = True
+                raise SimulatedCrash(f"rename {number} in {folder}")
+
+        self.before_call = die
 
     def fail_at(self, call: int, error_number: int) -> None:
         """The given changing call from now fails; a sync that fails also drops the pages that it should have synced."""

@@ -12,6 +12,7 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.operations import Change, Delete, DeleteKind, Increment, Put
 
 Rows = dict[bytes, dict[bytes, bytes]]  # by row, then by b"family:qualifier"
+Cells = tuple[tuple[bytes, bytes, bytes, bytes], ...]  # row, family, qualifier, value
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ class BulkWrite:
     """Cells of many rows, applied whole at one write number."""
 
     table: str
-    cells: tuple[tuple[bytes, bytes, bytes, bytes], ...]  # row, family, qualifier, value
+    cells: Cells
     durability: Durability
     as_rows: bool = False  # sent as rows
     as_puts: bool = False  # sent as puts in columns: each row has a request id of its own
@@ -83,9 +84,38 @@ class BulkWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class BulkCommit:
+    """Stages batches of rows of several regions in a session, and commits all of them at once.
+
+    Batches that the session has staged already, by StageBulk or before a crash, are not staged again.
+    """
+
+    session: str
+    table: str
+    batches: tuple[Cells, ...]
+    replaces: bool = False  # hides all that the table had
+    is_large: bool = False  # its batches are spilled to store files, which the regions adopt
+    durability: Durability = Durability.FSYNC
+
+    def apply(self, rows: Rows) -> None:
+        if self.replaces:
+            rows.clear()
+        for row, family, qualifier, value in [cell for batch in self.batches for cell in batch]:
+            rows.setdefault(row, {})[column(family, qualifier)] = value
+
+
+@dataclass(frozen=True, slots=True)
+class StageBulk:
+    """Stages the batches of a commit, which nobody sees before it."""
+
+    commit: BulkCommit
+
+
+@dataclass(frozen=True, slots=True)
 class CreateTable:
     table: str
     families: tuple[bytes, ...]
+    splits: tuple[bytes, ...] = ()  # where its second region and further ones begin
 
     def apply(self, store: Store) -> None:
         store[self.table] = TableState(set(self.families))
@@ -205,6 +235,6 @@ class Restart:
     """Stops the server in an orderly way, which flushes, and opens it again."""
 
 
-DataStep = RowWrite | BulkWrite
+DataStep = RowWrite | BulkWrite | BulkCommit
 CatalogStep = CreateTable | AlterTable | TruncateTable | DropTable | CreateSnapshot | RestoreSnapshot | DropSnapshot
-Step = DataStep | CatalogStep | Flush | Compact | Split | Merge | Restart
+Step = DataStep | CatalogStep | StageBulk | Flush | Compact | Split | Merge | Restart

@@ -61,5 +61,59 @@ for call in range(207, 400, 6):
         print(problems[0])
         raise SystemExit(7)
 """
+    assert_caught(program)
+
+
+# Broken builds of commits of bulk writes.
+BROKEN_COMMITS = {
+    "records of a bulk write count without its commit": """
+from rowlock_regionserver.region.region_replay import Replay
+Replay.commits = property(lambda self: range(1 << 60), lambda self, commits: None)
+""",
+    "adopted files count without their commit": """
+from rowlock_regionserver.region.manifest import Manifest
+usual = Manifest.counted
+Manifest.counted = lambda self, commits: usual(self, range(1 << 60))
+""",
+    "two of four regions adopt the files of a commit": """
+from rowlock_regionserver.host.bulk_commit import _Committing
+usual = _Committing._linked
+def linked(self, commits, *, hides_many):
+    return usual(self, dict(list(commits.items())[:2]), hides_many=hides_many)
+_Committing._linked = linked
+""",
+    "bulk files that nothing names stay": """
+from rowlock_regionserver.host.opening import Opening
+usual = Opening._remove_unnamed_bulk_files
+def remove(self, regions, staged):
+    self._damaged[0] = None
+    greatest = usual(self, regions, staged)
+    del self._damaged[0]
+    return greatest
+Opening._remove_unnamed_bulk_files = remove
+""",
+}
+
+
+@pytest.mark.parametrize("name", drawn(list(BROKEN_COMMITS), 2, "broken builds of bulk commits"))
+def test_a_crash_before_the_commit_point_reveals_a_broken_build_of_bulk_commits(name: str) -> None:
+    """The catalog's files are renamed into place at commit points."""
+    program = f"""
+from tests.crash.every_call import Crash, crashed
+from tests.crash.life import committing_life
+from tests.crash.simulated_files import Moment
+{BROKEN_COMMITS[name]}
+for rename in range(1, 40):
+    problems = crashed(Crash(rename, Moment.BEFORE, 3, committing_life, "catalog")).problems
+    if problems:
+        print(problems[0])
+        raise SystemExit(7)
+"""
+    assert_caught(program)
+
+
+def assert_caught(program: str) -> None:
+    """Runs a program, which ends with status 7 if it finds a problem."""
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=600)
+    print(done.stdout)
     assert done.returncode == 7, f"{done.stdout}\n{done.stderr}"

@@ -6,9 +6,10 @@ import pytest
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put
 
-from tests.crash.life import DONE, NOT_SENT, SENT, Judge, small_life, splitting_life
+from tests.crash.life import DONE, NOT_SENT, SENT, Judge, committing_life, small_life, splitting_life
 from tests.crash.steps import (
     AlterTable,
+    BulkCommit,
     BulkWrite,
     CreateSnapshot,
     CreateTable,
@@ -18,6 +19,7 @@ from tests.crash.steps import (
     RestoreSnapshot,
     Rows,
     RowWrite,
+    StageBulk,
     Step,
     Store,
     TableState,
@@ -70,6 +72,24 @@ def test_a_bulk_batch_that_is_there_in_part_is_told() -> None:
     assert problem(steps, SENT, store(whole)) is None
     assert problem(steps, SENT, store({})) is None
     assert problem(steps, SENT, store({b"0": whole[b"0"]})) is not None
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_bulk_commit_is_there_in_all_regions_or_in_none(*, replaces: bool) -> None:
+    batches = tuple(tuple((b"%d" % place, b"f", b"q", value) for place in range(4)) for value in (b"first", b"second"))
+    commit = BulkCommit("job", "t", batches, replaces)
+    steps: list[Step] = [put(1), StageBulk(commit), commit]
+    written: Rows = {b"%d" % place: {b"f:q": b"second"} for place in range(4)}
+    after = written if replaces else {**row(1), **written}
+    assert problem(steps[:2], DONE, store(row(1))) is None
+    assert problem(steps[:2], DONE, store(after)) is not None
+    for last, may_be_missing in ((SENT, True), (DONE, False)):
+        assert problem(steps, last, store(after)) is None
+        assert (problem(steps, last, store(row(1))) is None) == may_be_missing
+        half = {number: after[number] for number in list(after)[:2]}
+        other = {**row(1), **written} if replaces else written
+        for found in (half, other, {**after, b"2": {b"f:q": b"first"}}, {}):
+            assert problem(steps, last, store(found)) is not None
 
 
 def test_a_power_cut_may_take_what_was_not_synced_but_only_from_the_end() -> None:
@@ -153,6 +173,19 @@ def test_a_table_of_a_dropped_ones_name_has_only_what_was_written_to_it() -> Non
 def test_every_life_of_splits_has_each_kind_of_step(seed: int) -> None:
     kinds = {type(step).__name__ for step in splitting_life(seed)}
     assert {"RowWrite", "Split", "Merge", "Compact", "Restart"} <= kinds
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_life_of_bulk_commits_has_each_kind_of_commit_and_one_that_is_not_made(seed: int) -> None:
+    steps = committing_life(seed)
+    commits = [step for step in steps if isinstance(step, BulkCommit)]
+    assert {(step.replaces, step.is_large) for step in commits} == {
+        (a, b) for a in (False, True) for b in (False, True)
+    }
+    staged = [step.commit.session for step in steps if isinstance(step, StageBulk)]
+    assert len(set(staged) - {step.session for step in commits}) == 1
+    assert len(staged) > 3
+    assert {"RowWrite", "Split", "Flush", "Compact", "Restart"} <= {type(step).__name__ for step in steps}
 
 
 def test_a_snapshot_has_exactly_what_was_answered_before_it() -> None:

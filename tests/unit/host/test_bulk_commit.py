@@ -38,9 +38,10 @@ from rowlock_regionserver.operations import RequestId
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.sessions.session import SessionRef
 
+from tests.crash.orphans import orphans
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
 from tests.drawn_cases import TRIES_ALL, drawn_calls
-from tests.unit.host.bulk_store import FAMILIES, ID, ROWS, Store, everywhere
+from tests.unit.host.bulk_store import FAMILIES, ID, ONLY_ON_REQUEST, ROWS, Store, everywhere
 from tests.unit.host.several_regions import make_tables_of_several_regions
 from tests.unit.region.conftest import abandon, bulk_batch
 
@@ -470,7 +471,7 @@ def test_a_crash_at_any_call_of_a_commit_leaves_all_of_it_or_nothing(tmp_path: P
     for call in drawn_calls(120, 3, f"commit {replaces}"):
         disk = SimulatedFiles(tmp_path / f"disk-{call}")
         store = Store(disk.root, Clock(), disk)
-        store.server.create_table("t", FAMILIES)
+        store.server.create_table("t", FAMILIES, properties=ONLY_ON_REQUEST)
         store.put(b"a", b"old")
         store.server.flush("t")
         store.put(b"k", b"old")
@@ -500,6 +501,7 @@ def test_a_crash_at_any_call_of_a_commit_leaves_all_of_it_or_nothing(tmp_path: P
                     assert again.content() == after
                     again.server.flush("t")
                     assert (again.bulk_files, again.content()) == ([], after)
+                    assert orphans(again.server, again.folder, again.files) is None
                 again.server.stop()
         with contextlib.suppress(SimulatedCrash):
             abandon(store.server)
