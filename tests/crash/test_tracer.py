@@ -80,3 +80,8 @@ def test_a_write_can_be_shortened(tmp_path: Path) -> None:
     told = run_traced(tmp_path, WRITES, "Action.SHORTEN if call.number == 3 else Action.GO_ON")
     assert told == "0 open pwrite pwrite fsync rename"
     assert (tmp_path / "done").read_bytes() == b"onet"
+
+
+def test_a_process_that_ends_while_it_is_stopped_is_over(tmp_path: Path) -> None:
+    killed = "os.kill(child.pid, 9) or 28 if call.number == 3 else Action.GO_ON"
+    assert run_traced(tmp_path, WRITES, killed) == "9 open pwrite pwrite"

@@ -121,13 +121,13 @@ class Traced:
 
     def _stopped(self, pid: int, status: int, decide: Decide) -> None:
         passed_on = 0
-        if status >> 16 == _EVENT_SECCOMP:
-            if self._decided(pid, decide) is Action.KILL:
-                os.kill(self.pid, signal.SIGKILL)
-                return
-        elif status >> 16 == 0 and os.WSTOPSIG(status) not in (signal.SIGSTOP, signal.SIGTRAP):
-            passed_on = os.WSTOPSIG(status)  # SIGSTOP is how a new thread begins.
         with contextlib.suppress(ProcessLookupError):  # Another thread ended the process meanwhile.
+            if status >> 16 == _EVENT_SECCOMP:
+                if self._decided(pid, decide) is Action.KILL:
+                    os.kill(self.pid, signal.SIGKILL)
+                    return
+            elif status >> 16 == 0 and os.WSTOPSIG(status) not in (signal.SIGSTOP, signal.SIGTRAP):
+                passed_on = os.WSTOPSIG(status)  # SIGSTOP is how a new thread begins.
             _ptrace(_CONT, pid, 0, passed_on)
 
     def _decided(self, pid: int, decide: Decide) -> Action | int:
