@@ -46,7 +46,7 @@ def test_all_scans_of_a_snapshot_see_the_moment_at_which_it_was_made(
             assert list(table.scan(prefix=b"05", snapshot=snapshot)) == before[5:6]
         snapshot.renew()
         assert list(table.scan()) != before
-    with pytest.raises(rowlock.SnapshotEndedError, match=r"has ended at .* UTC: .*make a new snapshot") as caught:
+    with pytest.raises(rowlock.SnapshotEndedError, match=r"ended at .* UTC: .*make a new snapshot") as caught:
         list(table.scan(snapshot=snapshot))
     assert (caught.value.table, caught.value.reason) == ("t", "its holder ended it")
     assert abs(caught.value.ended_ms - rowlock_client.server_info().now_ms) < 600_000
@@ -92,7 +92,7 @@ def test_a_snapshot_that_expired_says_when_and_why(rowlock_client: rowlock.Clien
     snapshot = rowlock_client.snapshot("t", lease_s=0.001)
     wait_until(lambda: not any(item.table == "t" for each in rowlock_client.sessions() for item in each.held))
     with pytest.raises(
-        rowlock.SnapshotEndedError, match=r"has ended at [0-9: -]* UTC: it was not used for its lease of 0.001 s; make"
+        rowlock.SnapshotEndedError, match=r"ended at [0-9: -]* UTC: it was not used for its lease of 0.001 s; make"
     ) as caught:
         list(table.scan(snapshot=snapshot))
     assert caught.value.reason == "it was not used for its lease of 0.001 s"

@@ -123,7 +123,7 @@ def test_the_command_takes_renews_and_ends_snapshots(
     assert run("snapshot", "--end", taken) == (0, "", "")
     code, out, err = run("scan", "t", "--snapshot", taken)
     assert (code, out) == (2, "")
-    assert "is not available: its holder ended it" in err
+    assert " UTC: its holder ended it; make a new snapshot" in err
     for words, message in (
         ((), "give a TABLE to take a snapshot of, or --renew ID, or --end ID: one of the three"),
         (("t", "--end", taken), "one of the three"),

@@ -44,7 +44,7 @@ class EndedSnapshots:
 def ended_error(snapshot_id: bytes, table: str, reason: str, ended_ms: int = 0) -> SnapshotEndedError:
     """Returns the error for a snapshot that has ended. `ended_ms` 0: unknown."""
     of_table = f" of table {table!r}" if table else ""
-    what = f"has ended at {time_text(ended_ms)}" if ended_ms else "is not available"
+    what = f"ended at {time_text(ended_ms)}" if ended_ms else "is not available"
     return SnapshotEndedError(
         f"snapshot {snapshot_id.hex()}{of_table} {what}: {reason}; make a new snapshot",
         table=table,

@@ -318,7 +318,7 @@ def test_an_ended_snapshot_is_reported_as_ended_and_its_id_never_reused(held: En
 
 def test_an_end_that_comes_before_the_snapshot_holds(held: Engine) -> None:
     held.server.snapshots.end(ID)
-    with pytest.raises(SnapshotEndedError, match=r"has ended at .*: its holder ended it"):
+    with pytest.raises(SnapshotEndedError, match=r"ended at .*: its holder ended it"):
         make(held.server)
     assert held.server.statistics().snapshots.open_count == 0
 
@@ -370,7 +370,7 @@ def test_a_snapshot_that_is_not_used_for_its_lease_ends(held: Engine, clock: Loo
     clock.advance(HOUR_MS)
     ended_ms = clock.now_ms()
     reason = "it was not used for its lease of 3600 s"
-    message = f"snapshot {ID.hex()} of table 't' has ended at {time_text(ended_ms)}: {reason}; make a new snapshot"
+    message = f"snapshot {ID.hex()} of table 't' ended at {time_text(ended_ms)}: {reason}; make a new snapshot"
     for call in (make, lambda server: server.snapshots.renew(ID), lambda _: seen(held)):
         with pytest.raises(SnapshotEndedError, match=f"^{re.escape(message)}$") as caught:
             call(held.server)
