@@ -179,8 +179,7 @@ class BulkWrite:
         request = self._options.commit_request(self.session.ref, self._number)
         attempts = LockAttempts(self._policy)
         while self.result is None:
-            request.lock.wait_ms = attempts.wait_ms()
-            work_s = TABLE_OPERATION_S + request.lock.wait_ms / 1000
+            work_s = TABLE_OPERATION_S + attempts.set_wait(request.lock)
             try:
                 answer = self._servers.call(methods.COMMIT_BULK_WRITE, request, self._view.timeout_s, work_s=work_s)
             except LockUnavailableError as error:

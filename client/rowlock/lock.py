@@ -132,8 +132,7 @@ def _taken(servers: Servers, request: sessions_pb2.TakeLockRequest, policy: Lock
     """Takes the lock, with retries while others hold it. Returns its number."""
     attempts = LockAttempts(policy)
     while True:
-        request.wait_ms = attempts.wait_ms()
-        work_s = timeout_s + request.wait_ms / 1000
+        work_s = timeout_s + attempts.set_wait(request)
         try:
             answer = servers.call(methods.TAKE_LOCK, request, timeout_s, work_s=work_s)
         except LockUnavailableError as error:

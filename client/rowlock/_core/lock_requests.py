@@ -111,6 +111,11 @@ class LockAttempts:
         left_s = max(0.0, self._ends_at - self._clock()) if self._count else self._policy.whole_s
         return round(1000 * min(left_s, max(self._policy.wait_s, _REQUEST_S_MAX)))
 
+    def set_wait(self, request: catalog_pb2.LockOptions | sessions_pb2.TakeLockRequest) -> float:
+        """Sets how long the next attempt waits on the server, and returns it in seconds."""
+        request.wait_ms = self.wait_ms()
+        return request.wait_ms / 1000
+
     def pause_s(self, error: LockUnavailableError) -> float:
         """Returns the pause in seconds before the next attempt. Raises the error if there is none."""
         pause_s = self._policy.pause_s(self._count)

@@ -198,8 +198,7 @@ class SessionCalls:
         """Makes a call that takes locks, with retries while others hold them."""
         attempts = LockAttempts(self._lock_policy)
         while True:
-            request.lock.wait_ms = attempts.wait_ms()
-            work_s = TABLE_OPERATION_S + request.lock.wait_ms / 1000
+            work_s = TABLE_OPERATION_S + attempts.set_wait(request.lock)
             try:
                 return await self._servers.call(method, request, self._timeout_s, kind, work_s=work_s)
             except LockUnavailableError as error:

@@ -37,8 +37,7 @@ async def make_snapshot(
     request.lock.CopyFrom(lock_options(session))
     attempts = LockAttempts(policy)
     while True:
-        request.lock.wait_ms = attempts.wait_ms()
-        work_s = timeout_s + request.lock.wait_ms / 1000
+        work_s = timeout_s + attempts.set_wait(request.lock)
         try:
             answer = await servers.call(methods.MAKE_SNAPSHOT, request, timeout_s, work_s=work_s)
         except LockUnavailableError as error:

@@ -66,8 +66,7 @@ def commit_job(client: Client, job: StagedJob, timeout_s: float) -> BulkWriteRes
     request = options.commit_request(job.session, job.write_number)
     attempts = LockAttempts(DEFAULT_LOCK_POLICY)
     while True:
-        request.lock.wait_ms = attempts.wait_ms()
-        work_s = TABLE_OPERATION_S + request.lock.wait_ms / 1000
+        work_s = TABLE_OPERATION_S + attempts.set_wait(request.lock)
         try:
             answer = client._servers.call(methods.COMMIT_BULK_WRITE, request, timeout_s, work_s=work_s)
         except LockUnavailableError as error:
