@@ -1,10 +1,12 @@
-"""Gets of rows that are one line of a store file."""
+"""Gets of rows that are one line of a store file or of a batch in memory."""
 
 from __future__ import annotations
 
 from .broken_build import Mutant
 
 _WIDE_BLOCKS = "unit/storefile/test_wide_blocks.py"
+_SEGMENTS = "unit/memstore/test_lines_segment.py"
+_GROUPS = "unit/memstore/test_segment_group.py"
 _LINES = "unit/region/test_line_gets.py"
 _ENCODED = "unit/rpc/test_row_values.py::test_a_line_is_encoded_as_its_cells_are"
 
@@ -57,6 +59,62 @@ LINE_GET_MUTANTS = [
         "column[:3] == (None, None, None)",
         "column[1:3] == (None, None)",
         f"{_LINES}::test_rows_without_some_of_the_columns_have_no_others",
+    ),
+    Mutant(
+        "a row of several lines of a batch is answered as one",
+        "LinesOfRow.line",
+        " if self._stop - self._start == 1 else None",
+        "",
+        f"{_SEGMENTS}::test_only_a_whole_line_is_given_as_one",
+    ),
+    Mutant(
+        "a line of a batch is answered without a column that it lacks",
+        "LineColumns.__init__",
+        "self._is_by_cell or any(column.has_nulls for column in self._columns)",
+        "self._is_by_cell",
+        f"{_SEGMENTS}::test_only_a_whole_line_is_given_as_one",
+    ),
+    Mutant(
+        "a line of a batch is answered with the time of its first column",
+        "LineColumns.__init__",
+        "self._is_by_cell or any(column.has_nulls for column in self._columns)",
+        "any(column.has_nulls for column in self._columns)",
+        f"{_SEGMENTS}::test_only_a_whole_line_is_given_as_one",
+    ),
+    Mutant(
+        "a group finds only one of its segments",
+        "SegmentGroup.__init__",
+        "astype(np.uint8) << place",
+        "astype(np.uint8)",
+        f"{_GROUPS}::test_every_segment_that_has_a_row_is_found_and_few_others",
+    ),
+    Mutant(
+        "a row that shares its place with others is not found by a group",
+        "SegmentFilter.quarters",
+        "_QUARTERS[marks]",
+        "(_QUARTERS * (np.arange(256) < 255)[:, None])[marks]",
+        f"{_GROUPS}::test_every_segment_that_has_a_row_is_found_and_few_others",
+    ),
+    Mutant(
+        "a segment that was flushed is still found by its group",
+        "grouped",
+        "        if all(each in by_id for each in ids):\n            groups.append(group)\n",
+        "        groups.append(group)\n        if all(each in by_id for each in ids):\n",
+        f"{_GROUPS}::test_a_group_is_kept_until_one_of_its_segments_is_gone",
+    ),
+    Mutant(
+        "a get looks in no group",
+        "Lookup.row_sources",
+        "if self._groups:",
+        "if False:",
+        f"{_LINES}::test_gets_on_the_event_loop_answer_as_others_do",
+    ),
+    Mutant(
+        "groups take memory that nobody counts",
+        "SegmentFilter.byte_count",
+        " * 3 // 2",
+        "",
+        f"{_GROUPS}::test_the_memory_of_a_group_is_counted_by_its_segments",
     ),
     Mutant(
         "a get does not look for a row in memory",

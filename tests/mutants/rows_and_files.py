@@ -134,8 +134,8 @@ ROWS_AND_FILES = [
     Mutant(
         "a removed region is read as an empty one",
         "Stores._release_if_retired",
-        "            self.served = Served(self.served.table, _ClosedView())\n",
-        "            self.served = Served(self.served.table, {})\n",
+        "            self.served = Served(self.served.table, _ClosedView(), _ClosedView())\n",
+        "            self.served = Served(self.served.table, {}, {})\n",
         f"{DESCRIPTORS}::test_a_removed_region_is_never_read_as_an_empty_one",
     ),
     # ---- descriptors and names
@@ -233,9 +233,9 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "a get asks every file twice",
-        "view_in_memory",
-        'kept.append(cast("RowSource", found))',
-        "kept.append(source)",
+        "Lookup.row_sources",
+        'found.append(cast("RowSource", of_row))',
+        "found.append(source)",
         "unit/region/test_read_path.py::test_a_get_on_the_event_loop_asks_the_files_without_the_row_once",
     ),
 ]

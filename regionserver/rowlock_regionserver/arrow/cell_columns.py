@@ -119,19 +119,19 @@ def first_not_below(ascending: Column, key: bytes) -> int:
 class BytesColumn:
     """Random access to the values of a binary array as bytes."""
 
-    __slots__ = ("_data", "_offsets")
+    __slots__ = ("data", "offsets")
 
     def __init__(self, array: Column) -> None:
         data = array.buffers()[2]
-        self._offsets = numbers(array, "i", one_more=True)
-        self._data = memoryview(data) if data is not None else memoryview(b"")
+        self.offsets = numbers(array, "i", one_more=True)
+        self.data = memoryview(data) if data is not None else memoryview(b"")
 
     def first_not_below(self, key: bytes, start: int, stop: int) -> int:
         """Returns the first index of [start, stop) with a value >= `key` in an ascending column; else `stop`.
 
         Does not use `bisect` with a key function: a call for each probe takes twice as long.
         """
-        at, data = self._offsets, self._data
+        at, data = self.offsets, self.data
         while start < stop:
             middle = (start + stop) // 2
             if bytes(data[at[middle] : at[middle + 1]]) < key:
@@ -142,20 +142,20 @@ class BytesColumn:
 
     def values(self, start: int, stop: int) -> list[bytes]:
         """Returns the values of [start, stop), sliced from one copy, which takes half as long as copying each."""
-        at = self._offsets[start : stop + 1].tolist()
+        at = self.offsets[start : stop + 1].tolist()
         base = at[0]
-        joined = bytes(self._data[base : at[-1]])
+        joined = bytes(self.data[base : at[-1]])
         return [joined[first - base : last - base] for first, last in pairwise(at)]
 
     def values_or_away(self, start: int, stop: int) -> Sequence[bytes | AwayValue]:
         """Returns the values of [start, stop); large ones are not copied, but away."""
-        at = self._offsets
+        at = self.offsets
         if at[stop] - at[start] <= AWAY_BYTES_MIN:
             return self.values(start, stop)
         return [
-            bytes(self._data[first:last])
+            bytes(self.data[first:last])
             if last - first <= AWAY_BYTES_MIN
-            else AwayValue(last - first, partial(bytes, self._data[first:last]))
+            else AwayValue(last - first, partial(bytes, self.data[first:last]))
             for first, last in pairwise(at[start : stop + 1].tolist())
         ]
 
@@ -179,7 +179,7 @@ class KeyColumn(BytesColumn):
         """Returns the index of the first value >= `key`; the number of values when there is none."""
         sampled = self._sampled
         if sampled is None:  # Two threads may do this at once, which is harmless.
-            at, data = self._offsets, self._data
+            at, data = self.offsets, self.data
             places = range(0, self._count, self._step)
             sampled = self._sampled = [bytes(data[at[place] : at[place + 1]]) for place in places]
         above = bisect_left(sampled, key)
@@ -191,8 +191,8 @@ class KeyColumn(BytesColumn):
     def range_of(self, key: bytes) -> tuple[int, int]:
         """Returns the indices of the values that are `key`, as (start, stop); equal if there are none."""
         start = self.first_at_or_after(key)
-        at, count = self._offsets, self._count
-        if start == count or bytes(self._data[at[start] : at[start + 1]]) != key:
+        at, count = self.offsets, self._count
+        if start == count or bytes(self.data[at[start] : at[start + 1]]) != key:
             return start, start
         stop, successor = start + 1, key + b"\x00"
         width = 16  # most rows are short, so search nearby first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -13,21 +14,35 @@ from rowlock_regionserver.arrow.columns import Column, Integers
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import PUT, Cell
 from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues, line_values, rows_of_lines
+from rowlock_regionserver.found_cells import FoundLine
 
 
 class LineColumns:
     """Random access to the cells of lines. Created once (some µs a column), then read by any number of threads."""
 
-    __slots__ = ("_columns", "_count", "_place_of", "_qualifiers", "_rows", "_timestamps", "_write_numbers")
+    __slots__ = (
+        "_columns",
+        "_is_by_cell",
+        "_place_of",
+        "_qualifiers",
+        "_rows",
+        "_timestamps",
+        "_whole_lines",
+        "_write_numbers",
+    )
 
     def __init__(self, lines: Lines) -> None:
-        self._count = len(lines)
         self._rows = KeyColumn(lines.rows)
         self._timestamps = lines.timestamps
         self._write_numbers = lines.write_numbers
         self._qualifiers = lines.qualifiers
         self._place_of = {qualifier: place for place, qualifier in enumerate(lines.qualifiers)}
         self._columns = [_ValueColumn(column) for column in lines.columns]
+        self._is_by_cell = lines.is_by_cell
+        # If each line has a cell in each column, all with the same numbers: the values.
+        self._whole_lines: list[_Raw] | None = None
+        if not (self._is_by_cell or any(column.has_nulls for column in self._columns)):
+            self._whole_lines = [column.raw() for column in self._columns]
 
     def renumbered(self, write_numbers: Integers) -> LineColumns:
         """Returns the same cells with other write numbers. O(1)."""
@@ -47,16 +62,35 @@ class LineColumns:
         """Returns the row's lines as (start, stop); equal when there are none. O(log n)."""
         return self._rows.range_of(row)
 
-    def row_cells(self, row: bytes) -> list[Cell]:
-        """Returns all cells of the row in store order; empty when there are none."""
-        start, stop = self.row_range(row)
-        return self._cells(range(len(self._columns)), start, stop) if start < stop else []
+    def row_cells(self, start: int, stop: int) -> list[Cell]:
+        """Returns all cells of the lines [start, stop), which are of one row, in store order."""
+        return self._cells(range(len(self._columns)), start, stop)
 
-    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes]) -> list[Cell]:
-        """Returns the cells of the columns, which ascend."""
-        start, stop = self.row_range(row)
+    def columns_cells(self, start: int, stop: int, qualifiers: Sequence[bytes]) -> list[Cell]:
+        """Returns the cells of the columns, which ascend, in the lines [start, stop) of one row."""
         places = [self._place_of[qualifier] for qualifier in qualifiers if qualifier in self._place_of]
         return self._cells(places, start, stop)
+
+    def line(self, line: int) -> FoundLine | None:
+        """Returns a line that has a cell in each column, with the same numbers in all; else None."""
+        if self._whole_lines is None:
+            return None
+        values = []
+        for data, width, first, stops in self._whole_lines:
+            if stops is None:
+                start = first + line * width
+                values.append(bytes(data[start : start + width]))
+            else:
+                values.append(bytes(data[stops[line] : stops[line + 1]]))
+        return FoundLine(self._qualifiers, *self._numbers_of(line), values)
+
+    def _numbers_of(self, line: int) -> tuple[int, int]:
+        """Returns the timestamp and the write number of the cells of a line, if they have the same."""
+        timestamps, write_numbers = self._timestamps[0], self._write_numbers[0]
+        return (
+            int(timestamps[line if len(timestamps) > 1 else 0]),
+            int(write_numbers[line if len(write_numbers) > 1 else 0]),
+        )
 
     def few_rows(
         self, start: int, stop: int, frontier: bytes | None, facts: LineFacts, qualifiers: Collection[bytes] | None
@@ -81,6 +115,14 @@ class LineColumns:
 
     def _cells(self, places: Sequence[int], start: int, stop: int) -> list[Cell]:
         """Returns the cells of the lines [start, stop), which are of one row: a row's lines are newest first."""
+        if not self._is_by_cell:
+            lines = [(line, *self._numbers_of(line)) for line in range(start, stop)]
+            return [
+                (self._qualifiers[place], -timestamp, -write_number, PUT, value)
+                for place in places
+                for line, timestamp, write_number in lines
+                if (value := self._columns[place].value(line)) is not None
+            ]
         found: list[Cell] = []
         for place in places:
             for line in range(start, stop):
@@ -92,6 +134,15 @@ class LineColumns:
                     )
                     found.append((self._qualifiers[place], -timestamp, -write_number, PUT, value))
         return found
+
+
+class _Raw(NamedTuple):
+    """The values of a column: each of one width, from `first` on, or between `stops`."""
+
+    data: memoryview
+    width: int
+    first: int
+    stops: memoryview | None
 
 
 class _ValueColumn:
@@ -129,6 +180,12 @@ class _ValueColumn:
         first = (self._offset + start) * width
         copied = bytes(self._data[first : first + (stop - start) * width])
         return [copied[at : at + width] for at in range(0, len(copied), width)] if width else [b""] * (stop - start)
+
+    def raw(self) -> _Raw:
+        """Returns the values, of which none may be a null."""
+        if self._values is not None:
+            return _Raw(self._values.data, 0, 0, self._values.offsets)
+        return _Raw(self._data, self._width, self._offset * self._width, None)
 
     def value(self, line: int) -> bytes | None:
         """Returns the value of a line; None for a null."""

@@ -62,8 +62,8 @@ class ArrowSegment:
         rows = column(self._table, ROW)
         starts_row = ~equals_previous(rows)
         self._row_count = int(starts_row.sum())
-        self._filter = SegmentFilter(rows.filter(boolean_array(starts_row)))
-        self._bytes_held = bytes_held + self._filter.byte_count
+        self.filter = SegmentFilter(rows.filter(boolean_array(starts_row)))
+        self._bytes_held = bytes_held + self.filter.byte_count
         self._offsets = [numbers(column(self._table, i), "i", one_more=True) for i in (ROW, QUALIFIER, VALUE)]
 
     @staticmethod
@@ -119,7 +119,7 @@ class ArrowSegment:
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[FoundCell]:
         """Returns the row's cells in store order; see Source. O(log n) if it has the row, else mostly O(1)."""
-        if not self._filter.may_hold(row):
+        if not self.filter.may_hold(row):
             return []
         start, stop = self._cells.row_range(row)
         if stop - start > cells_max:
@@ -128,20 +128,20 @@ class ArrowSegment:
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> list[FoundCell]:
         """Returns the columns' cells and the family tombstones of the row, sorted; see Source. O(columns * log n)."""
-        if not self._filter.may_hold(row):
+        if not self.filter.may_hold(row):
             return []
         return self._cells.columns_cells(row, qualifiers, cells_max)
 
     def row_cell_count(self, row: bytes) -> int:
         """Returns the number of the row's cells. O(log n) if it has the row, else mostly O(1)."""
-        if not self._filter.may_hold(row):
+        if not self.filter.may_hold(row):
             return 0
         start, stop = self._cells.row_range(row)
         return stop - start
 
     def row_source(self, row: bytes) -> RowSource | RowPlace:
         """Returns NOWHERE if the filter excludes the row, else itself: to look takes as long as to read."""
-        return self if self._filter.may_hold(row) else NOWHERE
+        return self if self.filter.may_hold(row) else NOWHERE
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""

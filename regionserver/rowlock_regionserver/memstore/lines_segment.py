@@ -18,7 +18,7 @@ from rowlock_regionserver.arrow.merge import merged as merged_runs
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import Cell
 from rowlock_regionserver.few_rows import FEW_CELLS_MAX, NO_FEW_ROWS, FewRows, LineFacts
-from rowlock_regionserver.found_cells import NO_LIMIT, LongRowError
+from rowlock_regionserver.found_cells import NO_LIMIT, FoundLine, LongRowError
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.row_cuts import cut_rows, weights
 from rowlock_regionserver.memstore.row_reading import parts_of
@@ -58,7 +58,7 @@ class LinesSegment:
         assert len(lines), "a segment without lines"
         self._lines = lines
         self._columns = LineColumns(lines)
-        self._filter = SegmentFilter(lines.rows)
+        self.filter = SegmentFilter(lines.rows)
         self.has_tombstones = False
         self.tombstone_count = 0
         self.has_versions = lines.has_versions
@@ -70,7 +70,7 @@ class LinesSegment:
             bytes_held = bytes_kept_alive([lines.rows, *lines.columns])
         # With the numbers, and the sums of _ends, which a scan makes.
         bytes_held += lines.timestamps.nbytes + lines.write_numbers.nbytes + 8 * (len(lines) + 1)
-        self.bytes_held = bytes_held + self._filter.byte_count + _COLUMN_BYTES_BESIDE * len(lines.columns)
+        self.bytes_held = bytes_held + self.filter.byte_count + _COLUMN_BYTES_BESIDE * len(lines.columns)
 
     def renumbered(self, write_number: int) -> LinesSegment:
         """Returns the same lines, all of another write. O(1)."""
@@ -112,26 +112,29 @@ class LinesSegment:
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[Cell]:
         """Returns the row's cells in store order; see Source. O(log n) if it has the row, else mostly O(1)."""
-        if not self._filter.may_hold(row):
+        if not self.filter.may_hold(row):
             return []
-        return _bounded(self._columns.row_cells(row), cells_max)
+        return _bounded(self._columns.row_cells(*self._columns.row_range(row)), cells_max)
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> list[Cell]:
         """Returns the columns' cells of the row, sorted; see Source. O(columns + log n), or mostly O(1)."""
-        if not self._filter.may_hold(row):
+        if not self.filter.may_hold(row):
             return []
-        return _bounded(self._columns.columns_cells(row, qualifiers), cells_max)
+        return _bounded(self._columns.columns_cells(*self._columns.row_range(row), qualifiers), cells_max)
 
     def row_cell_count(self, row: bytes) -> int:
         """Returns the number of the row's cells, as if it had all columns. O(log n), or mostly O(1) if it has none."""
-        if not self._filter.may_hold(row):
+        if not self.filter.may_hold(row):
             return 0
         start, stop = self._columns.row_range(row)
         return (stop - start) * len(self._lines.columns)
 
     def row_source(self, row: bytes) -> RowSource | RowPlace:
-        """Returns NOWHERE if the filter excludes the row, else itself: to look takes as long as to read."""
-        return self if self._filter.may_hold(row) else NOWHERE
+        """Returns the row's lines; NOWHERE if there are none. O(log n) if it has the row, else mostly O(1)."""
+        if not self.filter.may_hold(row):
+            return NOWHERE
+        start, stop = self._columns.row_range(row)
+        return LinesOfRow(self._columns, start, stop) if start < stop else NOWHERE
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
         """See Source; exact. O(log n)."""
@@ -210,7 +213,7 @@ class LinesSegment:
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         """Yields the row's cells with qualifiers in [start, stop); see Source."""
-        yield from parts_of(row, self._columns.row_cells(row), bytes_max, start, stop)
+        yield from parts_of(row, self.row_cells(row), bytes_max, start, stop)
 
     def row_weights(self, count: int = WEIGHTS_COUNT) -> list[tuple[bytes, int]]:
         """Returns about `count` pairs (row, bytes of the cells from it on), ascending: where a scan may be split."""
@@ -222,6 +225,29 @@ class LinesSegment:
         table = cells_of(self._lines)
         assert self.cell_count == table.num_rows, f"{self.cell_count} cells counted"
         assert self.row_count == len(set(table.column(0).to_pylist())), f"{self.row_count} rows counted"
+
+
+class LinesOfRow:
+    """The lines of one row in a segment, as the source of this row."""
+
+    __slots__ = ("_columns", "_start", "_stop")
+
+    def __init__(self, columns: LineColumns, start: int, stop: int) -> None:
+        self._columns = columns
+        self._start = start
+        self._stop = stop
+
+    def line(self, row: bytes) -> FoundLine | None:
+        """Returns the row if it is one line, with a cell in each column and the same numbers in all; else None."""
+        return self._columns.line(self._start) if self._stop - self._start == 1 else None
+
+    def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[Cell]:
+        """See RowSource."""
+        return _bounded(self._columns.row_cells(self._start, self._stop), cells_max)
+
+    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> list[Cell]:
+        """See RowSource."""
+        return _bounded(self._columns.columns_cells(self._start, self._stop, qualifiers), cells_max)
 
 
 def _bounded(cells: list[Cell], cells_max: int) -> list[Cell]:

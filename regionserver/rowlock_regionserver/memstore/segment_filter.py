@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rowlock_regionserver.arrow.columns import Column
+from rowlock_regionserver.arrow.columns import Column, Mask
 
 # There are so many places for each row, or up to twice as many. So less than a hundredth of absent rows pass.
 _PLACES_PER_ROW = 8
@@ -19,6 +19,16 @@ _SEVERAL = 255
 # The mark of a row is made of other bits of its hash than the place.
 _MARK_SHIFT = 48
 _MARK_MASK = 127
+# Which quarters of a place the rows of each mark have, by the last two bits of their hash's mark.
+_QUARTERS = np.zeros((256, 4), np.bool_)
+_QUARTERS[np.arange(1, 255), np.arange(254) & 3] = True
+_QUARTERS[_SEVERAL] = True
+
+
+def quarter_of(row: bytes) -> int:
+    """Returns the row's quarter of a place in a filter; modulo four times the filter's places."""
+    row_hash = hash(row)
+    return row_hash << 2 | row_hash >> _MARK_SHIFT & 3
 
 
 class SegmentFilter:
@@ -39,7 +49,18 @@ class SegmentFilter:
 
     @property
     def byte_count(self) -> int:
+        """The bytes of the filter, and of its share in a group (segment_group.py)."""
+        return len(self._marks) * 3 // 2
+
+    @property
+    def place_count(self) -> int:
+        """The number of places, a power of two. A row's place is its hash modulo that."""
         return len(self._marks)
+
+    def quarters(self, place_count: int) -> Mask:
+        """Returns which quarters of places have a row, as if there were only so many places; see quarter_of."""
+        marks = np.frombuffer(self._marks, np.uint8).reshape(-1, place_count)
+        return _QUARTERS[marks].any(axis=0).ravel()
 
     def may_hold(self, row: bytes) -> bool:
         """Returns False if the row is not in the filter."""

@@ -19,7 +19,7 @@ from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
 from rowlock_regionserver.region.mutate.check import check_answer, check_in_region, check_row, unknown_family
 from rowlock_regionserver.region.region_parts import RegionParts
-from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, RowView, View, view_in_memory
+from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, Lookup, RowView, Served, View, view_in_memory
 from rowlock_regionserver.row_ranges import EVERYTHING
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.point import read_line, read_row
@@ -84,7 +84,7 @@ class ReadPath:
         try:
             served = self._stores.served
             if served.table is table:
-                return self._get(served.view, rows, selection, read_point, reached, may_wait=may_wait)
+                return self._get(served, rows, selection, read_point, reached, may_wait=may_wait)
         finally:
             self._mvcc.close_read_point(read_point)
         # The table was altered meanwhile: check against its new families.
@@ -92,7 +92,7 @@ class ReadPath:
 
     def _get(
         self,
-        view: View,
+        served: Served,
         rows: Sequence[bytes],
         selection: Selection,
         read_point: ReadPoint,
@@ -101,14 +101,17 @@ class ReadPath:
         may_wait: bool,
     ) -> list[Sequence[AnswerCell]] | None:
         if may_wait:
+            view = served.view
             return self._read([view] * len(rows), rows, selection, read_point, _LONG_ROW_CELLS, reached, view)
-        views = self._views_in_memory(view, rows, selection) if self._stores.has_files else [view] * len(rows)
+        views = self._views_in_memory(served.lookups, rows, selection)
         try:
             return self._read(views, rows, selection, read_point, INLINE_CELLS_MAX, reached, None)
         except (LongRowError, WouldWaitError):
             return None
 
-    def _views_in_memory(self, view: View, rows: Sequence[bytes], selection: Selection) -> Iterator[RowView]:
+    def _views_in_memory(
+        self, lookups: Mapping[int, Lookup], rows: Sequence[bytes], selection: Selection
+    ) -> Iterator[RowView]:
         """Yields what is needed of the view for each row, when the row before has been read. Raises WouldWaitError."""
         families = _families_read(selection)
         seconds_left = _LOADING_SECONDS_MAX
@@ -116,7 +119,7 @@ class ReadPath:
             if seconds_left < 0:
                 raise WouldWaitError
             began = self._monotonic()
-            needed = view_in_memory(view, row, families)
+            needed = view_in_memory(lookups, row, families)
             if needed is None:
                 raise WouldWaitError
             seconds_left -= self._monotonic() - began
@@ -228,7 +231,7 @@ class ReadPath:
 
         A new family with the same name does not replace the dropped one.
         """
-        table, view = self._stores.served
+        table, view, _ = self._stores.served
         for name, number in numbers.items():
             if number not in view:
                 raise FamilyNotFoundError(

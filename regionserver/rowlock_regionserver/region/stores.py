@@ -11,6 +11,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, NoReturn, cast
 
@@ -20,7 +21,8 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.columns import TIMESTAMP, column, integers
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import NotServingRegionError
-from rowlock_regionserver.memstore.memstore import Memstore, Segment
+from rowlock_regionserver.memstore.memstore import BulkSegment, Memstore, Segment
+from rowlock_regionserver.memstore.segment_group import SegmentGroup, grouped
 from rowlock_regionserver.sources import DISK, NOWHERE, RowSource, Source
 from rowlock_regionserver.storefile.reader import Run, StoreFile
 from rowlock_regionserver.table import Table
@@ -33,8 +35,37 @@ _READ_BYTES = 1 << 20
 
 # By family number: the family and its sources, from newest to oldest. Never changed, only replaced.
 View = Mapping[int, tuple[Family, tuple[Segment | Run, ...]]]
-# The same for one row, in memory.
+# What has one row, in memory, in any order.
 RowView = Mapping[int, tuple[Family, Sequence[RowSource]]]
+
+
+class Lookup:
+    """Finds what has a row, of one family's sources at one moment. Immutable."""
+
+    __slots__ = ("_groups", "_others", "family")
+
+    def __init__(self, family: Family, sources: Sequence[Segment | Run], before: Lookup | None) -> None:
+        """`before` is the family's last one; groups of segments that are still there are not made again."""
+        self.family = family
+        others = [source for source in sources if not isinstance(source, BulkSegment)]
+        groups = [] if before is None else before._groups
+        self._groups: list[SegmentGroup]
+        self._groups, rest = grouped([source for source in sources if isinstance(source, BulkSegment)], groups)
+        self._others = (*others, *rest)
+
+    def row_sources(self, row: bytes) -> list[RowSource] | None:
+        """Returns what has the row's cells, in memory; None if they have to be read from a disk."""
+        candidates: Iterable[Segment | Run] = self._others
+        if self._groups:
+            candidates = chain(candidates, SegmentGroup.candidates(self._groups, row))
+        found: list[RowSource] = []
+        for source in candidates:
+            of_row = source.row_source(row)
+            if of_row is DISK:
+                return None
+            if of_row is not NOWHERE:
+                found.append(cast("RowSource", of_row))
+        return found
 
 
 class Served(NamedTuple):
@@ -42,6 +73,7 @@ class Served(NamedTuple):
 
     table: Table
     view: View
+    lookups: Mapping[int, Lookup]  # by family number
 
 
 @dataclass(slots=True)
@@ -74,7 +106,7 @@ class Stores:
         self._lock = threading.Lock()
         # Guarded by self._lock; `served` and `of` read without it, since each is replaced by one assignment.
         self._stores: dict[int, Store] = {}
-        self.served = Served(table, {})
+        self.served = Served(table, {}, {})
         self.has_files = False
         self._pin_count = 0
         self._is_retired = False
@@ -158,7 +190,9 @@ class Stores:
             number: (store.family, (*store.memstore.sources(), *(run for file in store.files for run in file.runs)))
             for number, store in self._stores.items()
         }
-        self.served = Served(table, view)
+        before = self.served.lookups
+        lookups = {number: Lookup(*store, before.get(number)) for number, store in view.items()}
+        self.served = Served(table, view, lookups)
 
     def remove_files_when_unused(self) -> set[Path]:
         """Removes all store files after their last readers are done, and then their folder. Returns their paths."""
@@ -189,10 +223,10 @@ class Stores:
     def _release_if_retired(self) -> None:
         if self._is_retired and not self._pin_count:
             self._stores = {}
-            self.served = Served(self.served.table, _ClosedView())
+            self.served = Served(self.served.table, _ClosedView(), _ClosedView())
 
 
-class _ClosedView(Mapping[int, tuple[Family, tuple[Segment | Run, ...]]]):
+class _ClosedView(Mapping[int, NoReturn]):
     """The view of a region that is gone. It raises, so that no reader takes it for an empty region."""
 
     def __getitem__(self, number: int) -> NoReturn:
@@ -210,23 +244,20 @@ class _ClosedView(Mapping[int, tuple[Family, tuple[Segment | Run, ...]]]):
         )
 
 
-def view_in_memory(view: View, row: bytes, families: Collection[bytes] | None) -> RowView | None:
+def view_in_memory(lookups: Mapping[int, Lookup], row: bytes, families: Collection[bytes] | None) -> RowView | None:
     """Returns what a read of the row in these families, by name (None: in all), needs of the view.
 
     That is without the sources that can't have the row, and with a block of lines in the place of its run, so that the
     run is not searched again. Returns None if such a read would wait for a disk.
     """
     needed: dict[int, tuple[Family, Sequence[RowSource]]] = {}
-    for number, (family, sources) in view.items():
+    for number, lookup in lookups.items():
+        family = lookup.family
         if families is None or family.name in families:
-            kept: list[RowSource] = []
-            for source in sources:
-                found = source.row_source(row)
-                if found is DISK:
-                    return None
-                if found is not NOWHERE:
-                    kept.append(cast("RowSource", found))
-            needed[number] = family, kept
+            found = lookup.row_sources(row)
+            if found is None:
+                return None
+            needed[number] = family, found
     return needed
 
 

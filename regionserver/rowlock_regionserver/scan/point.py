@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from rowlock_regionserver.cells import Family, ReadPoint
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundAnswer, FoundCell, LongRowError, loaded
+from rowlock_regionserver.memstore.lines_segment import LinesOfRow
 from rowlock_regionserver.operations import EVERY_CELL, EVERYTHING, Selection
 from rowlock_regionserver.row_line import RowLine
 from rowlock_regionserver.scan.filters import ColumnName, matches_row, required_columns
@@ -53,19 +54,19 @@ def read_row(
 
 
 def read_line(stores: Stores, row: bytes, selection: Selection, read_point: ReadPoint) -> RowLine | None:
-    """Returns all of a row that is one line of one block, and nowhere else; None if `read_row` has to look.
+    """Returns all of a row that is one line of one source, and nowhere else; None if `read_row` has to look.
 
     stores: what has the row (stores.view_in_memory).
     """
     if selection is not EVERYTHING:
         return None
-    held: HeldBlock | None = None
+    held: HeldBlock | LinesOfRow | None = None
     for of_store, sources in stores.values():
         if sources:
             if held is not None or len(sources) > 1:
                 return None
             [source] = sources
-            if not isinstance(source, HeldBlock) or of_store.past or of_store.time_to_live_ms:
+            if not isinstance(source, HeldBlock | LinesOfRow) or of_store.past or of_store.time_to_live_ms:
                 return None
             family, held = of_store, source
     line = None if held is None else held.line(row)

@@ -13,12 +13,12 @@ from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.arrow.merge import row_at
 from rowlock_regionserver.cells import Cell, from_then_on
-from rowlock_regionserver.found_cells import LongRowError
+from rowlock_regionserver.found_cells import FoundLine, LongRowError
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
-from rowlock_regionserver.memstore.lines_segment import LinesSegment
+from rowlock_regionserver.memstore.lines_segment import LinesOfRow, LinesSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.memstore.segment_filter import SegmentFilter
-from rowlock_regionserver.sources import Chunk, FewWanted, LinesWanted, Reading
+from rowlock_regionserver.sources import Chunk, FewWanted, LinesWanted, Reading, RowPlace
 
 from tests.invariants import check
 from tests.seeds import drawn_seed
@@ -56,6 +56,45 @@ def case(request: pytest.FixtureRequest) -> tuple[LinesSegment, RowSegment, dict
 
 
 Case = tuple[LinesSegment, RowSegment, dict[bytes, list[Cell]]]
+
+
+def test_the_source_of_a_row_has_its_cells(case: Case) -> None:
+    segment, twin, rows = case
+    for row in rows:
+        source = segment.row_source(row)
+        assert not isinstance(source, RowPlace)
+        cells = twin.row_cells(row)
+        assert source.row_cells(row, len(cells)) == cells
+        assert source.columns_cells(row, [b"", b"b"]) == twin.columns_cells(row, [b"", b"b"])
+        with pytest.raises(LongRowError):
+            source.row_cells(row, len(cells) - 1)
+    # The filter of a segment passes a few of so many rows.
+    assert all(segment.row_source(b"r%d" % number) is RowPlace.NOWHERE for number in range(100, 5000))
+
+
+def whole_lines(*write_numbers: int) -> list[Cell]:
+    """Versions of a row, each of which has all columns: one of values of 2 bytes, one of any."""
+    return sorted(
+        (qualifier, -number, -number, 0, value)
+        for number in write_numbers
+        for qualifier, value in ((b"a", b"%02d" % number), (b"b", b"v" * number))
+    )
+
+
+def test_only_a_whole_line_is_given_as_one() -> None:
+    def line_of(row: bytes, rows: dict[bytes, list[Cell]]) -> FoundLine | None:
+        source = LinesSegment(formed(rows)).row_source(row)
+        assert isinstance(source, LinesOfRow)
+        return source.line(row)
+
+    whole = {b"r%d" % number: whole_lines(number) for number in range(1, 5)}
+    for number in range(1, 5):
+        values = [b"%02d" % number, b"v" * number]
+        assert line_of(b"r%d" % number, whole) == FoundLine((b"a", b"b"), number, number, values)
+    assert line_of(b"r3", {b"r3": whole_lines(3, 4)}) is None, "two versions"
+    assert line_of(b"r3", whole | {b"r9": whole_lines(1)[:1]}) is None, "another row lacks a column"
+    by_cell = [(b"a", -1, -1, 0, b"01"), (b"b", -2, -2, 0, b"v")]
+    assert line_of(b"r1", {b"r1": by_cell, b"r2": whole_lines(2)}) is None, "cells of two writes"
 
 
 def test_rows_and_columns_are_read_one_by_one(case: Case) -> None:

@@ -1,9 +1,10 @@
-"""Gets of rows whose newest cells are a line of one store file: the answer is the same, by a shorter way."""
+"""Gets of rows that are a line of one store file or of one batch: the answer is the same, by a shorter way."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.commit.mvcc import Mvcc
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LimitExceededError
+from rowlock_regionserver.memstore import memstore
 from rowlock_regionserver.operations import (
     EVERYTHING,
     ColumnPresence,
@@ -22,6 +24,7 @@ from rowlock_regionserver.operations import (
     Selection,
 )
 from rowlock_regionserver.region import read_path
+from rowlock_regionserver.region.bulk.put_batch import PutBatch
 from rowlock_regionserver.region.stores import INLINE_CELLS_MAX
 from rowlock_regionserver.row_line import RowLine
 
@@ -29,6 +32,7 @@ from tests.seeds import drawn_seed
 
 from .conftest import Engine
 from .lone_region import LoneRegion
+from .row_batches import Row, row_batch
 
 COLUMNS = (b"a", b"b", b"c")
 
@@ -45,17 +49,35 @@ def got(lone: LoneRegion | Engine, row: bytes) -> object:
     return answer[0]
 
 
-@pytest.fixture
-def written(lone: LoneRegion, monkeypatch: pytest.MonkeyPatch) -> LoneRegion:
-    """Has rows r0 to r8 in a file, each of them a line. A busy machine may take long to load their block."""
+def put_batch(values: Mapping[bytes, bytes], columns: tuple[bytes, ...] = COLUMNS) -> PutBatch:
+    """Puts in columns that write what `puts` does."""
+    rows: list[Row] = [(row, None, [value + column for column in columns]) for row, value in values.items()]
+    return PutBatch(row_batch([(b"f", column) for column in columns], rows))
+
+
+def write_rows(lone: LoneRegion, source: str) -> None:
+    """Writes rows r0 to r8, each of them a line of the source, which is a file or a batch."""
+    values = {b"r%d" % number: b"%d" % number for number in range(9)}
+    if source == "batch":
+        lone.put_rows(put_batch(values))
+    else:
+        for row, value in values.items():
+            lone.change(row, *puts(value))
+        lone.flush()
+
+
+in_each_source = pytest.mark.parametrize("source", ["file", "batch"])
+
+
+@pytest.fixture(params=["file", "batch"])
+def written(request: pytest.FixtureRequest, lone: LoneRegion, monkeypatch: pytest.MonkeyPatch) -> LoneRegion:
+    """Has rows r0 to r8, each of them a line. A busy machine may take long to load their block."""
     monkeypatch.setattr(read_path, "_LOADING_SECONDS_MAX", 60)
-    for number in range(9):
-        lone.change(b"r%d" % number, *puts(b"%d" % number))
-    lone.flush()
+    write_rows(lone, request.param)
     return lone
 
 
-def test_a_row_that_is_one_line_of_a_file_is_answered_as_one(written: LoneRegion) -> None:
+def test_a_row_that_is_one_line_is_answered_as_one(written: LoneRegion) -> None:
     line = got(written, b"r3")
     assert isinstance(line, RowLine)
     assert line == written.cells(b"r3")
@@ -179,13 +201,12 @@ def test_a_line_that_was_written_after_the_read_point_is_not_seen(
     assert isinstance(got(written, b"r99"), RowLine)
 
 
-def test_a_line_that_has_expired_is_not_seen(tmp_path: Path) -> None:
+@in_each_source
+def test_a_line_that_has_expired_is_not_seen(tmp_path: Path, source: str) -> None:
     clock = ManualClock()
     lone = LoneRegion(tmp_path, clock=clock)
     lone.alter([Family(1, b"f", time_to_live_ms=1000)])
-    for number in range(9):
-        lone.change(b"r%d" % number, *puts(b"v"))
-    lone.flush()
+    write_rows(lone, source)
     clock.advance(999)
     assert len(lone.cells(b"r3")) == 3
     clock.advance(1)
@@ -196,11 +217,16 @@ def test_a_line_that_has_expired_is_not_seen(tmp_path: Path) -> None:
     lone.stop()
 
 
-def test_gets_on_the_event_loop_answer_as_others_do(engine: Engine) -> None:
-    """Random puts, deletes and flushes; each row is read on the loop and by a worker's way of reading."""
+def test_gets_on_the_event_loop_answer_as_others_do(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random puts, batches, deletes and flushes; each row is read on the loop and by a worker's way of reading.
+
+    Batches are not merged, so that there are enough for groups.
+    """
+    monkeypatch.setattr(memstore, "MERGED_COUNT_MIN", 1000)
     generator = random.Random(drawn_seed())
     kinds: Counter[str] = Counter()
     rows = [b"%02d" % number for number in range(30)]
+    most_segments = 0
     for turn in range(12):
         columns = COLUMNS if not turn or generator.random() < 0.6 else tuple(sorted(generator.sample(COLUMNS, 2)))
         for row in rows:
@@ -209,7 +235,11 @@ def test_gets_on_the_event_loop_answer_as_others_do(engine: Engine) -> None:
                 engine.change(row, *puts(b"%d" % generator.randrange(100), columns))
             elif chance < 0.65 and turn:
                 engine.change(row, Delete(DeleteKind.ROW))
-        if not turn or generator.random() < 0.7:
+        for _ in range(generator.randrange(12)):
+            some = sorted(generator.sample(rows, generator.randint(1, 20)))
+            engine.put_rows(put_batch({row: b"%d" % generator.randrange(100) for row in some}, columns))
+            most_segments = max(most_segments, engine.region.segment_count)
+        if not turn or generator.random() < 0.3:
             engine.server.flush("t")
         for row in rows:
             answer = got(engine, row)
@@ -217,3 +247,4 @@ def test_gets_on_the_event_loop_answer_as_others_do(engine: Engine) -> None:
             assert answer == engine.cells(row)
     assert kinds["RowLine"], kinds
     assert kinds["list"], kinds
+    assert most_segments > 8

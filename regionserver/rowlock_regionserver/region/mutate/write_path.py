@@ -291,10 +291,10 @@ class WritePath:
 
     def _is_quick(self, mutations: Sequence[RowMutation], checked: Sequence[int], stamp: int) -> bool:
         """Whether COMPARE of these mutations reads no block from a disk, and not many cells."""
-        view = self._stores.view
+        _, view, lookups = self._stores.served
         reads_all = self._numbering.reads_rows(stamp)
         if self._stores.has_files and not all(
-            view_in_memory(view, mutations[i].row, None if reads_all else families_read(mutations[i])) is not None
+            view_in_memory(lookups, mutations[i].row, None if reads_all else families_read(mutations[i])) is not None
             for i in checked
         ):
             return False
