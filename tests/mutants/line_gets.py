@@ -104,10 +104,17 @@ LINE_GET_MUTANTS = [
     ),
     Mutant(
         "a get looks in no group",
-        "Lookup.row_sources",
-        "if self._groups:",
-        "if False:",
+        "Lookup.candidates",
+        "if self._groups else",
+        "if False else",
         f"{_LINES}::test_gets_on_the_event_loop_answer_as_others_do",
+    ),
+    Mutant(
+        "a condition looks in no group",
+        "Lookup.candidates",
+        "if self._groups else",
+        "if False else",
+        "unit/region/test_row_state.py::test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources",
     ),
     Mutant(
         "groups take memory that nobody counts",

@@ -47,10 +47,8 @@ class SegmentGroup:
         return found
 
 
-def grouped(
-    segments: Iterable[BulkSegment], before: Iterable[SegmentGroup] = ()
-) -> tuple[list[SegmentGroup], list[BulkSegment]]:
-    """Returns groups of the segments, and the segments in no group. Keeps those groups of `before` that still hold."""
+def grouped(segments: Iterable[BulkSegment], before: Iterable[SegmentGroup] = ()) -> list[SegmentGroup]:
+    """Returns groups of most of the segments. Keeps those groups of `before` whose segments are all there."""
     by_id = {id(segment): segment for segment in segments}
     groups = []
     for group in before:
@@ -64,4 +62,4 @@ def grouped(
     while len(rest) >= _SEGMENTS_EACH:
         groups.append(SegmentGroup(rest[-_SEGMENTS_EACH:]))
         del rest[-_SEGMENTS_EACH:]
-    return groups, rest
+    return groups

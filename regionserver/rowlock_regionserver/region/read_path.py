@@ -19,7 +19,7 @@ from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
 from rowlock_regionserver.region.mutate.check import check_answer, check_in_region, check_row, unknown_family
 from rowlock_regionserver.region.region_parts import RegionParts
-from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, Lookup, RowView, Served, View, view_in_memory
+from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, Lookups, RowView, Served, View, view_in_memory
 from rowlock_regionserver.row_ranges import EVERYTHING
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.point import read_line, read_row
@@ -109,9 +109,7 @@ class ReadPath:
         except (LongRowError, WouldWaitError):
             return None
 
-    def _views_in_memory(
-        self, lookups: Mapping[int, Lookup], rows: Sequence[bytes], selection: Selection
-    ) -> Iterator[RowView]:
+    def _views_in_memory(self, lookups: Lookups, rows: Sequence[bytes], selection: Selection) -> Iterator[RowView]:
         """Yields what is needed of the view for each row, when the row before has been read. Raises WouldWaitError."""
         families = _families_read(selection)
         seconds_left = _LOADING_SECONDS_MAX

@@ -11,7 +11,6 @@ import contextlib
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, NoReturn, cast
 
@@ -47,19 +46,19 @@ class Lookup:
     def __init__(self, family: Family, sources: Sequence[Segment | Run], before: Lookup | None) -> None:
         """`before` is the family's last one; groups of segments that are still there are not made again."""
         self.family = family
-        others = [source for source in sources if not isinstance(source, BulkSegment)]
-        groups = [] if before is None else before._groups
-        self._groups: list[SegmentGroup]
-        self._groups, rest = grouped([source for source in sources if isinstance(source, BulkSegment)], groups)
-        self._others = (*others, *rest)
+        segments = [source for source in sources if isinstance(source, BulkSegment)]
+        self._groups: list[SegmentGroup] = grouped(segments, [] if before is None else before._groups)
+        in_groups = {id(segment) for group in self._groups for segment in group.segments}
+        self._others = [source for source in sources if id(source) not in in_groups]
+
+    def candidates(self, row: bytes) -> Sequence[Segment | Run]:
+        """Returns the sources that may have the row, and others."""
+        return [*self._others, *SegmentGroup.candidates(self._groups, row)] if self._groups else self._others
 
     def row_sources(self, row: bytes) -> list[RowSource] | None:
         """Returns what has the row's cells, in memory; None if they have to be read from a disk."""
-        candidates: Iterable[Segment | Run] = self._others
-        if self._groups:
-            candidates = chain(candidates, SegmentGroup.candidates(self._groups, row))
         found: list[RowSource] = []
-        for source in candidates:
+        for source in self.candidates(row):
             of_row = source.row_source(row)
             if of_row is DISK:
                 return None
@@ -68,12 +67,16 @@ class Lookup:
         return found
 
 
+# By family number.
+Lookups = Mapping[int, Lookup]
+
+
 class Served(NamedTuple):
     """The table, and its families' sources at one moment, for a reader."""
 
     table: Table
     view: View
-    lookups: Mapping[int, Lookup]  # by family number
+    lookups: Lookups
 
 
 @dataclass(slots=True)
@@ -244,7 +247,7 @@ class _ClosedView(Mapping[int, NoReturn]):
         )
 
 
-def view_in_memory(lookups: Mapping[int, Lookup], row: bytes, families: Collection[bytes] | None) -> RowView | None:
+def view_in_memory(lookups: Lookups, row: bytes, families: Collection[bytes] | None) -> RowView | None:
     """Returns what a read of the row in these families, by name (None: in all), needs of the view.
 
     That is without the sources that can't have the row, and with a block of lines in the place of its run, so that the

@@ -74,7 +74,7 @@ def by_row_changer(
 
 
 def state_of(lone: LoneRegion, row: bytes) -> RowState:
-    return RowState(lone.parts.stores.view, row, 0)
+    return RowState(lone.parts.stores.served.lookups, row, 0)
 
 
 def families(family: Family) -> Iterator[Family]:

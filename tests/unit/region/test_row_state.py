@@ -10,6 +10,7 @@ import pytest
 from rowlock_regionserver.cells import DELETE_FAMILY
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.found_cells import FoundCell
+from rowlock_regionserver.memstore import memstore
 from rowlock_regionserver.operations import (
     Check,
     ColumnSelector,
@@ -50,7 +51,10 @@ def change(lone: LoneRegion, kind: int, chance: random.Random) -> None:
             lone.change(row, Put(b"g", qualifier, b"v", chance.choice([None, chance.randrange(9)])))
 
 
-def test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources(lone: LoneRegion) -> None:
+def test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources(
+    lone: LoneRegion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memstore, "MERGED_COUNT_MIN", 1000)
     seed = drawn_seed()
     chance = random.Random(seed)
     family = lone.table.by_name[b"g"]
@@ -59,16 +63,19 @@ def test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources(lone: Lon
         return [cell for cell in cells if cell[0] == qualifier or cell[3] == DELETE_FAMILY]
 
     kinds: set[str] = set()
-    # A bulk load and a flush are certain, so that there are sources of each kind.
-    for kind in [2, *chance.choices(range(8), k=40), 3, *chance.choices(range(8), k=40)]:
+    # Bulk loads and a flush are certain, so that there are sources of each kind, and a group of segments.
+    for kind in [2, *chance.choices(range(8), k=40), 3, *[2] * 8, *chance.choices([0, 1, 2, 4], k=40)]:
         change(lone, kind, chance)
-        view = lone.parts.stores.view
+        _, view, lookups = lone.parts.stores.served
         kinds.update(type(source).__name__ for source in view[family.number][1])
-        state = RowState(view, chance.choice(ROWS), 0)
+        row = chance.choice(ROWS)
+        state = RowState(lookups, row, 0)
         whole = list(state.family_cells(family))
+        assert whole == sorted(cell for source in view[family.number][1] for cell in source.row_cells(row))
         for qualifier in [*QUALIFIERS, b"absent", b"\xff"]:
             assert list(state.column_cells(family, qualifier)) == of_column(whole, qualifier)
     assert kinds >= {"RowSegment", "ArrowSegment", "WideRun"}
+    assert len(lookups[family.number].candidates(b"absent")) < len(view[family.number][1]), "no group"
 
 
 @pytest.mark.parametrize("flush", [False, True])
@@ -78,7 +85,7 @@ def test_a_counter_in_a_row_of_many_columns_is_read_alone(lone: LoneRegion, flus
     if flush:
         lone.flush()
     (family,) = [family for family in lone.table.families if family.name == b"f"]
-    state = RowState(lone.parts.stores.view, b"r", 0)
+    state = RowState(lone.parts.stores.served.lookups, b"r", 0)
     assert len(state.column_cells(family, b"015000")) == 1
     result = lone.change(b"r", Increment(b"f", b"015000", 1), condition=Condition((Check(b"f", b"x", operand=None),)))
     assert result.results[0][3] == struct.pack(">q", 8)

@@ -134,7 +134,7 @@ class ProcedureCalls:
             if saved is not None:
                 return repeated(request, saved, self._config.request_bytes_max)
         table = self._stores.served.table
-        state = RowState(self._stores.view, call.row, self._mvcc.read_point)
+        state = RowState(self._stores.served.lookups, call.row, self._mvcc.read_point)
         try:
             pending = self._run_and_change(call, run, table, state, stamp, table.durability_of(options.durability))
         except RegionServerError as error:

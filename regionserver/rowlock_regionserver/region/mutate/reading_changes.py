@@ -37,7 +37,7 @@ class ReadingChanges:
         self, table: Table, mutation: RowMutation, stamp: int, durability: Durability, budget: int
     ) -> PendingOutcome:
         """Takes steps 3 to 6 for a mutation that reads the row. Returns errors as outcomes."""
-        state = RowState(self._stores.view, mutation.row, self._mvcc.read_point)
+        state = RowState(self._stores.served.lookups, mutation.row, self._mvcc.read_point)
         if self._numbering.reads_rows(stamp):
             cells_of_row = itertools.chain.from_iterable(map(state.family_cells, table.families))
             stamp = self._numbering.stamp_later_than(mutation.row, cells_of_row, stamp)

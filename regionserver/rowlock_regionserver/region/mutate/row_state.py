@@ -12,7 +12,7 @@ from rowlock_regionserver.cells import Family, ReadPoint
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, LongRowError
 from rowlock_regionserver.operations import CellFilter, Selection
-from rowlock_regionserver.region.stores import View
+from rowlock_regionserver.region.stores import Lookups
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.versions.visibility import visible_cells
@@ -26,16 +26,24 @@ _ANY_CELL = Selection(cells=CellFilter(keys_only=True, first_key_only=True))
 class RowState:
     """One row, whose lock the caller holds. Caches what it reads, since the row does not change meanwhile."""
 
-    __slots__ = ("_published", "_read", "_read_in_parts", "_row", "_view")
+    __slots__ = ("_candidates", "_lookups", "_published", "_read", "_read_in_parts", "_row")
 
-    def __init__(self, view: View, row: bytes, published: int) -> None:
+    def __init__(self, lookups: Lookups, row: bytes, published: int) -> None:
         """`published`: a recent read point."""
-        self._view = view
+        self._lookups = lookups
+        # By family number: the sources that may have the row, and others.
+        self._candidates: dict[int, Sequence[Source]] = {}
         self._row = row
         self._published = published
         # By family number and qualifier; None means all columns of the family.
         self._read: dict[tuple[int, bytes | None], Sequence[FoundCell]] = {}
         self._read_in_parts: set[int] = set()  # families that were read, but not cached
+
+    def _sources(self, family_number: int) -> Sequence[Source]:
+        sources = self._candidates.get(family_number)
+        if sources is None:
+            sources = self._candidates[family_number] = self._lookups[family_number].candidates(self._row)
+        return sources
 
     @property
     def newest_write_number(self) -> int:
@@ -45,7 +53,7 @@ class RowState:
         """
         newest = 0
         for number in {number for number, _ in self._read} | self._read_in_parts:
-            for source in self._view[number][1]:
+            for source in self._sources(number):
                 if source.write_number_max > max(self._published, newest):
                     newest = max(newest, self._newest_in(source))
         return newest
@@ -61,9 +69,8 @@ class RowState:
         try:
             return bool(visible_cells(self.family_cells(family, _FEW_CELLS), read_point, family))
         except LongRowError:
-            reading = RowReading(
-                self._row, [(family, self._view[family.number][1])], read_point, _ANY_CELL, _PART_BYTES
-            )
+            sources = self._sources(family.number)
+            reading = RowReading(self._row, [(family, sources)], read_point, _ANY_CELL, _PART_BYTES)
             return any(len(run) for _, run in reading.answered())
 
     def family_cells(self, family: Family, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
@@ -74,7 +81,7 @@ class RowState:
         key = (family.number, None)
         cells = self._read.get(key)
         if cells is None:
-            sources = self._view[family.number][1]
+            sources = self._sources(family.number)
             try:
                 cells = _merged([source.row_cells(self._row, cells_max) for source in sources])
             except LongRowError:
@@ -88,7 +95,7 @@ class RowState:
         key = (family.number, qualifier)
         cells = self._read.get(key)
         if cells is None:
-            sources = self._view[family.number][1]
+            sources = self._sources(family.number)
             cells = self._read[key] = _merged([source.columns_cells(self._row, (qualifier,)) for source in sources])
         return cells
 
@@ -99,8 +106,8 @@ class RowState:
         """
         found: list[Sequence[FoundCell]] = []
         newest = 0  # timestamp
-        # In their order, from newest to oldest. To sort many by their timestamps takes longer than it can save.
-        for source in self._view[family.number][1]:
+        # Mostly from newest to oldest. To sort many by their timestamps takes longer than it can save.
+        for source in self._sources(family.number):
             if source.timestamp_max >= newest:
                 cells = source.columns_cells(self._row, (qualifier,))
                 if cells:
