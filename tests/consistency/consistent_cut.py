@@ -29,14 +29,14 @@ _BULK_MOVERS = 3
 TABLE, _COLUMN = "bank", b"f:balance"
 _MAPPING = "id BINARY :key, balance BINARY f:balance"
 _BESIDE = ("bulk transfers", "transfers under a lock", "leased snapshots", "named snapshots", "splits", "merges")
-_LIMITS = {"memstore_flush_bytes": 256 * 1024, "log_segment_bytes": 1024 * 1024}
+LIMITS = {"memstore_flush_bytes": 256 * 1024, "log_segment_bytes": 1024 * 1024}
 
 
 def run(settings: Settings) -> Account:
     """The long form runs for 60 s."""
     account = Account("consistent_cut", PROMISE)
     with (
-        live_server(_LIMITS) as server,
+        live_server(LIMITS) as server,
         rowlock.connect(server.address, timeout=60) as moving,
         rowlock.connect(server.address, timeout=60) as reading,
     ):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tests.crash.account import Account, Settings
-from tests.spark.campaigns import changing_rows, task_failures
-from tests.spark.campaigns.broken_formats import MOMENT_OF_EACH_TASK, TIMESTAMP_OF_EACH_TASK
+from tests.spark.campaigns import changing_rows, consistent_cut, task_failures
+from tests.spark.campaigns.broken_formats import ANY_SNAPSHOT, MOMENT_OF_EACH_TASK, TIMESTAMP_OF_EACH_TASK
 
 PROMISE = "the campaigns detect a broken build"
 _BROKEN: Mapping[str, Callable[[Settings], Account]] = {
@@ -15,6 +15,8 @@ _BROKEN: Mapping[str, Callable[[Settings], Account]] = {
         settings, TIMESTAMP_OF_EACH_TASK
     ),
     "each task reads at its own read point": lambda settings: changing_rows.run(settings, MOMENT_OF_EACH_TASK),
+    "each task reads a bank at its own read point": lambda settings: consistent_cut.run(settings, MOMENT_OF_EACH_TASK),
+    "a read ignores its option snapshot": lambda settings: consistent_cut.run(settings, ANY_SNAPSHOT),
 }
 
 

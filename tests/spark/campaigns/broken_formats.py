@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TIMESTAMP_OF_EACH_TASK = "rowlock_timestamp_of_each_task"
 MOMENT_OF_EACH_TASK = "rowlock_moment_of_each_task"
+ANY_SNAPSHOT = "rowlock_any_snapshot"
 
 
 class _TaskStampingWriter(RowlockWriter):
@@ -72,10 +73,23 @@ class _TaskMomentSource(RowlockSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         usual = super().reader(schema)
         assert isinstance(usual, RowlockReader), usual
-        return _TaskMomentReader(usual, read_options(self.options))
+        options = read_options(self.options)
+        return usual if options.is_of_named_snapshot else _TaskMomentReader(usual, options)
+
+
+class _AnySnapshotSource(RowlockSource):
+    """Reads the table as it is, whatever snapshot is to be read."""
+
+    @classmethod
+    def name(cls) -> str:
+        return ANY_SNAPSHOT
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__({name: value for name, value in options.items() if name != "snapshot"})
 
 
 def register(spark: SparkSession) -> None:
     """Registers the broken formats with Spark."""
     spark.dataSource.register(_TaskStampingSource)
     spark.dataSource.register(_TaskMomentSource)
+    spark.dataSource.register(_AnySnapshotSource)
