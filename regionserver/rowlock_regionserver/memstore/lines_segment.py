@@ -58,7 +58,6 @@ class LinesSegment:
         assert len(lines), "a segment without lines"
         self._lines = lines
         self._columns = LineColumns(lines)
-        self.filter = SegmentFilter(lines.rows)
         self.has_tombstones = False
         self.tombstone_count = 0
         self.has_versions = lines.has_versions
@@ -70,6 +69,7 @@ class LinesSegment:
             bytes_held = bytes_kept_alive([lines.rows, *lines.columns])
         # With the numbers, and the sums of _ends, which a scan makes.
         bytes_held += lines.timestamps.nbytes + lines.write_numbers.nbytes + 8 * (len(lines) + 1)
+        self.filter = SegmentFilter(lines.rows, bytes_held)
         self.bytes_held = bytes_held + self.filter.byte_count + _COLUMN_BYTES_BESIDE * len(lines.columns)
 
     def renumbered(self, write_number: int) -> LinesSegment:

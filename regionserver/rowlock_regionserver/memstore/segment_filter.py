@@ -13,8 +13,12 @@ import numpy as np
 
 from rowlock_regionserver.arrow.columns import Column, Mask
 
-# There are so many places for each row, or up to twice as many. So less than a hundredth of absent rows pass.
+# There are so many places for each row, or up to twice as many. So less than a hundredth of absent rows pass, and of
+# large rows less than a four-hundredth.
 _PLACES_PER_ROW = 8
+_PLACES_PER_LARGE_ROW = 16
+# A row of so many bytes is large: beside it the places are few bytes.
+_LARGE_ROW_BYTES = 256
 _SEVERAL = 255
 # The mark of a row is made of other bits of its hash than the place.
 _MARK_SHIFT = 48
@@ -36,9 +40,10 @@ class SegmentFilter:
 
     __slots__ = ("_marks", "_mask")
 
-    def __init__(self, rows: Column) -> None:
-        """`rows`: a binary array, in which a row may occur several times."""
-        size = 1 << (_PLACES_PER_ROW * len(rows)).bit_length()
+    def __init__(self, rows: Column, byte_count: int = 0) -> None:
+        """`rows`: a binary array, in which a row may occur several times. `byte_count`: what the rows take."""
+        is_large = byte_count >= _LARGE_ROW_BYTES * max(1, len(rows))
+        size = 1 << ((_PLACES_PER_LARGE_ROW if is_large else _PLACES_PER_ROW) * len(rows)).bit_length()
         self._mask = size - 1
         hashes = np.fromiter(map(hash, rows.to_pylist()), np.int64, len(rows))
         places, marks = hashes & self._mask, (hashes >> _MARK_SHIFT & _MARK_MASK) + 1

@@ -24,5 +24,16 @@ def test_every_row_passes_and_few_others_do(count: int) -> None:
     assert segment_filter.byte_count <= max(1, 24 * count)
 
 
+def test_fewer_others_pass_beside_large_rows() -> None:
+    generator = random.Random(drawn_seed())
+    rows = [generator.randbytes(12) for _ in range(1023)]
+    others = [generator.randbytes(13) for _ in range(10_000)]
+    small, large = (SegmentFilter(pa.array(rows, pa.binary()), row_bytes * len(rows)) for row_bytes in (255, 256))
+    assert large.byte_count == 2 * small.byte_count <= 48 * len(rows)
+    assert all(large.may_hold(row) for row in rows)
+    # 73 and 22 are expected.
+    assert sum(map(large.may_hold, others)) < 45 < sum(map(small.may_hold, others))
+
+
 def test_a_row_may_occur_several_times() -> None:
     assert SegmentFilter(pa.array([b"a", b"a", b"b"])).may_hold(b"a")
