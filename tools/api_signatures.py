@@ -41,7 +41,7 @@ def members_of(owner: type) -> Iterator[tuple[str, Described]]:
 
 def class_code(owner: type) -> str:
     """Returns `class Name(Base):` with a dataclass's fields or a public constructor; "" if there is nothing to show."""
-    bases = [base.__name__ for base in owner.__bases__ if _is_public(base)]
+    bases = list(_public_bases(owner))
     head = f"class {owner.__name__}" + (f"({', '.join(bases)})" if bases else "")
     if dataclasses.is_dataclass(owner):
         fields = [
@@ -82,9 +82,13 @@ def docstring_of_alias(name: str, package: ModuleType) -> str:
     raise LookupError(f"the alias {name} has no docstring in {homes[name]}")
 
 
-def _is_public(base: type) -> bool:
-    """Returns whether a base class says something to a reader."""
-    return (base.__module__ == "builtins" and base is not object) or base.__name__.endswith("Error")
+def _public_bases(owner: type) -> Iterator[str]:
+    """Yields the base classes that say something to a reader; in place of a private one, its own."""
+    for base in owner.__bases__:
+        if base.__name__.startswith("_"):
+            yield from _public_bases(base)
+        elif base.__name__.endswith("Error") or (base.__module__ == "builtins" and base is not object):
+            yield base.__name__
 
 
 def _signature(function: Callable[..., object]) -> str:

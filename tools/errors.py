@@ -1,7 +1,8 @@
 """Writes both exception trees from the table in rowlock_proto/errors.py: `make errors`.
 
 Two parts of each `errors.py` are generated: the tree in the module's docstring, and the classes between the marks BEGIN
-and END. The tree shows every class of the table. A class outside the marks is written by hand and not generated.
+and END. The tree shows every class of the table. A class that is defined or imported outside the marks is written by
+hand and not generated.
 """
 
 from __future__ import annotations
@@ -43,15 +44,20 @@ def with_generated_parts(source: str, tree: Tree, first: Sequence[str]) -> str:
     """Returns the source with both parts generated from the tree. `first` comes before the generated classes."""
     head, generated = source.split(BEGIN)
     _, tail = generated.split(END)
-    root = next(iter(tree))  # The client's has a module of its own.
-    by_hand = {root} | {
-        node.name for part in (head, tail) for node in ast.parse(part).body if isinstance(node, ast.ClassDef)
-    }
+    by_hand = {name for part in (head, tail) for node in ast.parse(part).body for name in _names_of(node)}
+    root = next(iter(tree))
     made = [*first, *(_class_source(name, tree) for name in tree if name not in by_hand)]
     drawing = "".join(f"{line}\n" for line in [root, *_drawn_below(root, tree)])
     head, count = re.subn(rf"^{root}\n([│├└ ].*\n)*", lambda _: drawing, head, count=1, flags=re.MULTILINE)
     assert count == 1, f"the module's docstring has no line {root}"
     return head + BEGIN + "\n\n" + "\n\n".join(made) + "\n\n" + END + tail
+
+
+def _names_of(node: ast.stmt) -> list[str]:
+    """Returns the names of the classes that a statement defines or imports."""
+    if isinstance(node, ast.ImportFrom):
+        return [imported.name for imported in node.names]
+    return [node.name] if isinstance(node, ast.ClassDef) else []
 
 
 def _tree(side: Callable[[ErrorRow], ErrorClass | None]) -> Tree:

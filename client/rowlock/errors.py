@@ -47,6 +47,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rowlock._partial_errors import BatchError, BulkError, CompactionError, PartlyDeletedError
 from rowlock._rowlock_error import RowlockError
 
 
@@ -264,95 +265,40 @@ class UnknownOutcomeError(RowlockError):
     reason: str = ""
 
 
-class BatchError(RowlockError):
-    """Some rows of a batch were not changed, or may not have been.
+class _EndedError(RowlockError):
+    """Base of the errors of a snapshot or session that has ended: when, and why."""
 
-    A batch sends its rows in several requests. Those before the failed one were applied in full; those after it were
-    never sent. Of the failed request:
-
-    applied: rows that were changed.
-    failed:  (row, error) of rows that were not changed.
-    unknown: (row, error) of rows that may or may not have been changed.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        applied: Sequence[bytes] = (),
-        failed: Sequence[tuple[bytes, RowlockError]] = (),
-        unknown: Sequence[tuple[bytes, RowlockError]] = (),
-        table: str = "",
-    ) -> None:
+    def __init__(self, message: str, *, table: str = "", ended_ms: int = 0, reason: str = "") -> None:
         super().__init__(message, table=table)
-        self.applied = list(applied)
-        self.failed = list(failed)
-        self.unknown = list(unknown)
+        self.ended_ms = ended_ms
+        self.reason = reason
 
 
-class CompactionError(RowlockError):
-    """A compaction that was waited for failed, or did not start.
-
-    The table is intact. ids: of the compactions that did not succeed; the message has the error of the first one.
-    """
-
-    def __init__(self, message: str, *, ids: Sequence[int] = (), table: str = "") -> None:
-        super().__init__(message, table=table)
-        self.ids = list(ids)
-
-
-class BulkError(RowlockError):
-    """Some rows of a put_arrow were not written, or may not have been.
-
-    Ranges are half-open. They hold row numbers of the input, counted from 0 across all its batches.
-
-    applied: ranges that were written.
-    failed:  (range, error) of ranges that were not written.
-    unknown: (range, error) of ranges that may or may not have been written.
-
-    Rows after all of these were never sent.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        applied: Sequence[range] = (),
-        failed: Sequence[tuple[range, RowlockError]] = (),
-        unknown: Sequence[tuple[range, RowlockError]] = (),
-        table: str = "",
-    ) -> None:
-        super().__init__(message, table=table)
-        self.applied = list(applied)
-        self.failed = list(failed)
-        self.unknown = list(unknown)
-
-
-class SnapshotEndedError(RowlockError):
+class SnapshotEndedError(_EndedError):
     """The snapshot has ended; make a new one.
 
     It was ended, its lease expired, its table was dropped or truncated, or its server stopped. Repeat the reads with
     the new one. ended_ms, reason: when and why it ended, as those of SessionEndedError.
     """
 
-    def __init__(self, message: str, *, table: str = "", ended_ms: int = 0, reason: str = "") -> None:
-        super().__init__(message, table=table)
-        self.ended_ms, self.reason = ended_ms, reason
 
-
-class SessionEndedError(RowlockError):
+class SessionEndedError(_EndedError):
     """The session has ended, or never existed.
 
     What it held is gone: locks, snapshots, scans, staged batches. ended_ms: when it ended, by the server's clock in
     milliseconds since the epoch; 0: unknown. reason: why, in words.
     """
 
-    def __init__(self, message: str, *, table: str = "", ended_ms: int = 0, reason: str = "") -> None:
+
+class _HeldError(RowlockError):
+    """Base of the errors of what sessions hold: their ids."""
+
+    def __init__(self, message: str, *, table: str = "", holders: Sequence[str] = ()) -> None:
         super().__init__(message, table=table)
-        self.ended_ms, self.reason = ended_ms, reason
+        self.holders = tuple(holders)
 
 
-class LockUnavailableError(RowlockError):
+class LockUnavailableError(_HeldError):
     """Others hold the lock; nothing was changed.
 
     holders: the ids of the sessions that hold it, or wait for it before this request; perhaps not all of them.
@@ -360,20 +306,12 @@ class LockUnavailableError(RowlockError):
 
     can_retry = True
 
-    def __init__(self, message: str, *, table: str = "", holders: Sequence[str] = ()) -> None:
-        super().__init__(message, table=table)
-        self.holders = tuple(holders)
 
-
-class TableInUseError(RowlockError):
+class TableInUseError(_HeldError):
     """Open sessions use the table; nothing was changed.
 
     holders: the ids of these sessions; perhaps not all of them.
     """
-
-    def __init__(self, message: str, *, table: str = "", holders: Sequence[str] = ()) -> None:
-        super().__init__(message, table=table)
-        self.holders = tuple(holders)
 
 
 class ConflictError(RowlockError):
@@ -385,16 +323,3 @@ class ConflictError(RowlockError):
     def __init__(self, message: str, *, table: str = "", rows: Sequence[bytes] = ()) -> None:
         super().__init__(message, table=table)
         self.rows = list(rows)
-
-
-class PartlyDeletedError(RowlockError):
-    """A delete_range deleted a part of its rows.
-
-    The same call again deletes the others. `__cause__` is the error that ended this one.
-
-    row_count: rows that were deleted. row: the first one that may still exist; all before it in the range are deleted.
-    """
-
-    def __init__(self, message: str, *, row_count: int = 0, row: bytes = b"", table: str = "") -> None:
-        super().__init__(message, row=row, table=table)
-        self.row_count = row_count

@@ -7,8 +7,8 @@ server's rpc/messages/failures.py build their maps from it when they are importe
 To add an error, add a row and run `make errors`. An error with a code also needs a line in `Error.Code` and one in the
 table above it, both in v1/types.proto; then `make proto` generates all of it.
 
-A class with its own attributes is written by hand in its `errors.py`, outside the generated part. It also has a row,
-because the drawn tree and the maps need it. A test compares the class with the row.
+A class with its own attributes is written by hand in its `errors.py`, outside the generated part, or imported there.
+It also has a row, because the drawn tree and the maps need it. A test compares the class with the row.
 """
 
 from __future__ import annotations

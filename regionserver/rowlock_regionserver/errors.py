@@ -265,11 +265,8 @@ class CorruptionError(RegionServerError):
         return cls.missing(error.filename or path, "a readable file", error.strerror or str(error))
 
 
-class SnapshotEndedError(RegionServerError):
-    """The snapshot has ended, or never existed.
-
-    ended_ms: when it ended, by the server's clock in milliseconds since the epoch; 0: unknown. reason: why, in words.
-    """
+class _EndedError(RegionServerError):
+    """Base of the errors of a snapshot or session that has ended: when, and why."""
 
     def __init__(self, message: str, *, table: str = "", ended_ms: int = 0, reason: str = "") -> None:
         super().__init__(message, table=table)
@@ -277,20 +274,30 @@ class SnapshotEndedError(RegionServerError):
         self.reason = reason
 
 
-class SessionEndedError(RegionServerError):
+class SnapshotEndedError(_EndedError):
+    """The snapshot has ended, or never existed.
+
+    ended_ms: when it ended, by the server's clock in milliseconds since the epoch; 0: unknown. reason: why, in words.
+    """
+
+
+class SessionEndedError(_EndedError):
     """The session has ended, or never existed.
 
     What it held is gone: locks, snapshots, scans, staged batches. ended_ms: when it ended, by the server's clock in
     milliseconds since the epoch; 0: unknown. reason: why, in words.
     """
 
-    def __init__(self, message: str, *, table: str = "", ended_ms: int = 0, reason: str = "") -> None:
+
+class _HeldError(RegionServerError):
+    """Base of the errors of what sessions hold: their ids."""
+
+    def __init__(self, message: str, *, table: str = "", holders: Collection[str] = ()) -> None:
         super().__init__(message, table=table)
-        self.ended_ms = ended_ms
-        self.reason = reason
+        self.holders = tuple(holders)
 
 
-class LockUnavailableError(RegionServerError):
+class LockUnavailableError(_HeldError):
     """Others hold the lock; nothing was changed.
 
     holders: the ids of the sessions that hold it, or wait for it before this request; perhaps not all of them.
@@ -298,20 +305,12 @@ class LockUnavailableError(RegionServerError):
 
     can_retry = True
 
-    def __init__(self, message: str, *, table: str = "", holders: Collection[str] = ()) -> None:
-        super().__init__(message, table=table)
-        self.holders = tuple(holders)
 
-
-class TableInUseError(RegionServerError):
+class TableInUseError(_HeldError):
     """Open sessions use the table; nothing was changed.
 
     holders: the ids of these sessions; perhaps not all of them.
     """
-
-    def __init__(self, message: str, *, table: str = "", holders: Collection[str] = ()) -> None:
-        super().__init__(message, table=table)
-        self.holders = tuple(holders)
 
 
 class ConflictError(RegionServerError):
