@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 
@@ -21,16 +20,17 @@ from rowlock._core.bulk_write_requests import (
     staging_error,
 )
 from rowlock._core.defaults import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
-from rowlock._core.lock_requests import LockAttempts, LockPolicy
+from rowlock._core.lock_requests import LockPolicy
 from rowlock._core.point import ColumnName, Data
 from rowlock._core.retry import TABLE_OPERATION_S
 from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_ref
 from rowlock._core.view import View
+from rowlock._locked_call import call_with_locks
 from rowlock._transport import methods
 from rowlock._transport.bulk import put_pieces
 from rowlock._transport.kept_mapping import agreed_mapping, kept_mapping_text
 from rowlock._transport.servers import Servers
-from rowlock.errors import BulkError, InvalidArgumentError, LockUnavailableError, RowlockError, SessionEndedError
+from rowlock.errors import BulkError, InvalidArgumentError, RowlockError, SessionEndedError
 from rowlock.mapping import Mapping, parsed_kept
 from rowlock.session import Session, open_session
 
@@ -177,18 +177,14 @@ class BulkWrite:
         self._send_gathered()
         self._check()
         request = self._options.commit_request(self.session.ref, self._number)
-        attempts = LockAttempts(self._policy)
-        while self.result is None:
-            work_s = TABLE_OPERATION_S + attempts.set_wait(request.lock)
-            try:
-                answer = self._servers.call(methods.COMMIT_BULK_WRITE, request, self._view.timeout_s, work_s=work_s)
-            except LockUnavailableError as error:
-                time.sleep(attempts.pause_s(error))
-            except SessionEndedError as error:
-                self.session.note_ended(error)
-                raise
-            else:
-                self.result = result_from(answer)
+        try:
+            answer = call_with_locks(
+                self._servers, methods.COMMIT_BULK_WRITE, request, self._policy, self._view.timeout_s
+            )
+        except SessionEndedError as error:
+            self.session.note_ended(error)
+            raise
+        self.result = result_from(answer)
         self._is_over = True
         self._end_session()
         return self.result

@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from types import TracebackType
 
 from rowlock_proto.v1 import catalog_pb2
 
-from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockAttempts, LockPolicy, lock_options
+from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockPolicy, lock_options
 from rowlock._core.session_requests import OpenedSession
 from rowlock._core.snapshot_requests import TakenSnapshot, make_request, new_snapshot_id
+from rowlock._locked_call import call_with_locks
 from rowlock._transport import methods
 from rowlock._transport.servers import Servers
-from rowlock.errors import LockUnavailableError, RowlockError
+from rowlock.errors import RowlockError
 
 
 def make_snapshot(
@@ -36,15 +36,8 @@ def make_snapshot(
     """
     request = make_request(table, snapshot_id, incarnation_id, lease_ms)
     request.lock.CopyFrom(lock_options(session))
-    attempts = LockAttempts(policy)
-    while True:
-        work_s = timeout_s + attempts.set_wait(request.lock)
-        try:
-            answer = servers.call(methods.MAKE_SNAPSHOT, request, timeout_s, work_s=work_s)
-        except LockUnavailableError as error:
-            time.sleep(attempts.pause_s(error))
-        else:
-            return answer.snapshot
+    answer = call_with_locks(servers, methods.MAKE_SNAPSHOT, request, policy, timeout_s, work_s=timeout_s)
+    return answer.snapshot
 
 
 def renew_snapshot(servers: Servers, snapshot_id: bytes, timeout_s: float) -> catalog_pb2.Snapshot:

@@ -131,7 +131,7 @@ def test_a_refused_request_is_repeated_with_growing_pauses(
         if len(pauses) == 3:
             holder.release()
 
-    monkeypatch.setattr("rowlock.lock.time.sleep", pause)
+    monkeypatch.setattr("rowlock._locked_call.time.sleep", pause)
     with rowlock_client.lock("t", "exclusive", wait_s=0, retries=5) as lock:
         assert lock.number > holder.number
     assert pauses == [0.1, 0.2, 0.4]

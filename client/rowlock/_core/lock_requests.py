@@ -31,7 +31,7 @@ _DOUBLINGS_MAX = 26
 # How long one request waits at most, unless wait_s is more: as long as a server allows by default.
 _REQUEST_S_MAX = 600.0
 
-# The requests of operations that take locks.
+# The requests of calls that take locks.
 LockingRequest: TypeAlias = (
     catalog_pb2.CreateTableRequest
     | catalog_pb2.AlterTableRequest
@@ -41,6 +41,9 @@ LockingRequest: TypeAlias = (
     | catalog_pb2.MergeRegionsRequest
     | catalog_pb2.CreateNamedSnapshotRequest
     | catalog_pb2.RestoreNamedSnapshotRequest
+    | catalog_pb2.MakeSnapshotRequest
+    | sessions_pb2.CommitBulkWriteRequest
+    | sessions_pb2.TakeLockRequest
 )
 
 _MODES = {"shared": sessions_pb2.LOCK_MODE_SHARED, "exclusive": sessions_pb2.LOCK_MODE_EXCLUSIVE}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar, overload
 
@@ -11,17 +10,18 @@ from rowlock_proto.v1 import sessions_pb2, types_pb2
 
 from rowlock._codec.columns import Name
 from rowlock._core.catalog import check_table_name
-from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockAttempts, LockingRequest, LockPolicy
+from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockingRequest, LockPolicy
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_id, checked_text, default_owner, infos_from
 from rowlock._core.snapshot_requests import TakenSnapshot
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
+from rowlock.aio._locked_call import call_with_locks
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio._unfinished import MakingBulkWrite, MakingLock, MakingSession, MakingTypedBulkWrite
 from rowlock.aio.lock import take_lock
 from rowlock.aio.session import Session, open_session
-from rowlock.errors import InvalidArgumentError, LockUnavailableError
+from rowlock.errors import InvalidArgumentError
 from rowlock.session_info import LockInfo, LockMode, SessionInfo, lock_info_from, session_info_from
 
 if TYPE_CHECKING:
@@ -196,10 +196,4 @@ class SessionCalls:
         self, method: Method[Message, A], request: LockingRequest, kind: Kind = Kind.PLAIN_CHANGE
     ) -> A:
         """Makes a call that takes locks, with retries while others hold them."""
-        attempts = LockAttempts(self._lock_policy)
-        while True:
-            work_s = TABLE_OPERATION_S + attempts.set_wait(request.lock)
-            try:
-                return await self._servers.call(method, request, self._timeout_s, kind, work_s=work_s)
-            except LockUnavailableError as error:
-                await asyncio.sleep(attempts.pause_s(error))
+        return await call_with_locks(self._servers, method, request, self._lock_policy, self._timeout_s, kind)

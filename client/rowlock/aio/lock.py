@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Iterable
 from types import TracebackType
 
 from rowlock_proto.v1 import sessions_pb2
 
-from rowlock._core.lock_requests import LockAttempts, LockPolicy, lock_request
+from rowlock._core.lock_requests import LockPolicy, lock_request
 from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_ref
 from rowlock._transport import methods
+from rowlock.aio._locked_call import call_with_locks
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.session import Session, open_session
-from rowlock.errors import LockUnavailableError, RowlockError, SessionEndedError
+from rowlock.errors import RowlockError, SessionEndedError
 from rowlock.session_info import LockMode
 
 
@@ -113,7 +113,7 @@ async def take_lock(
     ref = checked_ref(session)
     try:
         request.session.CopyFrom(ref)
-        number = await _taken(servers, request, policy, timeout_s)
+        taken = await call_with_locks(servers, methods.TAKE_LOCK, request, policy, timeout_s, work_s=timeout_s)
     except BaseException as error:
         if isinstance(error, SessionEndedError):
             session.note_ended(error)
@@ -124,20 +124,7 @@ async def take_lock(
             elif session.is_open:
                 await servers.call(methods.RELEASE_LOCK, _release_of(request), timeout_s)
         raise
-    return Lock(servers, session, request, number, timeout_s, is_session_mine=is_mine)
-
-
-async def _taken(servers: Servers, request: sessions_pb2.TakeLockRequest, policy: LockPolicy, timeout_s: float) -> int:
-    """Takes the lock, with retries while others hold it. Returns its number."""
-    attempts = LockAttempts(policy)
-    while True:
-        work_s = timeout_s + attempts.set_wait(request)
-        try:
-            answer = await servers.call(methods.TAKE_LOCK, request, timeout_s, work_s=work_s)
-        except LockUnavailableError as error:
-            await asyncio.sleep(attempts.pause_s(error))
-        else:
-            return answer.number
+    return Lock(servers, session, request, taken.number, timeout_s, is_session_mine=is_mine)
 
 
 def _release_of(request: sessions_pb2.TakeLockRequest) -> sessions_pb2.ReleaseLockRequest:

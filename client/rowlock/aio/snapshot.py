@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from types import TracebackType
 
 from rowlock_proto.v1 import catalog_pb2
 
-from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockAttempts, LockPolicy, lock_options
+from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockPolicy, lock_options
 from rowlock._core.session_requests import OpenedSession
 from rowlock._core.snapshot_requests import TakenSnapshot, make_request, new_snapshot_id
 from rowlock._transport import methods
+from rowlock.aio._locked_call import call_with_locks
 from rowlock.aio._transport.servers import Servers
-from rowlock.errors import LockUnavailableError, RowlockError
+from rowlock.errors import RowlockError
 
 
 async def make_snapshot(
@@ -35,15 +35,8 @@ async def make_snapshot(
     """
     request = make_request(table, snapshot_id, incarnation_id, lease_ms)
     request.lock.CopyFrom(lock_options(session))
-    attempts = LockAttempts(policy)
-    while True:
-        work_s = timeout_s + attempts.set_wait(request.lock)
-        try:
-            answer = await servers.call(methods.MAKE_SNAPSHOT, request, timeout_s, work_s=work_s)
-        except LockUnavailableError as error:
-            await asyncio.sleep(attempts.pause_s(error))
-        else:
-            return answer.snapshot
+    answer = await call_with_locks(servers, methods.MAKE_SNAPSHOT, request, policy, timeout_s, work_s=timeout_s)
+    return answer.snapshot
 
 
 async def renew_snapshot(servers: Servers, snapshot_id: bytes, timeout_s: float) -> catalog_pb2.Snapshot:

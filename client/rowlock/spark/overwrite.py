@@ -11,19 +11,19 @@ or by `rowlock sessions end ID`; what was staged is removed then.
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 
 from rowlock_proto.v1 import sessions_pb2, types_pb2
 
 from rowlock._core.bulk_write_requests import BulkWriteResult, result_from, write_options
-from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockAttempts
+from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY
 from rowlock._core.retry import TABLE_OPERATION_S
 from rowlock._core.session_requests import open_request
+from rowlock._locked_call import call_with_locks
 from rowlock._transport import methods
 from rowlock.client import Client
-from rowlock.errors import LockUnavailableError, RowlockError
+from rowlock.errors import RowlockError
 
 _IDLE_S = 24 * 3600.0
 
@@ -64,16 +64,9 @@ def commit_job(client: Client, job: StagedJob, timeout_s: float) -> BulkWriteRes
     """Replaces all rows of the table by those that were staged. Raises RowlockError; then the session is open."""
     options = write_options(job.table, True, None, None, None, None, None)
     request = options.commit_request(job.session, job.write_number)
-    attempts = LockAttempts(DEFAULT_LOCK_POLICY)
-    while True:
-        work_s = TABLE_OPERATION_S + attempts.set_wait(request.lock)
-        try:
-            answer = client._servers.call(methods.COMMIT_BULK_WRITE, request, timeout_s, work_s=work_s)
-        except LockUnavailableError as error:
-            time.sleep(attempts.pause_s(error))
-        else:
-            _end(client, job.session, timeout_s)
-            return result_from(answer)
+    answer = call_with_locks(client._servers, methods.COMMIT_BULK_WRITE, request, DEFAULT_LOCK_POLICY, timeout_s)
+    _end(client, job.session, timeout_s)
+    return result_from(answer)
 
 
 def abort_job(client: Client, job: StagedJob, timeout_s: float) -> None:

@@ -1,0 +1,41 @@
+"""A call that takes locks (asyncio): and waits while others hold them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeVar
+
+from google.protobuf.message import Message
+from rowlock_proto.v1 import sessions_pb2
+
+from rowlock._core.lock_requests import LockAttempts, LockingRequest, LockPolicy
+from rowlock._core.retry import TABLE_OPERATION_S, Kind
+from rowlock._transport.methods import Method
+from rowlock.aio._transport.servers import Servers
+from rowlock.errors import LockUnavailableError
+
+A = TypeVar("A")
+
+
+async def call_with_locks(
+    servers: Servers,
+    method: Method[Message, A],
+    request: LockingRequest,
+    policy: LockPolicy,
+    timeout_s: float,
+    kind: Kind = Kind.READ,
+    *,
+    work_s: float = TABLE_OPERATION_S,
+) -> A:
+    """Makes the call as Servers.call does, repeatedly while others hold its locks. Returns its answer.
+
+    policy: how to wait for the locks. work_s: how long the server may work once it has them. Raises the call's error.
+    """
+    attempts = LockAttempts(policy)
+    waiting = request if isinstance(request, sessions_pb2.TakeLockRequest) else request.lock
+    while True:
+        wait_s = attempts.set_wait(waiting)
+        try:
+            return await servers.call(method, request, timeout_s, kind, work_s=work_s + wait_s)
+        except LockUnavailableError as error:
+            await asyncio.sleep(attempts.pause_s(error))
