@@ -53,7 +53,7 @@ DIRECT_MEMORY = [
     Mutant(
         "a message begins again when it is parsed again",
         "MessageRun.parse",
-        "            for _ in islice(pending, self._begun_count):\n                pass\n",
+        "        for _ in islice(self._pending, self._begun_count):\n            pass\n",
         "",
         ONLY_BYTES,
     ),
@@ -66,9 +66,9 @@ DIRECT_MEMORY = [
     ),
     Mutant(
         "requests that wait keep each parsed copy of their message",
-        "MessageRun.parse",
-        "            self._next = map(_copy, pending)\n",
-        "",
+        "MessageRun.advance",
+        "map(_copy, pending) if self._begun_count else pending",
+        "pending",
         f"{RUN}::test_requests_that_wait_keep_one_parsed_message_however_often_it_was_parsed",
     ),
     Mutant(

@@ -93,7 +93,7 @@ class MessageRun:
         self._pending: Iterator[PointRequest] | None = None
         if message is not None:
             self._set_message(message)
-            self._pending = self._next = iter(message.requests)
+            self._pending = iter(message.requests)
 
     def _set_message(self, message: PointRequests) -> None:
         self._count = len(message.requests)
@@ -123,7 +123,6 @@ class MessageRun:
         if self._data and self._pending is not None:
             self._begun_count = self._count - length_hint(self._pending)
             self._pending = None
-            self._next = iter(())
 
     def parse(self) -> int:
         """Parses the message if it is set aside. Returns how many requests it has if that was not known, else 0.
@@ -137,21 +136,19 @@ class MessageRun:
         if not is_known:
             check_request_count(len(message.requests), len(self._data))
             self._set_message(message)
-        pending = self._next = iter(message.requests)
-        if self._begun_count:
-            for _ in islice(pending, self._begun_count):
-                pass
-            # A request that waits for a worker keeps the whole message that it is part of. When that is parsed again
-            # and again, only one may be kept.
-            self._next = map(_copy, pending)
-        self._pending = pending
+        self._pending = iter(message.requests)
+        for _ in islice(self._pending, self._begun_count):
+            pass
         return 0 if is_known else self._count
 
     def advance(self, must_yield: Callable[[], bool]) -> bool:
         """Begins requests until `must_yield` returns True, at least one. Returns whether all have begun."""
         points, config, responder = self._points, self._points.config, self._responder
-        plain, is_large = self._plain, self._is_large
-        for request in self._next:
+        plain, is_large, pending = self._plain, self._is_large, self._pending
+        assert pending is not None, "a message that is set aside is parsed first"
+        # A request that waits for a worker keeps the whole message that it is part of. When that is parsed again and
+        # again, only one may be kept.
+        for request in map(_copy, pending) if self._begun_count else pending:
             if request.HasField("mutate"):
                 change = PointChange(request, self._client_id, self._sequence_floor, config)
                 if not self._may_join or not plain.join(change, responder):
@@ -183,7 +180,7 @@ class MessageRun:
     def drop(self) -> None:
         """Drops the requests that have not begun, because the client is gone. They count as answered."""
         left_count = self._count - self._begun_count if self._pending is None else length_hint(self._pending)
-        self._pending = self._next = iter(())
+        self._pending = iter(())
         if left_count:
             self._responder.send(b"", left_count)
 
