@@ -154,8 +154,8 @@ LINE_GET_MUTANTS = [
     Mutant(
         "what a get of a line decompresses is not counted",
         "HeldBlock.line",
-        "        if block.bytes_held != before:\n",
-        "        if False:\n",
+        "self._blocks.look_up(self._number, self._block, self._block.line, row)",
+        "self._block.line(row)",
         f"{_WIDE_BLOCKS}::test_what_a_line_decompresses_is_counted_by_the_cache",
     ),
     Mutant(

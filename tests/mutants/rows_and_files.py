@@ -219,10 +219,20 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "a block that grew is counted as when it was read",
-        "HeldBlock._cells",
-        "        if block.bytes_held != before:\n",
-        "        if False:\n",
+        "WideBlocks.look_up",
+        "            if block.bytes_held != before:\n",
+        "            if False:\n",
         f"{WIDE_BLOCKS}::test_a_get_of_one_column_decompresses_one_and_the_cache_counts_what_it_holds",
+    ),
+    Mutant(
+        "a block that grew for a row of too many cells is counted as when it was read",
+        "WideBlocks.look_up",
+        "        try:\n            return find(*args)\n        finally:\n"
+        "            if block.bytes_held != before:\n                self.file.put(self._first_key + number, block)\n",
+        "        found = find(*args)\n"
+        "        if block.bytes_held != before:\n            self.file.put(self._first_key + number, block)\n"
+        "        return found\n",
+        f"{WIDE_BLOCKS}::test_what_a_row_of_too_many_cells_decompresses_is_counted_by_the_cache",
     ),
     Mutant(
         "a get of many rows loads all of their blocks on the event loop",

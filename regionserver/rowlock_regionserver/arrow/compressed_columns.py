@@ -180,6 +180,11 @@ class CompressedColumn:
     # Of the changes of one line, those of the last layer count.
     layers: tuple[Changes, ...] = ()
 
+    @classmethod
+    def merged(cls, lines: StoredLines, name: bytes | None, changes: Changes | None) -> CompressedColumn:
+        """Returns a column with these changes; None: with none."""
+        return cls(lines, name, () if changes is None else (changes,))
+
     @cached_property
     def changes(self) -> Changes | None:
         """The changes of all layers; None: there are none."""
@@ -224,7 +229,7 @@ class CompressedColumn:
     def slice(self, start: int, count: int) -> CompressedColumn:
         """Returns `count` lines from `start` on."""
         changes = None if self.changes is None else self.changes.slice(start, start + count)
-        return CompressedColumn(self.lines.slice(start, count), self.name, () if changes is None else (changes,))
+        return CompressedColumn.merged(self.lines.slice(start, count), self.name, changes)
 
     def changed(self, places: Integers, values: Column) -> CompressedColumn:
         """Returns the column with other values at these places, which ascend. No value is null."""
@@ -328,7 +333,7 @@ class Concatenation:
             )
         lines = self.stored([part.lines for part in compressed])
         changes = self._changes(compressed)
-        return CompressedColumn(lines, compressed[0].name, () if changes is None else (changes,))
+        return CompressedColumn.merged(lines, compressed[0].name, changes)
 
     def stored(self, parts: Sequence[StoredLines]) -> StoredLines:
         """Returns the stored lines of all parts."""

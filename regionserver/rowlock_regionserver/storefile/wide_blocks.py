@@ -7,8 +7,9 @@ and keys, and then only the chunks of these columns.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
+from typing import TypeVar, TypeVarTuple
 
 import pyarrow as pa
 
@@ -39,6 +40,9 @@ _DIRECTORY_BYTES = 2500
 _WHOLE_SHARE_MIN = 0.5
 # Bytes between two wanted chunks that cost less to read than one more read.
 GAP_BYTES_MAX = 8192
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class WideBlocks:
@@ -97,9 +101,14 @@ class WideBlocks:
         assert block is None or isinstance(block, WideBlock)
         return block
 
-    def put_again(self, number: int, block: WideBlock) -> None:
-        """Caches a block with the bytes that it holds now."""
-        self.file.put(self._first_key + number, block)
+    def look_up(self, number: int, block: WideBlock, find: Callable[[*Ts], T], *args: *Ts) -> T:
+        """Returns what a method of the block finds, and caches the block again if it has decompressed something."""
+        before = block.bytes_held
+        try:
+            return find(*args)
+        finally:
+            if block.bytes_held != before:
+                self.file.put(self._first_key + number, block)
 
     def put(self, number: int, chunks: WideChunks) -> None:
         """Caches a block, which was read."""
@@ -186,12 +195,7 @@ class HeldBlock:
 
     def line(self, row: bytes) -> FoundLine | None:
         """Returns the row if it is one line; see WideBlock.line."""
-        block = self._block
-        before = block.bytes_held
-        line = block.line(row)
-        if block.bytes_held != before:
-            self._blocks.put_again(self._number, block)
-        return line
+        return self._blocks.look_up(self._number, self._block, self._block.line, row)
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[FoundCell]:
         """See RowSource."""
@@ -202,12 +206,7 @@ class HeldBlock:
         return self._cells(row, qualifiers, cells_max)
 
     def _cells(self, row: bytes, qualifiers: Iterable[bytes] | None, cells_max: int) -> list[FoundCell]:
-        block = self._block
-        before = block.bytes_held
-        cells = block.cells(row, qualifiers, cells_max)
-        if block.bytes_held != before:
-            self._blocks.put_again(self._number, block)
-        return cells
+        return self._blocks.look_up(self._number, self._block, self._block.cells, row, qualifiers, cells_max)
 
 
 class WideLoader:
@@ -261,12 +260,8 @@ class CachedLoader:
 
     def load(self, number: int) -> Lines:
         """Returns the lines of the block, with the columns that are wanted. May raise WouldWaitError."""
-        blocks, block = self._blocks, self.block(number)
-        before = block.bytes_held
-        lines = block.kept_lines(self._wanted)
-        if block.bytes_held != before:
-            blocks.put_again(number, block)
-        return lines
+        block = self.block(number)
+        return self._blocks.look_up(number, block, block.kept_lines, self._wanted)
 
     def block(self, number: int) -> WideBlock:
         """Returns a block for look-ups. May raise WouldWaitError."""
@@ -285,12 +280,8 @@ class CachedLoader:
     ) -> FewRows:
         """Returns the first rows of [start, stop) in the block; see WideBlock.few_rows. May raise WouldWaitError."""
         blocks, block = self._blocks, self.block(number)
-        before = block.bytes_held
         facts = LineFacts(blocks.index.write_numbers_max[number], blocks.index.timestamps_min[number])
-        found = block.few_rows(start, stop, rows_max, frontier, facts, columns)
-        if block.bytes_held != before:
-            blocks.put_again(number, block)
-        return found
+        return blocks.look_up(number, block, block.few_rows, start, stop, rows_max, frontier, facts, columns)
 
     def keep_last(self) -> None:
         """Does nothing: the blocks are cached."""

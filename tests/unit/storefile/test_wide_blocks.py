@@ -21,7 +21,7 @@ from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import PUT, Cell, Compression, Family, Kind
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.found_cells import FoundLine
+from rowlock_regionserver.found_cells import FoundLine, LongRowError
 from rowlock_regionserver.sources import LinesWanted, RowPlace
 from rowlock_regionserver.storefile import codecs, wide_blocks, wide_directory, wide_form
 from rowlock_regionserver.storefile import format as layout
@@ -321,6 +321,15 @@ def test_what_a_line_decompresses_is_counted_by_the_cache(wide: Case) -> None:
     before = cache.bytes_held
     assert held.line(b"007") == FoundLine((b"q",), 9, 1, [b"v" * 100])
     assert cache.bytes_held - before > 9000
+    check(cache)
+
+
+def test_what_a_row_of_too_many_cells_decompresses_is_counted_by_the_cache(wide: Case) -> None:
+    cache = BlockCache(1 << 20)
+    _, run = written(wide, typed_lines(200), cache=cache)
+    with pytest.raises(LongRowError):
+        run.row_cells(b"k000000", 13)
+    assert cache.bytes_held > 14 * 8 * 200
     check(cache)
 
 
