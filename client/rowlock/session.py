@@ -36,13 +36,9 @@ class Session(OpenedSession):
     def renew(self) -> None:
         """Sends a heartbeat now. Raises SessionEndedError if the session has ended."""
         self.check()
-        try:
-            self._servers.call(
-                methods.RENEW_SESSION, sessions_pb2.RenewSessionRequest(session=self.ref), self._timeout_s
-            )
-        except SessionEndedError as error:
-            self.note_ended(error)
-            raise
+        request = sessions_pb2.RenewSessionRequest(session=self.ref)
+        with self.noting_its_end():
+            self._servers.call(methods.RENEW_SESSION, request, self._timeout_s)
 
     def end(self) -> None:
         """Ends the session; returns when everything that it held is released. Idempotent."""

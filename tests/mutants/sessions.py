@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .broken_build import Mutant
+from .broken_build import CLIENT, Mutant
 
 SESSIONS = "unit/sessions/test_sessions.py"
 TREE = "unit/locks/test_lock_tree.py"
@@ -117,5 +117,13 @@ SESSION_MUTANTS = [
         "        table, caller = self.region(region_id).table.name, Caller('a compaction', wait_ms=0)\n"
         "        with self.clients.locked(Operation.SNAPSHOT, table, caller), self._failures.are_final():\n",
         f"{CLIENT_STATE}::test_bulk_batches_staging_and_compactions_take_no_lock",
+    ),
+    Mutant(
+        "a client does not note that its session has ended",
+        "OpenedSession.noting_its_end",
+        "            self.note_ended(error)\n",
+        "",
+        "unit/client/test_session_requests.py::test_a_session_notes_its_end_by_the_error_that_says_so_and_by_no_other",
+        CLIENT,
     ),
 ]

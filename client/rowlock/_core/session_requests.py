@@ -9,6 +9,8 @@ import platform
 import re
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rowlock_proto.v1 import sessions_pb2, types_pb2
 
@@ -127,10 +129,19 @@ class OpenedSession:
         return types_pb2.SessionRef(session_id=self.id, number=self.number)
 
     def note_ended(self, error: SessionEndedError | None) -> None:
-        """Notes the end of the session. error: what the server said; None: this client ended it."""
+        """Notes the end of the session; for use inside rowlock. error: the server's; None: this client ended it."""
         with self._lock:
             self._is_over = True
             self._ended = self._ended or error
+
+    @contextmanager
+    def noting_its_end(self) -> Iterator[None]:
+        """Notes the end of the session if the block raises SessionEndedError; for use inside rowlock."""
+        try:
+            yield
+        except SessionEndedError as error:
+            self.note_ended(error)
+            raise
 
     def check(self) -> None:
         """Raises SessionEndedError if it has ended, as far as this client knows."""

@@ -156,13 +156,11 @@ class BulkWrite:
         check_timestamp(timestamp)
         sizes = checked_sizes(batch_bytes, self._servers.request_bytes_max, takes_rows=self._servers.takes_rows)
         pieces = bulk_pieces(data, mapping, timestamp, sizes, is_partial=is_partial, or_cells=or_cells)
-        try:
-            written = await put_pieces(self._servers, self._view, pieces, busy_timeout, None, self.session.ref)
-        except BulkError as error:
-            cause = staging_error(error)
-            if isinstance(cause, SessionEndedError):
-                self.session.note_ended(cause)
-            raise cause from error
+        with self.session.noting_its_end():
+            try:
+                written = await put_pieces(self._servers, self._view, pieces, busy_timeout, None, self.session.ref)
+            except BulkError as error:
+                raise staging_error(error) from error
         return written.row_count
 
     async def commit(self) -> BulkWriteResult:
@@ -176,13 +174,10 @@ class BulkWrite:
         await self._send_gathered()
         self._check()
         request = self._options.commit_request(self.session.ref, self._number)
-        try:
+        with self.session.noting_its_end():
             answer = await call_with_locks(
                 self._servers, methods.COMMIT_BULK_WRITE, request, self._policy, self._view.timeout_s
             )
-        except SessionEndedError as error:
-            self.session.note_ended(error)
-            raise
         self.result = result_from(answer)
         self._is_over = True
         await self._end_session()

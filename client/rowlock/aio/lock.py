@@ -14,7 +14,7 @@ from rowlock._transport import methods
 from rowlock.aio._locked_call import call_with_locks
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.session import Session, open_session
-from rowlock.errors import RowlockError, SessionEndedError
+from rowlock.errors import RowlockError
 from rowlock.session_info import LockMode
 
 
@@ -74,11 +74,8 @@ class Lock:
         if self._is_session_mine:
             await self.session._end()  # private to the package
             return
-        try:
+        with self.session.noting_its_end():
             await self._servers.call(methods.RELEASE_LOCK, _release_of(self._request), self._timeout_s)
-        except SessionEndedError as error:
-            self.session.note_ended(error)
-            raise
 
     async def __aenter__(self) -> Lock:
         return self
@@ -113,10 +110,9 @@ async def take_lock(
     ref = checked_ref(session)
     try:
         request.session.CopyFrom(ref)
-        taken = await call_with_locks(servers, methods.TAKE_LOCK, request, policy, timeout_s, work_s=timeout_s)
-    except BaseException as error:
-        if isinstance(error, SessionEndedError):
-            session.note_ended(error)
+        with session.noting_its_end():
+            taken = await call_with_locks(servers, methods.TAKE_LOCK, request, policy, timeout_s, work_s=timeout_s)
+    except BaseException:
         # The lock may have been taken, and the answer lost.
         with contextlib.suppress(RowlockError):
             if is_mine:

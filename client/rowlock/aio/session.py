@@ -35,13 +35,9 @@ class Session(OpenedSession):
     async def renew(self) -> None:
         """Sends a heartbeat now. Raises SessionEndedError if the session has ended."""
         self.check()
-        try:
-            await self._servers.call(
-                methods.RENEW_SESSION, sessions_pb2.RenewSessionRequest(session=self.ref), self._timeout_s
-            )
-        except SessionEndedError as error:
-            self.note_ended(error)
-            raise
+        request = sessions_pb2.RenewSessionRequest(session=self.ref)
+        with self.noting_its_end():
+            await self._servers.call(methods.RENEW_SESSION, request, self._timeout_s)
 
     async def end(self) -> None:
         """Ends the session; returns when everything that it held is released. Idempotent."""
