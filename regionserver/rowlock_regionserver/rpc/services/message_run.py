@@ -54,17 +54,30 @@ def begin_single(points: Points, message: PointRequests, responder: Responder, *
         points.change(change, responder, is_large=is_large, is_single=True)
     elif request.HasField("get"):
         points.get(PointGet(request, points.config), responder, is_large=is_large)
-    elif request.HasField("put_rows"):
-        puts = PointPutRows(request, message.client_id, message.sequence_floor, points.config)
+    else:
+        _begin_rare(points, request, message.client_id, message.sequence_floor, responder, is_large=is_large)
+
+
+def _begin_rare(
+    points: Points,
+    request: PointRequest,
+    client_id: bytes,
+    sequence_floor: int,
+    responder: Responder,
+    *,
+    is_large: bool,
+) -> None:
+    """Begins a request that is neither a change nor a get."""
+    if request.HasField("put_rows"):
+        puts = PointPutRows(request, client_id, sequence_floor, points.config)
         points.put_rows(puts, responder, is_large=is_large)
     elif request.HasField("open_scan"):
         points.open_scan(PointScan(request, points.config), responder, is_large=is_large)
     elif request.HasField("call"):
-        call = PointCall(request, message.client_id, message.sequence_floor)
-        points.call(call, responder, is_large=is_large)
+        points.call(PointCall(request, client_id, sequence_floor), responder, is_large=is_large)
     else:  # It has no operation that this server knows.
-        unknown = PointChange(request, message.client_id, message.sequence_floor, points.config)
-        points.change(unknown, responder, is_large=is_large, is_single=True)
+        unknown = PointChange(request, client_id, sequence_floor, points.config)
+        points.change(unknown, responder, is_large=is_large)
 
 
 class MessageRun:
@@ -157,20 +170,9 @@ class MessageRun:
             elif request.HasField("get"):
                 plain.make()
                 points.get(PointGet(request, config), responder, is_large=is_large)
-            elif request.HasField("put_rows"):
+            else:
                 plain.make()
-                of_rows = PointPutRows(request, self._client_id, self._sequence_floor, config)
-                points.put_rows(of_rows, responder, is_large=is_large)
-            elif request.HasField("open_scan"):
-                plain.make()
-                points.open_scan(PointScan(request, config), responder, is_large=is_large)
-            elif request.HasField("call"):
-                plain.make()
-                points.call(PointCall(request, self._client_id, self._sequence_floor), responder, is_large=is_large)
-            else:  # It has no operation that this server knows.
-                plain.make()
-                unknown = PointChange(request, self._client_id, self._sequence_floor, config)
-                points.change(unknown, responder, is_large=is_large)
+                _begin_rare(points, request, self._client_id, self._sequence_floor, responder, is_large=is_large)
             if must_yield():
                 plain.make()
                 return False
