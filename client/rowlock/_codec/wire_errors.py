@@ -81,10 +81,8 @@ def error_from(message: types_pb2.Error) -> RowlockError:
         )
     if kind is SessionEndedError or kind is SnapshotEndedError:
         return kind(text, table=message.table, ended_ms=message.ended_ms, reason=message.reason)
-    if kind is LockUnavailableError:
-        return LockUnavailableError(text, table=message.table, holders=message.holders)
-    if kind is TableInUseError:
-        return TableInUseError(text, table=message.table, holders=message.holders)
+    if kind is LockUnavailableError or kind is TableInUseError:
+        return kind(text, table=message.table, holders=message.holders)
     if kind is ConflictError:
         return ConflictError(text, table=message.table, rows=message.rows)
     return kind(
