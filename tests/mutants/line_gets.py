@@ -1,12 +1,13 @@
-"""Gets of rows that are one line of a store file or of a batch in memory."""
+"""Gets of rows that are one line of a store file or of a batch in memory, and gets that the client encodes by hand."""
 
 from __future__ import annotations
 
-from .broken_build import Mutant
+from .broken_build import CLIENT, Mutant
 
 _WIDE_BLOCKS = "unit/storefile/test_wide_blocks.py"
 _SEGMENTS = "unit/memstore/test_lines_segment.py"
 _GROUPS = "unit/memstore/test_segment_group.py"
+_VALUES_GET = "unit/client/test_values_get.py"
 _LINES = "unit/region/test_line_gets.py"
 _ENCODED = "unit/rpc/test_row_values.py::test_a_line_is_encoded_as_its_cells_are"
 
@@ -164,5 +165,21 @@ LINE_GET_MUTANTS = [
         ' or len(b"".join(line.qualifiers)) > _COLUMN_BYTES_MAX',
         "",
         _ENCODED,
+    ),
+    Mutant(
+        "a get names neither its region nor its deadline",
+        "ValuesGet.encode",
+        "_attempt(self.region_id, self.timeout_ms)",
+        'b""',
+        f"{_VALUES_GET}::test_it_is_encoded_as_protobuf_would",
+        CLIENT,
+    ),
+    Mutant(
+        "the first of several rows is the answer to a get of one",
+        "values",
+        "    if len(found) == 1:\n",
+        "    if found:\n",
+        f"{_VALUES_GET}::test_another_number_of_rows_is_an_error",
+        CLIENT,
     ),
 ]

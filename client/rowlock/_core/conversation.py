@@ -45,7 +45,21 @@ class Request:
     several requests are one message with all of them.
     """
 
-    __slots__ = ("answer", "failure", "id", "is_change", "message", "payload", "point", "row", "sent", "table", "wake")
+    __slots__ = (
+        "answer",
+        "failure",
+        "id",
+        "is_change",
+        "message",
+        "payload",
+        "point",
+        "region_id",
+        "row",
+        "sent",
+        "table",
+        "timeout_ms",
+        "wake",
+    )
 
     def __init__(self, table: str, row: bytes, message: region_pb2.PointRequests, is_change: bool) -> None:
         self.table = table
@@ -64,12 +78,20 @@ class Request:
 
     def prepare(self, region_id: int, timeout_ms: int, wake: Callable[[], object]) -> None:
         """Prepares the request for an attempt. `wake` is called once, when the request is done."""
-        self.point.region_id = region_id
-        self.point.timeout_ms = timeout_ms
+        self.region_id = region_id
+        self.timeout_ms = timeout_ms
         self.wake = wake
         self.sent = False
         self.answer = None
         self.failure = None
+
+    def encode(self, request_id: int) -> None:
+        """Gives the request its id, and serializes it."""
+        point = self.point
+        self.id = point.id = request_id
+        point.region_id = self.region_id
+        point.timeout_ms = self.timeout_ms
+        self.payload = self.message.SerializeToString()
 
     def set_age(self, age_ms: int) -> None:
         """Sets how long ago the change was first sent, for the next attempt; 0: it was not sent."""
@@ -139,9 +161,8 @@ class Conversation:
 
     def submit(self, request: Request) -> None:
         """Gives a prepared request its id and appends it to the queue."""
-        request.id = request.point.id = self._next_id
+        request.encode(self._next_id)
         self._next_id += 1
-        request.payload = request.message.SerializeToString()
         self._waiting.append(request)
 
     @property
@@ -276,6 +297,6 @@ class Conversation:
     def _check(self) -> None:
         assert len(self._in_flight) <= self._in_flight_max, "more requests are in flight than allowed"
         for request_id, request in self._in_flight.items():
-            assert request.id == request.point.id == request_id, f"{request_id} is not the id of its request"
+            assert request.id == request_id, f"{request_id} is not the id of its request"
             assert request.sent, f"request {request_id} is in flight and was never sent"
         assert not any(request.sent for request in self._waiting), "a request that was sent waits to be sent"

@@ -21,6 +21,7 @@ from rowlock._codec.escapes import column_text, row_text
 from rowlock._codec.row_values import fill_values, values_dict
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Request
+from rowlock._core.values_get import ValuesGet, failure_in
 from rowlock.changes import Change, Delete, Put, add_changes, add_delete, change_results, checked_amount, fill_put
 from rowlock.checks import Check, CheckResult, compared_columns, decoded_results, set_condition
 from rowlock.counters import counter_value
@@ -43,7 +44,9 @@ def failure_of(request: Request) -> RowlockError | None:
     answer = request.answer
     if answer is None:
         return request.failure
-    if answer.HasField("get") and len(request.point.get.rows) == _rows_answered(request, answer.get):
+    if type(request) is ValuesGet:
+        return failure_in(answer)
+    if answer.HasField("get") and len(request.point.get.rows) == _rows_answered(answer.get):
         return None
     if answer.HasField("mutate") and len(request.point.mutate.mutations) == 1:  # The hot path of changes.
         results = answer.mutate.results
@@ -53,7 +56,7 @@ def failure_of(request: Request) -> RowlockError | None:
     if kind == "error":
         return error_from(answer.error)
     if kind == "get":
-        requested, answered = len(request.point.get.rows), _rows_answered(request, answer.get)
+        requested, answered = len(request.point.get.rows), _rows_answered(answer.get)
         is_single = False
     elif kind == "mutate":
         requested, answered = len(request.point.mutate.mutations), len(answer.mutate.results)
@@ -72,11 +75,9 @@ def failure_of(request: Request) -> RowlockError | None:
     return None
 
 
-def _rows_answered(request: Request, answer: region_pb2.GetAnswer) -> int:
+def _rows_answered(answer: region_pb2.GetAnswer) -> int:
     """Returns the number of rows in an answer; 0 if they have a form that was not requested."""
-    if not answer.values:
-        return len(answer.rows)
-    return len(answer.values) if request.point.get.values_only and not answer.rows else 0
+    return 0 if answer.values else len(answer.rows)
 
 
 # Changes
@@ -321,19 +322,15 @@ def get(table: str, rows: Sequence[bytes], selection: Selection | None) -> Reque
     return Request(table, rows[0], message, is_change=False)
 
 
-def get_values(table: str, row: bytes) -> Request:
-    """Returns a request that reads the newest value of each column of a row; `values` reads the answer."""
-    message = region_pb2.PointRequests()
-    get = message.requests.add().get
-    get.rows.append(row)
-    get.values_only = True
-    return Request(table, row, message, is_change=False)
-
-
 def values(answer: region_pb2.PointAnswer, decode: Decode[Text]) -> dict[Text, Text]:
-    """Returns {column: value} of the row in the answer to `get_values`."""
+    """Returns {column: value} of the row in the answer to a ValuesGet. Raises ServerError unless it has one row."""
     get = answer.get
-    return values_dict(get.values[0], decode) if get.values else row_dict(get.rows[0].cells, decode)
+    found = get.values
+    if len(found) == 1:
+        return values_dict(found[0], decode)
+    if found or len(get.rows) != 1:
+        raise ServerError(f"the server answered {len(found) or len(get.rows)} of 1 rows; {_OTHER_VERSION}")
+    return row_dict(get.rows[0].cells, decode)
 
 
 def row_dict(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> dict[Text, Text]:

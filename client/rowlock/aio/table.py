@@ -16,6 +16,7 @@ from rowlock._core.defaults import PART_BYTES_DEFAULT
 from rowlock._core.retry import Attempts, Kind
 from rowlock._core.session_requests import OpenedSession
 from rowlock._core.snapshot_requests import TakenSnapshot, snapshot_id_for
+from rowlock._core.values_get import ValuesGet
 from rowlock.aio._tables.changes import TableChanges
 from rowlock.aio._tables.ranges import check_is_bounded, delete_rows
 from rowlock.errors import RowlockError
@@ -93,7 +94,7 @@ class Table(TableChanges[Text]):
         read versions in [start, stop); None is no bound. include_timestamp: return {column: (value, timestamp)}.
         """
         if columns is None and timestamp is None and time_range is None and not include_timestamp:  # The hot path.
-            request = point.get_values(self._view.table, encoded_row(row))
+            request = ValuesGet(self._view.table, encoded_row(row))
             return point.values(await self._servers.point(request, self._view.timeout_s), self._view.decode)
         cells = await self._selected_cells(row, columns, timestamp, time_range)
         if include_timestamp:
