@@ -146,7 +146,8 @@ class Conversation:
         self._sequences = sequences
         self._message_bytes_max = message_bytes_max
         self._in_flight_max = in_flight_max
-        self._waiting: deque[Request] = deque()
+        # Those that were submitted and not sent. Only this class changes it.
+        self.waiting: deque[Request] = deque()
         self._in_flight: dict[int, Request] = {}
         self._next_id = 1
         # The header: the client's id, and the floor, which moves with each change of a single caller.
@@ -163,22 +164,22 @@ class Conversation:
         """Gives a prepared request its id and appends it to the queue."""
         request.encode(self._next_id)
         self._next_id += 1
-        self._waiting.append(request)
+        self.waiting.append(request)
 
     @property
     def can_send(self) -> bool:
         """Whether `next_message` would return a message."""
-        return bool(self._waiting) and len(self._in_flight) < self._in_flight_max
+        return bool(self.waiting) and len(self._in_flight) < self._in_flight_max
 
     @property
     def is_idle(self) -> bool:
         """Whether no request waits or is in flight."""
-        return not (self._waiting or self._in_flight)
+        return not (self.waiting or self._in_flight)
 
     @property
     def is_busy(self) -> bool:
         """Whether several requests wait or are in flight."""
-        return len(self._in_flight) + len(self._waiting) >= _SEVERAL_UNDER_WAY
+        return len(self._in_flight) + len(self.waiting) >= _SEVERAL_UNDER_WAY
 
     @property
     def is_worth_waiting(self) -> bool:
@@ -189,14 +190,14 @@ class Conversation:
         single caller.
         """
         in_flight = len(self._in_flight)
-        return in_flight >= _MANY_IN_FLIGHT and 4 * len(self._waiting) < in_flight
+        return in_flight >= _MANY_IN_FLIGHT and 4 * len(self.waiting) < in_flight
 
     def next_message(self) -> bytes | None:
         """Returns the next PointRequests, serialized, with as many waiting requests as fit, or at least one.
 
         Returns None if no request waits or too many are in flight.
         """
-        waiting, in_flight = self._waiting, self._in_flight
+        waiting, in_flight = self.waiting, self._in_flight
         if not waiting or len(in_flight) >= self._in_flight_max:
             return None
         if len(waiting) == 1:  # One caller waits for each answer: the hot path.
@@ -255,14 +256,14 @@ class Conversation:
         A message beyond the server's limit ends the stream for all its requests. The request that is too large fails
         with that error; for the others it is a lost connection, after which they are retried.
         """
-        requests = [*self._in_flight.values(), *self._waiting]
+        requests = [*self._in_flight.values(), *self.waiting]
         collateral = failure
         too_large: Request | None = None
         if isinstance(failure, LimitExceededError):
             collateral = ServerUnavailableError("the stream ended because another request on it was too large")
             too_large = self._too_large(failure.limit_value or self._message_bytes_max)
         self._in_flight.clear()
-        self._waiting.clear()
+        self.waiting.clear()
         for request in requests:
             request.failure = failure if request is too_large else collateral
             request.wake()
@@ -276,18 +277,18 @@ class Conversation:
         """Removes a request that its caller no longer waits for. O(1) if it is in flight, else O(waiting)."""
         if request.sent:
             self._in_flight.pop(request.id, None)
-        elif request in self._waiting:
-            self._waiting.remove(request)
+        elif request in self.waiting:
+            self.waiting.remove(request)
 
     def newest(self) -> Request | None:
         """Returns the request that will probably be answered last; None if there is none. O(1)."""
-        if self._waiting:
-            return self._waiting[-1]
+        if self.waiting:
+            return self.waiting[-1]
         return next(reversed(self._in_flight.values())) if self._in_flight else None
 
     def statistics(self) -> ConversationStatistics:
         return ConversationStatistics(
-            waiting=len(self._waiting),
+            waiting=len(self.waiting),
             in_flight=len(self._in_flight),
             messages_sent=self._messages_sent,
             requests_sent=self._requests_sent,
@@ -299,4 +300,4 @@ class Conversation:
         for request_id, request in self._in_flight.items():
             assert request.id == request_id, f"{request_id} is not the id of its request"
             assert request.sent, f"request {request_id} is in flight and was never sent"
-        assert not any(request.sent for request in self._waiting), "a request that was sent waits to be sent"
+        assert not any(request.sent for request in self.waiting), "a request that was sent waits to be sent"

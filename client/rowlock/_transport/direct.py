@@ -215,11 +215,12 @@ class DirectConnection:
             if channel.failure is None:
                 waiting = _NOWHERE if self._reader is None else _Waiting()
             if waiting is not None and channel.add(request):
-                if self._reader is None:
+                if self._reader is None:  # There is no other request.
                     self._reader, self._read_at = request, now
+                    channel.send_waiting()
                 else:
                     request.wake = waiting.open
-                self._send_soon(request, now)
+                    self._send_soon(request, now)
             self._leave()
             return waiting
 
@@ -287,7 +288,7 @@ class DirectConnection:
                 if events:
                     channel.drain_wakes(events)
                     channel.receive()
-                    if self._gatherer is None and (channel.unsent is not None or channel.conversation.can_send):
+                    if self._gatherer is None and (channel.unsent is not None or channel.conversation.waiting):
                         channel.send_rest()
                         channel.send_waiting()
                 else:

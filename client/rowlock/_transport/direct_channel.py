@@ -81,7 +81,7 @@ class DirectChannel:
 
     def send_waiting(self) -> None:
         """Sends all requests that wait, until the system takes no more."""
-        while self.unsent is None and self.failure is None:
+        while self.conversation.waiting and self.unsent is None and self.failure is None:
             message = self.conversation.next_message()
             if message is None:
                 return
