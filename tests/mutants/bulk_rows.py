@@ -259,7 +259,7 @@ BULK_ROWS = [
     Mutant(
         "the filter of a segment is not counted",
         "LinesSegment.__init__",
-        " + self._filter.byte_count",
+        " + self.filter.byte_count",
         "",
         "unit/memstore/test_lines_segment.py::test_the_filter_of_the_rows_is_counted",
     ),
