@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from rowlock._rowlock_error import RowlockError
 
+# The module that tracebacks and pickles name.
+_MODULE = "rowlock.errors"
+
 
 class BatchError(RowlockError):
     """Some rows of a batch were not changed, or may not have been.
@@ -17,6 +20,8 @@ class BatchError(RowlockError):
     failed:  (row, error) of rows that were not changed.
     unknown: (row, error) of rows that may or may not have been changed.
     """
+
+    __module__ = _MODULE
 
     def __init__(
         self,
@@ -45,6 +50,8 @@ class BulkError(RowlockError):
     Rows after all of these were never sent.
     """
 
+    __module__ = _MODULE
+
     def __init__(
         self,
         message: str,
@@ -68,6 +75,8 @@ class PartlyDeletedError(RowlockError):
     row_count: rows that were deleted. row: the first one that may still exist; all before it in the range are deleted.
     """
 
+    __module__ = _MODULE
+
     def __init__(self, message: str, *, row_count: int = 0, row: bytes = b"", table: str = "") -> None:
         super().__init__(message, row=row, table=table)
         self.row_count = row_count
@@ -78,6 +87,8 @@ class CompactionError(RowlockError):
 
     The table is intact. ids: of the compactions that did not succeed; the message has the error of the first one.
     """
+
+    __module__ = _MODULE
 
     def __init__(self, message: str, *, ids: Sequence[int] = (), table: str = "") -> None:
         super().__init__(message, table=table)

@@ -14,6 +14,7 @@ class RowlockError(Exception):
     can_retry: whether the same call may succeed later.
     """
 
+    __module__ = "rowlock.errors"
     can_retry: ClassVar[bool] = False
 
     def __init__(

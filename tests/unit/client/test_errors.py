@@ -38,6 +38,11 @@ def test_every_error_is_drawn_where_it_is(kind: type[RowlockError]) -> None:
 
 
 @pytest.mark.parametrize("kind", ALL)
+def test_a_traceback_names_every_error_by_the_module_that_has_all(kind: type[RowlockError]) -> None:
+    assert kind.__module__ == "rowlock.errors"
+
+
+@pytest.mark.parametrize("kind", ALL)
 def test_every_error_survives_pickling_with_its_evidence(kind: type[RowlockError]) -> None:
     error = kind("what happened")
     error.row = b"row"
