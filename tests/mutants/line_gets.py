@@ -85,15 +85,15 @@ LINE_GET_MUTANTS = [
     Mutant(
         "a group finds only one of its segments",
         "SegmentGroup.__init__",
-        "astype(np.uint8) << place",
-        "astype(np.uint8)",
+        " << np.uint32(place)",
+        "",
         f"{_GROUPS}::test_every_segment_that_has_a_row_is_found_and_few_others",
     ),
     Mutant(
         "a row that shares its place with others is not found by a group",
         "SegmentFilter.quarters",
-        "_QUARTERS[marks]",
-        "(_QUARTERS * (np.arange(256) < 255)[:, None])[marks]",
+        "_QUARTERS_AS_ONE.take(",
+        "(_QUARTERS_AS_ONE * (np.arange(256) < 255)).take(",
         f"{_GROUPS}::test_every_segment_that_has_a_row_is_found_and_few_others",
     ),
     Mutant(

@@ -5,13 +5,16 @@ filter 0.1. The Bloom filter of a store file takes a fifth of the memory, and te
 
 Each row has a place and a mark of 7 bits, both from its hash. A byte of the filter is 0 (no row has this place), the
 mark of the rows that have it, or 255 (rows of several marks have it: all pass).
+
+Groups of segments (segment_group.py) divide each place into four quarters. A row's mark says which of them it has.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from rowlock_regionserver.arrow.columns import Column, Mask
+from rowlock_regionserver.arrow.columns import Column
 
 # There are so many places for each row, or up to twice as many. So less than a hundredth of absent rows pass, and of
 # large rows less than a four-hundredth.
@@ -23,14 +26,16 @@ _SEVERAL = 255
 # The mark of a row is made of other bits of its hash than the place.
 _MARK_SHIFT = 48
 _MARK_MASK = 127
-# Which quarters of a place the rows of each mark have, by the last two bits of their hash's mark.
-_QUARTERS = np.zeros((256, 4), np.bool_)
-_QUARTERS[np.arange(1, 255), np.arange(254) & 3] = True
-_QUARTERS[_SEVERAL] = True
+# For each byte of a filter, which quarters of its place have a row: four bytes, 1 or 0. A row's quarter is the last two
+# bits of the part of its hash that makes the mark. Numpy looks up the four as one number several times as fast.
+_QUARTERS = np.zeros((256, 4), np.uint8)
+_QUARTERS[np.arange(1, 255), np.arange(254) & 3] = 1
+_QUARTERS[_SEVERAL] = 1
+_QUARTERS_AS_ONE = _QUARTERS.view(np.uint32).ravel()
 
 
 def quarter_of(row: bytes) -> int:
-    """Returns the row's quarter of a place in a filter; modulo four times the filter's places."""
+    """Returns the number of the row's quarter among those of all places, modulo four times the number of places."""
     row_hash = hash(row)
     return row_hash << 2 | row_hash >> _MARK_SHIFT & 3
 
@@ -62,10 +67,15 @@ class SegmentFilter:
         """The number of places, a power of two. A row's place is its hash modulo that."""
         return len(self._marks)
 
-    def quarters(self, place_count: int) -> Mask:
-        """Returns which quarters of places have a row, as if there were only so many places; see quarter_of."""
-        marks = np.frombuffer(self._marks, np.uint8).reshape(-1, place_count)
-        return _QUARTERS[marks].any(axis=0).ravel()
+    def quarters(self, place_count: int) -> npt.NDArray[np.uint32]:
+        """Returns the four quarters of each place, as if there were only so many places.
+
+        A quarter is a byte, 1 if it has a row, else 0. Some 1 ns a place.
+        """
+        quarters = _QUARTERS_AS_ONE.take(np.frombuffer(self._marks, np.uint8))
+        if len(quarters) > place_count:
+            quarters = np.bitwise_or.reduce(quarters.reshape(-1, place_count), axis=0)
+        return quarters
 
     def may_hold(self, row: bytes) -> bool:
         """Returns False if the row is not in the filter."""

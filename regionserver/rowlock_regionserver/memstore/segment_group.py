@@ -1,8 +1,8 @@
 """Finds the segments of a memstore that may have a row, without asking each of them.
 
 A table that was just loaded has a hundred immutable segments in memory, one for each batch. A get that asks the filter
-of each needs longer for that than for all the rest. So eight segments are a group, which has a byte for each quarter of
-a place of their filters (segment_filter.py), and in it a bit for each segment that has a row there. One look-up
+of each needs longer for that than for all the rest. So eight segments form a group. It has a byte for each quarter of a
+place in their filters (segment_filter.py), and in that byte a bit for each segment that has a row there. One look-up
 excludes most of the eight, and mostly all of them.
 """
 
@@ -21,16 +21,17 @@ _PLACES = tuple(tuple(place for place in range(8) if byte >> place & 1) for byte
 
 
 class SegmentGroup:
-    """Eight segments. Immutable. Some 30 µs a segment to make."""
+    """Eight segments. Immutable. A segment of 1,000 rows adds 10 to 20 µs to the time to make one."""
 
     __slots__ = ("_bits", "_mask", "segments")
 
     def __init__(self, segments: Sequence[BulkSegment]) -> None:
         self.segments = tuple(segments)
         place_count = min([segment.filter.place_count for segment in segments])
-        bits = np.zeros(4 * place_count, np.uint8)
+        bits = np.zeros(place_count, np.uint32)
         for place, segment in enumerate(segments):
-            bits |= segment.filter.quarters(place_count).astype(np.uint8) << place
+            # No bit leaves its byte, because each of the four is 0 or 1 and there are eight segments.
+            bits |= segment.filter.quarters(place_count) << np.uint32(place)
         self._bits = bits.tobytes()
         self._mask = 4 * place_count - 1
 
