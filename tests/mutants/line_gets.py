@@ -106,15 +106,15 @@ LINE_GET_MUTANTS = [
     Mutant(
         "a get looks in no group",
         "Lookup.candidates",
-        "if self._groups else",
-        "if False else",
+        "*in_groups, ",
+        "",
         f"{_LINES}::test_gets_on_the_event_loop_answer_as_others_do",
     ),
     Mutant(
         "a condition looks in no group",
         "Lookup.candidates",
-        "if self._groups else",
-        "if False else",
+        "*in_groups, ",
+        "",
         "unit/region/test_row_state.py::test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources",
     ),
     Mutant(

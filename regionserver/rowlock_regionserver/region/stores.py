@@ -41,7 +41,7 @@ RowView = Mapping[int, tuple[Family, Sequence[RowSource]]]
 class Lookup:
     """Finds what has a row, of one family's sources at one moment. Immutable."""
 
-    __slots__ = ("_groups", "_others", "family")
+    __slots__ = ("_groups", "_runs", "_segments", "family")
 
     def __init__(self, family: Family, sources: Sequence[Segment | Run], before: Lookup | None) -> None:
         """`before` is the family's last one; groups of segments that are still there are not made again."""
@@ -49,11 +49,14 @@ class Lookup:
         segments = [source for source in sources if isinstance(source, BulkSegment)]
         self._groups: list[SegmentGroup] = grouped(segments, [] if before is None else before._groups)
         in_groups = {id(segment) for group in self._groups for segment in group.segments}
-        self._others = [source for source in sources if id(source) not in in_groups]
+        # Those that are in no group.
+        self._segments = [source for source in sources if isinstance(source, Segment) and id(source) not in in_groups]
+        self._runs = [source for source in sources if not isinstance(source, Segment)]
 
     def candidates(self, row: bytes) -> Sequence[Segment | Run]:
-        """Returns the sources that may have the row, and others."""
-        return [*self._others, *SegmentGroup.candidates(self._groups, row)] if self._groups else self._others
+        """Returns the sources that may have the row, and others. Memory, which is mostly newer, comes first."""
+        in_groups = SegmentGroup.candidates(self._groups, row) if self._groups else ()
+        return [*self._segments, *in_groups, *self._runs]
 
     def row_sources(self, row: bytes) -> list[RowSource] | None:
         """Returns what has the row's cells, in memory; None if they have to be read from a disk."""

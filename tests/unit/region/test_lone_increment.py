@@ -12,6 +12,7 @@ import pytest
 from rowlock_regionserver.cells import Family, PastLimits
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.found_cells import FoundCell
+from rowlock_regionserver.memstore import memstore
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import AnswerCell, Condition, Delete, DeleteKind, Increment, Put, RowMutation
@@ -19,6 +20,7 @@ from rowlock_regionserver.region.idempotency.answer_size import AnswerSize
 from rowlock_regionserver.region.mutate.lone_increment import incremented, lone_increment
 from rowlock_regionserver.region.mutate.row_changer import COUNTER_MAX, RowChanger
 from rowlock_regionserver.region.mutate.row_state import RowState
+from rowlock_regionserver.storefile.wide_run import WideRun
 from rowlock_regionserver.wal.mutation import UnnumberedCell
 
 from tests.seeds import drawn_seed
@@ -120,6 +122,27 @@ def test_it_reads_no_segment_whose_cells_are_all_older(
     monkeypatch.setattr(ArrowSegment, "columns_cells", recorded)
     state_of(lone, b"0").newest_column_cells(family, b"n")
     assert len(asked) == (timestamp <= 9)
+
+
+def test_it_reads_no_older_file_after_a_group_of_segments(lone: LoneRegion, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memstore, "MERGED_COUNT_MIN", 1000)
+    family = lone.table.by_name[b"g"]
+
+    def load(timestamp: int) -> None:
+        lone.bulk(bulk_batch(*[(b"%d" % number, b"g", b"n", timestamp, b"v" * 900) for number in range(8)]))
+
+    load(1)
+    lone.flush()
+    for timestamp in range(2, 10):
+        load(timestamp)
+    _, view, lookups = lone.parts.stores.served
+    sources = view[family.number][1]
+    assert [type(source) for source in sources] == [RowSegment, *[ArrowSegment] * 8, WideRun]
+    assert len(lookups[family.number].candidates(b"absent")) < len(sources), "no group"
+    assert lookups[family.number].candidates(b"0")[-1] is sources[-1]
+    monkeypatch.setattr(WideRun, "columns_cells", None)  # Not called.
+    cells = state_of(lone, b"0").newest_column_cells(family, b"n")
+    assert -cells[0][1] == 9
 
 
 def test_a_mutation_that_is_more_than_one_increment_is_none() -> None:

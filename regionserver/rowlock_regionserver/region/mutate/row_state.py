@@ -106,7 +106,8 @@ class RowState:
         """
         found: list[Sequence[FoundCell]] = []
         newest = 0  # timestamp
-        # Mostly from newest to oldest. To sort many by their timestamps takes longer than it can save.
+        # Memory comes before the files, which are mostly older. To sort all by their timestamps would take longer than
+        # it can save.
         for source in self._sources(family.number):
             if source.timestamp_max >= newest:
                 cells = source.columns_cells(self._row, (qualifier,))
