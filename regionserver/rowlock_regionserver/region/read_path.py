@@ -7,6 +7,7 @@ asks for the registered read points first, so the view has every cell that this 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
@@ -112,7 +113,7 @@ class ReadPath:
     def _views_in_memory(self, lookups: Lookups, rows: Sequence[bytes], selection: Selection) -> Iterator[RowView]:
         """Yields what is needed of the view for each row, when the row before has been read. Raises WouldWaitError."""
         families = _families_read(selection)
-        seconds_left = _LOADING_SECONDS_MAX
+        seconds_left = _LOADING_SECONDS_MAX if self._stores.has_files else math.inf
         for row in rows:
             if seconds_left < 0:
                 raise WouldWaitError

@@ -11,6 +11,7 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LimitExceededError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import EVERYTHING, Put
 from rowlock_regionserver.region import read_path
 from rowlock_regionserver.scan.point import read_row
@@ -97,6 +98,27 @@ class PushedClock(Clock):
 
     def monotonic(self) -> float:
         return super().monotonic() + self.added
+
+
+def test_a_get_of_many_rows_that_are_in_memory_is_made_however_slow_the_machine_is(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = PushedClock()
+    engine = Engine(tmp_path, config, clock, Files(), Durability.OS)
+    rows = [b"%d" % number for number in range(10)]
+    for row in rows:
+        engine.change(row, Put(b"f", b"q", b"v"))
+    usual = RowSegment.row_source
+
+    def slow(segment: RowSegment, row: bytes) -> RowSource | RowPlace:
+        clock.added += 0.002
+        return usual(segment, row)
+
+    monkeypatch.setattr(RowSegment, "row_source", slow)
+    answer = engine.region.get(rows, EVERYTHING, may_wait=False)
+    assert answer is not None
+    assert all(answer)
+    engine.server.stop()
 
 
 def test_a_get_of_many_rows_loads_blocks_on_the_event_loop_only_for_a_moment(
