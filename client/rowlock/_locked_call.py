@@ -1,5 +1,5 @@
 # Made from client/rowlock/aio/_locked_call.py by tools/async_to_sync.py: change that, then `make faces`.
-"""A call that takes locks (threads): and waits while others hold them."""
+"""Makes calls that take locks, and repeats them while others hold the locks (threads)."""
 
 from __future__ import annotations
 

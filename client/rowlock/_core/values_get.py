@@ -22,7 +22,7 @@ _varint = lru_cache(maxsize=1024)(varint)
 
 
 class ValuesGet(Request):
-    """It has no `message` and no `point`."""
+    """Such a get. Unlike other requests, it has no `message` and no `point`."""
 
     __slots__ = ("_get",)
 

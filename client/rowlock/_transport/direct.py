@@ -215,7 +215,7 @@ class DirectConnection:
             if channel.failure is None:
                 waiting = _NOWHERE if self._reader is None else _Waiting()
             if waiting is not None and channel.add(request):
-                if self._reader is None:  # There is no other request.
+                if self._reader is None:  # There is no other request, except after two interruptions (5).
                     self._reader, self._read_at = request, now
                     channel.send_waiting()
                 else:

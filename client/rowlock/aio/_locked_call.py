@@ -1,4 +1,4 @@
-"""A call that takes locks (asyncio): and waits while others hold them."""
+"""Makes calls that take locks, and repeats them while others hold the locks (asyncio)."""
 
 from __future__ import annotations
 
