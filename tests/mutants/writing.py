@@ -49,6 +49,13 @@ WRITING = [
         f"{LONE}::test_it_reads_no_segment_whose_cells_are_all_older",
     ),
     Mutant(
+        "an increment reads the files before the segments of groups",
+        "Lookup.candidates",
+        "*in_groups, *self._runs",
+        "*self._runs, *in_groups",
+        f"{LONE}::test_it_reads_no_older_file_after_a_group_of_segments",
+    ),
+    Mutant(
         "a key between two samples is not found",
         "KeyColumn.first_at_or_after",
         "(above - 1) * self._step + 1, stop)",
