@@ -239,6 +239,13 @@ RECOVERY = [
         f"{UNKNOWN}::test_it_is_answered_when_the_log_has_noted_it_durably",
     ),
     Mutant(
+        "the first start does not wait until the log has noted the catalog",
+        "Opening._begin_serving",
+        "                log.sync(gives_up=lambda: log.waits_for_space)\n",
+        "                pass\n",
+        "unit/host/test_set_aside.py::test_what_a_create_leaves_right_after_the_first_start_is_removed",
+    ),
+    Mutant(
         "one damaged region closes all",
         "Opening._open_regions",
         "                    self._damaged[region.region_id] = _damage(error, path)\n",

@@ -22,7 +22,7 @@ from pathlib import Path
 from rowlock_regionserver.catalog import catalog
 from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.catalog.regions import RegionEntry
-from rowlock_regionserver.errors import CorruptionError, RegionServerError
+from rowlock_regionserver.errors import CorruptionError, RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.files import NO_DESCRIPTOR
 from rowlock_regionserver.host.leftovers import (
     Unnamed,
@@ -221,6 +221,10 @@ class Opening:
         if recovered.catalog_generation < self._generation:
             with log.order:
                 log.note_catalog(self._generation)
+            # Without the note, what an interrupted create leaves next could not be told from the trace of a lost
+            # catalog. If the log fails, `on_fatal` ends the server.
+            with contextlib.suppress(UnknownOutcomeError):
+                log.sync(gives_up=lambda: log.waits_for_space)
         # The replay has shown which bulk files the log names.
         staged = Staging(self._folder / "staging", self._files).read(self._state)
         bulk_numbers = BulkNumbers(1 + self._remove_unnamed_bulk_files(regions, staged))

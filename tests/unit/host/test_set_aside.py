@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from rowlock_regionserver.inspection.verify import Verification, verify_folder
 from rowlock_regionserver.region.new_region import make_region_folder
 from rowlock_regionserver.table import Table
 
+from tests.crash.simulated_files import Loss, SimulatedFiles
 from tests.unit.host.stopped_folder import (
     FAMILIES,
     as_the_version_before_left_it,
@@ -60,6 +62,20 @@ def test_a_folder_of_the_version_before_opens_whole(folder: Path) -> None:
         assert server.set_aside == ()
         server.stop()
     assert not (folder / SET_ASIDE).exists()
+
+
+def test_what_a_create_leaves_right_after_the_first_start_is_removed(tmp_path: Path) -> None:
+    """The log's thread is slow, so the log would note the first catalog later than the table's folder is made."""
+    disk = SimulatedFiles(tmp_path / "data")
+    disk.before_call = lambda call: time.sleep(0.3 if call.name == "pwrite" and call.path.suffix == ".wal" else 0)
+    server = opened(disk.root, disk)
+    make_region_folder(disk, disk.root / "regions" / "1", 1, Table("t", 1, ()), Config())
+    disk.power_failure(tmp_path / "after", Loss.NOTHING)
+    server.stop()
+    again = opened(tmp_path / "after")
+    assert again.set_aside == ()
+    again.stop()
+    assert list((tmp_path / "after" / "regions").iterdir()) == []
 
 
 def test_a_regions_folder_without_proof_is_set_aside(folder: Path) -> None:
