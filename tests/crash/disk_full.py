@@ -8,18 +8,21 @@ There are three ways to a full disk, each in the middle of a life:
 - `small disk`: a real file system that is full (small_disk.py).
 
 A refused step must raise DiskFullError, no other error, and change nothing. While the disk is full everything can be
-read. After space is freed, a retry of the same step must succeed. At the end, and after a kill and two restarts,
+read. After space is freed, a retry of the same step must succeed. A write that the log had taken when the disk got full
+waits for space, and must succeed too. At the end, and after a kill and two restarts,
 everything is there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import mmap
 import os
 import random
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +48,8 @@ PROMISE = (
 )
 # How many times a step is refused before space is freed.
 REFUSALS = 2
+# How long a step may take before space is freed for it, if the log waits for that.
+WAITING_SECONDS = 2.0
 WAIT_SECONDS = 120.0
 
 
@@ -119,10 +124,12 @@ class Life:
         self._steps = steps
         self._progress = progress
         self._driver: Driver | None = None
+        self._make_space: Callable[[], None] = lambda: None
 
     def live(self, make_space: Callable[[], None]) -> str | None:
         """Runs the life; returns what is wrong, or None. Calls `make_space` after a few refusals of a step."""
         preallocated.RETRY_SECONDS = 0.01  # A retry only once a second would slow down the campaign.
+        self._make_space = make_space
         for number, step in enumerate(self._steps):
             self._progress[number] = SENT
             refused = 0
@@ -146,7 +153,8 @@ class Life:
         try:
             driver = self._opened()
             if not isinstance(step, Restart):
-                driver.do(number, step)
+                with self._space_for_the_log(driver):
+                    driver.do(number, step)
                 return True
             driver.server.stop()
             self._driver = None
@@ -158,6 +166,24 @@ class Life:
                 raise
             return False  # The server could not start, which counts as a refusal.
         return True
+
+    @contextlib.contextmanager
+    def _space_for_the_log(self, driver: Driver) -> Iterator[None]:
+        """Returns a context in which space is freed if a step takes long and the log waits for space."""
+        is_over = threading.Event()
+
+        def watch() -> None:
+            while not is_over.wait(WAITING_SECONDS):
+                if driver.server._log.waits_for_space:
+                    self._make_space()
+
+        watching = threading.Thread(target=watch, daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            watching.join()
 
     def _opened(self) -> Driver:
         if self._driver is None:
