@@ -115,8 +115,10 @@ def test_streams_and_scans_of_a_client_that_vanished_end(tmp_path: Path) -> None
         proxy.stand_before(server.address)
         with RawClient(proxy.address) as client:
             region_id = client.create_table("t", b"f")
-            rows = [put(b"%04d" % i, b"v" * 10_000) for i in range(1000)]
-            client.regions.Mutate(region_pb2.MutateCall(region_id=region_id, mutate=region_pb2.Mutate(mutations=rows)))
+            for first in range(0, 5000, 1000):  # So many that the scan is not over when it is looked for.
+                rows = [put(b"%04d" % i, b"v" * 10_000) for i in range(first, first + 1000)]
+                mutate = region_pb2.Mutate(mutations=rows)
+                client.regions.Mutate(region_pb2.MutateCall(region_id=region_id, mutate=mutate))
             conversation = RawConversation(client)
             conversation.ask(get(1, region_id, b"0000"))
             scan = client.regions.Scan(region_pb2.ScanRequest(region_id=region_id))

@@ -216,12 +216,13 @@ class _Soak:
 
     def _missing(self, chores: Chores, sessions: ExpiringSessions) -> list[str]:
         """Returns what has not happened yet."""
-        counts = self._counts(chores) + sessions.counts
+        counts = self._counts(chores) + Counter(dict(sessions.counts))
         return [what for what in _EXPECTED if not counts[what]]
 
     def _counts(self, chores: Chores) -> Counter[str]:
-        of_writers = (writer.counts + writer.bulk_writes.counts for writer in self._writers)
-        return sum(of_writers, Counter[str]()) + chores.counts + self._feed.counts
+        counts = [each for writer in self._writers for each in (writer.counts, writer.bulk_writes.counts)]
+        # Their threads may count on, and a copy is made at once.
+        return sum([Counter(dict(each)) for each in (*counts, chores.counts, self._feed.counts)], Counter[str]())
 
     def _turn(self, writer: Writer) -> None:
         with self._turnstile.turn():
