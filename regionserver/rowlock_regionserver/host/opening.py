@@ -221,8 +221,8 @@ class Opening:
         if recovered.catalog_generation < self._generation:
             with log.order:
                 log.note_catalog(self._generation)
-            # Without the note, what an interrupted create leaves next could not be told from the trace of a lost
-            # catalog. If the log fails, `on_fatal` ends the server.
+            # Without the note, the next start can't distinguish what an interrupted create has left from the trace of a
+            # lost catalog. If the log fails, `on_fatal` ends the server.
             with contextlib.suppress(UnknownOutcomeError):
                 log.sync(gives_up=lambda: log.waits_for_space)
         # The replay has shown which bulk files the log names.

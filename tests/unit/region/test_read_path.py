@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +101,22 @@ class PushedClock(Clock):
         return super().monotonic() + self.added
 
 
+def slow_down(
+    monkeypatch: pytest.MonkeyPatch, kind: type[RowSegment] | type[WideRun], clock: PushedClock
+) -> list[bytes]:
+    """Lets each look for a row in sources of this kind take 2 ms. Returns the list of the rows, which grows."""
+    asked: list[bytes] = []
+    usual: Callable[[object, bytes], RowSource | RowPlace] = kind.row_source  # type: ignore[assignment]
+
+    def slow(source: object, row: bytes) -> RowSource | RowPlace:
+        asked.append(row)
+        clock.added += 0.002
+        return usual(source, row)
+
+    monkeypatch.setattr(kind, "row_source", slow)
+    return asked
+
+
 def test_a_get_of_many_rows_that_are_in_memory_is_made_however_slow_the_machine_is(
     tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,13 +125,7 @@ def test_a_get_of_many_rows_that_are_in_memory_is_made_however_slow_the_machine_
     rows = [b"%d" % number for number in range(10)]
     for row in rows:
         engine.change(row, Put(b"f", b"q", b"v"))
-    usual = RowSegment.row_source
-
-    def slow(segment: RowSegment, row: bytes) -> RowSource | RowPlace:
-        clock.added += 0.002
-        return usual(segment, row)
-
-    monkeypatch.setattr(RowSegment, "row_source", slow)
+    slow_down(monkeypatch, RowSegment, clock)
     answer = engine.region.get(rows, EVERYTHING, may_wait=False)
     assert answer is not None
     assert all(answer)
@@ -130,15 +141,7 @@ def test_a_get_of_many_rows_loads_blocks_on_the_event_loop_only_for_a_moment(
     for row in rows:
         engine.change(row, Put(b"f", b"q", b"v"))
     engine.server.flush("t")
-    asked: list[bytes] = []
-    usual = WideRun.row_source
-
-    def slow(run: WideRun, row: bytes) -> RowSource | RowPlace:
-        asked.append(row)
-        clock.added += 0.002
-        return usual(run, row)
-
-    monkeypatch.setattr(WideRun, "row_source", slow)
+    asked = slow_down(monkeypatch, WideRun, clock)
     assert engine.region.get(rows, EVERYTHING, may_wait=False) is None
     assert 0 < len(asked) < 3
     answer = engine.region.get(rows, EVERYTHING, may_wait=True)
