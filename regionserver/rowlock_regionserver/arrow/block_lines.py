@@ -11,9 +11,10 @@ from functools import cached_property
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Integers
-from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, LineKeys, StoredLines
+from rowlock_regionserver.arrow.compressed_columns import CompressedColumn
 from rowlock_regionserver.arrow.line_numbers import at_columns, concatenated_numbers, numbers_at
 from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.arrow.stored_lines import LineKeys, StoredLines
 
 
 class BlockLines(Lines):

@@ -17,16 +17,12 @@ import pyarrow.compute as pc
 
 from rowlock_regionserver.arrow.block_lines import joined_blocks
 from rowlock_regionserver.arrow.columns import Integers, Mask, equals_previous, integer_array, integers
-from rowlock_regionserver.arrow.compressed_columns import (
-    CompressedColumn,
-    Concatenation,
-    LineColumn,
-    StoredLines,
-)
+from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, Concatenation, LineColumn
 from rowlock_regionserver.arrow.dense_lines import Piece, are_dense, dense_cells
 from rowlock_regionserver.arrow.line_forming import ROW_CELL_BYTES_MAX, VERSIONS_MAX
 from rowlock_regionserver.arrow.line_numbers import at_columns, concatenated_numbers, numbers_at
 from rowlock_regionserver.arrow.lines import Lines, cells_of
+from rowlock_regionserver.arrow.stored_lines import StoredLines
 
 
 @dataclass(frozen=True, slots=True)

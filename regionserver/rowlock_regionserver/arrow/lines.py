@@ -34,10 +34,11 @@ from rowlock_regionserver.arrow.columns import (
     equals_previous,
     integer_array,
 )
-from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, LineColumn, StoredLines, is_present, plain
+from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, LineColumn, is_present, plain
 from rowlock_regionserver.arrow.dense_lines import Piece, are_dense, dense_cells
 from rowlock_regionserver.arrow.line_numbers import numbers_at
 from rowlock_regionserver.arrow.line_values import as_binary, cell_bytes, spread_values
+from rowlock_regionserver.arrow.stored_lines import StoredLines
 from rowlock_regionserver.cells import CELL_SCHEMA, PUT, TIMESTAMP_MAX
 
 

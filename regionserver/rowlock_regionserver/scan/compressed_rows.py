@@ -13,14 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Integers, offsets
-from rowlock_regionserver.arrow.compressed_columns import (
-    CompressedColumn,
-    Concatenation,
-    LineColumn,
-    StoredLines,
-    plain,
-)
+from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, Concatenation, LineColumn, plain
 from rowlock_regionserver.arrow.line_values import as_binary
+from rowlock_regionserver.arrow.stored_lines import StoredLines
 from rowlock_regionserver.operations import FormPart
 from rowlock_regionserver.scan.row_form import RowLayout
 

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Mask
-from rowlock_regionserver.arrow.compressed_columns import CompressedChunk, LineKeys, value_array
+from rowlock_regionserver.arrow.compressed_columns import value_array
+from rowlock_regionserver.arrow.stored_lines import CompressedChunk, LineKeys
 from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile.block_file import ReadAhead

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.compressed_columns import CompressedChunk
+from rowlock_regionserver.arrow.stored_lines import CompressedChunk
 from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.storefile import codecs, wide_directory

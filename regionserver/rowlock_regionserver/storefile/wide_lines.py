@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Integers
-from rowlock_regionserver.arrow.compressed_columns import LineKeys, value_array
+from rowlock_regionserver.arrow.compressed_columns import value_array
 from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.arrow.stored_lines import LineKeys
 from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile.wide_directory import Directory
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.block_lines import BlockLines
 from rowlock_regionserver.arrow.cell_columns import first_not_below
 from rowlock_regionserver.arrow.columns import empty_cells
-from rowlock_regionserver.arrow.compressed_columns import BlockSlice, StoredLines
 from rowlock_regionserver.arrow.line_merging import cells_of_parts, concatenated_lines
 from rowlock_regionserver.arrow.line_slices import last_slice_of, slices_of
 from rowlock_regionserver.arrow.line_values import cell_bytes_of_all
 from rowlock_regionserver.arrow.lines import Lines, cells_of
+from rowlock_regionserver.arrow.stored_lines import BlockSlice, StoredLines
 from rowlock_regionserver.cells import CELL_BYTES_BESIDE, TIMESTAMP_MAX
 from rowlock_regionserver.few_rows import NO_FEW_ROWS, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell

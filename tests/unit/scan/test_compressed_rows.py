@@ -7,7 +7,8 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 import pytest
-from rowlock_regionserver.arrow.compressed_columns import BlockSlice, CompressedColumn, StoredBlock, StoredLines
+from rowlock_regionserver.arrow.compressed_columns import CompressedColumn
+from rowlock_regionserver.arrow.stored_lines import BlockSlice, StoredBlock, StoredLines
 from rowlock_regionserver.scan.compressed_rows import CompressedRows
 from rowlock_regionserver.scan.row_form import RowLayout
 

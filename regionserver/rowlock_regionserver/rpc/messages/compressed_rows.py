@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, offsets
-from rowlock_regionserver.arrow.compressed_columns import BlockSlice, Changes, CompressedColumn, LineColumn, is_present
+from rowlock_regionserver.arrow.compressed_columns import Changes, CompressedColumn, LineColumn, is_present
+from rowlock_regionserver.arrow.stored_lines import BlockSlice
 from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.scan.compressed_rows import CompressedRows
 

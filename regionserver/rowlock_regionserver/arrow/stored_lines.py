@@ -1,0 +1,140 @@
+"""Lines as they are in stored blocks, which may be compressed: a protocol of blocks, and slices of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock_regionserver.arrow.columns import Column, Integers, Mask
+
+
+class CompressedChunk(NamedTuple):
+    """The rows or values of a block's lines, as they are stored, verified.
+
+    `width` is the length of each value; 0: there are offsets. `compression` is as in codecs.py.
+    """
+
+    stored: pa.Buffer
+    compression: int
+    raw_bytes: int
+    width: int
+
+
+class LineKeys(NamedTuple):
+    """The rows of lines, and their numbers, which are those of these columns; the shapes are as in Lines."""
+
+    rows: Column
+    timestamps: Integers
+    write_numbers: Integers
+    qualifiers: tuple[bytes, ...]
+
+
+class StoredBlock(Protocol):
+    """A block of lines as it is stored, no row of which has several lines. Used by one thread.
+
+    It may be read from its file when it is first needed. Methods, and the sizes, raise CorruptionError for damage.
+    Columns have their qualifiers as names; None names the rows.
+    """
+
+    @property
+    def line_count(self) -> int: ...
+
+    @property
+    def stored_bytes(self) -> int:
+        """About the bytes of the rows and of the columns that are read."""
+
+    @property
+    def raw_bytes(self) -> int:
+        """The same before compression."""
+
+    @property
+    def first_row(self) -> bytes: ...
+
+    @property
+    def last_row(self) -> bytes: ...
+
+    def keys(self) -> LineKeys:
+        """The rows of all lines, and the numbers of the columns that were read."""
+
+    def has(self, name: bytes) -> bool:
+        """Whether the column was read, and some line has a cell of it."""
+
+    def chunk(self, name: bytes | None) -> CompressedChunk:
+        """The rows or values of all lines."""
+
+    def values(self, name: bytes | None) -> Column:
+        """The same, decompressed, as fixed-size binary or binary; what is below absent cells means nothing."""
+
+    def present(self, name: bytes) -> Mask | None:
+        """Which lines have a cell of the column; None: all."""
+
+
+class BlockSlice(NamedTuple):
+    """The lines [start, stop) of a block."""
+
+    block: StoredBlock
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class StoredLines:
+    """Slices of blocks, one after the other; none is empty. Immutable."""
+
+    slices: tuple[BlockSlice, ...]
+    _last_slice: list[tuple[int, int, StoredLines]] = field(default_factory=list, compare=False, repr=False)
+
+    @cached_property
+    def counts(self) -> Sequence[int]:
+        """The number of lines of each slice."""
+        return [stop - start for _, start, stop in self.slices]
+
+    @cached_property
+    def line_count(self) -> int:
+        """The number of lines."""
+        return sum(self.counts)
+
+    @cached_property
+    def stored_bytes(self) -> int:
+        """The bytes of the blocks, whole, as far as they were read."""
+        return sum([block.stored_bytes for block, _, _ in self.slices])
+
+    @cached_property
+    def raw_bytes(self) -> int:
+        """About the bytes of the lines before compression."""
+        return int(self._bytes_of_slices.sum())
+
+    @cached_property
+    def _bytes_of_slices(self) -> Integers:
+        shares = [block.raw_bytes * (stop - start) // block.line_count for block, start, stop in self.slices]
+        return np.array(shares, np.int64)
+
+    def slice(self, start: int, count: int) -> StoredLines:
+        """Returns `count` lines from `start` on. The columns of a table ask for the same slice one after the other."""
+        if start == 0 and count == self.line_count:
+            return self
+        for last_start, last_count, last in self._last_slice:
+            if (last_start, last_count) == (start, count):
+                return last
+        slices: list[BlockSlice] = []
+        place, end = 0, start + count
+        for block, first, stop in self.slices:
+            after = place + stop - first
+            if after > start and place < end:
+                begin = first + max(0, start - place)
+                slices.append(BlockSlice(block, begin, stop - max(0, after - end)))
+            place = after
+        sliced = StoredLines(tuple(slices))
+        self._last_slice[:] = [(start, count, sliced)]
+        return sliced
+
+    def bytes_before(self, places: Integers) -> Integers:
+        """Returns about how many bytes of lines come before each of the places."""
+        ends = np.cumsum([0, *self.counts])
+        before: Integers = np.interp(places, ends, np.cumsum([0, *self._bytes_of_slices])).astype(np.int64)
+        return before
