@@ -49,11 +49,15 @@ def frames(region_id: int, row_count: int) -> list[bytes]:
     ]
 
 
-def flood(address: tuple[str, int], requests: list[bytes], seconds: float) -> int:
-    """Sends the frames again and again for so long; returns how many were sent. The ids repeat after long."""
+def flood(address: tuple[str, int], requests: list[bytes], seconds: float) -> tuple[int, int]:
+    """Sends the frames again and again for so long. Returns how many were sent, and the bytes of their answers.
+
+    The ids repeat after long. What the sockets hold in the end is sent, but not answered.
+    """
+    received = [0]
     with socket.create_connection(address) as connection:
         connection.sendall(PREAMBLE + frame(HELLO, direct_pb2.DirectHello(client="flood").SerializeToString()))
-        reader = threading.Thread(target=_drop_answers, args=(connection,))
+        reader = threading.Thread(target=_drop_answers, args=(connection, received))
         reader.start()
         sent = 0
         stop = time.perf_counter() + seconds
@@ -62,15 +66,16 @@ def flood(address: tuple[str, int], requests: list[bytes], seconds: float) -> in
             sent += 1
         connection.shutdown(socket.SHUT_RDWR)
         reader.join()
-    return sent
+    return sent, received[0]
 
 
-def _drop_answers(connection: socket.socket) -> None:
+def _drop_answers(connection: socket.socket, received: list[int]) -> None:
+    """Reads until the connection ends, and adds the bytes."""
     scratch = bytearray(1 << 20)
     # The other thread ends the connection, with answers unread.
     try:
-        while connection.recv_into(scratch):
-            pass
+        while count := connection.recv_into(scratch):
+            received[0] += count
     except OSError:
         return
 
@@ -91,7 +96,8 @@ def main(address: str, table: str, row_count: int, seconds: float) -> None:
         requests = frames(connection.region_id(table), row_count)
 
     def send() -> Answer:
-        return {"gets": _GETS_A_FRAME * flood(direct, requests, seconds)}
+        sent, answer_bytes = flood(direct, requests, seconds)
+        return {"gets": _GETS_A_FRAME * sent, "answer_bytes": answer_bytes}
 
     serve({"flood": send})
 

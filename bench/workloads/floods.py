@@ -1,4 +1,8 @@
-"""What a client and four scans lose beside a connection that sends gets without waiting for answers."""
+"""What a client and four scans lose beside a connection that sends gets without waiting for answers.
+
+A raw framed echo, a server process that only returns bytes, is measured beside the same two: what it loses is not the
+server's doing, but that of the system, which has more to run than it has cores.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from bench.bench import Bench
 from bench.measure import Measurement, Spread
 from bench.side_process import SideProcess
 from bench.targets import cell_tables
+from bench.targets.framed_echo import framed_echo
 from bench.targets.messages import row_key
 from bench.targets.rowlock import Rowlock, running_rowlock
 from bench.workloads.bulk import mapping
@@ -46,8 +51,10 @@ def _measured_once(bench: Bench) -> tuple[Measurement, Measurement]:
 def _measured(bench: Bench) -> tuple[Measurement, Measurement]:
     row_count = bench.scaled(_ROWS, at_least=1000)
     seconds = bench.turn_seconds * bench.scaled(_TURNS_EACH)
-    quiet, beside, alone, together, sent = [], [], [], [], []
-    with running_rowlock(bench.fresh_folder("floods")) as server, ExitStack() as stack:
+    quiet, beside, alone, together, answered = [], [], [], [], []
+    raw_quiet, raw_beside = [], []
+    folder = bench.fresh_folder("floods")
+    with running_rowlock(folder) as server, framed_echo(folder) as echo, ExitStack() as stack:
         store = server.store(_TABLE)
         store.table.put_arrow(cell_tables.wide_rows(row_count), mapping())
         server.client.flush(_TABLE)
@@ -58,20 +65,31 @@ def _measured(bench: Bench) -> tuple[Measurement, Measurement]:
         def get() -> int:
             return store.get(row_key(chance.randrange(row_count)))
 
+        def exchange() -> int:
+            return len(echo.exchange(b"G"))
+
         for _ in range(min(bench.rounds, _ROUNDS_MAX)):
             quiet.append(closed_loop(get, seconds).milliseconds(99))
+            raw_quiet.append(closed_loop(exchange, seconds).milliseconds(99))
             _send("scan", scanning)
             alone.append(_cells_a_second(scanning))
-            _send("scan", scanning)
-            flood.send("flood")
-            beside.append(closed_loop(get, seconds).milliseconds(99))
-            together.append(_cells_a_second(scanning))
-            sent.append(_number(flood.receive("flood")["gets"]) / seconds)
-    flooding = {"gets/s that the flood sent": Spread.of(sent)}
+            for call, p99s, rates in ((get, beside, together), (exchange, raw_beside, [])):
+                _send("scan", scanning)
+                flood.send("flood")
+                p99s.append(closed_loop(call, seconds).milliseconds(99))
+                rates.append(_cells_a_second(scanning))
+                answered.append(_number(flood.receive("flood")["answer_bytes"]) / seconds / 1e6)
+    flooding = {"MB/s of answers to the flood": Spread.of(answered)}
     return (
         Measurement(
             Spread.of([busy / calm for busy, calm in zip(beside, quiet, strict=True)]),
-            {"ms p99 beside both": Spread.of(beside), "ms p99 when quiet": Spread.of(quiet), **flooding},
+            {
+                "ms p99 beside both": Spread.of(beside),
+                "ms p99 when quiet": Spread.of(quiet),
+                "ms p99 of a raw framed echo beside both": Spread.of(raw_beside),
+                "ms p99 of a raw framed echo when quiet": Spread.of(raw_quiet),
+                **flooding,
+            },
         ),
         Measurement(
             Spread.of([busy / calm for busy, calm in zip(together, alone, strict=True)]),

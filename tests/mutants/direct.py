@@ -9,6 +9,7 @@ CONNECTION = "unit/rpc/direct/test_connection.py"
 TURN = "unit/rpc/direct/test_turn.py"
 UNREAD_AND_LARGE = "unit/rpc/direct/test_unread_and_large.py"
 BAD_INPUT = "unit/rpc/direct/test_bad_input.py"
+SCANS = "unit/engine/test_scans.py"
 LISTENER = "unit/rpc/direct/test_listener.py"
 PLAN = "unit/rpc/direct/test_plan.py"
 THREADS = "unit/client/test_direct.py"
@@ -57,6 +58,27 @@ _SERVER = [
         "self._monotonic() - self._slice_began > SLICE_SECONDS_MAX or self._is_unread_too_much()",
         "self._is_unread_too_much()",
         f"{CONNECTION}::test_a_flooding_connection_stands_behind_the_others_after_each_slice",
+    ),
+    Mutant(
+        "a flooding connection pauses for no scan",
+        "DirectConnection._take_turn_later",
+        "        if not step_count or self._slices_in_a_row <= SLICES_IN_A_ROW_MAX:\n",
+        "        if True:\n",
+        f"{CONNECTION}::test_a_flooding_connection_pauses_for_running_scans",
+    ),
+    Mutant(
+        "a connection that takes all that comes pauses as a flood does",
+        "DirectConnection._take_turn",
+        "            self._slices_in_a_row = 0\n",
+        "",
+        f"{CONNECTION}::test_a_flooding_connection_pauses_for_running_scans",
+    ),
+    Mutant(
+        "the steps of scans that run are not counted",
+        "Scans._step",
+        "            self._workers.scan_step_count -= 1\n",
+        "            pass\n",
+        f"{SCANS}::test_steps_are_counted_while_they_run",
     ),
     Mutant(
         "a client that reads no answers is read from",

@@ -208,7 +208,11 @@ class Scans:
 
     async def _step(self, scan: OpenScan, count: int, listed: ListedScan) -> list[bytes]:
         began = self._clock.monotonic()
-        batches = await self._loop.run_in_executor(self._workers.streams, scan.step, count)
+        self._workers.scan_step_count += 1
+        try:
+            batches = await self._loop.run_in_executor(self._workers.streams, scan.step, count)
+        finally:
+            self._workers.scan_step_count -= 1
         if self._slow_calls.is_slow(began):
             self._slow_calls.log(began, "step of a scan", listed.about.region_id)
         return batches

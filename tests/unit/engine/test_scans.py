@@ -66,6 +66,20 @@ def test_every_batch_arrives_in_order_with_the_read_point(region: FakeRegion, wo
     assert region.open_scans == 0
 
 
+def test_steps_are_counted_while_they_run(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        scans, reader = Scans(workers, NEVER_SLOW, Config(), ManualClock(), Ledger(Config())), Reader()
+        reader.may_take.set()
+        serving = asyncio.create_task(scans.serve(region, plan(1, is_held=True), encoded, reader.write))
+        await until(lambda: region.open_scans == 1)
+        assert workers.scan_step_count == 1
+        region.gate.set()
+        await serving
+        assert workers.scan_step_count == 0
+
+    run(test)
+
+
 def test_no_batch_is_made_before_those_of_the_last_step_are_sent(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         scans, reader = Scans(workers, NEVER_SLOW, Config(), ManualClock(), Ledger(Config())), Reader()

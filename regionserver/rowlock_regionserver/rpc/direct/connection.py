@@ -6,7 +6,7 @@
    frame; the others later, together with all that are ready by then. A change alone in its frame may be made together
    with those of other connections (turn.py).
 3. A connection begins requests for half a millisecond at most. Then the changes that it has gathered are made, which
-   takes as long again, and it stands behind the others.
+   takes as long again, and it stands behind the others. One that floods the server pauses while scans are running.
 4. It is not read from, and begins no request, while its client has too many unread answers, while a large frame or a
    message to parse waits for memory, and while what has come is not taken.
 5. A client that breaks the protocol gets the answers to the requests that it sent before, then an END frame with the
@@ -35,6 +35,12 @@ logger = logging.getLogger(__name__)
 
 # The longest time between two yields to the event loop. A yield costs some 20 µs.
 SLICE_SECONDS_MAX = 0.0005
+# A connection that uses up more slices in a row has more unanswered requests than callers that wait for each answer. If
+# scans are running, it then pauses after each slice, for so long for each running step of a scan: the event loop takes
+# the interpreter whenever their threads release it for a moment, and they would hardly get it back.
+SLICES_IN_A_ROW_MAX = 20
+PAUSE_SECONDS_A_STEP = 0.001
+PAUSE_SECONDS_MAX = 0.004
 GREETING_SECONDS_MAX = 10.0
 # How long a client may read none of the answers that wait for it.
 UNREAD_SECONDS_MAX = 60.0
@@ -78,6 +84,7 @@ class DirectConnection(asyncio.BufferedProtocol):
         self._is_paused = False
         self._end: RegionServerError | None = None
         self._slice_began = 0.0
+        self._slices_in_a_row = 0  # used up since all that had come was taken
         # For `look`: since when the state and the unread answers have been as they are.
         self._state_since = self._monotonic()
         self._unread_since = 0.0
@@ -198,14 +205,27 @@ class DirectConnection(asyncio.BufferedProtocol):
                 if incoming.may_continue:  # Memory was released before that.
                     self._take_turn_soon()
             elif not incoming.is_parsing:
-                self._take_turn_soon()
-        elif self._state is _OPEN and (self._is_paused or incoming.has_error_or_large_frame):
-            self._read_on()
+                self._take_turn_later()
+        else:
+            self._slices_in_a_row = 0
+            if self._state is _OPEN and (self._is_paused or incoming.has_error_or_large_frame):
+                self._read_on()
 
     def _take_turn_soon(self) -> None:
         if not self._is_turn_due:
             self._is_turn_due = True
             self._loop.call_soon(self._take_due_turn)
+
+    def _take_turn_later(self) -> None:
+        """Takes a turn after the other connections; if this one floods the server, after running scans, too."""
+        self._slices_in_a_row += 1
+        step_count = self._points.workers.scan_step_count
+        if not step_count or self._slices_in_a_row <= SLICES_IN_A_ROW_MAX:
+            self._take_turn_soon()
+        elif not self._is_turn_due:
+            self._is_turn_due = True
+            pause = min(PAUSE_SECONDS_A_STEP * step_count, PAUSE_SECONDS_MAX)
+            self._loop.call_later(pause, self._take_due_turn)
 
     def _take_due_turn(self) -> None:
         self._is_turn_due = False

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import socket
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from rowlock_proto.direct_frames import (
@@ -14,6 +17,7 @@ from rowlock_proto.direct_frames import (
 from rowlock_proto.v1 import direct_pb2, region_pb2
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.rpc.direct.connection import PAUSE_SECONDS_MAX, SLICES_IN_A_ROW_MAX
 
 from tests.seeds import drawn_seed
 from tests.unit.engine.fakes import FakeRegion
@@ -159,6 +163,41 @@ def test_a_long_frame_is_begun_in_slices(run_port: RunPort, region: FakeRegion) 
         assert sorted(flooding.answers) == list(range(100))
 
     run_port(test)
+
+
+@pytest.mark.parametrize("port_clock", [HurryingClock()])
+@pytest.mark.parametrize(("step_count", "expected"), [(0, []), (3, [0.003] * 5), (100, [PAUSE_SECONDS_MAX] * 5)])
+def test_a_flooding_connection_pauses_for_running_scans(
+    run_port: RunPort, step_count: int, expected: list[float]
+) -> None:
+    """Here each request is a slice of its own, and a pause takes no time."""
+    pauses: list[float] = []
+
+    async def test(port: Port) -> None:
+        flooding = await port.welcomed()
+        port.points.workers.scan_step_count = step_count
+        loop = asyncio.get_running_loop()
+        call_later = loop.call_later
+
+        def without_delay(delay: float, callback: Callable[..., object], *arguments: Any) -> asyncio.TimerHandle:
+            if callback == flooding.connection._take_due_turn:
+                pauses.append(delay)
+                delay = 0
+            return call_later(delay, callback, *arguments)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loop, "call_later", without_delay)
+            for first in (1, 101):  # What had come is all taken in between: no row of used-up slices goes on.
+                numbers = range(first, first + SLICES_IN_A_ROW_MAX)
+                await flooding.ask(*(get(number, b"flood") for number in numbers))
+                await flooding.until(*numbers)
+                assert not pauses
+            numbers = range(201, 201 + SLICES_IN_A_ROW_MAX + 5)
+            await flooding.ask(*(get(number, b"flood") for number in numbers))
+            await flooding.until(*numbers)
+
+    run_port(test)
+    assert pauses == expected
 
 
 # Ends
