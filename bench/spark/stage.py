@@ -51,6 +51,16 @@ class Stage:
         return folder
 
     @cached_property
+    def arrow_batches(self) -> Path:
+        """The same rows as uncompressed Arrow batches, for the floor of reads."""
+        # Imports PySpark.
+        from bench.spark.floors import prepare_batches
+
+        folder = self.folder / "rows.arrow"
+        prepare_batches(self.parquet_of_spark, folder, self.spark.read.parquet(str(self.parquet_of_spark)).schema)
+        return folder
+
+    @cached_property
     def trips(self) -> TripFiles:
         """The typed rows."""
         return TripFiles(self.folder, self.spark, self.trip_count)

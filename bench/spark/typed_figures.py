@@ -8,11 +8,12 @@ from functools import partial
 from bench.goals import Aim, Alternative, Goal
 from bench.spark.groups import Group
 from bench.spark.trips import ONE_FAMILY, THREE_FAMILIES, Layout
+from bench.spark.usage import FLOOR_RATIO
 from bench.spark.workloads.typed_bytes import typed_bytes
 from bench.spark.workloads.typed_changes import typed_changes
 from bench.spark.workloads.typed_overwrites import overwritten
 from bench.spark.workloads.typed_queries import typed_queries
-from bench.spark.workloads.typed_reads import FLOOR_RATIO, typed_reads
+from bench.spark.workloads.typed_reads import typed_reads
 from bench.spark.workloads.typed_tables import by_batch, with_versions
 from bench.spark.workloads.typed_writes import typed_writes
 

@@ -21,6 +21,8 @@ from bench.measure import Spread
 
 # The resolution of CPU time; a short job may take less.
 TICK_SECONDS = 0.01
+# The detail that says how much of a read is not what Spark's Python data sources cost by themselves, see floors.py.
+FLOOR_RATIO = "ratio to the floor"
 # CPU time between the last sample and a process's end is not counted; most processes are idle before they end.
 _SAMPLE_SECONDS = 0.25
 
@@ -151,3 +153,10 @@ def details(name: str, usages: Sequence[Usage]) -> dict[str, Spread]:
         f"{name}, Spark's CPU s": Spread.of([usage.spark_cpu for usage in usages]),
         f"{name}, server's CPU s": Spread.of([usage.server_cpu for usage in usages]),
     }
+
+
+def of_spark(name: str, usages: list[Usage]) -> dict[str, Spread]:
+    """Returns the details of a job in which the server takes no part."""
+    found = details(name, usages)
+    del found[f"{name}, server's CPU s"]
+    return found

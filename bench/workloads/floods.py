@@ -51,8 +51,8 @@ def _measured_once(bench: Bench) -> tuple[Measurement, Measurement]:
 def _measured(bench: Bench) -> tuple[Measurement, Measurement]:
     row_count = bench.scaled(_ROWS, at_least=1000)
     seconds = bench.turn_seconds * bench.scaled(_TURNS_EACH)
-    quiet, beside, alone, together, answered = [], [], [], [], []
-    raw_quiet, raw_beside = [], []
+    quiet, beside, raw_quiet, raw_beside = (list[float]() for _ in range(4))  # milliseconds
+    alone, together, answered = (list[float]() for _ in range(3))
     folder = bench.fresh_folder("floods")
     with running_rowlock(folder) as server, framed_echo(folder) as echo, ExitStack() as stack:
         store = server.store(_TABLE)

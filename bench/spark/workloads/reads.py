@@ -8,11 +8,16 @@ from bench.measure import Measurement, Spread
 from bench.spark import usage
 from bench.spark.rows import read_all, table_reader
 from bench.spark.stage import LOADED, Stage, running_server
+from bench.spark.usage import FLOOR_RATIO
 
 
 def reads(stage: Stage) -> Mapping[str, Measurement]:
-    """Measures reads of ten columns, of Parquet's ten columns, and of one column, in turns, each of a new DataFrame."""
+    """Measures reads of ten columns, of Parquet's, of a source of prepared batches, and of one column, in turns."""
+    # Imports PySpark.
+    from bench.spark.floors import read_batches
+
     folder = str(stage.parquet_of_spark)
+    schema = stage.spark.read.parquet(folder).schema
     with running_server(stage.loaded_data) as (server, _):
 
         def read_rowlock(column_count: int) -> None:
@@ -26,16 +31,20 @@ def reads(stage: Stage) -> Mapping[str, Measurement]:
             {
                 "rowlock": lambda: read_rowlock(10),
                 "Parquet": lambda: read_all(stage.spark.read.parquet(folder)),
+                "floor": lambda: read_all(read_batches(stage.spark, stage.arrow_batches, schema)),
                 "one column": lambda: read_rowlock(1),
             },
             stage.rounds,
             stage.warm_up_rounds,
         )
     ten, parquet, one = measured["rowlock"], measured["Parquet"], measured["one column"]
-    baseline = usage.details("Parquet", parquet)
-    # The server takes no part in reading Parquet, so Spark's CPU is the whole cost.
-    del baseline["Parquet, server's CPU s"]
-    details = {**usage.details("rowlock", ten), **baseline}
+    floor = measured["floor"]
+    details = {
+        FLOOR_RATIO: usage.ratio(ten, floor, lambda used: used.spark_cpu),
+        **usage.details("rowlock", ten),
+        **usage.of_spark("Parquet", parquet),
+        **usage.of_spark("floor", floor),
+    }
     server_ratio = [mine.server_cpu / theirs.spark_cpu for mine, theirs in zip(ten, parquet, strict=True)]
     return {
         "read-spark-cpu": Measurement(usage.ratio(ten, parquet, lambda used: used.spark_cpu), details),

@@ -12,14 +12,14 @@ from bench.spark.queries import QUERIES, Answer, Query, Read, answer
 from bench.spark.stage import Stage, running_server
 from bench.spark.trip_files import TABLE
 from bench.spark.trips import ONE_FAMILY, schema, trip_reader
-from bench.spark.usage import Usage
+from bench.spark.usage import FLOOR_RATIO, Usage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 # The medians over the queries of the floor, and of rowlock against it.
-FLOOR, FLOOR_RATIO = "the floor against Parquet", "ratio to the floor"
+FLOOR = "the floor against Parquet"
 
 
 def typed_queries(stage: Stage) -> Mapping[str, Measurement]:

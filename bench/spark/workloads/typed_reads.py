@@ -12,10 +12,7 @@ from bench.spark.rows import read_all
 from bench.spark.stage import Stage, running_server
 from bench.spark.trip_files import TABLE
 from bench.spark.trips import ONE_COLUMN, Layout, schema, trip_reader
-from bench.spark.usage import Usage
-
-# The detail that may hold in place of the ratio to Parquet.
-FLOOR_RATIO = "ratio to the floor"
+from bench.spark.usage import FLOOR_RATIO, Usage
 
 
 def typed_reads(stage: Stage, layout: Layout) -> Mapping[str, Measurement]:
@@ -53,8 +50,8 @@ def typed_reads(stage: Stage, layout: Layout) -> Mapping[str, Measurement]:
             {
                 FLOOR_RATIO: usage.ratio(every, floor, lambda used: used.wall),
                 **usage.details("rowlock", every),
-                **_of_spark("Parquet", parquet),
-                **_of_spark("floor", floor),
+                **usage.of_spark("Parquet", parquet),
+                **usage.of_spark("floor", floor),
             },
         ),
         f"{name}-read-spark-cpu": Measurement(
@@ -76,10 +73,3 @@ def _of_all(name: str, part: list[Usage], every: list[Usage]) -> Measurement:
         usage.ratio(part, every, lambda used: max(used.server_cpu, usage.TICK_SECONDS)),
         {"by the clock": usage.ratio(part, every, lambda used: used.wall), **usage.details(name, part)},
     )
-
-
-def _of_spark(name: str, usages: list[Usage]) -> dict[str, Spread]:
-    """Returns the details of a job in which the server takes no part."""
-    details = usage.details(name, usages)
-    del details[f"{name}, server's CPU s"]
-    return details
