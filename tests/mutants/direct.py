@@ -62,16 +62,16 @@ _SERVER = [
     Mutant(
         "a flooding connection pauses for no scan",
         "DirectConnection._take_turn_later",
-        "        if not step_count or self._slices_in_a_row <= SLICES_IN_A_ROW_MAX:\n",
+        "        if not step_count or self._slices_in_a_row <= FLOOD_SLICES or self._state is not _OPEN:\n",
         "        if True:\n",
         f"{CONNECTION}::test_a_flooding_connection_pauses_for_running_scans",
     ),
     Mutant(
-        "a connection that takes all that comes pauses as a flood does",
-        "DirectConnection._take_turn",
-        "            self._slices_in_a_row = 0\n",
-        "",
-        f"{CONNECTION}::test_a_flooding_connection_pauses_for_running_scans",
+        "a connection of which no more waits pauses as a flood does",
+        "DirectConnection.buffer_updated",
+        "            self._slices_in_a_row = 0  # No more was waiting.\n",
+        "            pass\n",
+        f"{CONNECTION}::test_a_connection_whose_receives_are_not_full_does_not_pause",
     ),
     Mutant(
         "the steps of scans that run are not counted",

@@ -21,7 +21,7 @@ class Workers:
         self.points = ThreadPoolExecutor(thread_count, thread_name_prefix="point")
         # Steps of scans, and bulk batches: each takes milliseconds; a whole stream may take any time.
         self.streams = ThreadPoolExecutor(thread_count, thread_name_prefix="stream")
-        self.scan_step_count = 0  # steps of scans that run or wait for a thread; used on the event loop
+        self.scan_step_count = 0  # steps that scans wait for; used on the event loop
         # Operations on tables, flushes, and new snapshots: each may wait for the disk, for any time.
         self.tables = ThreadPoolExecutor(_TABLE_THREADS, thread_name_prefix="table")
         # Calls of row procedures, which have a process each (procedures/runner.py).

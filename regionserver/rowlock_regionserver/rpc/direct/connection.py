@@ -35,10 +35,11 @@ logger = logging.getLogger(__name__)
 
 # The longest time between two yields to the event loop. A yield costs some 20 µs.
 SLICE_SECONDS_MAX = 0.0005
-# A connection that uses up more slices in a row has more unanswered requests than callers that wait for each answer. If
-# scans are running, it then pauses after each slice, for so long for each running step of a scan: the event loop takes
-# the interpreter whenever their threads release it for a moment, and they would hardly get it back.
-SLICES_IN_A_ROW_MAX = 20
+# A connection whose every receive is full, and that uses up so many slices meanwhile, floods the server: callers that
+# wait for their answers have fewer requests on the way. While scans are running it pauses after each slice, for so long
+# for each step of a scan: the event loop takes the interpreter whenever the scans' threads release it for a moment, and
+# they would hardly get it back.
+FLOOD_SLICES = 400
 PAUSE_SECONDS_A_STEP = 0.001
 PAUSE_SECONDS_MAX = 0.004
 GREETING_SECONDS_MAX = 10.0
@@ -84,7 +85,8 @@ class DirectConnection(asyncio.BufferedProtocol):
         self._is_paused = False
         self._end: RegionServerError | None = None
         self._slice_began = 0.0
-        self._slices_in_a_row = 0  # used up since all that had come was taken
+        self._room_bytes = 0
+        self._slices_in_a_row = 0  # used up since a receive took all that was waiting
         # For `look`: since when the state and the unread answers have been as they are.
         self._state_since = self._monotonic()
         self._unread_since = 0.0
@@ -102,9 +104,13 @@ class DirectConnection(asyncio.BufferedProtocol):
         self._service.clients.enter(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._incoming.reader.room() if self._is_reading else self._service.scratch
+        room = self._incoming.reader.room() if self._is_reading else self._service.scratch
+        self._room_bytes = len(room)
+        return room
 
     def buffer_updated(self, nbytes: int) -> None:
+        if nbytes < self._room_bytes:
+            self._slices_in_a_row = 0  # No more was waiting.
         if self._is_reading:
             self._incoming.received(nbytes)
             if self._state is _GREETING:
@@ -206,10 +212,8 @@ class DirectConnection(asyncio.BufferedProtocol):
                     self._take_turn_soon()
             elif not incoming.is_parsing:
                 self._take_turn_later()
-        else:
-            self._slices_in_a_row = 0
-            if self._state is _OPEN and (self._is_paused or incoming.has_error_or_large_frame):
-                self._read_on()
+        elif self._state is _OPEN and (self._is_paused or incoming.has_error_or_large_frame):
+            self._read_on()
 
     def _take_turn_soon(self) -> None:
         if not self._is_turn_due:
@@ -220,7 +224,7 @@ class DirectConnection(asyncio.BufferedProtocol):
         """Takes a turn after the other connections; if this one floods the server, after running scans, too."""
         self._slices_in_a_row += 1
         step_count = self._points.workers.scan_step_count
-        if not step_count or self._slices_in_a_row <= SLICES_IN_A_ROW_MAX:
+        if not step_count or self._slices_in_a_row <= FLOOD_SLICES or self._state is not _OPEN:
             self._take_turn_soon()
         elif not self._is_turn_due:
             self._is_turn_due = True

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,12 +19,12 @@ from rowlock_proto.direct_frames import (
 from rowlock_proto.v1 import direct_pb2, region_pb2
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.rpc.direct.connection import PAUSE_SECONDS_MAX, SLICES_IN_A_ROW_MAX
+from rowlock_regionserver.rpc.direct import connection
 
 from tests.seeds import drawn_seed
 from tests.unit.engine.fakes import FakeRegion
 from tests.unit.engine.loops import until
-from tests.unit.rpc.direct.direct_client import Port, RunPort, requests_frame, turns
+from tests.unit.rpc.direct.direct_client import DirectClient, Port, RunPort, requests_frame, turns
 from tests.unit.rpc.stream import HurryingClock, get, put
 
 
@@ -165,39 +167,61 @@ def test_a_long_frame_is_begun_in_slices(run_port: RunPort, region: FakeRegion) 
     run_port(test)
 
 
-@pytest.mark.parametrize("port_clock", [HurryingClock()])
-@pytest.mark.parametrize(("step_count", "expected"), [(0, []), (3, [0.003] * 5), (100, [PAUSE_SECONDS_MAX] * 5)])
-def test_a_flooding_connection_pauses_for_running_scans(
-    run_port: RunPort, step_count: int, expected: list[float]
-) -> None:
-    """Here each request is a slice of its own, and a pause takes no time."""
+@contextmanager
+def pauses_of(client: DirectClient) -> Iterator[list[float]]:
+    """Yields the pauses that the server's end makes; they take no time."""
     pauses: list[float] = []
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
+
+    def without_delay(delay: float, callback: Callable[..., object], *arguments: Any) -> asyncio.TimerHandle:
+        if callback == client.connection._take_due_turn:
+            pauses.append(delay)
+            delay = 0
+        return call_later(delay, callback, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "FLOOD_SLICES", 20)
+        patch.setattr(loop, "call_later", without_delay)
+        yield pauses
+
+
+@pytest.mark.parametrize("port_clock", [HurryingClock()])
+@pytest.mark.parametrize(("step_count", "pause"), [(0, None), (3, 0.003), (100, connection.PAUSE_SECONDS_MAX)])
+def test_a_flooding_connection_pauses_for_running_scans(
+    run_port: RunPort, step_count: int, pause: float | None
+) -> None:
+    """Here each request is a slice of its own, and a receive takes 64 bytes: some three requests."""
 
     async def test(port: Port) -> None:
+        port.service = replace(port.service, scratch=memoryview(bytearray(64)))
         flooding = await port.welcomed()
         port.points.workers.scan_step_count = step_count
-        loop = asyncio.get_running_loop()
-        call_later = loop.call_later
-
-        def without_delay(delay: float, callback: Callable[..., object], *arguments: Any) -> asyncio.TimerHandle:
-            if callback == flooding.connection._take_due_turn:
-                pauses.append(delay)
-                delay = 0
-            return call_later(delay, callback, *arguments)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(loop, "call_later", without_delay)
-            for first in (1, 101):  # What had come is all taken in between: no row of used-up slices goes on.
-                numbers = range(first, first + SLICES_IN_A_ROW_MAX)
-                await flooding.ask(*(get(number, b"flood") for number in numbers))
-                await flooding.until(*numbers)
-                assert not pauses
-            numbers = range(201, 201 + SLICES_IN_A_ROW_MAX + 5)
-            await flooding.ask(*(get(number, b"flood") for number in numbers))
-            await flooding.until(*numbers)
+        with pauses_of(flooding) as pauses:
+            await flooding.send(b"".join(requests_frame(get(number, b"flood")) for number in range(200)))
+            await flooding.until(*range(200))
+        if pause is None:
+            assert not pauses
+        else:
+            assert set(pauses) == {pause}
+            assert len(pauses) > 50
 
     run_port(test)
-    assert pauses == expected
+
+
+@pytest.mark.parametrize("port_clock", [HurryingClock()])
+def test_a_connection_whose_receives_are_not_full_does_not_pause(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed()
+        port.points.workers.scan_step_count = 3
+        with pauses_of(client) as pauses:
+            for first in range(0, 200, 20):
+                numbers = range(first, first + 20)
+                await client.send(b"".join(requests_frame(get(number, b"row")) for number in numbers))
+                await client.until(*numbers)
+        assert not pauses
+
+    run_port(test)
 
 
 # Ends
