@@ -72,7 +72,7 @@ def test_compressed_rows_are_the_rows_of_other_scans(tmp_path: Path, monkeypatch
             check_without_keys(world.answers(without, window_bytes), without, expected, where)
         world.view.clear()
         open_files.close_idle()
-    assert seen["compressed"] > CASES, seen
+    assert seen["compressed"] > CASES // 4, seen
 
 
 def check_without_keys(answers: Sequence[ScanAnswer], plan: ScanPlan, expected: Rows, where: str) -> None:
