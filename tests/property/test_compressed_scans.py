@@ -53,7 +53,9 @@ def test_compressed_rows_are_the_rows_of_other_scans(tmp_path: Path, monkeypatch
     take_every_row_compressed(monkeypatch)
     seed = drawn_seed()
     seen: Counter[str] = Counter()
-    for case in range(CASES):
+    for case in range(10 * CASES):
+        if case >= CASES and seen["compressed"] > CASES // 4:
+            break  # A few seeds draw few rows at first that can be answered compressed.
         chance = random.Random(f"{seed} {case}")
         folder = tmp_path / str(case)
         folder.mkdir()
