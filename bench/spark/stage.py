@@ -57,7 +57,7 @@ class Stage:
         from bench.spark.floors import prepare_batches
 
         folder = self.folder / "rows.arrow"
-        prepare_batches(self.parquet_of_spark, folder, self.spark.read.parquet(str(self.parquet_of_spark)).schema)
+        prepare_batches(self.parquet_of_spark, folder, self.rows.frame(self.spark).schema)
         return folder
 
     @cached_property

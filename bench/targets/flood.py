@@ -8,12 +8,13 @@ came; side_process.py has the protocol. docs/direct_protocol.md has the bytes.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import socket
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from rowlock_proto.direct_frames import HELLO, PREAMBLE, REQUESTS, frame
 from rowlock_proto.v1 import catalog_pb2, catalog_pb2_grpc, direct_pb2, region_pb2
@@ -54,30 +55,27 @@ def flood(address: tuple[str, int], requests: list[bytes], seconds: float) -> in
 
     The ids repeat after long. What the sockets hold in the end is not answered.
     """
-    received = [0]
-    with socket.create_connection(address) as connection:
+    with socket.create_connection(address) as connection, ThreadPoolExecutor(1) as reader:
         connection.sendall(PREAMBLE + frame(HELLO, direct_pb2.DirectHello(client="flood").SerializeToString()))
-        reader = threading.Thread(target=_drop_answers, args=(connection, received))
-        reader.start()
-        sent = 0
+        answer_bytes = reader.submit(_answer_bytes, connection)
         stop = time.perf_counter() + seconds
-        while time.perf_counter() < stop:
-            connection.sendall(requests[sent % len(requests)])
-            sent += 1
+        for request in itertools.cycle(requests):
+            if time.perf_counter() >= stop:
+                break
+            connection.sendall(request)
         connection.shutdown(socket.SHUT_RDWR)
-        reader.join()
-    return received[0]
+        return answer_bytes.result()
 
 
-def _drop_answers(connection: socket.socket, received: list[int]) -> None:
-    """Reads until the connection ends, and adds the bytes."""
+def _answer_bytes(connection: socket.socket) -> int:
+    """Reads and drops what comes until the connection ends, and returns how many bytes that were."""
     scratch = bytearray(1 << 20)
+    received = 0
     # The other thread ends the connection, with answers unread.
-    try:
+    with contextlib.suppress(OSError):
         while count := connection.recv_into(scratch):
-            received[0] += count
-    except OSError:
-        return
+            received += count
+    return received
 
 
 def direct_address(address: str) -> tuple[str, int]:

@@ -1,7 +1,7 @@
 """What a client and four scans lose beside a connection that sends gets without waiting for answers.
 
-A raw framed echo, a server process that only returns bytes, is measured beside the same two: what it loses is not the
-server's doing, but that of the system, which has more to run than it has cores.
+A raw framed echo, a server process that only returns bytes, is measured beside the same two: what it loses, it loses by
+waiting for a core.
 """
 
 from __future__ import annotations

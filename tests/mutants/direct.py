@@ -67,6 +67,13 @@ _SERVER = [
         f"{CONNECTION}::test_a_flooding_connection_pauses_for_running_scans",
     ),
     Mutant(
+        "a flooding connection that ends pauses",
+        "DirectConnection._take_turn_later",
+        " or self._state is not _OPEN:\n",
+        ":\n",
+        f"{CONNECTION}::test_a_flooding_connection_that_ends_does_not_pause",
+    ),
+    Mutant(
         "a connection of which no more waits pauses as a flood does",
         "DirectConnection.buffer_updated",
         "            self._slices_in_a_row = 0  # No more was waiting.\n",

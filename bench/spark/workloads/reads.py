@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from bench.measure import Measurement, Spread
 from bench.spark import usage
-from bench.spark.rows import read_all, table_reader
+from bench.spark.rows import SCHEMA, read_all, table_reader
 from bench.spark.stage import LOADED, Stage, running_server
 from bench.spark.usage import FLOOR_RATIO
 
@@ -17,7 +17,7 @@ def reads(stage: Stage) -> Mapping[str, Measurement]:
     from bench.spark.floors import read_batches
 
     folder = str(stage.parquet_of_spark)
-    schema = stage.spark.read.parquet(folder).schema
+    prepared = stage.arrow_batches
     with running_server(stage.loaded_data) as (server, _):
 
         def read_rowlock(column_count: int) -> None:
@@ -31,7 +31,7 @@ def reads(stage: Stage) -> Mapping[str, Measurement]:
             {
                 "rowlock": lambda: read_rowlock(10),
                 "Parquet": lambda: read_all(stage.spark.read.parquet(folder)),
-                "floor": lambda: read_all(read_batches(stage.spark, stage.arrow_batches, schema)),
+                "floor": lambda: read_all(read_batches(stage.spark, prepared, SCHEMA)),
                 "one column": lambda: read_rowlock(1),
             },
             stage.rounds,

@@ -224,6 +224,22 @@ def test_a_connection_whose_receives_are_not_full_does_not_pause(run_port: RunPo
     run_port(test)
 
 
+@pytest.mark.parametrize("port_clock", [HurryingClock()])
+def test_a_flooding_connection_that_ends_does_not_pause(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        port.service = replace(port.service, scratch=memoryview(bytearray(64)))
+        flooding = await port.welcomed()
+        port.points.workers.scan_step_count = 3
+        with pauses_of(flooding) as pauses:
+            await flooding.ask(*(get(number, b"flood") for number in range(200)))
+            await until(lambda: bool(pauses))
+            flooding.connection.stop()
+            await flooding.until(*range(200))
+        assert len(pauses) == 1
+
+    run_port(test)
+
+
 # Ends
 
 
