@@ -43,6 +43,7 @@ from .direct import DIRECT
 from .direct_memory import DIRECT_MEMORY
 from .durability import DURABILITY
 from .edges import EDGES
+from .floods import FLOODS
 from .folders import FOLDERS
 from .growing_files import GROWING_FILES
 from .limits import LIMIT_MUTANTS
@@ -95,6 +96,7 @@ MUTANTS = [
     *DURABILITY,
     *GROWING_FILES,
     *EDGES,
+    *FLOODS,
     *FOLDERS,
     *MEMORY,
     *PICKING,
