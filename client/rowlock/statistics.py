@@ -1,4 +1,4 @@
-"""What a client says of itself: how its point operations travel to each server."""
+"""What a client says of itself: how its point operations and scans travel to each server."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatistics:
-    """How a client's point operations travel to one server.
+    """How a client's point operations and scans travel to one server.
 
     server: host:port or unix:PATH, as the catalog has it. direct: the address of the open direct connection, or None;
     then they go by gRPC. reason: why there is none; empty if nothing is known against one. opened: direct connections
     opened so far. direct_requests, grpc_requests: how many requests were sent each way.
+
+    direct_scans, grpc_scans: how many scans of a region went each way; those whose rows all came with the answer to a
+    request are not among them. scan_reason: why scans went by gRPC although `direct` was open; empty: they didn't.
     """
 
     server: str
@@ -20,10 +23,13 @@ class ConnectionStatistics:
     opened: int
     direct_requests: int
     grpc_requests: int
+    direct_scans: int = 0
+    grpc_scans: int = 0
+    scan_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientStatistics:
-    """A client at a moment. connections: one for each server to which it has sent point operations."""
+    """A client at a moment. connections: one for each server to which it has sent point operations or scans."""
 
     connections: tuple[ConnectionStatistics, ...]

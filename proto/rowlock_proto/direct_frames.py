@@ -16,13 +16,16 @@ MAGIC = b"rowlock"
 VERSION = 1
 PREAMBLE = MAGIC + bytes((VERSION,))
 
-# Kinds. Those from 16 on are for the first exchange of a scan, and others to come.
+# Kinds. Those from 16 on are of connections for scans.
 HELLO = 1  # client: a DirectHello; server: a DirectWelcome
 REQUESTS = 2  # client: PointRequests
 ANSWERS = 3  # server: PointAnswers
 PING = 4  # client: up to 64 bytes
 PONG = 5  # server: the body of the newest PING
 END = 6  # server: an Error, why it ends the connection
+SCAN = 16  # client: a ScanRequest
+SCAN_BATCH = 17  # server: a ScanBatch
+SCAN_END = 18  # server: an Error, or nothing if the scan has ended as it should
 
 # The largest body of a HELLO, PING, PONG and END.
 SHORT_BODY_BYTES_MAX = 16 * 1024
@@ -34,6 +37,8 @@ HEAD = struct.Struct(">IB")
 HEAD_BYTES = HEAD.size
 # A longer body gets a buffer of its own while it is received.
 LARGE_BODY_BYTES = 64 * 1024
+# The largest body of a SCAN; a larger request goes by gRPC. One of SCAN_BATCH may have as much as a message of gRPC.
+SCAN_BODY_BYTES_MAX = 32 * 1024
 
 Frame = tuple[int, bytes | bytearray]
 

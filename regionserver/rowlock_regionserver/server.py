@@ -304,8 +304,10 @@ class Server:
             regions = RegionService(region_server, engine, calls, self._config)
             self._engine, self._region_service, self._direct = engine, regions, direct_port
             ids = folder.folder_id, region_server.incarnation_id
-            turn = Turn(engine.points, ready_count)
-            direct_port.start(DirectService(engine.points, turn, ledger, clients, DropLog(self._clock), *ids))
+            turn, drop_log = Turn(engine.points, ready_count), DropLog(self._clock)
+            direct_port.start(
+                DirectService(engine.points, turn, ledger, clients, drop_log, *ids, serve_scan=regions.serve_scan)
+            )
             catalog = CatalogService(
                 region_server,
                 workers,

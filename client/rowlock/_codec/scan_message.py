@@ -52,11 +52,11 @@ class ScanMessage:
         )
 
 
-def parse_scan_message(data: bytes) -> ScanMessage:
+def parse_scan_message(data: bytes | bytearray) -> ScanMessage:
     """Returns the parsed message. Raises DecodeError for malformed bytes."""
     message = pa.py_buffer(data)
     large = {_ARROW_FIELD: message.slice(0, 0)}
-    other_fields: list[bytes] = []
+    other_fields: list[bytes | bytearray] = []
     place = 0
     while place < len(data):
         tag, value = _varint(data, place)
@@ -70,7 +70,7 @@ def parse_scan_message(data: bytes) -> ScanMessage:
     return ScanMessage.of(fields, large[_ARROW_FIELD], large.get(_COMPRESSED_FIELD))
 
 
-def _value_bounds(data: bytes, wire_type: int, place: int) -> tuple[int, int]:
+def _value_bounds(data: bytes | bytearray, wire_type: int, place: int) -> tuple[int, int]:
     """Returns where the value of a field lies, after its length if it has one."""
     if wire_type == _VARINT:
         bounds = place, _varint(data, place)[1]
@@ -86,7 +86,7 @@ def _value_bounds(data: bytes, wire_type: int, place: int) -> tuple[int, int]:
     return bounds
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _varint(data: bytes | bytearray, place: int) -> tuple[int, int]:
     """Returns a number, 7 bits per byte, least significant first, and where it ends."""
     number = shift = 0
     while True:

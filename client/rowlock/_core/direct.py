@@ -19,7 +19,12 @@ from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Conversation
 from rowlock.errors import LimitExceededError, RowlockError, ServerError, ServerUnavailableError
 
-_HELLO = PREAMBLE + frame(HELLO, direct_pb2.DirectHello(client="rowlock for Python").SerializeToString())
+_HELLO, _HELLO_FOR_SCANS = (
+    PREAMBLE + frame(HELLO, direct_pb2.DirectHello(client="rowlock for Python", scans=scans).SerializeToString())
+    for scans in (False, True)
+)
+# DirectWelcome.protocol of the first servers that take connections for scans.
+_SCANS_PROTOCOL = 2
 _LOOPBACK_NAMES = ("localhost", "[::1]")
 
 # How long opening a connection may take. It should take milliseconds; gRPC is there if it does not.
@@ -70,12 +75,14 @@ def _is_local(server: str) -> bool:
     return server.startswith(PREFIX) or host in _LOOPBACK_NAMES or host.startswith("127.")
 
 
-def hello() -> bytes:
-    """Returns what the client sends first."""
-    return _HELLO
+def hello(*, for_scans: bool = False) -> bytes:
+    """Returns what the client sends first. for_scans: the connection is for scans, and not for point operations."""
+    return _HELLO_FOR_SCANS if for_scans else _HELLO
 
 
-def body_bytes_max_of(kind: int, body: bytes | bytearray, announcement: Announcement) -> int:
+def body_bytes_max_of(
+    kind: int, body: bytes | bytearray, announcement: Announcement, *, for_scans: bool = False
+) -> int:
     """Returns the server's limit of a body, from its first frame.
 
     Raises DirectUnusableError if it is not the announced server, or refuses.
@@ -96,6 +103,8 @@ def body_bytes_max_of(kind: int, body: bytes | bytearray, announcement: Announce
         )
     if not welcome.body_bytes_max:
         raise DirectUnusableError("it takes no requests")
+    if for_scans and welcome.protocol < _SCANS_PROTOCOL:
+        raise DirectUnusableError("it is of an earlier version, which takes no scans")
     return welcome.body_bytes_max
 
 

@@ -13,7 +13,7 @@ from rowlock_proto.unix_sockets import PREFIX, SocketName
 
 from rowlock._core.direct import Announcement, DirectUnusableError, body_bytes_max_of, hello
 
-_SCRATCH_BYTES = 64 * 1024
+SCRATCH_BYTES = 64 * 1024
 
 
 class OpenSocket:
@@ -27,17 +27,17 @@ class OpenSocket:
         self.body_bytes_max = body_bytes_max
 
 
-def open_socket(target: str, announcement: Announcement, deadline: float) -> OpenSocket:
+def open_socket(target: str, announcement: Announcement, deadline: float, *, for_scans: bool = False) -> OpenSocket:
     """Connects to the target, `unix:PATH` or `host:port`, and checks that the announced server is there.
 
-    deadline: on time.monotonic(). Raises OSError, and DirectUnusableError if another server is there, or none of
-    rowlock.
+    deadline: on time.monotonic(). for_scans: the connection is for scans. Raises OSError, and DirectUnusableError if
+    another server is there, or none of rowlock.
     """
     connected = _connected(target, deadline)
     try:
         connected.settimeout(_remaining(deadline))
-        connected.sendall(hello())
-        reader = FrameReader(SHORT_BODY_BYTES_MAX, memoryview(bytearray(_SCRATCH_BYTES)))
+        connected.sendall(hello(for_scans=for_scans))
+        reader = FrameReader(SHORT_BODY_BYTES_MAX, memoryview(bytearray(SCRATCH_BYTES)))
         while (found := reader.next()) is None:
             if reader.error is not None:
                 raise DirectUnusableError(str(reader.error))
@@ -46,7 +46,7 @@ def open_socket(target: str, announcement: Announcement, deadline: float) -> Ope
             if not count:
                 raise DirectUnusableError("it closed the connection without a welcome")
             reader.received(count)
-        body_bytes_max = body_bytes_max_of(*found, announcement)
+        body_bytes_max = body_bytes_max_of(*found, announcement, for_scans=for_scans)
         reader.set_body_bytes_max(body_bytes_max + ANSWERS_SLACK_BYTES)
         connected.setblocking(False)
     except BaseException:

@@ -1,4 +1,4 @@
-"""The link to one server for point operations (threads): a direct connection, or else the stream of gRPC.
+"""The link to one server for point operations and scans (threads): a direct connection, or else the stream of gRPC.
 
 _core/direct_choice.py decides which. Both use the client's one id and one sequence of numbers, so a change that is
 repeated over the other kind is recognised. A request is in one of them at a time; only a call whose attempt has ended
@@ -10,8 +10,9 @@ from __future__ import annotations
 import _thread
 import threading
 import time
+import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rowlock_proto.v1 import catalog_pb2
 
@@ -20,7 +21,7 @@ from rowlock._core.direct import OPEN_S_MAX, Announcement, DirectUnusableError, 
 from rowlock._core.direct_choice import DirectChoice
 from rowlock._core.sequences import Sequences
 from rowlock._transport.direct import DirectConnection
-from rowlock._transport.direct_socket import open_socket
+from rowlock._transport.direct_socket import OpenSocket, open_socket
 from rowlock._transport.fork import gate
 from rowlock._transport.stream import PointStream
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
@@ -34,6 +35,16 @@ Ask = Callable[[float], catalog_pb2.ServerInfoResponse]
 # How often a call that waits for another one's connection looks, and after how long that one has surely ended.
 _LOOK_S = 0.5
 _OPENING_S_MAX = 10.0
+
+
+class LinkedScan(Protocol):
+    """A scan on a connection of its own, as its link sees it."""
+
+    def cancel(self, reason: RowlockError | None = None) -> None:
+        """Ends the scan; reading it raises the reason."""
+
+    def forget(self) -> None:
+        """Closes this process's copy of the parent's socket, in the child of a fork."""
 
 
 class PointLink:
@@ -74,6 +85,8 @@ class PointLink:
         self._stream: PointStream | None = None
         self._is_closed = is_closed
         self._past_direct_requests = self._past_grpc_requests = 0
+        self._scans: weakref.WeakSet[LinkedScan] = weakref.WeakSet()
+        self._direct_scans = self._grpc_scans = 0
 
     def call(self, request: Request, region_id: int, deadline: float) -> None:
         """Sends a request and blocks until it is done, or until the deadline (time.monotonic()) at the latest.
@@ -108,6 +121,39 @@ class PointLink:
         """Takes what the server has said of itself, so that it need not be asked. Only before the first call."""
         self._choice.learned(announcement_of(info), self._folder_id)
 
+    def open_for_scan(self, deadline: float) -> tuple[OpenSocket, str] | None:
+        """Opens a connection for a scan. Returns it and its target, for messages; None: use gRPC.
+
+        Raises RowlockError: the server does not answer at all, the client was closed, or the deadline has passed.
+        """
+        direct = self._direct
+        if direct is None or direct.is_over:
+            direct = self._opened(deadline)
+        choice, began = self._choice, time.monotonic()
+        announcement = choice.announcement
+        if direct is not None and announcement is not None and choice.may_scan(began):
+            until = min(deadline, began + OPEN_S_MAX)
+            try:
+                opened = open_socket(direct.target, announcement, until, for_scans=True)
+            except (OSError, DirectUnusableError) as error:
+                choice.failed_for_scan(
+                    f"{direct.target}: {str(error) or type(error).__name__}", began, time.monotonic()
+                )
+            else:
+                choice.opened_for_scan()
+                self._direct_scans += 1
+                return opened, direct.target
+        self._grpc_scans += 1
+        return None
+
+    def enter(self, scan: LinkedScan) -> None:
+        """Ends the scan with the client. Raises ClosedError, with the scan cancelled, if the client was closed."""
+        with self._lock:
+            self._scans.add(scan)
+        if self._is_closed:
+            scan.cancel()
+            raise ClosedError("the client was closed")
+
     def hold_open(self, deadline: float) -> None:
         """Opens a connection without a request, if none is open, so that the server sees the client."""
         direct = self._direct
@@ -121,6 +167,10 @@ class PointLink:
         direct = self._direct
         if direct is not None:
             direct.close(reason)
+        with self._lock:
+            scans = list(self._scans)
+        for scan in scans:
+            scan.cancel(reason)
         self.close_stream(reason)
 
     def close_stream(self, reason: RowlockError) -> None:
@@ -136,6 +186,8 @@ class PointLink:
         """Closes this process's copy of the parent's socket, in the child of a fork."""
         if self._direct is not None:
             self._direct.forget()
+        for scan in list(self._scans):
+            scan.forget()
 
     def statistics(self) -> ConnectionStatistics:
         """Returns how the requests to this server travel, and why."""
@@ -150,6 +202,9 @@ class PointLink:
             opened=self._opened_count,
             direct_requests=self._past_direct_requests + _direct_requests(direct),
             grpc_requests=self._past_grpc_requests + (stream.statistics().requests_sent if stream is not None else 0),
+            direct_scans=self._direct_scans,
+            grpc_scans=self._grpc_scans,
+            scan_reason=self._choice.scan_reason,
         )
 
     def _open_stream(self) -> PointStream:

@@ -7,14 +7,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class DirectHello(_message.Message):
-    __slots__ = ("mechanism", "credentials", "client")
+    __slots__ = ("mechanism", "credentials", "client", "scans")
     MECHANISM_FIELD_NUMBER: _ClassVar[int]
     CREDENTIALS_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
+    SCANS_FIELD_NUMBER: _ClassVar[int]
     mechanism: str
     credentials: bytes
     client: str
-    def __init__(self, mechanism: _Optional[str] = ..., credentials: _Optional[bytes] = ..., client: _Optional[str] = ...) -> None: ...
+    scans: bool
+    def __init__(self, mechanism: _Optional[str] = ..., credentials: _Optional[bytes] = ..., client: _Optional[str] = ..., scans: bool = ...) -> None: ...
 
 class DirectWelcome(_message.Message):
     __slots__ = ("data_folder_id", "incarnation_id", "body_bytes_max", "protocol", "error")

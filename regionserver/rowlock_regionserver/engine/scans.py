@@ -39,6 +39,9 @@ from rowlock_regionserver.ledger import Account, Holding, Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.sessions.session import SessionInfo
 
+# Writes an encoded batch. It was taken when the returned coroutine or future has ended; None: it was taken at once.
+Write = Callable[[bytes], Coroutine[None, None, None] | asyncio.Future[None] | None]
+
 # A step's batches; a window of the default size is cut into twice as many.
 STEP_BATCHES_MAX = 4
 
@@ -112,7 +115,7 @@ class Scans:
         region: ScannedRegion,
         plan: ScanPlan,
         encode: Encode,
-        write: Callable[[bytes], Coroutine[None, None, None]],
+        write: Write,
         about: ScanAbout = NOTHING_KNOWN,
         holding: Callable[[ListedScan], AbstractContextManager[object]] = contextlib.nullcontext,
     ) -> None:
@@ -158,9 +161,7 @@ class Scans:
             # Closing may close files, so a worker does it, unless the running step does.
             self._workers.quick.submit(scan.close).add_done_callback(lambda _: listed.is_over.set())
 
-    async def write_answers(
-        self, admitted: AdmittedScan, write: Callable[[bytes], Coroutine[None, None, None]]
-    ) -> None:
+    async def write_answers(self, admitted: AdmittedScan, write: Write) -> None:
         """Writes the encoded answers that the scan has not given yet, and releases it.
 
         Raises RegionServerError if it ends early, with its read point closed.
@@ -180,9 +181,7 @@ class Scans:
         if listed is not None:
             listed.end(error)
 
-    async def _write_batches(
-        self, scan: OpenScan, write: Callable[[bytes], Coroutine[None, None, None]], listed: ListedScan
-    ) -> None:
+    async def _write_batches(self, scan: OpenScan, write: Write, listed: ListedScan) -> None:
         count = 1
         unread = Holding(self._account)
         ahead: _StepAhead | None = None
@@ -217,9 +216,15 @@ class Scans:
             self._slow_calls.log(began, "step of a scan", listed.about.region_id)
         return batches
 
-    async def _write(self, writing: Coroutine[None, None, None], listed: ListedScan) -> None:
-        """Waits until gRPC has accepted the batch, for as long as the lease lasts."""
-        task = self._loop.create_task(writing)
+    async def _write(
+        self, writing: Coroutine[None, None, None] | asyncio.Future[None] | None, listed: ListedScan
+    ) -> None:
+        """Waits until the batch is taken, for as long as the lease lasts."""
+        if writing is None:
+            self._check_goes_on(listed)
+            listed.note_use()
+            return
+        task = asyncio.ensure_future(writing)
         try:
             waited: set[asyncio.Future[Any]] = {task, self._stopping, listed.ended}  # Any: of three types
             await asyncio.wait(
@@ -227,10 +232,7 @@ class Scans:
                 timeout=self._config.scan_lease_ms / 1000,
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            if self._stopping.done():
-                raise StoppingError("the server is stopping; resume the scan after the last complete row")
-            if listed.ended.done():
-                raise listed.ended.result()
+            self._check_goes_on(listed)
             listed.note_use()
             if not task.done():
                 self._lease_expired_count += 1
@@ -241,3 +243,10 @@ class Scans:
             await task
         finally:
             cancel(task)
+
+    def _check_goes_on(self, listed: ListedScan) -> None:
+        """Raises the error of a scan that ends early."""
+        if self._stopping.done():
+            raise StoppingError("the server is stopping; resume the scan after the last complete row")
+        if listed.ended.done():
+            raise listed.ended.result()

@@ -1,15 +1,18 @@
-"""Opens a direct connection (asyncio)."""
+"""Opens direct connections (asyncio)."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Callable
 
+from rowlock_proto.direct_frames import SHORT_BODY_BYTES_MAX, FrameReader
 from rowlock_proto.unix_sockets import PREFIX, SocketName
 
-from rowlock._core.direct import Announcement, DirectUnusableError
+from rowlock._core.direct import Announcement, DirectUnusableError, body_bytes_max_of, hello
 from rowlock._core.sequences import Sequences
+from rowlock._transport.direct_socket import SCRATCH_BYTES, OpenSocket
 from rowlock.aio._transport.direct import DirectConnection
 
 
@@ -41,3 +44,58 @@ async def _connected(target: str, protocol: Callable[[], DirectConnection]) -> D
     with contextlib.closing(name):
         _, connection = await loop.create_unix_connection(protocol, name.path)
     return connection
+
+
+async def open_for_scan(target: str, announcement: Announcement, timeout_s: float) -> OpenSocket:
+    """Opens a connection for a scan. Raises as open_direct."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(max(0.0, timeout_s)):
+        connected = await _connected_socket(target)
+        try:
+            await loop.sock_sendall(connected, hello(for_scans=True))
+            reader = FrameReader(SHORT_BODY_BYTES_MAX, memoryview(bytearray(SCRATCH_BYTES)))
+            while (found := reader.next()) is None:
+                if reader.error is not None:
+                    raise DirectUnusableError(str(reader.error))
+                count = await loop.sock_recv_into(connected, reader.room())
+                if not count:
+                    raise DirectUnusableError("it closed the connection without a welcome")
+                reader.received(count)
+            body_bytes_max = body_bytes_max_of(*found, announcement, for_scans=True)
+        except BaseException:
+            connected.close()
+            raise
+    return OpenSocket(connected, reader, body_bytes_max)
+
+
+async def _connected_socket(target: str) -> socket.socket:
+    if target.startswith(PREFIX):
+        try:
+            name = SocketName(target.removeprefix(PREFIX))
+        except ValueError as error:
+            raise DirectUnusableError(str(error)) from None
+        with contextlib.closing(name):
+            return await _connect(socket.AF_UNIX, name.path)
+    host, _, port = target.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    failure: OSError | None = None
+    for family, _, _, _, where in await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        try:
+            connected = await _connect(family, where)
+        except OSError as error:
+            failure = error
+            continue
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+    raise failure or OSError(f"no address is known for {target}")
+
+
+async def _connect(family: int, where: object) -> socket.socket:
+    connecting = socket.socket(family, socket.SOCK_STREAM)
+    connecting.setblocking(False)
+    try:
+        await asyncio.get_running_loop().sock_connect(connecting, where)  # type: ignore[arg-type]  # of getaddrinfo
+    except BaseException:
+        connecting.close()
+        raise
+    return connecting

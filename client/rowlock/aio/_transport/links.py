@@ -1,4 +1,4 @@
-"""The link to one server for point operations (asyncio): a direct connection, or else the stream of gRPC.
+"""The link to one server for point operations and scans (asyncio): a direct connection, or else the stream of gRPC.
 
 _core/direct_choice.py decides which. Both use the client's one id and one sequence of numbers, so a change that is
 repeated over the other kind is recognised. A request is in one of them at a time; only a call whose attempt has ended
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+import weakref
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rowlock_proto.v1 import catalog_pb2
 
@@ -18,8 +19,9 @@ from rowlock._core.conversation import Request
 from rowlock._core.direct import OPEN_S_MAX, Announcement, DirectUnusableError, announcement_of, targets
 from rowlock._core.direct_choice import DirectChoice
 from rowlock._core.sequences import Sequences
+from rowlock._transport.direct_socket import OpenSocket
 from rowlock.aio._transport.direct import DirectConnection
-from rowlock.aio._transport.direct_opening import open_direct
+from rowlock.aio._transport.direct_opening import open_direct, open_for_scan
 from rowlock.aio._transport.stream import PointStream
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
 
@@ -28,6 +30,16 @@ if TYPE_CHECKING:
 
 # Asks the server for its ServerInfo, until a deadline. Raises RowlockError.
 Ask = Callable[[float], Awaitable[catalog_pb2.ServerInfoResponse]]
+
+
+class LinkedScan(Protocol):
+    """A scan on a connection of its own, as its link sees it."""
+
+    def cancel(self, reason: RowlockError | None = None) -> None:
+        """Ends the scan; reading it raises the reason."""
+
+    def forget(self) -> None:
+        """Closes this process's copy of the parent's socket, in the child of a fork."""
 
 
 class PointLink:
@@ -63,6 +75,8 @@ class PointLink:
         self._stream: PointStream | None = None
         self._is_closed = is_closed
         self._past_direct_requests = 0
+        self._scans: weakref.WeakSet[LinkedScan] = weakref.WeakSet()
+        self._direct_scans = self._grpc_scans = 0
 
     async def call(self, request: Request, region_id: int, deadline: float) -> None:
         """Sends a request and waits until it is done, or until the deadline (time.monotonic()) at the latest.
@@ -96,6 +110,38 @@ class PointLink:
         """Takes what the server has said of itself, so that it need not be asked. Only before the first call."""
         self._choice.learned(announcement_of(info), self._folder_id)
 
+    async def open_for_scan(self, deadline: float) -> tuple[OpenSocket, str] | None:
+        """Opens a connection for a scan. Returns it and its target, for messages; None: use gRPC.
+
+        Raises RowlockError: the server does not answer at all, the client was closed, or the deadline has passed.
+        """
+        direct = self._direct
+        if direct is None or direct.is_over:
+            direct = await self._opened(deadline)
+        choice, began = self._choice, time.monotonic()
+        announcement = choice.announcement
+        if direct is not None and announcement is not None and choice.may_scan(began):
+            until = min(deadline, began + OPEN_S_MAX)
+            try:
+                opened = await open_for_scan(direct.target, announcement, until - began)
+            except (OSError, DirectUnusableError) as error:
+                choice.failed_for_scan(
+                    f"{direct.target}: {str(error) or type(error).__name__}", began, time.monotonic()
+                )
+            else:
+                choice.opened_for_scan()
+                self._direct_scans += 1
+                return opened, direct.target
+        self._grpc_scans += 1
+        return None
+
+    def enter(self, scan: LinkedScan) -> None:
+        """Ends the scan with the client. Raises ClosedError, with the scan cancelled, if the client was closed."""
+        self._scans.add(scan)
+        if self._is_closed:
+            scan.cancel()
+            raise ClosedError("the client was closed")
+
     async def hold_open(self, deadline: float) -> None:
         """Opens a connection without a request, if none is open, so that the server sees the client."""
         direct = self._direct
@@ -107,6 +153,8 @@ class PointLink:
         self._is_closed = True
         if self._direct is not None:
             self._direct.close(reason)
+        for scan in list(self._scans):
+            scan.cancel(reason)
         if self._stream is not None:
             await self._stream.close()
 
@@ -114,6 +162,8 @@ class PointLink:
         """Closes this process's copy of the parent's socket, in the child of a fork."""
         if self._direct is not None:
             self._direct.forget()
+        for scan in list(self._scans):
+            scan.forget()
 
     def statistics(self) -> ConnectionStatistics:
         """Returns how the requests to this server travel, and why."""
@@ -128,6 +178,9 @@ class PointLink:
             opened=self._opened_count,
             direct_requests=self._past_direct_requests + _requests(direct),
             grpc_requests=_requests(self._stream),
+            direct_scans=self._direct_scans,
+            grpc_scans=self._grpc_scans,
+            scan_reason=self._choice.scan_reason,
         )
 
     def _open_stream(self) -> PointStream:

@@ -7,7 +7,8 @@ import time
 from rowlock._codec.scan_message import ScanMessage
 from rowlock._core.conversation import Request
 from rowlock._core.scan_opening import continuation_request, first_batches, no_batch_error
-from rowlock.aio._transport.scan_stream import ScanStream
+from rowlock.aio._transport.direct_scan import DirectScan
+from rowlock.aio._transport.scan_stream import ScanStream, open_stream
 from rowlock.aio._transport.servers import Servers
 from rowlock.schema import Region
 
@@ -15,7 +16,7 @@ from rowlock.schema import Region
 class OpenedScan:
     """The batches that came with the answer, and then those of the call that continues the scan, if there is one."""
 
-    def __init__(self, batches: list[ScanMessage], stream: ScanStream | None) -> None:
+    def __init__(self, batches: list[ScanMessage], stream: DirectScan | ScanStream | None) -> None:
         self._batches = batches[::-1]
         self._stream = stream
 
@@ -39,8 +40,9 @@ async def open_scan(servers: Servers, region: Region, opening: Request, timeout_
     if opening.answer is None:
         raise no_batch_error(region.table, timeout_s)
     opened = opening.answer.opened_scan
-    stream = None
+    stream: DirectScan | ScanStream | None = None
     if not opened.is_complete:
         # At once: the server holds the scan for some seconds only.
-        stream = ScanStream(servers, region, continuation_request(opening.point.open_scan, opened))
+        continuation = continuation_request(opening.point.open_scan, opened)
+        stream = await open_stream(servers, region, continuation, timeout_s)
     return OpenedScan(list(first_batches(opened)), stream)

@@ -29,6 +29,7 @@ from rowlock._core.uptime import uptime_s
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
 from rowlock.aio._transport.connections import Connections
+from rowlock.aio._transport.links import PointLink
 from rowlock.errors import (
     AnotherFolderError,
     ClosedError,
@@ -95,13 +96,17 @@ class Servers(Connections):
 
         Returns its error; None if it has an answer, or if the deadline passed.
         """
-        await self.link(region.server, self._folder_of(region)).call(request, region.region_id, deadline)
+        await self.link_to(region).call(request, region.region_id, deadline)
         failure = failure_of(request)
         if failure is not None and isinstance(failure, NotServingRegionError):
             self.regions.forget(region)
             if isinstance(failure, AnotherFolderError):
                 self.regions.forget_all()
         return None if failure is None else with_origin(failure, region.server, self.addresses)
+
+    def link_to(self, region: Region) -> PointLink:
+        """Returns the link to the region's server."""
+        return self.link(region.server, self._folder_of(region))
 
     # Regions
 
@@ -219,7 +224,11 @@ class Servers(Connections):
 
     def error_for(self, failed: grpc.aio.AioRpcError, address: str) -> RowlockError:
         """Returns the exception for a failed call. If the catalog's server is unavailable, switches to another one."""
-        error = with_origin(error_of_call(failed, address), address, self.addresses)
+        return self.error_at(error_of_call(failed, address), address)
+
+    def error_at(self, error: RowlockError, address: str) -> RowlockError:
+        """Returns the exception for an error of the server at this address; see error_for."""
+        error = with_origin(error, address, self.addresses)
         if isinstance(error, AnotherFolderError):
             self.regions.forget_all()
         if isinstance(error, ServerUnavailableError):

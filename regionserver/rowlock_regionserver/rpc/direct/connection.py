@@ -28,6 +28,7 @@ from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, 
 from rowlock_regionserver.rpc.direct.incoming import Incoming
 from rowlock_regionserver.rpc.direct.keepalive import keep_alive
 from rowlock_regionserver.rpc.direct.outgoing import Outgoing
+from rowlock_regionserver.rpc.direct.scan_connection import ScanConnection
 from rowlock_regionserver.rpc.direct.service import DirectService, version_refusal
 from rowlock_regionserver.rpc.messages.failures import error_message, parsed
 
@@ -162,12 +163,18 @@ class DirectConnection(asyncio.BufferedProtocol):
 
     def _welcome(self, body: bytes) -> None:
         service = self._service
+        hello = DirectHello()
         try:
-            refusal = service.refusal_of_hello(parsed(DirectHello, body))
+            hello = parsed(DirectHello, body)
+            refusal = service.refusal_of_hello(hello)
         except InvalidRequestError as error:
             refusal = error
         if refusal is not None:
             self._refuse(refusal)
+            return
+        if hello.scans:
+            service.clients.leave(self)
+            ScanConnection(service, self._transport, self._peer, self._incoming).welcome()
             return
         self._transport.write(PREAMBLE + service.welcome())
         self._incoming.reader.set_body_bytes_max(self._points.config.request_bytes_max)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 
 from rowlock_proto.direct_frames import HELLO, VERSION, VersionError, frame
@@ -12,6 +12,7 @@ from rowlock_proto.v1.direct_pb2 import DirectHello, DirectWelcome
 
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.engine.points import Points
+from rowlock_regionserver.engine.scans import Write
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_plan import PARSED_COST
@@ -20,16 +21,21 @@ from rowlock_regionserver.rpc.direct.drop_log import DropLog
 from rowlock_regionserver.rpc.direct.turn import Turn
 from rowlock_regionserver.rpc.messages.failures import error_message
 
-PROTOCOL = 1
+# 2: connections for scans.
+PROTOCOL = 2
 _SCRATCH_BYTES = 64 * KIB
 # A message of at most so many bytes is parsed without a look at the memory.
 SMALL_MESSAGE_BYTES_MAX = 16 * KIB
+
+# The request, the client's address, and what writes a batch.
+ServeScan = Callable[[bytes, str, Write], Coroutine[None, None, None]]
 
 
 @dataclass(frozen=True, slots=True)
 class DirectService:
     """Shared by the connections of one server. Used on the event loop.
 
+    serve_scan: serves the scan of an encoded ScanRequest; see ScanCalls.
     scratch: receives the bytes of all connections, one after the other.
     parsed: those who keep a parsed message, because not all of its requests have begun.
     """
@@ -41,6 +47,7 @@ class DirectService:
     log: DropLog
     data_folder_id: str
     incarnation_id: str
+    serve_scan: ServeScan
     scratch: memoryview = field(default_factory=lambda: memoryview(bytearray(_SCRATCH_BYTES)))
     parsed: set[object] = field(default_factory=set)
 

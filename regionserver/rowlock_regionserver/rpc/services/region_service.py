@@ -20,10 +20,11 @@ from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.rpc.grpc.calls import Calls, Context, Method
 from rowlock_regionserver.rpc.messages.bulk_batches import BulkMessages
 from rowlock_regionserver.rpc.messages.failures import end_call, parsed
-from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet, scan_to_open
+from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet
 from rowlock_regionserver.rpc.messages.scan_parts import parts_message, plan_to_cut
 from rowlock_regionserver.rpc.services.conversation import Conversation
 from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
+from rowlock_regionserver.rpc.services.scan_calls import ScanCalls
 from rowlock_regionserver.scan.split_points import Part
 
 M = TypeVar("M", bound=Message)
@@ -63,6 +64,7 @@ class RegionService:
         self._workers = engine.workers
         self._calls = calls
         self._config = config
+        self.serve_scan = ScanCalls(engine, config).serve
         self._bulk_messages = BulkMessages(config.request_bytes_max)
         self._loop = asyncio.get_running_loop()
         self._stopping: asyncio.Future[None] = self._loop.create_future()
@@ -149,16 +151,9 @@ class RegionService:
         return UnaryResponder(self._loop.create_future(), self._points.answers)
 
     async def _scan(self, data: bytes, context: Context) -> None:
-        message = await self._parsed(region_pb2.ScanRequest, data)
-        openings = self._engine.openings
-        to_open = None if message.held_scan else scan_to_open(message, self._config, context.peer())
         # Sent first: if the first batch's write is cancelled, it is unknown whether the metadata was sent with it.
         await context.send_initial_metadata(())
-        region_id = message.region_id
-        admitted = (
-            openings.take(message.held_scan, region_id) if to_open is None else openings.admit(region_id, to_open)
-        )
-        await self._engine.scans.write_answers(admitted, context.write)
+        await self.serve_scan(data, context.peer(), context.write)
 
     async def _plan_scan(self, data: bytes, _: Context) -> bytes:
         return await self._loop.run_in_executor(self._workers.quick, self._parts, data)

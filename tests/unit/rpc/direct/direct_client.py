@@ -56,7 +56,7 @@ class Port:
         self.ready_count = 1  # sockets, as the connections see it
         self.ready_counted = 0  # how often they looked
         self.turn = Turn(self.points, self._count_ready)
-        self.service = DirectService(self.points, self.turn, self.ledger, self.clients, self.log, "folder", "run")
+        self.service = DirectService(self.points, self.turn, self.ledger, self.clients, self.log, "folder", "run", self._serve_scan)
         self._open: list[DirectClient] = []
 
     def _count_ready(self) -> int:

@@ -1,0 +1,95 @@
+"""A scan of one region on a direct connection of its own (asyncio)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+
+from rowlock._codec.scan_message import ScanMessage
+from rowlock._core.direct import lost_error
+from rowlock._core.direct_scan import BATCH_BYTES_MAX, batch_of
+from rowlock._core.scan_opening import no_batch_error
+from rowlock._transport.direct_socket import OpenSocket
+from rowlock.aio._transport.servers import Servers
+from rowlock.errors import RowlockError, ServerUnavailableError
+from rowlock.schema import Region
+
+
+class DirectScan:
+    """For one task; any task may cancel it. The server frees the read point when the connection is closed."""
+
+    def __init__(self, servers: Servers, region: Region, opened: OpenSocket, target: str) -> None:
+        """target: where the connection goes, for messages."""
+        self._servers = servers
+        self._address = region.server
+        self._table = region.table
+        self._target = target
+        self._socket = opened.socket
+        self._frames = opened.reader
+        self._frames.set_body_bytes_max(BATCH_BYTES_MAX)
+        self._loop = asyncio.get_running_loop()
+        self._is_receiving = False
+        # Why nothing is received any more.
+        self._end: RowlockError | None = None
+
+    async def begin(self, request: bytes, timeout_s: float) -> None:
+        """Sends the request's frame. Raises ServerUnavailableError."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._loop.sock_sendall(self._socket, request)
+        except OSError as error:
+            self.cancel()
+            raise self._lost(error) from None
+
+    async def next(self, timeout_s: float) -> ScanMessage | None:
+        """Returns the next batch, None at the region's end. Raises DeadlineError, or the error of the scan."""
+        self._is_receiving = True
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._received()
+        except TimeoutError:
+            raise no_batch_error(self._table, timeout_s) from None
+        except ServerUnavailableError as error:
+            raise self._servers.error_at(error, self._address) from None
+        finally:
+            self._is_receiving = False
+            if self._end is not None:
+                self._socket.close()
+
+    async def _received(self) -> ScanMessage | None:
+        frames = self._frames
+        while True:
+            if self._end is not None:
+                raise self._end
+            found = frames.next()
+            if found is not None:
+                return batch_of(*found, self._target)
+            if frames.error is not None:
+                raise self._lost(frames.error)
+            if frames.large_bytes:
+                frames.begin_large()
+            try:
+                count = await self._loop.sock_recv_into(self._socket, frames.room())
+            except OSError as error:
+                raise self._lost(error) from None
+            if not count:
+                raise self._end or self._lost("the server closed it")
+            frames.received(count)
+
+    def _lost(self, reason: object) -> ServerUnavailableError:
+        return lost_error(self._target, reason)
+
+    def cancel(self, reason: RowlockError | None = None) -> None:
+        """Ends the scan, so that the server frees its read point. Idempotent. reason: what `next` raises after that."""
+        if self._end is None:
+            self._end = reason or self._lost("the scan was closed")
+            with contextlib.suppress(OSError):  # The server has closed it.
+                self._socket.shutdown(socket.SHUT_RDWR)
+            if not self._is_receiving:
+                self._socket.close()
+
+    def forget(self) -> None:
+        """Closes this process's copy of the parent's socket, in the child of a fork."""
+        self._end = self._lost("it belongs to the parent of this process")
+        self._socket.close()

@@ -1,0 +1,195 @@
+"""A direct connection for scans, one after another: its client has greeted with `scans`. docs/direct_protocol.md.
+
+1. The states: IDLE → SCANNING → IDLE ... → ENDED → CLOSED. ENDED: the END frame is on its way; the client has a moment
+   to close its side. What it sends meanwhile is dropped, as in connection.py.
+2. Scans serves the scan as it serves a call of gRPC: read point, lease, session and memory are its own. A batch is
+   written when the system has taken it whole.
+3. A scan that ends early, perhaps in the middle of a batch because its client does not read, leaves the rest of the
+   batch here, then SCAN_END with the error. The ledger counts them; a client that takes nothing of them is dropped.
+4. A client sends nothing while its scan is running. It closes the connection to end the scan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+
+from rowlock_proto.direct_frames import END, PREAMBLE, SCAN, SCAN_BATCH, SCAN_BODY_BYTES_MAX, SCAN_END
+
+from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, StoppingError
+from rowlock_regionserver.rpc.direct.frame_sender import FrameSender
+from rowlock_regionserver.rpc.direct.incoming import Incoming
+from rowlock_regionserver.rpc.direct.service import DirectService
+from rowlock_regionserver.rpc.messages.failures import error_message
+
+# How long a client may take nothing of the end of a scan.
+UNREAD_SECONDS_MAX = 60.0
+# How long a client may take to close its side after the server has ended the connection.
+ENDED_SECONDS_MAX = 5.0
+
+
+class _State(enum.Enum):
+    """The states, in this order."""
+
+    IDLE = enum.auto()
+    SCANNING = enum.auto()
+    ENDED = enum.auto()
+    CLOSED = enum.auto()
+
+
+class ScanConnection(asyncio.BufferedProtocol):
+    """A protocol of asyncio, which takes a connection over after its greeting. Used on the event loop."""
+
+    def __init__(self, service: DirectService, transport: asyncio.Transport, peer: str, incoming: Incoming) -> None:
+        self._service = service
+        self._transport = transport
+        self._peer = peer
+        self._incoming = incoming
+        self._loop = asyncio.get_running_loop()
+        self._monotonic = service.points.clock.monotonic
+        self._sender = FrameSender(transport.get_extra_info("socket"), service.ledger.scans, transport.abort)
+        self._state = _State.IDLE
+        self._state_since = self._monotonic()
+        self._task: asyncio.Task[None] | None = None  # serves a scan, or ends the connection
+        self._is_stopping = False
+        # For `look`: how much was unsent, and since when.
+        self._unsent_before = 0
+        self._unsent_since = 0.0
+
+    def welcome(self) -> None:
+        """Takes the connection over, and welcomes its client."""
+        self._transport.set_protocol(self)
+        self._service.clients.enter(self)
+        self._service.clients.greeted(self)
+        self._transport.write(PREAMBLE + self._service.welcome())
+        self._incoming.reader.set_body_bytes_max(SCAN_BODY_BYTES_MAX)
+        self._take()
+
+    # Calls of the transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._service.scratch if self._state is _State.ENDED else self._incoming.reader.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._state is _State.SCANNING:
+            self.drop("it sent something while its scan was running")
+        elif self._state is _State.IDLE:
+            self._incoming.received(nbytes)
+            self._take()
+
+    def eof_received(self) -> bool:
+        self.abort()  # The client has left: nobody reads the rest of its scan.
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._set_state(_State.CLOSED)
+        self._sender.close()
+        self._incoming.drop()
+        if self._task is not None:
+            self._task.cancel()
+        self._service.clients.leave(self)
+
+    # Scans
+
+    def _take(self) -> None:
+        """Begins a scan, if its request has come."""
+        found = self._incoming.next_frame()
+        error: InvalidRequestError | None = None
+        if self._incoming.reader.error is not None:
+            error = InvalidRequestError(
+                f"{self._incoming.reader.error}; docs/direct_protocol.md has the format, and a larger request goes "
+                "by gRPC"
+            )
+        elif found is not None:
+            kind, body = found
+            if kind != SCAN:
+                error = InvalidRequestError(f"a frame of kind {kind} is unknown on a connection for scans; send SCAN")
+            elif self._incoming.reader.has_bytes:
+                error = InvalidRequestError("a SCAN is followed by more bytes; send nothing until the scan has ended")
+            else:
+                self._set_state(_State.SCANNING)
+                self._task = self._loop.create_task(self._serve(bytes(body)))
+        if error is not None:
+            self._service.log.dropped(self._peer, error.message)
+            self._end_with(error)
+        self._incoming.hold()
+
+    async def _serve(self, request: bytes) -> None:
+        failure: Exception | None = None
+        try:
+            await self._service.serve_scan(request, self._peer, self._write)
+        except Exception as error:
+            failure = error
+        if self._state is _State.CLOSED:
+            return
+        self._task = None
+        self._set_state(_State.IDLE)  # Before the end is sent: after that the next scan may come.
+        self._send_last(SCAN_END, failure, "scanning")
+        if self._is_stopping:
+            self.stop()
+
+    def _write(self, batch: bytes) -> asyncio.Future[None] | None:
+        self._sender.send(SCAN_BATCH, batch)
+        return self._sender.sent()
+
+    def _send_last(self, kind: int, failure: Exception | None, doing: str) -> None:
+        """Sends a frame that nobody waits for."""
+        self._sender.send(kind, error_message(failure, doing).SerializeToString() if failure is not None else b"")
+        self._sender.count_unsent()
+        self._unsent_since, self._unsent_before = self._monotonic(), self._sender.unsent_bytes
+
+    # Ending
+
+    def stop(self) -> None:
+        """Ends the connection; if a scan is running, when that has ended."""
+        self._is_stopping = True
+        if self._state is _State.IDLE:
+            self._end_with(StoppingError("the server is stopping; no scan was running on this connection"))
+
+    def _end_with(self, error: RegionServerError) -> None:
+        """Takes no more scans, and ends the connection with this error."""
+        self._set_state(_State.ENDED)
+        self._incoming.drop_frames()
+        self._send_last(END, error, "reading frames")
+        self._task = self._loop.create_task(self._finish(is_stopping=isinstance(error, StoppingError)))
+
+    async def _finish(self, *, is_stopping: bool) -> None:
+        sent = self._sender.sent()
+        if sent is not None:
+            await sent
+        self._state_since = self._monotonic()
+        if is_stopping:
+            self._transport.close()
+        else:
+            with contextlib.suppress(OSError):  # The client is gone.
+                self._transport.write_eof()
+
+    def _set_state(self, state: _State) -> None:
+        self._state = state
+        self._state_since = self._monotonic()
+
+    def look(self, now: float) -> None:
+        """Drops the connection if it is silent where it must not be."""
+        if self._state is _State.SCANNING:
+            return  # The scan has its lease.
+        unsent_bytes = self._sender.unsent_bytes
+        if unsent_bytes:
+            if unsent_bytes < self._unsent_before:
+                self._unsent_since, self._unsent_before = now, unsent_bytes
+            elif now - self._unsent_since > UNREAD_SECONDS_MAX:
+                self.drop(f"it has read nothing for {UNREAD_SECONDS_MAX:g} s, and {unsent_bytes} bytes wait")
+        elif self._state is _State.ENDED:
+            if now - self._state_since > ENDED_SECONDS_MAX:
+                self.abort()
+        elif slowness := self._incoming.slowness(now):
+            self.drop(slowness)
+
+    def drop(self, reason: str) -> None:
+        """Closes the connection at once, with a line in the log."""
+        self._service.log.dropped(self._peer, reason)
+        self.abort()
+
+    def abort(self) -> None:
+        """Closes the connection at once."""
+        self._transport.abort()
