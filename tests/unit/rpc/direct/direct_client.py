@@ -13,15 +13,17 @@ from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.points import Points
 from rowlock_regionserver.engine.scan_openings import ScanHost, ScanOpenings
-from rowlock_regionserver.engine.scans import Scans
+from rowlock_regionserver.engine.scans import Scans, Write
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.rpc.direct.clients import DirectClients
 from rowlock_regionserver.rpc.direct.connection import DirectConnection
 from rowlock_regionserver.rpc.direct.drop_log import DropLog
 from rowlock_regionserver.rpc.direct.service import DirectService
 from rowlock_regionserver.rpc.direct.turn import Turn
+from rowlock_regionserver.rpc.messages.failures import parsed
 from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
 
 from tests.unit.engine.fakes import FakeRegion
@@ -42,26 +44,36 @@ class NoRegions:
 
 
 class Port:
-    """A direct port of a server with one fake region, which can't be scanned."""
+    """A direct port of a server with one fake region. Only connections for scans scan it."""
 
     def __init__(self, region: FakeRegion, workers: Workers, config: Config, clock: Clock | None = None) -> None:
         self.clock = clock or ManualClock()
         self.ledger = Ledger(config)
         self.counts: list[int] = []
         self.points = Points(region.region, workers, config, self.clock, self.ledger, lambda: self.clients.open_count)
-        scans = Scans(workers, self.points.slow_calls, config, self.clock, self.ledger)
-        self.points.openings = ScanOpenings(cast("ScanHost", NoRegions()), scans)
+        self.scans = Scans(workers, self.points.slow_calls, config, self.clock, self.ledger)
+        self.points.openings = ScanOpenings(cast("ScanHost", NoRegions()), self.scans)
+        self._region = region
+        self.batch = b"rows"
         self.clients = DirectClients(config, self.clock, self.counts.append)
         self.log = DropLog(self.clock)
         self.ready_count = 1  # sockets, as the connections see it
         self.ready_counted = 0  # how often they looked
         self.turn = Turn(self.points, self._count_ready)
-        self.service = DirectService(self.points, self.turn, self.ledger, self.clients, self.log, "folder", "run", self._serve_scan)
+        self.service = DirectService(
+            self.points, self.turn, self.ledger, self.clients, self.log, "folder", "run", self._serve_scan
+        )
         self._open: list[DirectClient] = []
 
     def _count_ready(self) -> int:
         self.ready_counted += 1
         return self.ready_count
+
+    async def _serve_scan(self, data: bytes, peer: str, write: Write) -> None:
+        """Serves as many equal batches as rows are requested; in reverse, each waits for the region's gate."""
+        message = parsed(region_pb2.ScanRequest, data)
+        plan = ScanPlan(row_limit=message.row_limit, reverse=message.reverse)
+        await self.scans.serve(self._region, plan, lambda _answer, _read_point: self.batch, write)
 
     async def connect(self) -> DirectClient:
         """Returns a client that has sent nothing yet. The system's buffers are small."""
@@ -82,6 +94,13 @@ class Port:
         assert not (await client.welcome()).HasField("error")
         return client
 
+    async def welcomed_for_scans(self) -> DirectClient:
+        """Returns a client whose connection is for scans, and that was welcomed."""
+        client = await self.connect()
+        await client.send(PREAMBLE + frame(HELLO, direct_pb2.DirectHello(scans=True).SerializeToString()))
+        assert (await client.welcome()).protocol >= 2
+        return client
+
     async def close(self) -> None:
         """Closes all connections. Nothing may be held for them afterwards."""
         for client in self._open:
@@ -89,6 +108,7 @@ class Port:
         self.clients.look()
         await until(lambda: self.clients.open_count + self.clients.greeting_count == 0)
         await until(lambda: self.points.statistics().in_flight == 0)
+        await until(lambda: self.scans.statistics().open_count == 0)
         await until(lambda: self.ledger.bytes_held == 0)
         self.ledger._check()
 

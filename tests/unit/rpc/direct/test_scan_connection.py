@@ -1,0 +1,362 @@
+"""A direct connection for scans: one scan after another, clients that do not read or leave, and bad input."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+
+import pytest
+from rowlock_proto.direct_frames import (
+    END,
+    HELLO,
+    PREAMBLE,
+    REQUESTS,
+    SCAN,
+    SCAN_BATCH,
+    SCAN_BODY_BYTES_MAX,
+    SCAN_END,
+    frame,
+)
+from rowlock_proto.v1 import direct_pb2, region_pb2
+from rowlock_proto.v1.types_pb2 import Error
+from rowlock_regionserver.clock import ManualClock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.rpc.direct import frame_sender
+from rowlock_regionserver.rpc.direct.scan_connection import ENDED_SECONDS_MAX, UNREAD_SECONDS_MAX
+
+from tests.unit.engine.fakes import FakeRegion
+from tests.unit.engine.loops import until
+from tests.unit.rpc.direct.direct_client import DirectClient, Port, RunPort, requests_frame, turns
+from tests.unit.rpc.stream import get
+
+MIB = 1 << 20
+ONE_BATCH = [(SCAN_BATCH, b"rows"), (SCAN_END, b"")]
+
+
+def scan_frame(batches: int, *, is_held: bool = False) -> bytes:
+    return frame(SCAN, region_pb2.ScanRequest(row_limit=batches, reverse=is_held).SerializeToString())
+
+
+async def frames(client: DirectClient, count: int) -> list[tuple[int, bytes]]:
+    found = []
+    for _ in range(count):
+        one = await client.frame()
+        assert one is not None, "the connection has ended"
+        found.append(one)
+    return found
+
+
+async def error_of_end(client: DirectClient, kind: int) -> Error:
+    found = await client.frame()
+    assert found is not None
+    assert found[0] == kind
+    return Error.FromString(found[1])
+
+
+@pytest.fixture
+def _small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_sender, "UNIX_BUFFER_BYTES", 16 * 1024)
+
+
+def test_a_connection_carries_one_scan_after_another(run_port: RunPort, region: FakeRegion) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed_for_scans()
+        assert (port.clients.greeting_count, port.clients.open_count, port.counts) == (0, 1, [1])
+        for batches in (5, 2, 1):
+            await client.send(scan_frame(batches))
+            assert await frames(client, batches + 1) == [(SCAN_BATCH, b"rows")] * batches + [(SCAN_END, b"")]
+            assert region.open_scans == 0
+        client.close()
+        await until(lambda: port.clients.open_count == 0)
+        assert port.counts == [1, 0]
+
+    run_port(test)
+
+
+@pytest.mark.usefixtures("_small_buffers")
+def test_batches_that_the_system_takes_in_pieces_arrive_whole(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        port.batch = bytes(range(256)) * 4096  # a MiB
+        client = await port.welcomed_for_scans()
+        await client.send(scan_frame(9))
+        assert await frames(client, 10) == [(SCAN_BATCH, port.batch)] * 9 + [(SCAN_END, b"")]
+
+    run_port(test)
+
+
+def test_a_scan_that_comes_with_the_greeting_is_served(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        client = await port.connect()
+        hello = PREAMBLE + frame(HELLO, direct_pb2.DirectHello(scans=True).SerializeToString())
+        await client.send(hello + scan_frame(1))
+        await client.welcome()
+        assert await frames(client, 2) == ONE_BATCH
+
+    run_port(test)
+
+
+def test_a_request_may_come_in_pieces(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed_for_scans()
+        for byte in scan_frame(1):
+            await client.send(bytes((byte,)))
+            await turns(2)
+        assert await frames(client, 2) == ONE_BATCH
+
+    run_port(test)
+
+
+def test_a_failed_scan_ends_with_its_error_and_the_next_one_is_served(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed_for_scans()
+        await client.send(frame(SCAN, b"\xff"))
+        assert (await error_of_end(client, SCAN_END)).code == Error.INVALID_ARGUMENT
+        await client.send(scan_frame(1))
+        assert await frames(client, 2) == ONE_BATCH
+
+    run_port(test)
+
+
+def test_a_client_that_leaves_ends_its_scan(run_port: RunPort, region: FakeRegion) -> None:
+    async def test(port: Port) -> None:
+        port.batch = bytes(MIB)
+        for is_held in (False, True):
+            client = await port.welcomed_for_scans()
+            await client.send(scan_frame(100, is_held=is_held))
+            await until(lambda: region.open_scans == 1)
+            client.close()
+            await until(lambda: port.clients.open_count == 0)
+            await until(lambda: port.scans.statistics().open_count == 0)
+            region.gate.set()
+            await until(lambda: region.open_scans == 0)
+            await until(lambda: port.ledger.bytes_held == 0)
+
+    run_port(test)
+
+
+@pytest.mark.parametrize("config", [Config(scan_lease_ms=50)])
+@pytest.mark.usefixtures("_small_buffers")
+def test_a_scan_whose_client_does_not_read_ends_behind_the_rest_of_its_batch(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        port.batch = bytes(MIB)
+        client = await port.welcomed_for_scans()
+        await client.send(scan_frame(2))
+        await until(lambda: port.scans.statistics().lease_expired_count == 1)
+        await until(lambda: port.scans.statistics().open_count == 0)
+        await turns()
+        held = port.ledger.scans.bytes_held
+        assert MIB - 100_000 < held < MIB + 10_000, "the rest of the batch is not counted, or counted twice"
+        assert await client.frame() == (SCAN_BATCH, port.batch)
+        assert (await error_of_end(client, SCAN_END)).code == Error.LEASE_EXPIRED
+        await until(lambda: port.ledger.scans.bytes_held == 0)
+        await client.send(scan_frame(1))
+        assert await frames(client, 2) == [(SCAN_BATCH, port.batch), (SCAN_END, b"")]
+
+    run_port(test)
+
+
+@pytest.mark.parametrize("config", [Config(scan_lease_ms=50)])
+@pytest.mark.usefixtures("_small_buffers")
+def test_a_client_that_reads_nothing_of_an_end_is_dropped(run_port: RunPort, port_clock: ManualClock) -> None:
+    async def test(port: Port) -> None:
+        port.batch = bytes(MIB)
+        client = await port.welcomed_for_scans()
+        await client.send(scan_frame(2))
+        await until(lambda: port.scans.statistics().lease_expired_count == 1)
+        await turns()
+        port_clock.advance(1000 * int(UNREAD_SECONDS_MAX - 1))
+        port.clients.look()
+        await client.frame()  # It reads on in time.
+        await client.frame()
+        await client.send(scan_frame(2))
+        await until(lambda: port.scans.statistics().lease_expired_count == 2)
+        await turns()
+        port_clock.advance(1000 * int(UNREAD_SECONDS_MAX + 1))
+        port.clients.look()
+        await until(lambda: port.clients.open_count == 0)
+        await until(lambda: port.ledger.scans.bytes_held == 0)
+
+    run_port(test)
+
+
+def test_a_running_scan_may_be_silent_for_long(run_port: RunPort, region: FakeRegion, port_clock: ManualClock) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed_for_scans()
+        await client.send(scan_frame(1, is_held=True))
+        await until(lambda: region.open_scans == 1)
+        port_clock.advance(3600_000)
+        port.clients.look()
+        await turns()
+        region.gate.set()
+        assert await frames(client, 2) == ONE_BATCH
+        port_clock.advance(3600_000)
+        port.clients.look()  # Nor is an idle connection dropped.
+        await client.send(scan_frame(1))
+        assert await frames(client, 2) == [(SCAN_BATCH, port.batch), (SCAN_END, b"")]
+
+    run_port(test)
+
+
+# Bad input
+
+
+async def _refused(client: DirectClient, code: int) -> None:
+    assert (await error_of_end(client, END)).code == code
+    assert await client.frame() is None
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        frame(REQUESTS, b""),
+        frame(99, b""),
+        frame(SCAN, bytes(SCAN_BODY_BYTES_MAX + 1)),
+        b"\0\0\0\0\x10",
+        b"\xff\xff\xff\xff\x10",
+        requests_frame(get(1, b"a")),
+        scan_frame(1) + scan_frame(1),
+        scan_frame(1) + b"\0",
+    ],
+)
+def test_other_frames_end_the_connection_with_a_reason(
+    run_port: RunPort, region: FakeRegion, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed_for_scans()
+        with caplog.at_level(logging.WARNING):
+            await client.send(sent)
+            await _refused(client, Error.INVALID_ARGUMENT)
+        assert len(caplog.messages) == 1
+        assert "closed the direct connection" in caplog.messages[0]
+        assert region.open_scans == 0
+        await client.send(bytes(100_000))  # It is read and dropped, until the client closes its side.
+        client.close()
+        await until(lambda: port.clients.open_count == 0)
+
+    run_port(test)
+
+
+def test_a_scan_frame_on_a_connection_for_requests_is_unknown(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed()
+        await client.send(scan_frame(1))
+        await client.rest()
+        assert client.end is not None
+        assert "kind 16" in client.end.message
+
+    run_port(test)
+
+
+def test_a_client_that_does_not_close_an_ended_connection_is_dropped(
+    run_port: RunPort, port_clock: ManualClock
+) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed_for_scans()
+        await client.send(frame(99, b""))
+        await _refused(client, Error.INVALID_ARGUMENT)
+        port_clock.advance(1000 * int(ENDED_SECONDS_MAX - 1))
+        port.clients.look()
+        await turns()
+        assert port.clients.open_count == 1
+        port_clock.advance(2_000)
+        port.clients.look()
+        await until(lambda: port.clients.open_count == 0)
+
+    run_port(test)
+
+
+def test_a_client_that_sends_during_its_scan_is_dropped(run_port: RunPort, region: FakeRegion) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed_for_scans()
+        await client.send(scan_frame(1, is_held=True))
+        await until(lambda: region.open_scans == 1)
+        await client.send(scan_frame(1))
+        await until(lambda: port.clients.open_count == 0)
+        region.gate.set()
+        await until(lambda: region.open_scans == 0)
+        assert port.log.count == 1
+
+    run_port(test)
+
+
+def test_a_request_that_comes_too_slowly_is_dropped(run_port: RunPort, port_clock: ManualClock) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed_for_scans()
+        await client.send(scan_frame(1)[:-1])
+        await until(lambda: port.ledger.requests.bytes_held > 0)
+        port_clock.advance(29_000)
+        port.clients.look()
+        await turns()
+        assert port.clients.open_count == 1
+        port_clock.advance(2_000)
+        port.clients.look()
+        await until(lambda: port.clients.open_count == 0)
+
+    run_port(test)
+
+
+@pytest.mark.parametrize("config", [Config(connections_max=1)])
+def test_connections_for_scans_count_as_connections(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        await port.welcomed_for_scans()
+        second = await port.connect()
+        await second.send(PREAMBLE + frame(HELLO, direct_pb2.DirectHello(scans=True).SerializeToString()))
+        assert (await second.welcome()).error.code == Error.REGION_TOO_BUSY
+
+    run_port(test)
+
+
+# The end
+
+
+def test_an_idle_connection_ends_at_once_when_the_server_stops(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed_for_scans()
+        port.clients.stop()
+        assert (await error_of_end(client, END)).code == Error.SERVER_STOPPING
+        assert await client.frame() is None
+        await until(lambda: port.clients.open_count == 0)
+
+    run_port(test)
+
+
+def test_a_running_scan_ends_with_the_server_and_then_the_connection(run_port: RunPort, region: FakeRegion) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed_for_scans()
+        await client.send(scan_frame(1, is_held=True))
+        await until(lambda: region.open_scans == 1)
+        port.clients.stop()
+        port.scans.stop()
+        await turns()
+        assert port.clients.open_count == 1
+        region.gate.set()
+        found = await client.frame()
+        if found is not None and found[0] == SCAN_BATCH:
+            found = await client.frame()
+        assert found is not None
+        assert found[0] == SCAN_END
+        assert Error.FromString(found[1]).code == Error.SERVER_STOPPING
+        assert (await error_of_end(client, END)).code == Error.SERVER_STOPPING
+        assert await client.frame() is None
+
+    run_port(test)
+
+
+def test_the_sender_takes_no_frame_after_its_end(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        lost: list[None] = []
+        sender = frame_sender.FrameSender(ours, port.ledger.scans, lambda: lost.append(None))
+        theirs.close()
+        for _ in range(3):
+            sender.send(SCAN_BATCH, bytes(MIB))
+        assert len(lost) == 1
+        assert sender.sent() is None
+        assert sender.unsent_bytes == 0
+        sender.close()
+        ours.close()
+        await asyncio.sleep(0)
+
+    run_port(test)
