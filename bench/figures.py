@@ -60,7 +60,7 @@ _TYPED = (
     at_least(
         "typed-scan-to-arrow",
         0.5,
-        "scan().to_arrow(mapping) of 300,000 typed rows, against raw Arrow over the same stream",
+        "scan().to_arrow(mapping) of 300,000 typed rows, against raw Arrow over a stream of gRPC",
         typed_bulk.scan_to_arrow,
     ),
     *_points("warm", typed_points.WARM, "decoded in the cache"),
@@ -122,7 +122,7 @@ FIGURES = (
     at_least(
         "scan-to-arrow",
         0.4,
-        "a full scan to Arrow cells, against raw Arrow over the same stream",
+        "a full scan to Arrow cells, against raw Arrow over a stream of gRPC",
         scans.full_scan,
     ),
     *[
@@ -138,7 +138,7 @@ FIGURES = (
     at_least(
         "scan-compacted",
         0.7,
-        "a full scan of a compacted table to Arrow cells, against raw Arrow over the same stream",
+        "a full scan of a compacted table to Arrow cells, against raw Arrow over the same kind of socket",
         scans.compacted_scan,
     ),
     at_least(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from bench.processes import start_module
 from bench.targets.echo_server import SERVICE
+from bench.targets.framed_echo_server import LENGTH
 
 
 class EchoStream:
@@ -44,8 +46,10 @@ class EchoStream:
 class Echo:
     """Calls of the baseline server's methods."""
 
-    def __init__(self, channel: grpc.Channel) -> None:
+    def __init__(self, channel: grpc.Channel, folder: Path) -> None:
+        """folder: the server's, where its socket is."""
         self._channel = channel
+        self._folder = folder
         self._unary: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/Unary")
         self._scan: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(f"/{SERVICE}/Scan")
         self._scan_typed: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(f"/{SERVICE}/ScanTyped")
@@ -61,13 +65,28 @@ class Echo:
         """Returns the server's cells as one table."""
         return _table(self._scan(b""))
 
+    def scan_frames(self) -> pa.Table:
+        """Returns the same cells, which come over a plain Unix socket."""
+        with socket.socket(socket.AF_UNIX) as connected:
+            connected.connect(str(self._folder / "scan"))
+            return _table(_frames(connected))
+
     def scan_typed(self) -> pa.Table:
         """Returns the server's typed rows as one table."""
         return _table(self._scan_typed(b""))
 
 
-def _table(messages: Iterable[bytes]) -> pa.Table:
-    return pa.concat_tables(pa.ipc.open_stream(message).read_all() for message in messages)
+def _frames(connected: socket.socket) -> Iterator[bytearray]:
+    while length := connected.recv(LENGTH.size, socket.MSG_WAITALL):
+        message = bytearray(*LENGTH.unpack(length))
+        view = memoryview(message)
+        while view:
+            view = view[connected.recv_into(view) :]
+        yield message
+
+
+def _table(messages: Iterable[bytes | bytearray]) -> pa.Table:
+    return pa.concat_tables(pa.ipc.open_stream(pa.py_buffer(message)).read_all() for message in messages)
 
 
 @contextmanager
@@ -79,4 +98,4 @@ def running_echo(folder: Path, row_count: int = 0, typed_row_count: int = 0) -> 
         start_module("bench.targets.echo_server", arguments, folder / "echo.log") as server,
         grpc.insecure_channel(server.address, options=options) as channel,
     ):
-        yield Echo(channel)
+        yield Echo(channel, folder)

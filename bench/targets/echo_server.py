@@ -3,13 +3,15 @@
     python -m bench.targets.echo_server FOLDER [ROW_COUNT [TYPED_ROW_COUNT]]
 
 Prints its address and serves until it is killed. Messages are bytes, and only what an echo needs is parsed. `Scan`
-returns ROW_COUNT rows of cells, and `ScanTyped` TYPED_ROW_COUNT typed rows, which are prepared at start.
+returns ROW_COUNT rows of cells, and `ScanTyped` TYPED_ROW_COUNT typed rows, which are prepared at start. Who
+connects to the Unix socket `FOLDER/scan` gets the messages of `Scan` there, each after its length.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -18,6 +20,7 @@ import grpc
 import pyarrow as pa
 
 from bench.targets import cell_tables, messages
+from bench.targets.framed_echo_server import LENGTH
 from bench.targets.typed_rows import typed_rows
 
 SERVICE = "rowlock.bench.Echo"
@@ -107,6 +110,28 @@ async def _send(table: pa.Table, context: Context) -> None:
         await context.write(cell_tables.to_stream(batch))
 
 
+async def send_frames(table: pa.Table, connected: socket.socket) -> None:
+    """Sends the messages of a scan, each after its length in four bytes, and closes the connection."""
+    loop = asyncio.get_running_loop()
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SCAN_BATCH_BYTES)
+    with connected:
+        for batch in cell_tables.slices(table, SCAN_BATCH_BYTES):
+            message = cell_tables.to_stream(batch)
+            await loop.sock_sendall(connected, LENGTH.pack(len(message)))
+            await loop.sock_sendall(connected, message)
+
+
+async def serve_frames(table: pa.Table, path: Path) -> None:
+    """Serves the scan on a Unix socket, one connection after another."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        listening.setblocking(False)
+        while True:
+            connected, _ = await asyncio.get_running_loop().sock_accept(listening)
+            await send_frames(table, connected)
+
+
 def handlers(echo: Echo) -> grpc.GenericRpcHandler:
     """Returns the handlers of the service, without serializers: bytes in, bytes out."""
     stream: Callable[[Callable[[object, Context], Awaitable[None]]], grpc.RpcMethodHandler[bytes, bytes]]
@@ -132,8 +157,9 @@ async def serve(folder: Path, row_count: int = 0, typed_row_count: int = 0) -> N
     server.add_generic_rpc_handlers((handlers(echo),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
+    scans = asyncio.create_task(serve_frames(scanned, folder / "scan"))
     print(f"listening on 127.0.0.1:{port}", flush=True)
-    await server.wait_for_termination()
+    await asyncio.gather(scans, server.wait_for_termination())
 
 
 if __name__ == "__main__":

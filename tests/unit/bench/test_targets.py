@@ -58,6 +58,11 @@ def test_a_raw_scan_gives_every_cell(echo: Echo) -> None:
     assert echo.scan().equals(cell_tables.cells_of(cell_tables.wide_rows(_ROWS)))
 
 
+def test_a_raw_scan_over_a_socket_gives_every_cell(echo: Echo) -> None:
+    for _ in range(2):
+        assert echo.scan_frames().equals(echo.scan())
+
+
 def test_a_raw_typed_scan_gives_every_row(echo: Echo) -> None:
     assert echo.scan_typed().equals(typed_rows(_ROWS))
 
