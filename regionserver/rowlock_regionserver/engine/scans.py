@@ -221,7 +221,7 @@ class Scans:
     ) -> None:
         """Waits until the batch is taken, for as long as the lease lasts."""
         if writing is None:
-            self._check_goes_on(listed)
+            self._raise_if_ended(listed)
             listed.note_use()
             return
         task = asyncio.ensure_future(writing)
@@ -232,7 +232,7 @@ class Scans:
                 timeout=self._config.scan_lease_ms / 1000,
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            self._check_goes_on(listed)
+            self._raise_if_ended(listed)
             listed.note_use()
             if not task.done():
                 self._lease_expired_count += 1
@@ -244,7 +244,7 @@ class Scans:
         finally:
             cancel(task)
 
-    def _check_goes_on(self, listed: ListedScan) -> None:
+    def _raise_if_ended(self, listed: ListedScan) -> None:
         """Raises the error of a scan that ends early."""
         if self._stopping.done():
             raise StoppingError("the server is stopping; resume the scan after the last complete row")
