@@ -100,7 +100,7 @@ def _call_counts(calls: Calls, engine: Engine, regions: RegionService, direct: D
         connections=calls.connections.count + direct.open_count,
         calls=calls.open_count,
         scans=engine.scans.statistics().open_count,
-        conversations=regions.statistics().conversations_open + direct.open_count,
+        conversations=regions.statistics().conversations_open + direct.conversation_count,
     )
 
 

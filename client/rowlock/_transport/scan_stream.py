@@ -15,7 +15,7 @@ from rowlock._transport.direct_scan import DirectScan
 from rowlock._transport.fork import gate
 from rowlock._transport.scan_method import SCAN
 from rowlock._transport.servers import Servers
-from rowlock.errors import ClosedError
+from rowlock.errors import ClosedError, RowlockError
 from rowlock.schema import Region
 
 
@@ -29,7 +29,10 @@ def open_stream(
     first = scan_frame(request)
     if first is not None:
         link = servers.link_to(region)
-        opened = link.open_for_scan(time.monotonic() + timeout_s)
+        try:
+            opened = link.open_for_scan(time.monotonic() + timeout_s)
+        except RowlockError as error:
+            raise servers.error_at(error, region.server) from None
         if opened is not None:
             scan = DirectScan(servers, region, *opened)
             link.enter(scan)

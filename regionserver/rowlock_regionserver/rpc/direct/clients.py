@@ -51,6 +51,7 @@ class DirectClients:
         self._when_count_changed = when_count_changed
         self._greeting: OrderedDict[SweptConnection, None] = OrderedDict()
         self._open: dict[SweptConnection, None] = {}
+        self._scanning: set[SweptConnection] = set()  # those of _open that are for scans
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopping = False
         self._all_left = asyncio.Event()
@@ -60,6 +61,11 @@ class DirectClients:
     def open_count(self) -> int:
         """How many clients have greeted and are connected. From any thread."""
         return len(self._open)
+
+    @property
+    def conversation_count(self) -> int:
+        """How many of them send point operations; the others are for scans. From any thread."""
+        return len(self._open) - len(self._scanning)
 
     @property
     def greeting_count(self) -> int:
@@ -87,9 +93,11 @@ class DirectClients:
             )
         return None
 
-    def greeted(self, connection: SweptConnection) -> None:
+    def greeted(self, connection: SweptConnection, *, for_scans: bool = False) -> None:
         """Counts a connection whose client was welcomed."""
         del self._greeting[connection]
+        if for_scans:
+            self._scanning.add(connection)
         self._open[connection] = None
         self._when_count_changed(len(self._open))
 
@@ -97,6 +105,7 @@ class DirectClients:
         """Removes a connection that has ended."""
         if connection in self._open:
             del self._open[connection]
+            self._scanning.discard(connection)
             self._when_count_changed(len(self._open))
         else:
             self._greeting.pop(connection, None)

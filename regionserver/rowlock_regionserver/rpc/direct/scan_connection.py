@@ -61,7 +61,7 @@ class ScanConnection(asyncio.BufferedProtocol):
         """Takes the connection over, and welcomes its client."""
         self._transport.set_protocol(self)
         self._service.clients.enter(self)
-        self._service.clients.greeted(self)
+        self._service.clients.greeted(self, for_scans=True)
         self._transport.write(PREAMBLE + self._service.welcome())
         self._incoming.reader.set_body_bytes_max(SCAN_BODY_BYTES_MAX)
         self._take()
