@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .broken_build import Mutant
+from .broken_build import CLIENT, Mutant
 
 ANSWER = "unit/scan/test_line_answer.py"
 REDUNDANT = "unit/scan/test_redundant_rows.py"
@@ -11,6 +11,7 @@ MERGE = "unit/scan/test_window_lines.py"
 MODEL = "property/test_scan_against_model.py::test_lines_are_answered_as_the_model_answers"
 CELLS = "property/test_scans_of_lines.py"
 DENSE = "unit/arrow/test_dense_lines.py::test_lines_of_several_parts_become_cells_in_their_order"
+SHARED = "unit/client/test_line_rows.py::test_messages_of_one_scan_share_what_their_cells_have_alike"
 
 OF_LINES = [
     Mutant(
@@ -302,5 +303,29 @@ OF_LINES = [
         "[key_bytes + len(name) + len(qualifier) + CELL_BYTES_BESIDE for name, qualifier in columns]",
         "[0 for _ in columns]",
         "unit/scan/test_lines_as_rows.py",
+    ),
+    Mutant(
+        "values of a message have the offsets of the one before",
+        "RepeatedOffsets.of",
+        "if lengths != self._lengths or self._made.size < size:",
+        "if self._made.size < size:",
+        SHARED,
+        CLIENT,
+    ),
+    Mutant(
+        "a message with more rows than all before has the offsets of fewer",
+        "RepeatedOffsets.of",
+        " or self._made.size < size:",
+        ":",
+        SHARED,
+        CLIENT,
+    ),
+    Mutant(
+        "a message's cells have the names of the one before",
+        "LineReader.read",
+        "if self._columns is None or message.line_columns != self._sent:",
+        "if self._columns is None:",
+        SHARED,
+        CLIENT,
     ),
 ]

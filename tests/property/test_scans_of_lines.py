@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from rowlock._codec.line_rows import read_line_rows
+from rowlock._codec.line_rows import LineReader
 from rowlock._codec.scan_message import parse_scan_message
 from rowlock._core.scan_progress import read_cells
 from rowlock.rows import python_rows
@@ -88,7 +88,7 @@ def received(answer: ScanAnswer) -> pa.Table:
     message = parse_scan_message(scan_batch(answer, 5))
     if not message.line_columns:
         return read_cells(message.arrow)
-    rows = read_line_rows(message)
+    rows = LineReader().read(message)
     cells = rows.cells()
     cells.validate(full=True)
     assert list(rows.expanded(bytes)) == list(python_rows(cells, bytes))

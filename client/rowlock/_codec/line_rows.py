@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,25 +20,25 @@ from rowlock_proto.v1 import region_pb2
 from rowlock._codec.arrow_buffers import (
     Array,
     Bools,
-    Ints,
+    all_bytes_of,
     as_binary,
-    binary_array,
     bools_of,
     buffer_of,
     cells_schema,
-    data_of,
     int64_array,
     lengths_of,
     names_array,
-    offsets_of,
     one_array,
     values_of,
 )
 from rowlock._codec.columns import Text
-from rowlock._codec.row_form import FormColumn, RowFormReader
+from rowlock._codec.line_columns import LineColumns
+from rowlock._codec.row_form import FormColumn
 from rowlock._codec.scan_message import ScanMessage
 from rowlock.errors import ServerError
 
+# Any: pyarrow's stubs type an array by its scalars.
+Values: TypeAlias = "pa.ChunkedArray[Any]"
 _SCHEMA = cells_schema(nullable=())
 # Servers answer with cells if there are more value columns.
 _COLUMNS_MAX = 500
@@ -48,39 +48,29 @@ _NAMES_BYTES_MAX = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class LineRows:
-    """At least one row. Each has values of some of the columns, which ascend by family, then qualifier.
+    """At least one row. Each has values of some of the columns.
 
     `timestamps` are those of each column, or of all of them.
     """
 
     keys: Array
-    columns: Sequence[FormColumn]
-    values: Sequence[Array]  # binary or fixed-size binary
+    columns: LineColumns
+    values: Sequence[Values]  # binary or fixed-size binary
     timestamps: Sequence[Array]
 
     @classmethod
-    def of(cls, table: pa.Table, columns: Sequence[FormColumn]) -> LineRows:
+    def of(cls, table: pa.Table, columns: LineColumns) -> LineRows:
         """Returns the rows of a table in the row form with these columns. Raises ServerError unless they are valid."""
-        arrays = [one_array(chunked) for chunked in table.columns[1:]]
-        parts = list(zip(columns, arrays, strict=True))
-        valued = [(column, array) for column, array in parts if not column.is_timestamp]
-        timed = [(column, array) for column, array in parts if column.is_timestamp]
-        names = [(column.family, column.qualifier) for column, _ in valued]
-        timed_names = [(column.family, column.qualifier) for column, _ in timed]
-        if not names or names != sorted(set(names)) or (len(timed) != 1 and timed_names != names):
-            raise _damaged(f"columns {columns[:10]}")
-        rows = cls(
-            one_array(table.column(0)),
-            [column for column, _ in valued],
-            [array for _, array in valued],
-            [array for _, array in timed],
-        )
-        if len(timed) == 1:
-            is_timed = not timed[0][1].null_count
+        keys, *arrays = table.columns
+        parts = list(zip(columns.are_timestamps, arrays, strict=True))
+        timestamps = [one_array(array) for is_timestamp, array in parts if is_timestamp]
+        rows = cls(one_array(keys), columns, [array for is_timestamp, array in parts if not is_timestamp], timestamps)
+        if len(timestamps) == 1:
+            is_timed = not timestamps[0].null_count
         else:
             is_timed = all(
                 not array.null_count or bool((bools_of(array.is_valid()) | ~present).all())
-                for (_, array), present in zip(timed, rows._present, strict=True)
+                for array, present in zip(timestamps, rows._present, strict=True)
             )
         if not is_timed or rows.keys.null_count or not rows._has_cells:
             raise _damaged("a key, a timestamp or all values of a row are missing")
@@ -90,7 +80,10 @@ class LineRows:
     def _present(self) -> list[Bools]:
         """Of each column, which rows have a value."""
         count = len(self.keys)
-        return [bools_of(array.is_valid()) if array.null_count else np.ones(count, np.bool_) for array in self.values]
+        return [
+            bools_of(one_array(array.is_valid())) if array.null_count else np.ones(count, np.bool_)
+            for array in self.values
+        ]
 
     @property
     def _has_cells(self) -> bool:
@@ -111,8 +104,10 @@ class LineRows:
         record = np.dtype([(str(place), f"V{width}") for place, width in enumerate(widths) if width])
         records = np.empty(len(self.keys), record)
         for place, (array, width) in enumerate(zip(self.values, widths, strict=True)):
-            if width:
-                records[str(place)] = values_of(array, f"V{width}")
+            stop = 0
+            for chunk in array.chunks if width else []:
+                start, stop = stop, stop + len(chunk)
+                records[str(place)][start:stop] = values_of(chunk, f"V{width}")
         return pa.py_buffer(records.view(np.uint8).data if record.itemsize else b"")
 
     # ---- as a table
@@ -120,7 +115,7 @@ class LineRows:
     def cells(self) -> pa.Table:
         """Returns the cells, by row, family and qualifier."""
         # Judged before anything is made of names, which a message has once.
-        names = [len(column.family) + len(column.qualifier) for column in self.columns]
+        names = [len(family) + len(qualifier) for family, qualifier in self.columns.names]
         if max(self.keys.nbytes * len(names), sum(names) * len(self.keys)) > _NAMES_BYTES_MAX:
             raise _damaged(f"{len(self.keys)} rows of {len(names)} columns, whose names are too long")
         try:
@@ -134,14 +129,27 @@ class LineRows:
             timestamps = np.repeat(values_of(self.timestamps[0], np.int64), width)
         else:
             timestamps = np.stack([values_of(array, np.int64) for array in self.timestamps], axis=1).ravel()
+        offsets = self.columns.value_offsets.of(widths, count)
+        values = pa.Array.from_buffers(pa.binary(), width * count, [None, offsets, self._records(widths)])
         arrays = [
-            _repeated(self.keys, width),
-            _tiled([column.family for column in self.columns], count),
-            _tiled([column.qualifier for column in self.columns], count),
-            int64_array(timestamps.astype(np.int64, copy=False)),
-            binary_array(_ends(widths, count), self._records(widths)),
+            self._repeated_keys(),
+            self.columns.families(count),
+            self.columns.qualifiers(count),
+            int64_array(timestamps),
+            values,
         ]
         return pa.Table.from_arrays(arrays, schema=_SCHEMA)
+
+    def _repeated_keys(self) -> Array:
+        """Returns each key once for each column."""
+        keys, count = self.keys, len(self.columns.names)
+        lengths = lengths_of(keys)
+        length = int(lengths[0])
+        if not length or (lengths != length).any():
+            return keys.take(int64_array(np.repeat(np.arange(len(keys)), count)))
+        repeated = np.repeat(all_bytes_of(keys).view(f"V{length}"), count)
+        offsets = self.columns.key_offsets.of([length], len(repeated))
+        return pa.Array.from_buffers(pa.binary(), len(repeated), [None, offsets, buffer_of(repeated.view(np.uint8))])
 
     def _sparse_cells(self) -> pa.Table:
         count = len(self.keys)
@@ -154,10 +162,10 @@ class LineRows:
             timestamps = pa.concat_arrays(self.timestamps).take(at)
         arrays = [
             self.keys.take(int64_array(places)),
-            names_array([column.family for column in self.columns]).take(of_column),
-            names_array([column.qualifier for column in self.columns]).take(of_column),
+            names_array([family for family, _ in self.columns.names]).take(of_column),
+            names_array([qualifier for _, qualifier in self.columns.names]).take(of_column),
             timestamps,
-            pa.concat_arrays([as_binary(array) for array in self.values]).take(at),
+            pa.concat_arrays([as_binary(chunk) for array in self.values for chunk in array.chunks]).take(at),
         ]
         return pa.Table.from_arrays(arrays, schema=_SCHEMA)
 
@@ -165,7 +173,7 @@ class LineRows:
 
     def expanded(self, decode: Callable[[bytes], Text]) -> Iterator[tuple[Text, dict[Text, Text]]]:
         """Yields (row, {column: value})."""
-        names = [decode(column.family + b":" + column.qualifier) for column in self.columns]
+        names = [decode(family + b":" + qualifier) for family, qualifier in self.columns.names]
         rows = map(decode, _python_values(self.keys))
         if self._widths is None or not any(self._widths):
             by_column = [array.to_pylist() for array in self.values]
@@ -180,46 +188,30 @@ class LineRows:
             yield row, dict(zip(names, of_row))  # noqa: B905  # as many, and it takes time
 
 
-def read_line_rows(message: ScanMessage) -> LineRows:
-    """Returns the rows of a message that has line_columns. Raises ServerError unless they are valid."""
-    if len(message.line_columns) > 2 * _COLUMNS_MAX:
-        raise _damaged(f"{len(message.line_columns)} columns")
-    columns = [
-        FormColumn(column.family, column.qualifier, column.part == region_pb2.RowFormColumn.PART_TIMESTAMP)
-        for column in message.line_columns
-    ]
-    table = RowFormReader.of(columns, region_pb2.ScanRequest()).read(message)
-    return LineRows.of(table, columns)
+class LineReader:
+    """Reads the messages of one scan that have line_columns. Not thread-safe."""
+
+    def __init__(self) -> None:
+        # Of the last message, because the next one most often has the same.
+        self._sent: Sequence[region_pb2.RowFormColumn] = ()
+        self._columns: LineColumns | None = None
+
+    def read(self, message: ScanMessage) -> LineRows:
+        """Returns the rows of a message. Raises ServerError unless they are valid."""
+        if self._columns is None or message.line_columns != self._sent:
+            self._columns, self._sent = _columns_of(message.line_columns), message.line_columns
+        return LineRows.of(self._columns.form.read(message), self._columns)
+
+
+def _columns_of(sent: Sequence[region_pb2.RowFormColumn]) -> LineColumns:
+    if len(sent) > 2 * _COLUMNS_MAX:
+        raise _damaged(f"{len(sent)} columns")
+    is_timestamp = region_pb2.RowFormColumn.PART_TIMESTAMP
+    return LineColumns([FormColumn(each.family, each.qualifier, each.part == is_timestamp) for each in sent])
 
 
 def _python_values(array: Array) -> list[bytes]:
     return cast(list[bytes], array.to_pylist())  # binary, not null
-
-
-def _repeated(keys: Array, count: int) -> Array:
-    """Returns each key so many times."""
-    lengths = lengths_of(keys)
-    width = int(lengths[0])
-    if not width or (lengths != width).any():
-        return keys.take(int64_array(np.repeat(np.arange(len(keys)), count)))
-    start = int(offsets_of(keys)[0])
-    joined = data_of(keys)[start : start + width * len(keys)]
-    return binary_array(
-        np.arange(count * len(keys) + 1) * width, buffer_of(np.repeat(joined.view(f"V{width}"), count).view(np.uint8))
-    )
-
-
-def _tiled(names: Sequence[bytes], count: int) -> Array:
-    """Returns the names one after the other, so many times."""
-    return binary_array(_ends(list(map(len, names)), count), pa.py_buffer(b"".join(names) * count))
-
-
-def _ends(widths: Sequence[int], count: int) -> Ints:
-    """Returns the offsets of elements that have these lengths one after the other, so many times."""
-    ends = np.cumsum(widths)
-    offsets = np.zeros(count * len(widths) + 1, np.int64)
-    offsets[1:] = np.add.outer(np.arange(count) * ends[-1], ends).ravel()
-    return offsets
 
 
 def _damaged(problem: str) -> ServerError:

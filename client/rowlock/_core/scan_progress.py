@@ -16,7 +16,7 @@ import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.arrow_buffers import Ints, bools_of, cells_schema, one_array
-from rowlock._codec.line_rows import LineRows, read_line_rows
+from rowlock._codec.line_rows import LineReader, LineRows
 from rowlock._codec.newest_rows import NewestRows, read_newest_rows
 from rowlock._codec.row_form import RowFormReader
 from rowlock._codec.scan_message import ScanMessage
@@ -50,6 +50,7 @@ class ScanProgress:
         self._remaining = plan.ranges
         self._rows_remaining = plan.limit
         self._row_form = None if plan.row_form is None else RowFormReader.of(plan.row_form, plan.template)
+        self._line_reader = LineReader()
         self._held: pa.Table | None = None
         self._region_has_answered = False
         self._attempts: Attempts | None = None
@@ -117,7 +118,7 @@ class ScanProgress:
             raise ServerError(
                 "a batch of a scan has rows in columns, which were not requested, or a part of a row as such or before"
             )
-        rows = read_line_rows(batch)
+        rows = self._line_reader.read(batch)
         last_row: bytes | None = rows.keys[-1].as_py()
         self._returned(len(rows.keys), last_row)
         return rows if self.plan.template.newest_rows else rows.cells()

@@ -6,7 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from rowlock._codec.line_rows import LineRows, read_line_rows
+from rowlock._codec.arrow_buffers import one_array
+from rowlock._codec.line_columns import LineColumns
+from rowlock._codec.line_rows import LineReader, LineRows
 from rowlock._codec.row_form import FormColumn
 from rowlock._codec.scan_message import ScanMessage, parse_scan_message
 from rowlock._core.scan_plan import ScanPlan
@@ -27,7 +29,7 @@ def table_of(columns: Columns, keys: list[bytes] | None = None) -> pa.Table:
 
 
 def rows_of(columns: Columns, keys: list[bytes] | None = None) -> LineRows:
-    return LineRows.of(table_of(columns, keys), list(columns))
+    return LineRows.of(table_of(columns, keys), LineColumns(list(columns)))
 
 
 def times(*numbers: int | None) -> pa.Array[pa.Scalar[pa.DataType]]:
@@ -99,7 +101,7 @@ def test_empty_values_and_slices_of_arrays_become_cells() -> None:
     ]
     whole = {P: pa.array([b"p0", b"p1", b"p2"], FIXED), Q: empty, P_TIME: times(0, 7, 8)}
     columns = {**whole, P: whole[P].slice(1), P_TIME: whole[P_TIME].slice(1)}
-    cells = LineRows.of(table_of(columns, [b"x1", b"x2"]), list(columns)).cells()
+    cells = LineRows.of(table_of(columns, [b"x1", b"x2"]), LineColumns(list(columns))).cells()
     assert cells.column("value").to_pylist() == [b"p1", b"", b"p2", b""]
     assert cells.column("timestamp").to_pylist() == [7, 7, 8, 8]
 
@@ -137,7 +139,7 @@ def test_rows_that_contradict_themselves_are_refused(columns: Columns) -> None:
 def test_a_message_is_read_only_if_its_rows_were_requested() -> None:
     columns = {P: VALUES, P_TIME: times(1, 2)}
     message = message_of(table_of(columns), list(columns))
-    assert [row for row, _ in read_line_rows(message).expanded(bytes)] == [b"a", b"bb"]
+    assert [row for row, _ in LineReader().read(message).expanded(bytes)] == [b"a", b"bb"]
     template = region_pb2.ScanRequest(lines=True)
     plan = ScanPlan("t", ((b"", b""),), template, None, is_reverse=False, is_strict=False)
     cells = ScanProgress(plan, 1.0).received(message)
@@ -152,6 +154,55 @@ def test_a_message_is_read_only_if_its_rows_were_requested() -> None:
 
 def test_a_message_with_other_columns_than_it_names_is_refused() -> None:
     columns = {P: VALUES, P_TIME: times(1, 2)}
-    for named in ([P], [P, Q, P_TIME], [P_TIME, P]):
-        with pytest.raises(ServerError, match="wrong schema"):
-            read_line_rows(message_of(table_of(columns), named))
+    for named, problem in (([P], "is damaged"), ([P, Q, P_TIME], "wrong schema"), ([P_TIME, P], "wrong schema")):
+        with pytest.raises(ServerError, match=problem):
+            LineReader().read(message_of(table_of(columns), named))
+
+
+def test_messages_of_one_scan_share_what_their_cells_have_alike() -> None:
+    reader = LineReader()
+
+    def cells_of(columns: Columns, keys: list[bytes]) -> pa.Table:
+        cells = reader.read(message_of(table_of(columns, keys), list(columns))).cells()
+        cells.validate(full=True)
+        return cells
+
+    def addresses(cells: pa.Table) -> set[int]:
+        buffers = [buffer for name in cells.column_names for buffer in one_array(cells.column(name)).buffers()]
+        return {buffer.address for buffer in buffers if buffer is not None}
+
+    three = cells_of({P: pa.array([b"1", b"2", b"3"], pa.binary(1)), P_TIME: times(7, 8, 9)}, [b"a", b"b", b"c"])
+    two = cells_of({P: pa.array([b"4", b"5"], pa.binary(1)), P_TIME: times(7, 8)}, [b"d", b"e"])
+    # The offsets of rows and values, and both buffers of families and qualifiers.
+    assert len(addresses(three) & addresses(two)) == 6
+    assert two.to_pydict() == {
+        "row": [b"d", b"e"],
+        "family": [b"f", b"f"],
+        "qualifier": [b"p", b"p"],
+        "timestamp": [7, 8],
+        "value": [b"4", b"5"],
+    }
+    longer = cells_of({P: pa.array([b"44", b"55"], FIXED), P_TIME: times(7, 8)}, [b"dd", b"ee"])
+    assert longer.column("row").to_pylist() == [b"dd", b"ee"]
+    assert longer.column("value").to_pylist() == [b"44", b"55"]
+    many = cells_of({P: pa.array([b"p"] * 9, pa.binary(1)), P_TIME: times(*range(9))}, [b"%d" % n for n in range(9)])
+    assert many.column("qualifier").to_pylist() == [b"p"] * 9
+    other = cells_of({Q: pa.array([b"4", b"5"], pa.binary(1)), Q_TIME: times(7, 8)}, [b"d", b"e"])
+    assert other.column("qualifier").to_pylist() == [b"q", b"q"]
+
+
+def test_rows_of_several_record_batches_become_cells_and_dicts() -> None:
+    for kind in (FIXED, pa.binary()):
+        parts = [
+            table_of({P: pa.array([value], kind), P_TIME: times(time)}, [key])
+            for key, value, time in ((b"a", b"p1", 7), (b"bb", b"p2", 8))
+        ]
+        rows = LineRows.of(pa.concat_tables(parts), LineColumns([P, P_TIME]))
+        cells = rows.cells()
+        assert cells.column("value").num_chunks == 1
+        assert cells.select(["row", "timestamp", "value"]).to_pydict() == {
+            "row": [b"a", b"bb"],
+            "timestamp": [7, 8],
+            "value": [b"p1", b"p2"],
+        }
+        assert list(rows.expanded(bytes)) == [(b"a", {b"f:p": b"p1"}), (b"bb", {b"f:p": b"p2"})]
