@@ -20,6 +20,7 @@ from rowlock_proto.v1 import region_pb2
 from rowlock._codec.arrow_buffers import (
     Array,
     Bools,
+    Ints,
     all_bytes_of,
     as_binary,
     bools_of,
@@ -119,26 +120,38 @@ class LineRows:
         if max(self.keys.nbytes * len(names), sum(names) * len(self.keys)) > _NAMES_BYTES_MAX:
             raise _damaged(f"{len(self.keys)} rows of {len(names)} columns, whose names are too long")
         try:
-            return self._sparse_cells() if self._widths is None else self._dense_cells(self._widths)
+            return self._sparse_cells() if any(array.null_count for array in self.values) else self._dense_cells()
         except (OverflowError, pa.ArrowException) as error:
             raise _damaged(str(error)) from error
 
-    def _dense_cells(self, widths: Sequence[int]) -> pa.Table:
-        count, width = len(self.keys), len(widths)
+    def _dense_cells(self) -> pa.Table:
+        count, width = len(self.keys), len(self.values)
         if len(self.timestamps) == 1:
             timestamps = np.repeat(values_of(self.timestamps[0], np.int64), width)
         else:
             timestamps = np.stack([values_of(array, np.int64) for array in self.timestamps], axis=1).ravel()
-        offsets = self.columns.value_offsets.of(widths, count)
-        values = pa.Array.from_buffers(pa.binary(), width * count, [None, offsets, self._records(widths)])
         arrays = [
             self._repeated_keys(),
             self.columns.families(count),
             self.columns.qualifiers(count),
             int64_array(timestamps),
-            values,
+            self._dense_values(),
         ]
         return pa.Table.from_arrays(arrays, schema=_SCHEMA)
+
+    def _dense_values(self) -> Array:
+        count, width = len(self.keys), len(self.values)
+        if self._widths is None:
+            return self._taken_values(np.add.outer(np.arange(count), np.arange(width) * count).ravel())
+        offsets = self.columns.value_offsets.of(self._widths, count)
+        return pa.Array.from_buffers(pa.binary(), width * count, [None, offsets, self._records(self._widths)])
+
+    def _taken_values(self, places: Ints) -> Array:
+        """Returns values by their places, column by column."""
+        chunks = [chunk for array in self.values for chunk in array.chunks]
+        if len({chunk.type for chunk in chunks}) > 1:
+            chunks = [as_binary(chunk) for chunk in chunks]
+        return as_binary(pa.concat_arrays(chunks).take(int64_array(places)))
 
     def _repeated_keys(self) -> Array:
         """Returns each key once for each column."""
@@ -154,18 +167,18 @@ class LineRows:
     def _sparse_cells(self) -> pa.Table:
         count = len(self.keys)
         places, codes = np.nonzero(np.stack(self._present, axis=1))
-        at = int64_array(codes * count + places)
+        at = codes * count + places
         of_column = int64_array(codes)
         if len(self.timestamps) == 1:
             timestamps = self.timestamps[0].take(int64_array(places))
         else:
-            timestamps = pa.concat_arrays(self.timestamps).take(at)
+            timestamps = pa.concat_arrays(self.timestamps).take(int64_array(at))
         arrays = [
             self.keys.take(int64_array(places)),
             names_array([family for family, _ in self.columns.names]).take(of_column),
             names_array([qualifier for _, qualifier in self.columns.names]).take(of_column),
             timestamps,
-            pa.concat_arrays([as_binary(chunk) for array in self.values for chunk in array.chunks]).take(at),
+            self._taken_values(at),
         ]
         return pa.Table.from_arrays(arrays, schema=_SCHEMA)
 
