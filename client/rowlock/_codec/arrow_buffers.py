@@ -132,7 +132,8 @@ def valid_of(array: Array) -> Bools | None:
     """Returns which elements are not null; None: all."""
     if array.null_count == 0:
         return None
-    return bools_of(array.is_valid())
+    bitmap = array.buffers()[0]
+    return np.zeros(len(array), np.bool_) if bitmap is None else _bits_of(bitmap, array)
 
 
 def values_of(array: Array, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
@@ -189,8 +190,14 @@ def bools_of(array: Array) -> Bools:
     data = array.buffers()[1]
     if data is None or len(array) == 0:
         return np.zeros(len(array), np.bool_)
-    bits = np.unpackbits(np.frombuffer(memoryview(data), np.uint8), bitorder="little", count=array.offset + len(array))
-    return cast(Bools, bits[array.offset :].astype(np.bool_))
+    return _bits_of(data, array)
+
+
+def _bits_of(bitmap: pa.Buffer, array: Array) -> Bools:
+    bits = np.unpackbits(
+        np.frombuffer(memoryview(bitmap), np.uint8), bitorder="little", count=array.offset + len(array)
+    )
+    return cast(Bools, bits[array.offset :].view(np.bool_))
 
 
 def one_array(column: pa.ChunkedArray[Any] | Array) -> Array:

@@ -23,13 +23,13 @@ from rowlock._codec.arrow_buffers import (
     Ints,
     all_bytes_of,
     as_binary,
-    bools_of,
     buffer_of,
     cells_schema,
     int64_array,
     lengths_of,
     names_array,
     one_array,
+    valid_of,
     values_of,
 )
 from rowlock._codec.columns import Text
@@ -70,7 +70,7 @@ class LineRows:
             is_timed = not timestamps[0].null_count
         else:
             is_timed = all(
-                not array.null_count or bool((bools_of(array.is_valid()) | ~present).all())
+                (is_valid := valid_of(array)) is None or bool((is_valid | ~present).all())
                 for array, present in zip(timestamps, rows._present, strict=True)
             )
         if not is_timed or rows.keys.null_count or not rows._has_cells:
@@ -80,11 +80,7 @@ class LineRows:
     @cached_property
     def _present(self) -> list[Bools]:
         """Of each column, which rows have a value."""
-        count = len(self.keys)
-        return [
-            bools_of(one_array(array.is_valid())) if array.null_count else np.ones(count, np.bool_)
-            for array in self.values
-        ]
+        return [np.concatenate([_present_in(chunk) for chunk in array.chunks]) for array in self.values]
 
     @property
     def _has_cells(self) -> bool:
@@ -225,6 +221,11 @@ def _columns_of(sent: Sequence[region_pb2.RowFormColumn]) -> LineColumns:
 
 def _python_values(array: Array) -> list[bytes]:
     return cast(list[bytes], array.to_pylist())  # binary, not null
+
+
+def _present_in(array: Array) -> Bools:
+    is_valid = valid_of(array)
+    return np.ones(len(array), np.bool_) if is_valid is None else is_valid
 
 
 def _damaged(problem: str) -> ServerError:

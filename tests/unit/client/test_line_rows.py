@@ -206,3 +206,27 @@ def test_rows_of_several_record_batches_become_cells_and_dicts() -> None:
             "value": [b"p1", b"p2"],
         }
         assert list(rows.expanded(bytes)) == [(b"a", {b"f:p": b"p1"}), (b"bb", {b"f:p": b"p2"})]
+
+
+def test_nulls_of_slices_and_of_several_record_batches_are_no_cells() -> None:
+    def part(keys: list[bytes], values: list[bytes | None], numbers: list[int | None], kind: pa.DataType) -> pa.Table:
+        columns = {P: pa.array(values, kind), Q: pa.array(keys, pa.binary()), P_TIME: times(*numbers)}
+        return table_of({**columns, Q_TIME: times(*range(len(keys)))}, keys)
+
+    for kind in (FIXED, pa.binary()):
+        whole = part([b"%d" % n for n in range(11)], [None, b"p1"] * 5 + [b"pa"], [None, *range(1, 11)], kind)
+        rows = LineRows.of(
+            pa.concat_tables([whole.slice(9), part([b"x"], [None], [None], kind), whole.slice(3, 1)]),
+            LineColumns([P, Q, P_TIME, Q_TIME]),
+        )
+        cells = rows.cells()
+        cells.validate(full=True)
+        assert cells.select(["row", "qualifier", "timestamp", "value"]).to_pydict() == {
+            "row": [b"9", b"9", b"10", b"10", b"x", b"3", b"3"],
+            "qualifier": [b"p", b"q", b"p", b"q", b"q", b"p", b"q"],
+            "timestamp": [9, 9, 10, 10, 0, 3, 3],
+            "value": [b"p1", b"9", b"pa", b"10", b"x", b"p1", b"3"],
+        }
+        missing = whole.slice(1, 1).set_column(3, "2", times(None))
+        with pytest.raises(ServerError, match="a timestamp"):
+            LineRows.of(pa.concat_tables([whole.slice(9), missing]), rows.columns)
