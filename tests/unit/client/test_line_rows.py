@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from rowlock._codec.arrow_buffers import one_array
-from rowlock._codec.line_columns import LineColumns
+from rowlock._codec.line_columns import LineColumns, RepeatedOffsets
 from rowlock._codec.line_rows import LineReader, LineRows
 from rowlock._codec.row_form import FormColumn
 from rowlock._codec.scan_message import ScanMessage, parse_scan_message
@@ -230,3 +230,10 @@ def test_nulls_of_slices_and_of_several_record_batches_are_no_cells() -> None:
         missing = whole.slice(1, 1).set_column(3, "2", times(None))
         with pytest.raises(ServerError, match="a timestamp"):
             LineRows.of(pa.concat_tables([whole.slice(9), missing]), rows.columns)
+
+
+def test_offsets_beyond_those_of_an_array_are_refused() -> None:
+    offsets = RepeatedOffsets()
+    with pytest.raises(OverflowError, match="too many for one Arrow array"):
+        offsets.of([1 << 30], 2)
+    assert memoryview(offsets.of([1, 0], 2)).cast("i").tolist() == [0, 1, 1, 2, 2]
