@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
-import pyarrow as pa
-
 from rowlock_regionserver.arrow.columns import Column, Integers
-from rowlock_regionserver.arrow.compressed_columns import CompressedColumn
+from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, plain
 from rowlock_regionserver.arrow.line_numbers import at_columns, concatenated_numbers, numbers_at
 from rowlock_regionserver.arrow.lines import Lines
-from rowlock_regionserver.arrow.stored_lines import LineKeys, StoredLines
+from rowlock_regionserver.arrow.stored_lines import LineNumbers, StoredLines
 
 
 class BlockLines(Lines):
@@ -28,34 +26,26 @@ class BlockLines(Lines):
             object.__setattr__(self, name, value)
 
     @cached_property
-    def _keys(self) -> LineKeys:
-        slices = self._blocks.slices
-        keys = [_between(block.keys(), start, stop) for block, start, stop in slices]
-        return LineKeys(
-            pa.concat_arrays([each.rows for each in keys]),
-            self._numbers([(each.timestamps, each.qualifiers) for each in keys]),
-            self._numbers([(each.write_numbers, each.qualifiers) for each in keys]),
-            self.qualifiers,
-        )
-
-    def _numbers(self, of_blocks: Sequence[tuple[Integers, tuple[bytes, ...]]]) -> Integers:
-        numbers = [at_columns(numbers, qualifiers, self.qualifiers) for numbers, qualifiers in of_blocks]
-        return concatenated_numbers(numbers, self._blocks.counts)
-
-    @cached_property
     def rows(self) -> Column:
         """The rows, read from the blocks."""
-        return self._keys.rows
+        return plain(self.keys)
 
     @cached_property
     def timestamps(self) -> Integers:
         """The timestamps, read from the blocks."""
-        return self._keys.timestamps
+        return self._numbers([block.timestamps for block, _, _ in self._blocks.slices])
 
     @cached_property
     def write_numbers(self) -> Integers:
         """The write numbers, read from the blocks."""
-        return self._keys.write_numbers
+        return self._numbers([block.write_numbers for block, _, _ in self._blocks.slices])
+
+    def _numbers(self, of_blocks: Sequence[LineNumbers]) -> Integers:
+        parts = [
+            at_columns(numbers_at(numbers, slice(start, stop)), qualifiers, self.qualifiers)
+            for (numbers, qualifiers), (_, start, stop) in zip(of_blocks, self._blocks.slices, strict=True)
+        ]
+        return concatenated_numbers(parts, self._blocks.counts)
 
     @property
     def has_versions(self) -> bool:
@@ -103,14 +93,3 @@ def joined_blocks(parts: Sequence[Lines]) -> BlockLines | None:
         return None
     stored = [part.stored for part in blocks if part.stored is not None]
     return BlockLines(StoredLines(tuple([each for part in stored for each in part.slices])), blocks[0].qualifiers)
-
-
-def _between(keys: LineKeys, start: int, stop: int) -> LineKeys:
-    """Returns the keys of the lines [start, stop)."""
-    lines = slice(start, stop)
-    return LineKeys(
-        keys.rows.slice(start, stop - start),
-        numbers_at(keys.timestamps, lines),
-        numbers_at(keys.write_numbers, lines),
-        keys.qualifiers,
-    )

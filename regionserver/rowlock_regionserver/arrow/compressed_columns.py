@@ -131,10 +131,12 @@ class CompressedColumn:
 
     @cached_property
     def plain(self) -> Column:
-        """The column, decompressed: binary, or fixed-size binary if all values have one length."""
+        """The column, decompressed: binary, or fixed-size binary if all values have one length. Rows are binary."""
         filled = self._filled()
-        if filled is not None:
-            return filled
+        column = self._concatenated() if filled is None else filled
+        return line_values.as_binary(column) if self.name is None else column
+
+    def _concatenated(self) -> Column:
         parts: list[Column | None] = []
         for block, start, stop in self.lines.slices:
             is_there = self.name is None or block.has(self.name)

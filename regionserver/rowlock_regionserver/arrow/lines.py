@@ -63,6 +63,11 @@ class Lines:
         return len(self.rows)
 
     @cached_property
+    def keys(self) -> LineColumn:
+        """The rows, compressed if they are stored so."""
+        return self.rows if self.stored is None else CompressedColumn(self.stored, None)
+
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The values, decompressed."""
         return tuple(map(plain, self.values))

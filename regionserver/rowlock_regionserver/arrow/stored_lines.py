@@ -25,12 +25,10 @@ class CompressedChunk(NamedTuple):
     width: int
 
 
-class LineKeys(NamedTuple):
-    """The rows of lines, and their numbers, which are those of these columns; the shapes are as in Lines."""
+class LineNumbers(NamedTuple):
+    """Timestamps or write numbers of lines, which are those of these columns; the shape is as in Lines."""
 
-    rows: Column
-    timestamps: Integers
-    write_numbers: Integers
+    numbers: Integers
     qualifiers: tuple[bytes, ...]
 
 
@@ -58,8 +56,13 @@ class StoredBlock(Protocol):
     @property
     def last_row(self) -> bytes: ...
 
-    def keys(self) -> LineKeys:
-        """The rows of all lines, and the numbers of the columns that were read."""
+    @property
+    def timestamps(self) -> LineNumbers:
+        """The timestamps of the columns that were read."""
+
+    @property
+    def write_numbers(self) -> LineNumbers:
+        """The write numbers of the columns that were read."""
 
     def has(self, name: bytes) -> bool:
         """Whether the column was read, and some line has a cell of it."""
@@ -69,6 +72,12 @@ class StoredBlock(Protocol):
 
     def values(self, name: bytes | None) -> Column:
         """The same, decompressed, as fixed-size binary or binary; what is below absent cells means nothing."""
+
+    def raw(self, name: bytes | None) -> pa.Buffer:
+        """The same as a buffer."""
+
+    def width(self, name: bytes | None) -> int:
+        """The length of each of these values; 0: they may have different ones, or the block has no such column."""
 
     def present(self, name: bytes) -> Mask | None:
         """Which lines have a cell of the column; None: all."""

@@ -69,9 +69,8 @@ NO_ROWS = FormRows(binary_array([]), {})
 def of_lines(lines: Lines, form: FamilyLayout | None) -> FormRows:
     """Returns lines, one a row, as rows with the form's columns of their family."""
     columns: dict[int, LineColumn] = {}
-    keys = lines.rows if lines.stored is None else CompressedColumn(lines.stored, None)
     if form is None:
-        return FormRows(keys, columns)
+        return FormRows(lines.keys, columns)
     names = form.qualifiers.to_pylist()
     place_of = {qualifier: place for place, qualifier in enumerate(lines.qualifiers)}
     for code, place in form.values:
@@ -84,7 +83,7 @@ def of_lines(lines: Lines, form: FamilyLayout | None) -> FormRows:
             stamps = np.ascontiguousarray(lines.numbers_of(lines.timestamps, at))
             bitmap = bitmap_of(is_present(lines.values[at]))
             columns[place] = pa.Array.from_buffers(pa.int64(), len(lines), [bitmap, pa.py_buffer(stamps.data)])
-    return FormRows(keys, columns)
+    return FormRows(lines.keys, columns)
 
 
 def interleaved(parts: Sequence[FormRows]) -> FormRows:

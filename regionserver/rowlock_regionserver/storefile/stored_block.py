@@ -15,14 +15,15 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Mask
 from rowlock_regionserver.arrow.compressed_columns import value_array
-from rowlock_regionserver.arrow.stored_lines import CompressedChunk, LineKeys
+from rowlock_regionserver.arrow.stored_lines import CompressedChunk, LineNumbers
 from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile.block_file import ReadAhead
 from rowlock_regionserver.storefile.wide_blocks import WideBlocks
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_directory import Directory
-from rowlock_regionserver.storefile.wide_lines import keys_of, places_of
+from rowlock_regionserver.storefile.wide_form import Form
+from rowlock_regionserver.storefile.wide_lines import places_of, timestamps_of, write_numbers_of
 
 # The number of the chunk with the rows.
 _ROWS = 0
@@ -92,28 +93,34 @@ class StoredWideBlock:
     def _read(self) -> tuple[WideChunks, Mapping[int, bytes]]:
         return self._reader.read(self._number)
 
+    @cached_property
+    def _form(self) -> Form:
+        return self._read[0].directory.form
+
     @property
     def qualifiers(self) -> tuple[bytes, ...]:
         """The columns of the block, ascending."""
-        return self._read[0].directory.form.qualifiers
-
-    def keys(self) -> LineKeys:
-        """The rows of all lines, and the numbers of the columns that were read."""
-        return self._keys
+        return self._form.qualifiers
 
     @cached_property
-    def _keys(self) -> LineKeys:
-        return keys_of(self._read[0].directory, self._raw, self._reader.wanted)
+    def timestamps(self) -> LineNumbers:
+        """The timestamps of the columns that were read."""
+        return timestamps_of(self._read[0].directory, self._raw, self._reader.wanted)
+
+    @cached_property
+    def write_numbers(self) -> LineNumbers:
+        """The write numbers of the columns that were read."""
+        return write_numbers_of(self._read[0].directory, self._raw, self._reader.wanted)
 
     def has(self, name: bytes) -> bool:
         """Whether the column was read, and some line has a cell of it."""
         columns = self._reader.wanted.columns
-        return name in self._read[0].directory.form.place_of and (columns is None or name in columns)
+        return name in self._form.place_of and (columns is None or name in columns)
 
     def chunk(self, name: bytes | None) -> CompressedChunk:
         """The rows or values of all lines."""
         chunks, kept = self._read
-        number = self._chunk_number(name)
+        number = self._form.values_of[name]
         raw = kept.get(number)
         if raw is None:
             return (chunks if chunks.has(number) else self._keys_read).stored(number)
@@ -123,24 +130,25 @@ class StoredWideBlock:
 
     def values(self, name: bytes | None) -> Column:
         """The same, decompressed, as fixed-size binary or binary; what is below absent cells means nothing."""
-        number = self._chunk_number(name)
-        width = self._read[0].directory.form.chunks[number].width
-        return value_array(self._raw(number), self.line_count, width)
+        return value_array(self.raw(name), self.line_count, self.width(name))
+
+    def raw(self, name: bytes | None) -> pa.Buffer:
+        """The same as a buffer."""
+        return self._raw(self._form.values_of[name])
+
+    def width(self, name: bytes | None) -> int:
+        """The length of each of these values; 0: they may have different ones, or the block has no such column."""
+        form = self._form
+        return form.chunks[form.values_of[name]].width if name is None or self.has(name) else 0
 
     def present(self, name: bytes) -> Mask | None:
         """Which lines have a cell of the column; None: all."""
-        form = self._read[0].directory.form
+        form = self._form
         validity = form.columns[form.place_of[name]].validity
         if validity is None:
             return None
         bitmap = np.frombuffer(memoryview(self._raw(validity)), np.uint8)
         return np.unpackbits(bitmap, count=self.line_count, bitorder="little").astype(np.bool_)
-
-    def _chunk_number(self, name: bytes | None) -> int:
-        if name is None:
-            return _ROWS
-        form = self._read[0].directory.form
-        return form.columns[form.place_of[name]].values
 
     def _raw(self, number: int) -> pa.Buffer:
         chunks, kept = self._read

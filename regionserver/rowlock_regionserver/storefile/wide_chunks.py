@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.stored_lines import CompressedChunk
-from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.storefile import codecs, wide_directory
 from rowlock_regionserver.storefile.extents import Extent
@@ -84,7 +83,7 @@ class WideChunks:
         raw: bytes | pa.Buffer = stored
         compression, raw_bytes = directory.compressions[number], directory.raw_bytes[number]
         form = directory.form.chunks[number]
-        if compression != Compression.NONE:
+        if compression:
             try:
                 raw = codecs.decompressed(stored, compression, raw_bytes, form.value_bytes)
             except ValueError as error:

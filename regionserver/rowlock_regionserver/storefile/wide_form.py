@@ -95,6 +95,7 @@ class Form:
     sizes: tuple[ChunkSize, ...]
     qualifiers: tuple[bytes, ...]
     place_of: Mapping[bytes, int]  # by qualifier
+    values_of: Mapping[bytes | None, int]  # the chunk of each column's values, by qualifier; None: the rows
     timestamps: int | None  # the chunk of the lines' timestamps
     write_numbers: int | None
     columns: tuple[ColumnChunks, ...]
@@ -148,7 +149,10 @@ def _parsed(form: bytes, chunk_count: int) -> Form:
     ):
         require(len(of_columns) <= 1 and not (by_line is not None and True in of_columns), "numbers in two forms")
     place_of = {qualifier: place for place, qualifier in enumerate(qualifiers)}
-    return Form(chunks, tuple(map(ChunkSize.of, chunks)), qualifiers, place_of, timestamps, write_numbers, columns)
+    values_of: dict[bytes | None, int] = {None: 0}
+    values_of.update(zip(qualifiers, [column.values for column in columns], strict=True))
+    sizes = tuple(map(ChunkSize.of, chunks))
+    return Form(chunks, sizes, qualifiers, place_of, values_of, timestamps, write_numbers, columns)
 
 
 class _Expected:

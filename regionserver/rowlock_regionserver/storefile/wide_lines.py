@@ -10,7 +10,7 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.columns import Column, Integers
 from rowlock_regionserver.arrow.compressed_columns import value_array
 from rowlock_regionserver.arrow.lines import Lines
-from rowlock_regionserver.arrow.stored_lines import LineKeys
+from rowlock_regionserver.arrow.stored_lines import LineNumbers
 from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile.wide_directory import Directory
 
@@ -21,7 +21,7 @@ RawOf = Callable[[int], pa.Buffer]
 def decoded_lines(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> Lines:
     """Returns all lines of the block, with the columns that are wanted as far as it has them."""
     form = directory.form
-    rows, timestamps, write_numbers, qualifiers = keys_of(directory, raw_of, wanted)
+    timestamps, qualifiers = timestamps_of(directory, raw_of, wanted)
     with_values = wanted.columns
     columns = []
     for place, qualifier in zip(places_of(directory, wanted), qualifiers, strict=True):
@@ -31,19 +31,27 @@ def decoded_lines(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> L
             columns.append(value_array(raw_of(values), directory.line_count, form.chunks[values].width, bitmap))
         else:
             columns.append(_marks(directory, raw_of, validity))
-    return Lines(rows, timestamps, write_numbers, qualifiers, tuple(columns))
+    write_numbers, _ = write_numbers_of(directory, raw_of, wanted)
+    return Lines(_rows(directory, raw_of(0)), timestamps, write_numbers, qualifiers, tuple(columns))
 
 
-def keys_of(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> LineKeys:
-    """Returns the rows of all lines, and the numbers of the columns that are wanted as far as the block has them."""
+def timestamps_of(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> LineNumbers:
+    """Returns the timestamps of the columns that are wanted, as far as the block has them."""
     form, places = directory.form, places_of(directory, wanted)
-    chosen = [form.columns[place] for place in places]
-    return LineKeys(
-        _rows(directory, raw_of(0)),
-        _numbers(raw_of, directory.timestamp, form.timestamps, [each.timestamps for each in chosen]),
-        _write_numbers(directory, raw_of, [each.write_numbers for each in chosen]),
-        tuple([form.qualifiers[place] for place in places]),
-    )
+    by_column = [form.columns[place].timestamps for place in places]
+    numbers = _numbers(raw_of, directory.timestamp, form.timestamps, by_column)
+    return LineNumbers(numbers, tuple([form.qualifiers[place] for place in places]))
+
+
+def write_numbers_of(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> LineNumbers:
+    """Returns the write numbers of the columns that are wanted, as far as the block has them."""
+    form, places = directory.form, places_of(directory, wanted)
+    by_column = [form.columns[place].write_numbers for place in places]
+    numbers = _numbers(raw_of, directory.write_number, form.write_numbers, by_column)
+    is_constant = form.write_numbers is None and all(number is None for number in by_column)
+    if directory.write_number_base and not is_constant:
+        numbers = numbers + directory.write_number_base
+    return LineNumbers(numbers, tuple([form.qualifiers[place] for place in places]))
 
 
 def places_of(directory: Directory, wanted: LinesWanted) -> Sequence[int]:
@@ -79,12 +87,6 @@ def _marks(directory: Directory, raw_of: RawOf, validity: int | None) -> Column:
     bitmap = None if validity is None else raw_of(validity)
     null_count = 0 if validity is None else -1
     return pa.Array.from_buffers(pa.binary(0), directory.line_count, [bitmap, pa.py_buffer(b"")], null_count)
-
-
-def _write_numbers(directory: Directory, raw_of: RawOf, by_column: Sequence[int | None]) -> Integers:
-    numbers = _numbers(raw_of, directory.write_number, directory.form.write_numbers, by_column)
-    is_constant = directory.form.write_numbers is None and all(number is None for number in by_column)
-    return numbers if is_constant or not directory.write_number_base else numbers + directory.write_number_base
 
 
 def _numbers(raw_of: RawOf, constant: int, by_line: int | None, by_column: Sequence[int | None]) -> Integers:
