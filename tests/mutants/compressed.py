@@ -6,6 +6,7 @@ from .broken_build import Mutant
 
 SCANS = "property/test_compressed_scans.py"
 BLOCKS = "unit/storefile/test_wide_blocks.py"
+STORED = "unit/storefile/test_stored_block.py"
 
 COMPRESSED = [
     Mutant(
@@ -49,6 +50,27 @@ COMPRESSED = [
         "            present[layer.places] = True\n",
         "            present[layer.places] |= False\n",
         SCANS,
+    ),
+    Mutant(
+        "a part of a block that is decompressed begins with its block",
+        "CompressedColumn._filled",
+        "[start * width : stop * width]",
+        "[: (stop - start) * width]",
+        STORED,
+    ),
+    Mutant(
+        "values that replace those of stored lines are not decompressed with them",
+        "CompressedColumn._filled",
+        "for layer in layers])\n        return",
+        "for layer in ()])\n        return",
+        STORED,
+    ),
+    Mutant(
+        "a value of another length is laid over values of one length",
+        "CompressedColumn._filled",
+        "widths.update([_width(layer.values) for layer in layers])",
+        "widths.update(())",
+        STORED,
     ),
     Mutant(
         "a piece begins with its block",

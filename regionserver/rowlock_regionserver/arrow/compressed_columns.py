@@ -151,20 +151,32 @@ class CompressedColumn:
         return column if self.present is None else _masked(column, self.present)
 
     def _filled(self) -> Column | None:
-        """Returns the column if all values have one length, and each block has some. Copies them once."""
-        pieces = self.pieces()
-        types = {values.type for _, values in pieces or ()}
-        if pieces is None or len(types) != 1 or not pa.types.is_fixed_size_binary(pieces[0].values.type):
-            return None
-        width = pieces[0].values.type.byte_width
-        if len(pieces) == 1 or not width:
+        """Returns the column if all values have one length, and each block has some. Copies them once.
+
+        Makes no arrays of the blocks, which are many and small.
+        """
+        name, slices, layers = self.name, self.lines.slices, self.layers
+        widths = {block.width(name) for block, _, _ in slices}
+        widths.update([_width(layer.values) for layer in layers])
+        width = widths.pop() if len(widths) == 1 else 0
+        if not width or len(slices) + len(layers) == 1:
             return None
         data = pa.allocate_buffer(len(self) * width)
-        fill(np.frombuffer(memoryview(data), f"V{width}"), pieces)
+        target, place = memoryview(data), 0
+        for block, start, stop in slices:
+            end = place + (stop - start) * width
+            target[place:end] = memoryview(block.raw(name))[start * width : stop * width]
+            place = end
+        fill(np.frombuffer(target, f"V{width}"), [Piece(layer.places, layer.values) for layer in layers])
         return line_values.fixed_size(width, len(self), self.present, data)
 
 
 LineColumn: TypeAlias = "pa.Array[Any] | CompressedColumn"
+
+
+def _width(column: Column) -> int:
+    """Returns the length of the values; 0 if they may have different ones."""
+    return int(column.type.byte_width) if pa.types.is_fixed_size_binary(column.type) else 0
 
 
 def value_array(raw: pa.Buffer, count: int, width: int, bitmap: pa.Buffer | None = None) -> Column:
