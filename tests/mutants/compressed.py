@@ -73,6 +73,13 @@ COMPRESSED = [
         STORED,
     ),
     Mutant(
+        "blocks with other columns are taken for alike",
+        "StoredWideBlock.layout",
+        "id(self._form), id(self._reader.wanted)",
+        "0, 0",
+        STORED,
+    ),
+    Mutant(
         "a piece begins with its block",
         "_Encoder._add_slice",
         "block.line_count, start, stop - start, width",

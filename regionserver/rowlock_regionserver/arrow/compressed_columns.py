@@ -82,9 +82,9 @@ class CompressedColumn:
         name = self.name
         if name is None:
             return None
-        of_slices = [_present(each, name) for each in self.lines.slices]
-        if all(mask is None for mask in of_slices):
+        if all(block.is_complete(name) for block in self.lines.layouts):
             return None
+        of_slices = [_present(each, name) for each in self.lines.slices]
         present = np.concatenate(
             [
                 np.ones(count, np.bool_) if mask is None else mask
@@ -156,7 +156,7 @@ class CompressedColumn:
         Makes no arrays of the blocks, which are many and small.
         """
         name, slices, layers = self.name, self.lines.slices, self.layers
-        widths = {block.width(name) for block, _, _ in slices}
+        widths = {block.width(name) for block in self.lines.layouts}
         widths.update([_width(layer.values) for layer in layers])
         width = widths.pop() if len(widths) == 1 else 0
         if not width or len(slices) + len(layers) == 1:

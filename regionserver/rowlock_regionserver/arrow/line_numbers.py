@@ -30,6 +30,10 @@ def concatenated_numbers(parts: Sequence[Integers], counts: Sequence[int]) -> In
         return first
     height = max(part.shape[0] for part in parts)
     joined: Integers = np.concatenate(
-        [np.broadcast_to(part, (height, count)) for part, count in zip(parts, counts, strict=True)], axis=1
+        [
+            part if part.shape == (height, count) else np.broadcast_to(part, (height, count))
+            for part, count in zip(parts, counts, strict=True)
+        ],
+        axis=1,
     )
     return joined

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -43,6 +43,10 @@ class StoredBlock(Protocol):
     def line_count(self) -> int: ...
 
     @property
+    def layout(self) -> Hashable:
+        """Blocks with equal layouts have the same columns, of the same widths, and lack cells in the same columns."""
+
+    @property
     def stored_bytes(self) -> int:
         """About the bytes of the rows and of the columns that are read."""
 
@@ -79,6 +83,9 @@ class StoredBlock(Protocol):
     def width(self, name: bytes | None) -> int:
         """The length of each of these values; 0: they may have different ones, or the block has no such column."""
 
+    def is_complete(self, name: bytes) -> bool:
+        """Whether the column was read, and each line has a cell of it."""
+
     def present(self, name: bytes) -> Mask | None:
         """Which lines have a cell of the column; None: all."""
 
@@ -107,6 +114,11 @@ class StoredLines:
     def line_count(self) -> int:
         """The number of lines."""
         return sum(self.counts)
+
+    @cached_property
+    def layouts(self) -> Sequence[StoredBlock]:
+        """A block of each layout, so that what they have in common is found once."""
+        return list({block.layout: block for block, _, _ in self.slices}.values())
 
     @cached_property
     def stored_bytes(self) -> int:

@@ -6,6 +6,7 @@ the qualifier and the offsets that each cell repeats, and the client makes what 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -43,16 +44,20 @@ def lines_as_rows(window: Sequence[FamilyCells], *, reverse: bool) -> LinesAsRow
     timed = columns
     if len(families) == 1:
         timed = [(families[0][0], qualifier) for qualifier in _timed_for_all(families[0][1])] or columns
-    form = [
-        FormColumn(*column, part)
-        for part, of_part in ((FormPart.VALUE, columns), (FormPart.TIMESTAMP, timed))
-        for column in of_part
-    ]
-    layout = RowLayout(form, fixed_size=True)
+    layout = _layout(tuple(columns), tuple(timed))
     rows = zipped([of_lines(lines, layout.families[name]) for name, lines in families])
     key_bytes = max([lines.rows.nbytes // len(lines) for _, lines in families])
     beside = sum([key_bytes + len(name) + len(qualifier) + CELL_BYTES_BESIDE for name, qualifier in columns])
     return LinesAsRows(rows.answer(layout, reverse=reverse), layout.columns, beside)
+
+
+# The windows of a scan mostly have the same columns.
+@functools.lru_cache(maxsize=16)
+def _layout(columns: tuple[tuple[bytes, bytes], ...], timed: tuple[tuple[bytes, bytes], ...]) -> RowLayout:
+    """Returns the layout of the values of these columns, and of the timestamps of those."""
+    form = [FormColumn(*column, FormPart.VALUE) for column in columns]
+    form += [FormColumn(*column, FormPart.TIMESTAMP) for column in timed]
+    return RowLayout(form, fixed_size=True)
 
 
 def _timed_for_all(lines: Lines) -> Sequence[bytes]:

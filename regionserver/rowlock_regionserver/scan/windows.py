@@ -213,6 +213,8 @@ class WindowReader:
         if is_plain and not may_share_rows:
             return FamilyCells(family, run, 1)
         run = SortedRun(single_chunk(run.keys), run.values)
+        if not len(run):
+            return FamilyCells(family, run, family.versions)
         return FamilyCells(family, run.filter(visible(run.keys, self._read_point, family)), family.versions)
 
     def _is_visible(self, chunk: Chunk, family: Family) -> bool:

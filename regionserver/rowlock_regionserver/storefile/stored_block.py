@@ -98,6 +98,11 @@ class StoredWideBlock:
         return self._read[0].directory.form
 
     @property
+    def layout(self) -> tuple[int, int]:
+        """The form and what is wanted of it, as the blocks of a table mostly share them."""
+        return id(self._form), id(self._reader.wanted)
+
+    @property
     def qualifiers(self) -> tuple[bytes, ...]:
         """The columns of the block, ascending."""
         return self._form.qualifiers
@@ -140,6 +145,11 @@ class StoredWideBlock:
         """The length of each of these values; 0: they may have different ones, or the block has no such column."""
         form = self._form
         return form.chunks[form.values_of[name]].width if name is None or self.has(name) else 0
+
+    def is_complete(self, name: bytes) -> bool:
+        """Whether the column was read, and each line has a cell of it."""
+        form = self._form
+        return self.has(name) and form.columns[form.place_of[name]].validity is None
 
     def present(self, name: bytes) -> Mask | None:
         """Which lines have a cell of the column; None: all."""

@@ -6,7 +6,7 @@ A chunk is used only after its checksum was compared, and its offsets only after
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
+from operator import sub
 from pathlib import Path
 
 import numpy as np
@@ -37,8 +37,9 @@ class WideChunks:
     @classmethod
     def of_payload(cls, directory: Directory, payload: pa.Buffer, path: Path, offset: int) -> WideChunks:
         """Returns all chunks of a block."""
-        bounds = enumerate(pairwise(directory.starts))
-        stored = {number: payload.slice(start, stop - start) for number, (start, stop) in bounds}
+        starts = directory.starts
+        # Without a step of its own for each chunk.
+        stored = dict(enumerate(map(payload.slice, starts[:-1], map(sub, starts[1:], starts))))
         return cls(directory, stored, path, offset)
 
     @classmethod

@@ -21,10 +21,11 @@ RawOf = Callable[[int], pa.Buffer]
 def decoded_lines(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> Lines:
     """Returns all lines of the block, with the columns that are wanted as far as it has them."""
     form = directory.form
-    timestamps, qualifiers = timestamps_of(directory, raw_of, wanted)
-    with_values = wanted.columns
+    timestamps, _ = timestamps_of(directory, raw_of, wanted)
+    places, with_values = places_of(directory, wanted), wanted.columns
+    qualifiers = tuple([form.qualifiers[place] for place in places])
     columns = []
-    for place, qualifier in zip(places_of(directory, wanted), qualifiers, strict=True):
+    for place, qualifier in zip(places, qualifiers, strict=True):
         values, validity = form.columns[place].values, form.columns[place].validity
         if with_values is None or qualifier in with_values:
             bitmap = None if validity is None else raw_of(validity)
@@ -37,20 +38,25 @@ def decoded_lines(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> L
 
 def timestamps_of(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> LineNumbers:
     """Returns the timestamps of the columns that are wanted, as far as the block has them."""
-    form, places = directory.form, places_of(directory, wanted)
-    by_column = [form.columns[place].timestamps for place in places]
-    numbers = _numbers(raw_of, directory.timestamp, form.timestamps, by_column)
+    form = directory.form
+    if form.timestamps is not None:
+        return LineNumbers(_integers(raw_of(form.timestamps))[np.newaxis], form.qualifiers)
+    places = places_of(directory, wanted)
+    numbers = _numbers(raw_of, directory.timestamp, [form.columns[place].timestamps for place in places])
     return LineNumbers(numbers, tuple([form.qualifiers[place] for place in places]))
 
 
 def write_numbers_of(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> LineNumbers:
     """Returns the write numbers of the columns that are wanted, as far as the block has them."""
-    form, places = directory.form, places_of(directory, wanted)
+    form, base = directory.form, directory.write_number_base
+    if form.write_numbers is not None:
+        by_line = _integers(raw_of(form.write_numbers))[np.newaxis]
+        return LineNumbers(by_line + base if base else by_line, form.qualifiers)
+    places = places_of(directory, wanted)
     by_column = [form.columns[place].write_numbers for place in places]
-    numbers = _numbers(raw_of, directory.write_number, form.write_numbers, by_column)
-    is_constant = form.write_numbers is None and all(number is None for number in by_column)
-    if directory.write_number_base and not is_constant:
-        numbers = numbers + directory.write_number_base
+    numbers = _numbers(raw_of, directory.write_number, by_column)
+    if base and not all(number is None for number in by_column):
+        numbers = numbers + base
     return LineNumbers(numbers, tuple([form.qualifiers[place] for place in places]))
 
 
@@ -89,10 +95,8 @@ def _marks(directory: Directory, raw_of: RawOf, validity: int | None) -> Column:
     return pa.Array.from_buffers(pa.binary(0), directory.line_count, [bitmap, pa.py_buffer(b"")], null_count)
 
 
-def _numbers(raw_of: RawOf, constant: int, by_line: int | None, by_column: Sequence[int | None]) -> Integers:
-    """Returns the timestamps or write numbers in the shape that Lines have."""
-    if by_line is not None:
-        return _integers(raw_of(by_line))[np.newaxis]
+def _numbers(raw_of: RawOf, constant: int, by_column: Sequence[int | None]) -> Integers:
+    """Returns the timestamps or write numbers of columns, or of all cells, in the shape that Lines have."""
     chunks = [number for number in by_column if number is not None]
     if chunks:
         return np.stack([_integers(raw_of(number)) for number in chunks])

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, plain
+from rowlock_regionserver.arrow.line_values import fixed_size
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.sources import LinesWanted
@@ -19,10 +20,10 @@ from tests.unit.storefile.store_file_case import Case
 from tests.unit.storefile.test_wide_blocks import typed_lines, written
 
 
-def stored_lines(case: Case, lines: Lines, start: bytes = b"", stop: bytes = b"") -> Lines:
+def stored_lines(case: Case, *lines: Lines, start: bytes = b"", stop: bytes = b"") -> Lines:
     """Writes the lines to blocks of some 250, and returns those of the range as a scan gets them."""
     case.family = replace(case.family, block_bytes=16 * 1024, compression=Compression.ZSTD)
-    _, run = written(case, lines)
+    _, run = written(case, *lines)
     found = run.read_rows(start, stop, 1 << 20, lines=LinesWanted(compressed=True)).lines
     assert found is not None
     assert found.stored is not None
@@ -55,7 +56,7 @@ def test_a_scan_reads_each_chunk_once_and_no_write_numbers(case: Case, monkeypat
 
 def test_columns_of_a_part_of_the_blocks_have_the_changes_of_all_layers(case: Case) -> None:
     lines = typed_lines(2000)
-    found = stored_lines(case, lines, b"k000100", b"k001900")
+    found = stored_lines(case, lines, start=b"k000100", stop=b"k001900")
     column = found.values[3]
     assert isinstance(column, CompressedColumn)
     assert len(column.lines.slices) > 2
@@ -69,3 +70,32 @@ def test_columns_of_a_part_of_the_blocks_have_the_changes_of_all_layers(case: Ca
     expected[9] = b"abc"
     assert shorter.plain.to_pylist() == expected
     assert found.rows.to_pylist() == lines.rows.slice(100, 1800).to_pylist()
+
+
+def test_blocks_that_differ_in_their_columns_are_not_taken_for_alike(case: Case) -> None:
+    complete, sparse = typed_lines(1000), typed_lines(1000, start=1000)
+    names, count = complete.qualifiers, len(complete)
+    complete = replace(complete, qualifiers=names[:3], values=complete.values[:3])
+    shorter = fixed_size(5, count, None, pa.py_buffer(bytes(range(250)) * (5 * count // 250)))
+    # The first column is of another length, the second is missing, and the third lacks every second value.
+    sparse = replace(sparse, qualifiers=(names[0], names[2]), values=(shorter, sparse.values[-1]))
+    found = stored_lines(case, complete, sparse)
+    assert found.stored is not None
+    assert len(found.stored.layouts) > 1
+    expected = [
+        [*of_complete.to_pylist(), *of_sparse]
+        for of_complete, of_sparse in zip(
+            complete.columns,
+            [shorter.to_pylist(), [None] * count, sparse.columns[1].to_pylist()],
+            strict=True,
+        )
+    ]
+    assert [column.to_pylist() for column in found.columns] == expected
+    assert [column.null_count for column in found.values] == [0, count, count // 2]
+
+
+def test_blocks_of_one_form_have_one_layout(case: Case) -> None:
+    found = stored_lines(case, typed_lines(2000))
+    assert found.stored is not None
+    assert len(found.stored.slices) > 3
+    assert len(found.stored.layouts) == 1

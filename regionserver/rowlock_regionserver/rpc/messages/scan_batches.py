@@ -7,10 +7,12 @@ parse as one message, so only the frame of the large field is encoded here.
 
 from __future__ import annotations
 
+import functools
+
 from rowlock_proto.v1.region_pb2 import RowFormColumn, ScanBatch
 from rowlock_proto.varints import varint
 
-from rowlock_regionserver.operations import FormPart
+from rowlock_regionserver.operations import FormColumn, FormPart
 from rowlock_regionserver.rpc.messages.compressed_rows import compressed_rows
 from rowlock_regionserver.rpc.messages.newest_rows import newest_rows
 from rowlock_regionserver.scan.batches import ScanAnswer
@@ -47,10 +49,17 @@ def scan_batch(answer: ScanAnswer, read_point: int) -> bytes:
         read_point=read_point,
         row_count=answer.row_count,
         row_reached=resume_key,
-        line_columns=[
-            RowFormColumn(family=each.family, qualifier=each.qualifier, part=_PARTS[each.part])
-            for each in answer.columns
-        ],
     )
     head = tag + varint(sum(len(part) for part in parts))
-    return b"".join([head, *parts, others.SerializeToString()])
+    return b"".join([head, *parts, _line_columns(tuple(answer.columns)), others.SerializeToString()])
+
+
+# The batches of a scan mostly have the same columns.
+@functools.lru_cache(maxsize=16)
+def _line_columns(columns: tuple[FormColumn, ...]) -> bytes:
+    """Returns the field of the columns."""
+    return ScanBatch(
+        line_columns=[
+            RowFormColumn(family=each.family, qualifier=each.qualifier, part=_PARTS[each.part]) for each in columns
+        ]
+    ).SerializeToString()
