@@ -57,6 +57,7 @@ class Batches:
         self._batch_rows = batch_rows
         self._line_bytes_max = line_bytes_max
         self._slices: list[AnswerRows] = []
+        self._held: list[int | None] = []  # the bytes that each slice keeps alive; None: not counted yet
         self._columns: Sequence[FormColumn] = ()  # of the slices
         self._bytes = 0
         self._rows = 0  # all of them end here
@@ -79,7 +80,7 @@ class Batches:
         bounds = np.append(starts, table.num_rows)
         sizes = _bytes_before(table, bounds) + bytes_beside * np.arange(len(bounds))
         self._added_rows, self._added_bytes = self._added_rows + len(starts), self._added_bytes + int(sizes[-1])
-        row, row_count = 0, len(starts)
+        row, row_count, held = 0, len(starts), _bytes_held(table)
         while row < row_count:
             stop = self._stop(row, sizes)
             if stop == row and not self._slices:
@@ -89,7 +90,7 @@ class Batches:
             else:
                 if stop > row:
                     cells = table.slice(int(bounds[row]), int(bounds[stop] - bounds[row]))
-                    self._take(cells, int(sizes[stop] - sizes[row]), stop - row)
+                    self._take(cells, int(sizes[stop] - sizes[row]), stop - row, held)
                     row = stop
                 does_not_fit = row < row_count
             if does_not_fit or self._is_full():
@@ -163,8 +164,9 @@ class Batches:
             yield ScanAnswer(part, 0, row_continues=True)
             start = stop
 
-    def _take(self, cells: AnswerRows, byte_count: int, row_count: int) -> None:
+    def _take(self, cells: AnswerRows, byte_count: int, row_count: int, held: int | None = None) -> None:
         self._slices.append(cells)
+        self._held.append(held)
         self._bytes += byte_count
         self._rows += row_count
 
@@ -181,7 +183,8 @@ class Batches:
     @property
     def bytes_held(self) -> int:
         """Memory of added rows that are not in a batch yet; a slice keeps the whole table that it was cut from."""
-        return max(map(_bytes_held, self._slices), default=0)
+        counted = zip(self._slices, self._held, strict=True)
+        return max([_bytes_held(cells) if held is None else held for cells, held in counted], default=0)
 
     def _is_full(self) -> bool:
         return self._bytes >= self._batch_bytes or self._rows >= self._batch_rows
@@ -193,7 +196,7 @@ class Batches:
             if isinstance(table, CompressedRows) and not table.is_worth_it:
                 table = table.table()
             yield ScanAnswer(table, self._rows, row_continues=False, columns=self._columns)
-            self._slices = []
+            self._slices, self._held = [], []
             self._bytes = self._rows = 0
 
 

@@ -15,6 +15,7 @@ to decompress 16 KiB.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import google_crc32c
@@ -129,7 +130,5 @@ def _transposed_back(raw: bytes, value_bytes: int) -> bytes:
     return bytes(values)
 
 
-def checksum(stored: bytes | pa.Buffer) -> int:
-    """Returns the CRC32C of a stored chunk."""
-    value: int = google_crc32c.value(stored)
-    return value
+# The CRC32C of a stored chunk.
+checksum: Callable[[bytes | pa.Buffer], int] = google_crc32c.value

@@ -139,7 +139,9 @@ class StoredWideBlock:
 
     def raw(self, name: bytes | None) -> pa.Buffer:
         """The same as a buffer."""
-        return self._raw(self._form.values_of[name])
+        chunks, kept = self._read
+        number = self._form.values_of[name]
+        return self._raw(number) if kept or not chunks.has(number) else chunks.raw(number)
 
     def width(self, name: bytes | None) -> int:
         """The length of each of these values; 0: they may have different ones, or the block has no such column."""

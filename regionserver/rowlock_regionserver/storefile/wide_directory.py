@@ -13,6 +13,7 @@ it is parsed; then its fields are checked against one another.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.storefile import wide_form
 from rowlock_regionserver.storefile.format import HEADER_BYTES
@@ -117,23 +117,34 @@ def _decode(directory: bytes, payload_bytes: int) -> Directory:
     require(form_start + form_bytes <= len(directory), f"{chunk_count} chunks in {len(directory)} bytes")
     numbers = struct.unpack_from(f"<{3 * chunk_count}I", directory, _HEAD.size)
     stored_bytes, raw_bytes = numbers[:chunk_count], numbers[chunk_count : 2 * chunk_count]
-    form = wide_form.decode(directory[form_start : form_start + form_bytes], chunk_count)
     starts = list(accumulate(stored_bytes, initial=len(directory)))
     require(starts[-1] == payload_bytes, f"chunks that end at {starts[-1]} of {payload_bytes} bytes")
     require(sum(raw_bytes) <= RAW_BYTES_MAX, f"{sum(raw_bytes)} raw bytes")
     compressions = directory[numbers_stop:form_start]
+    fitting = _kept_form if form_bytes <= wide_form.KEPT_BYTES_MAX else _fitting_form
+    form = fitting(directory[form_start : form_start + form_bytes], line_count, raw_bytes, compressions)
+    for stored, raw, compression in zip(stored_bytes, raw_bytes, compressions, strict=True):
+        if stored != raw and not compression:
+            raise ValueError(f"{stored} bytes of {raw}, not compressed")
+    return Directory(
+        form, line_count, timestamp, write_number, starts, raw_bytes, numbers[2 * chunk_count :], compressions
+    )
+
+
+def _fitting_form(form: bytes, line_count: int, raw_bytes: tuple[int, ...], compressions: bytes) -> Form:
+    """Returns the parsed form. Raises ValueError if chunks of it can't have these lengths or compressions."""
+    parsed = wide_form.decode(form, len(raw_bytes))
     # A sixth of what a read of one column takes, so without a call for each chunk.
     offsets_bytes, bitmap_bytes = 4 * (line_count + 1), (line_count + 7) >> 3
-    for chunk, size, stored, raw, compression in zip(
-        form.chunks, form.sizes, stored_bytes, raw_bytes, compressions, strict=True
-    ):
+    for chunk, size, raw, compression in zip(parsed.chunks, parsed.sizes, raw_bytes, compressions, strict=True):
         if size.line_bytes:
             has_size = raw == size.line_bytes * line_count
         else:
             has_size = raw >= offsets_bytes if size.has_offsets else raw == bitmap_bytes
-        is_plausible = compression in size.compressions and (compression != Compression.NONE or stored == raw)
-        if not has_size or not is_plausible:
-            raise ValueError(f"{stored} bytes of {raw}, compression {compression}, for {line_count} lines: {chunk}")
-    return Directory(
-        form, line_count, timestamp, write_number, starts, raw_bytes, numbers[2 * chunk_count :], compressions
-    )
+        if not has_size or compression not in size.compressions:
+            raise ValueError(f"{raw} bytes, compression {compression}, for {line_count} lines: {chunk}")
+    return parsed
+
+
+# Blocks of rows that are all of one length mostly differ in nothing else.
+_kept_form = functools.lru_cache(maxsize=32)(_fitting_form)

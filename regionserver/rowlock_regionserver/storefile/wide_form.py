@@ -24,7 +24,7 @@ from rowlock_regionserver.storefile.codecs import known_compressions
 _COUNT = struct.Struct("<I")
 _CHUNK = struct.Struct("<BxHI")
 # A larger form is parsed for each block. All that are kept take less than 30 MiB.
-_KEPT_BYTES_MAX = 4096
+KEPT_BYTES_MAX = 4096
 
 
 class Kind(IntEnum):
@@ -120,7 +120,7 @@ def encode(chunks: Sequence[ChunkForm], qualifiers: Sequence[bytes]) -> bytes:
 
 def decode(form: bytes, chunk_count: int) -> Form:
     """Returns the parsed form. Raises ValueError or struct.error when it contradicts itself."""
-    return _kept(form, chunk_count) if len(form) <= _KEPT_BYTES_MAX else _parsed(form, chunk_count)
+    return _kept(form, chunk_count) if len(form) <= KEPT_BYTES_MAX else _parsed(form, chunk_count)
 
 
 @functools.lru_cache(maxsize=256)
