@@ -46,6 +46,11 @@ _OPTIONS: Sequence[tuple[str, int]] = (
 )
 
 
+def silent_s_max() -> float:
+    """Returns how long a server may be silent during a scan that goes past gRPC; it sends a heartbeat far more often."""
+    return (KEEPALIVE_MS + KEEPALIVE_TIMEOUT_MS) / 1000
+
+
 def channel_options() -> list[tuple[str, int]]:
     """Returns the options of every channel."""
     return [

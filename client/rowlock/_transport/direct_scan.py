@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import threading
 import time
+from collections.abc import Iterator
 
 from rowlock._codec.scan_message import ScanMessage
 from rowlock._core.direct import lost_error
 from rowlock._core.direct_scan import BATCH_BYTES_MAX, batch_of
 from rowlock._core.scan_opening import no_batch_error
+from rowlock._transport.channels import silent_s_max
 from rowlock._transport.direct_socket import OpenSocket
 from rowlock._transport.servers import Servers
 from rowlock.errors import RowlockError, ServerUnavailableError
@@ -22,47 +25,59 @@ class DirectScan:
 
     def __init__(self, servers: Servers, region: Region, opened: OpenSocket, target: str) -> None:
         """target: where the connection goes, for messages."""
+        self._socket = opened.socket
         self._servers = servers
         self._address = region.server
         self._table = region.table
         self._target = target
-        self._socket = opened.socket
         self._frames = opened.reader
         self._frames.set_body_bytes_max(BATCH_BYTES_MAX)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
-        self._is_receiving = False
+        # Held while the socket is shut down or closed. Reentrant, because a signal handler may cancel the scan.
+        self._closing = threading.RLock()
+        self._is_in_use = False
         # Why nothing is received any more.
         self._end: RowlockError | None = None
 
     def begin(self, request: bytes, timeout_s: float) -> None:
-        """Sends the request's frame. Raises ServerUnavailableError."""
+        """Sends the request's frame. Raises RowlockError, with the scan cancelled."""
         try:
-            self._socket.settimeout(timeout_s)
-            self._socket.sendall(request)
-            self._socket.setblocking(False)
-        except OSError as error:
+            with self._using():
+                self._socket.settimeout(min(timeout_s, silent_s_max()))
+                self._socket.sendall(request)
+                self._socket.setblocking(False)
+        except BaseException:
             self.cancel()
-            raise self._lost(error) from None
+            raise
 
     def next(self, timeout_s: float) -> ScanMessage | None:
         """Returns the next batch, None at the region's end. Raises DeadlineError, or the error of the scan."""
-        # Set first: from here on a thread that cancels the scan leaves it to this one to close the socket.
-        self._is_receiving = True
-        try:
+        with self._using():
             return self._received(time.monotonic() + timeout_s, timeout_s)
-        except ServerUnavailableError as error:
-            raise self._servers.error_at(error, self._address) from None
-        finally:
-            self._is_receiving = False
+
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[None]:
+        """While the socket is used. Raises why the scan was cancelled, or how the connection was lost."""
+        # Set first: from here on a thread that cancels the scan leaves it to this one to close the socket.
+        self._is_in_use = True
+        try:
             if self._end is not None:
-                self._socket.close()
+                raise self._end
+            yield
+        except (OSError, RowlockError) as error:
+            failure = error if isinstance(error, RowlockError) else self._lost(error)
+            raise self._end or self._servers.error_at(failure, self._address) from None
+        finally:
+            self._is_in_use = False
+            if self._end is not None:
+                with self._closing:
+                    self._socket.close()
 
     def _received(self, deadline: float, timeout_s: float) -> ScanMessage | None:
         frames = self._frames
-        while True:
-            if self._end is not None:
-                raise self._end
+        silent_until = time.monotonic() + silent_s_max()
+        while self._end is None:
             found = frames.next()
             if found is not None:
                 return batch_of(*found, self._target)
@@ -73,30 +88,37 @@ class DirectScan:
             try:
                 count = self._socket.recv_into(frames.room())
             except BlockingIOError:
-                remaining = deadline - time.monotonic()
-                if remaining <= 0:
+                now = time.monotonic()
+                if now >= deadline:
                     raise no_batch_error(self._table, timeout_s) from None
-                self._poll.poll(remaining * 1000)
+                if now >= silent_until:
+                    raise self._lost("the server is silent") from None
+                self._poll.poll((min(deadline, silent_until) - now) * 1000)
                 continue
-            except OSError as error:
-                raise self._lost(error) from None
             if not count:
-                raise self._end or self._lost("the server closed it")
+                raise self._lost("the server closed it")
             frames.received(count)
+            silent_until = time.monotonic() + silent_s_max()
+        raise self._end
 
     def _lost(self, reason: object) -> ServerUnavailableError:
         return lost_error(self._target, reason)
 
     def cancel(self, reason: RowlockError | None = None) -> None:
         """Ends the scan, so that the server frees its read point. Idempotent. reason: what `next` raises after that."""
-        if self._end is None:
-            self._end = reason or self._lost("the scan was closed")
-            with contextlib.suppress(OSError):  # The server has closed it.
-                self._socket.shutdown(socket.SHUT_RDWR)
-            if not self._is_receiving:
-                self._socket.close()
+        with self._closing:
+            if self._end is None:
+                self._end = reason or self._lost("the scan was closed")
+                with contextlib.suppress(OSError):  # The server has closed it.
+                    self._socket.shutdown(socket.SHUT_RDWR)
+                if not self._is_in_use:
+                    self._socket.close()
 
     def forget(self) -> None:
         """Closes this process's copy of the parent's socket, in the child of a fork."""
+        self._closing = threading.RLock()  # A thread of the parent may have held the other one.
         self._end = self._lost("it belongs to the parent of this process")
+        self._socket.close()
+
+    def __del__(self) -> None:
         self._socket.close()

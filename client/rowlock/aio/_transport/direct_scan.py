@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections.abc import Iterator
 
 from rowlock._codec.scan_message import ScanMessage
 from rowlock._core.direct import lost_error
 from rowlock._core.direct_scan import BATCH_BYTES_MAX, batch_of
 from rowlock._core.scan_opening import no_batch_error
+from rowlock._transport.channels import silent_s_max
 from rowlock._transport.direct_socket import OpenSocket
 from rowlock.aio._transport.servers import Servers
 from rowlock.errors import RowlockError, ServerUnavailableError
@@ -21,47 +23,57 @@ class DirectScan:
 
     def __init__(self, servers: Servers, region: Region, opened: OpenSocket, target: str) -> None:
         """target: where the connection goes, for messages."""
+        self._socket = opened.socket
         self._servers = servers
         self._address = region.server
         self._table = region.table
         self._target = target
-        self._socket = opened.socket
         self._frames = opened.reader
         self._frames.set_body_bytes_max(BATCH_BYTES_MAX)
         self._loop = asyncio.get_running_loop()
-        self._is_receiving = False
+        self._is_in_use = False
         # Why nothing is received any more.
         self._end: RowlockError | None = None
 
     async def begin(self, request: bytes, timeout_s: float) -> None:
-        """Sends the request's frame. Raises ServerUnavailableError."""
+        """Sends the request's frame. Raises RowlockError, with the scan cancelled."""
         try:
-            async with asyncio.timeout(timeout_s):
-                await self._loop.sock_sendall(self._socket, request)
-        except OSError as error:
+            with self._using():
+                async with asyncio.timeout(min(timeout_s, silent_s_max())):
+                    await self._loop.sock_sendall(self._socket, request)
+        except BaseException:
             self.cancel()
-            raise self._lost(error) from None
+            raise
 
     async def next(self, timeout_s: float) -> ScanMessage | None:
         """Returns the next batch, None at the region's end. Raises DeadlineError, or the error of the scan."""
-        self._is_receiving = True
+        with self._using():
+            try:
+                async with asyncio.timeout(timeout_s):
+                    return await self._received()
+            except TimeoutError as error:
+                raise error if isinstance(error, RowlockError) else no_batch_error(self._table, timeout_s) from None
+
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[None]:
+        """While the socket is used. Raises why the scan was cancelled, or how the connection was lost."""
+        # From here on a task that cancels the scan leaves it to this one to close the socket, which the loop watches.
+        self._is_in_use = True
         try:
-            async with asyncio.timeout(timeout_s):
-                return await self._received()
-        except TimeoutError:
-            raise no_batch_error(self._table, timeout_s) from None
-        except ServerUnavailableError as error:
-            raise self._servers.error_at(error, self._address) from None
+            if self._end is not None:
+                raise self._end
+            yield
+        except (OSError, RowlockError) as error:
+            failure = error if isinstance(error, RowlockError) else self._lost(error)
+            raise self._end or self._servers.error_at(failure, self._address) from None
         finally:
-            self._is_receiving = False
+            self._is_in_use = False
             if self._end is not None:
                 self._socket.close()
 
     async def _received(self) -> ScanMessage | None:
         frames = self._frames
-        while True:
-            if self._end is not None:
-                raise self._end
+        while self._end is None:
             found = frames.next()
             if found is not None:
                 return batch_of(*found, self._target)
@@ -70,12 +82,14 @@ class DirectScan:
             if frames.large_bytes:
                 frames.begin_large()
             try:
-                count = await self._loop.sock_recv_into(self._socket, frames.room())
+                async with asyncio.timeout(silent_s_max()):
+                    count = await self._loop.sock_recv_into(self._socket, frames.room())
             except OSError as error:
-                raise self._lost(error) from None
+                raise self._lost(str(error) or "the server is silent") from None
             if not count:
-                raise self._end or self._lost("the server closed it")
+                raise self._lost("the server closed it")
             frames.received(count)
+        raise self._end
 
     def _lost(self, reason: object) -> ServerUnavailableError:
         return lost_error(self._target, reason)
@@ -86,10 +100,13 @@ class DirectScan:
             self._end = reason or self._lost("the scan was closed")
             with contextlib.suppress(OSError):  # The server has closed it.
                 self._socket.shutdown(socket.SHUT_RDWR)
-            if not self._is_receiving:
+            if not self._is_in_use:
                 self._socket.close()
 
     def forget(self) -> None:
         """Closes this process's copy of the parent's socket, in the child of a fork."""
         self._end = self._lost("it belongs to the parent of this process")
+        self._socket.close()
+
+    def __del__(self) -> None:
         self._socket.close()
