@@ -6,7 +6,7 @@
 3. A failed attempt is repeated after a hundred times its duration, a second at least, ten minutes at most, and twice as
    long after each further failure. So a port that swallows packets costs calls one hundredth of their time.
 4. Each scan has a connection of its own, opened where that for point operations is. If that fails, for instance because
-   the server has too many, scans go by gRPC for a while.
+   the server has too many, scans go by gRPC for a while, or until a connection was opened again.
 5. When a connection of either kind was lost, an attempt is due at once, and the server is asked again if it fails.
 """
 
@@ -55,6 +55,7 @@ class DirectChoice:
         """Records that a connection was opened."""
         self.reason = ""
         self._failure_count = 0
+        self._scans_retry_at = 0.0
 
     def failed(self, reason: str, began: float, now: float) -> None:
         """Records that no connection could be opened."""

@@ -43,6 +43,7 @@ from rowlock._transport import channels
 from rowlock._transport.direct_channel import DirectChannel
 from rowlock._transport.direct_socket import OpenSocket
 from rowlock._transport.stream import COALESCE_WAIT_S, server_timeout_ms
+from rowlock._transport.waiting_caller import NOWHERE, WaitingCaller, wake_nobody
 from rowlock.errors import ClosedError, RowlockError
 
 # How often a caller that waits looks whether the others do their parts, and how long a reader may show no sign of life.
@@ -61,37 +62,6 @@ class DirectStatistics:
     conversation: ConversationStatistics
     handed_on_count: int
     repaired_count: int
-
-
-class _Waiting:
-    """Where a caller that is not the reader waits. Guarded by the connection's lock, except for `lock` itself."""
-
-    __slots__ = ("is_open", "lock")
-
-    def __init__(self) -> None:
-        self.lock = _thread.allocate_lock()
-        self.lock.acquire()
-        self.is_open = False
-
-    def open(self) -> None:
-        """Wakes the caller. Idempotent."""
-        if not self.is_open:
-            self.is_open = True
-            self.lock.release()
-
-    def shut(self) -> None:
-        """Lets the caller wait again."""
-        if self.is_open:
-            self.is_open = False
-            self.lock.acquire(False)
-
-
-def _nothing() -> None:
-    """Wakes a caller that does not wait."""
-
-
-# Where the reader waits, that is nowhere: it reads until its request is done, or has failed.
-_NOWHERE = _Waiting()
 
 
 class DirectConnection:
@@ -132,7 +102,7 @@ class DirectConnection:
         nothing sent, if the connection is over. An interruption of the wait does not disturb other requests.
         """
         now = self._now()
-        request.prepare(region_id, server_timeout_ms(deadline - now), _nothing)
+        request.prepare(region_id, server_timeout_ms(deadline - now), wake_nobody)
         try:
             is_early = self._entered_by and self._entered_by != _thread.get_ident()
             waiting = self._arrive(request) if is_early else self._submit(request, now)
@@ -155,6 +125,14 @@ class DirectConnection:
         """Ends the connection. Waiting calls end with the reason. Idempotent."""
         with self._lock:
             self._break(reason or ClosedError("the client was closed while the call was under way"))
+
+    def look(self) -> None:
+        """Notices it if the server has closed the connection while no call used it."""
+        with self._lock:
+            if self._enter():
+                if self._reader is None:
+                    self._channel.receive_if_there()
+                self._leave()
 
     def forget(self) -> None:
         """Closes this process's copy of the socket, in the child of a fork. The parent's connection goes on."""
@@ -200,7 +178,7 @@ class DirectConnection:
         if self._channel.failure is not None:
             self._end()
 
-    def _submit(self, request: Request, now: float) -> _Waiting | None:
+    def _submit(self, request: Request, now: float) -> WaitingCaller | None:
         """Adds a request; sends it, or leaves that to the gatherer. Returns where to wait; None: the end has come."""
         waiting = None
         with self._lock:
@@ -213,7 +191,7 @@ class DirectConnection:
                 channel.quiet_since = now
             self._used_at = now
             if channel.failure is None:
-                waiting = _NOWHERE if self._reader is None else _Waiting()
+                waiting = NOWHERE if self._reader is None else WaitingCaller()
             if waiting is not None and channel.add(request):
                 if self._reader is None:  # There is no other request, except after two interruptions (5).
                     self._reader, self._read_at = request, now
@@ -224,9 +202,9 @@ class DirectConnection:
             self._leave()
             return waiting
 
-    def _arrive(self, request: Request) -> _Waiting:
+    def _arrive(self, request: Request) -> WaitingCaller:
         """Leaves a request to the thread that is in a section. Returns where to wait for the answer."""
-        waiting = _Waiting()
+        waiting = WaitingCaller()
         request.wake = waiting.open
         self._arrivals.append(request)
         if not self._entered_by:  # The section ended, perhaps before it could see the request.
@@ -300,7 +278,7 @@ class DirectConnection:
             if is_done:
                 return False
 
-    def _wait(self, request: Request, waiting: _Waiting, deadline: float) -> bool:
+    def _wait(self, request: Request, waiting: WaitingCaller, deadline: float) -> bool:
         """Waits until the request is done or its caller gets a part. Returns True if the deadline passes."""
         while True:
             waiting.lock.acquire(timeout=max(0.0, min(_LOOK_S, deadline - self._now())))

@@ -102,10 +102,11 @@ def resolved(target: str, timeout_s: float) -> list[tuple[int, object]]:
         ipaddress.ip_address(host)
     except ValueError:
         return _looked_up(host, port, timeout_s)
-    return _addresses(host, port)
+    return numeric_addresses(host, port)
 
 
-def _addresses(host: str, port: str) -> list[tuple[int, object]]:
+def numeric_addresses(host: str, port: str) -> list[tuple[int, object]]:
+    """Returns the family and socket address of an IP address; of a name too, but blocks for its look-up."""
     return [(found[0], found[4]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
@@ -116,7 +117,7 @@ def _looked_up(host: str, port: str, timeout_s: float) -> list[tuple[int, object
 
     def look_up() -> None:
         try:
-            found.extend(_addresses(host, port))
+            found.extend(numeric_addresses(host, port))
         except OSError as error:
             failures.append(error)
 

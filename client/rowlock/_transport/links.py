@@ -85,7 +85,7 @@ class PointLink:
         self._stream: PointStream | None = None
         self._is_closed = is_closed
         self._past_direct_requests = self._past_grpc_requests = 0
-        self._scans: weakref.WeakSet[LinkedScan] = weakref.WeakSet()
+        self._scans: set[weakref.ref[LinkedScan]] = set()  # without a lock: each of its methods is atomic
         self._direct_scans = self._grpc_scans = 0
 
     def call(self, request: Request, region_id: int, deadline: float) -> None:
@@ -127,6 +127,8 @@ class PointLink:
         Raises RowlockError: the server does not answer at all, the client was closed, or the deadline has passed.
         """
         direct = self._direct
+        if direct is not None:
+            direct.look()
         if direct is None or direct.is_over:
             direct = self._opened(deadline)
         choice, began = self._choice, time.monotonic()
@@ -141,18 +143,20 @@ class PointLink:
                 )
             else:
                 choice.opened_for_scan()
-                self._direct_scans += 1
                 return opened, direct.target
-        self._grpc_scans += 1
         return None
 
     def enter(self, scan: LinkedScan) -> None:
-        """Ends the scan with the client. Raises ClosedError, with the scan cancelled, if the client was closed."""
-        with self._lock:
-            self._scans.add(scan)
+        """Counts the scan, and ends it with the client. Raises ClosedError, with the scan cancelled, if that was closed."""
+        self._direct_scans += 1
+        self._scans.add(weakref.ref(scan, self._scans.discard))
         if self._is_closed:
             scan.cancel()
             raise ClosedError("the client was closed")
+
+    def count_grpc_scan(self) -> None:
+        """Counts a scan that goes by gRPC."""
+        self._grpc_scans += 1
 
     def hold_open(self, deadline: float) -> None:
         """Opens a connection without a request, if none is open, so that the server sees the client."""
@@ -167,9 +171,7 @@ class PointLink:
         direct = self._direct
         if direct is not None:
             direct.close(reason)
-        with self._lock:
-            scans = list(self._scans)
-        for scan in scans:
+        for scan in self._running_scans():
             scan.cancel(reason)
         self.close_stream(reason)
 
@@ -186,7 +188,7 @@ class PointLink:
         """Closes this process's copy of the parent's socket, in the child of a fork."""
         if self._direct is not None:
             self._direct.forget()
-        for scan in list(self._scans):
+        for scan in self._running_scans():
             scan.forget()
 
     def statistics(self) -> ConnectionStatistics:
@@ -206,6 +208,9 @@ class PointLink:
             grpc_scans=self._grpc_scans,
             scan_reason=self._choice.scan_reason,
         )
+
+    def _running_scans(self) -> list[LinkedScan]:
+        return [scan for known in list(self._scans) if (scan := known()) is not None]
 
     def _open_stream(self) -> PointStream:
         stream = self._stream

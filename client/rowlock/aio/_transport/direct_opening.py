@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import socket
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ from rowlock_proto.unix_sockets import PREFIX, SocketName
 
 from rowlock._core.direct import Announcement, DirectUnusableError, body_bytes_max_of, hello
 from rowlock._core.sequences import Sequences
-from rowlock._transport.direct_socket import SCRATCH_BYTES, OpenSocket
+from rowlock._transport.direct_socket import SCRATCH_BYTES, OpenSocket, numeric_addresses
 from rowlock.aio._transport.direct import DirectConnection
 
 
@@ -76,10 +77,8 @@ async def _connected_socket(target: str) -> socket.socket:
             raise DirectUnusableError(str(error)) from None
         with contextlib.closing(name):
             return await _connect(socket.AF_UNIX, name.path)
-    host, _, port = target.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
     failure: OSError | None = None
-    for family, _, _, _, where in await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    for family, where in await _resolved(target):
         try:
             connected = await _connect(family, where)
         except OSError as error:
@@ -88,6 +87,17 @@ async def _connected_socket(target: str) -> socket.socket:
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connected
     raise failure or OSError(f"no address is known for {target}")
+
+
+async def _resolved(target: str) -> list[tuple[int, object]]:
+    host, _, port = target.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return [(each[0], each[4]) for each in found]
+    return numeric_addresses(host, port)  # Without a thread.
 
 
 async def _connect(family: int, where: object) -> socket.socket:

@@ -130,17 +130,20 @@ class PointLink:
                 )
             else:
                 choice.opened_for_scan()
-                self._direct_scans += 1
                 return opened, direct.target
-        self._grpc_scans += 1
         return None
 
     def enter(self, scan: LinkedScan) -> None:
-        """Ends the scan with the client. Raises ClosedError, with the scan cancelled, if the client was closed."""
+        """Counts the scan, and ends it with the client. Raises ClosedError, with the scan cancelled, if that was closed."""
+        self._direct_scans += 1
         self._scans.add(scan)
         if self._is_closed:
             scan.cancel()
             raise ClosedError("the client was closed")
+
+    def count_grpc_scan(self) -> None:
+        """Counts a scan that goes by gRPC."""
+        self._grpc_scans += 1
 
     async def hold_open(self, deadline: float) -> None:
         """Opens a connection without a request, if none is open, so that the server sees the client."""

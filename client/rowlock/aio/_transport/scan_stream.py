@@ -15,7 +15,7 @@ from rowlock._core.scan_opening import no_batch_error
 from rowlock._transport.scan_method import SCAN
 from rowlock.aio._transport.direct_scan import DirectScan
 from rowlock.aio._transport.servers import Servers
-from rowlock.errors import ClosedError, RowlockError
+from rowlock.errors import ClosedError, ServerUnavailableError
 from rowlock.schema import Region
 
 
@@ -27,17 +27,18 @@ async def open_stream(
     Raises RowlockError: the server does not answer at all, or the client was closed.
     """
     first = scan_frame(request)
+    link = servers.link_to(region)
     if first is not None:
-        link = servers.link_to(region)
         try:
             opened = await link.open_for_scan(time.monotonic() + timeout_s)
-        except RowlockError as error:
+        except ServerUnavailableError as error:
             raise servers.error_at(error, region.server) from None
         if opened is not None:
             scan = DirectScan(servers, region, *opened)
             link.enter(scan)
             await scan.begin(first, timeout_s)
             return scan
+    link.count_grpc_scan()
     return ScanStream(servers, region, request)
 
 
