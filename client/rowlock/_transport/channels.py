@@ -47,7 +47,7 @@ _OPTIONS: Sequence[tuple[str, int]] = (
 
 
 def silent_s_max() -> float:
-    """Returns how long a server may be silent during a scan that goes past gRPC; it sends a heartbeat far more often."""
+    """Returns how long a server may be silent during a scan past gRPC; it sends a heartbeat far more often."""
     return (KEEPALIVE_MS + KEEPALIVE_TIMEOUT_MS) / 1000
 
 

@@ -5,21 +5,45 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from rowlock_proto.direct_frames import ANSWERS, HELLO, PING, PONG, PREAMBLE, REQUESTS, FrameReader, frame
+from rowlock_proto.direct_frames import (
+    ANSWERS,
+    HELLO,
+    PING,
+    PONG,
+    PREAMBLE,
+    REQUESTS,
+    SCAN,
+    SCAN_BATCH,
+    SCAN_END,
+    FrameReader,
+    frame,
+)
 from rowlock_proto.v1 import direct_pb2, region_pb2
+
+from tests.unit.client.fake_errors import RefusedError
 
 # Takes a message, returns its answers, and whether the connection goes on.
 Meet = Callable[[region_pb2.PointRequests], tuple[region_pb2.PointAnswers, bool]]
+# Takes a request, returns its batches. Raises ConnectionError, which cuts the connection, and RefusedError.
+Scan = Callable[[region_pb2.ScanRequest], Iterator[region_pb2.ScanBatch]]
+
+
+def no_scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+    raise AssertionError("no test scans here")
 
 
 class FakeDirect:
     """Listens on a port of its own, or on a Unix socket; a thread for each connection."""
 
-    def __init__(self, meet: Meet, welcome: Callable[[], direct_pb2.DirectWelcome], path: str = "") -> None:
+    def __init__(
+        self, meet: Meet, welcome: Callable[[], direct_pb2.DirectWelcome], path: str = "", scan: Scan = no_scan
+    ) -> None:
         self._meet = meet
         self._welcome = welcome
+        self.welcome_for_scans: Callable[[], direct_pb2.DirectWelcome] | None = None
+        self._scan = scan
         self._lock = threading.Lock()
         # Guarded by self._lock:
         self._connections: list[socket.socket] = []
@@ -42,14 +66,18 @@ class FakeDirect:
 
     def stop(self) -> None:
         """Ends all connections."""
-        with contextlib.suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
-        self._threads[0].join()
-        self._listening.close()
+        self.stop_listening()
         self.may_read.set()
         self.cut()
         for thread in self._threads[1:]:
             thread.join()
+
+    def stop_listening(self) -> None:
+        """Takes no more connections."""
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join()
+        self._listening.close()
 
     def cut(self) -> None:
         """Ends the connections that there are."""
@@ -93,8 +121,12 @@ class FakeDirect:
 
     def _take(self, connection: socket.socket, kind: int, body: bytes | bytearray) -> bool:
         if kind == HELLO:
-            connection.sendall(PREAMBLE + frame(HELLO, self._welcome().SerializeToString()))
+            is_for_scans = direct_pb2.DirectHello.FromString(bytes(body)).scans
+            welcome = (self.welcome_for_scans if is_for_scans else None) or self._welcome
+            connection.sendall(PREAMBLE + frame(HELLO, welcome().SerializeToString()))
             return True
+        if kind == SCAN:
+            return self._answer_scan(connection, region_pb2.ScanRequest.FromString(bytes(body)))
         if kind == PING:
             with self._lock:
                 self.pings.append(bytes(body))
@@ -106,3 +138,13 @@ class FakeDirect:
         if answers.answers:
             connection.sendall(frame(ANSWERS, answers.SerializeToString()))
         return goes_on
+
+    def _answer_scan(self, connection: socket.socket, request: region_pb2.ScanRequest) -> bool:
+        end = b""
+        try:
+            for batch in self._scan(request):
+                connection.sendall(frame(SCAN_BATCH, batch.SerializeToString()))
+        except RefusedError as refused:
+            end = refused.error.SerializeToString()
+        connection.sendall(frame(SCAN_END, end))
+        return True

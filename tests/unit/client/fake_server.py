@@ -54,6 +54,7 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
         self.run_id = "run"
         self.info_count = 0
         self.direct: FakeDirect | None = None
+        self.direct_protocol = 2
         self.info_script: deque[types_pb2.Error] = deque(info_script)
         self.remembered_ms = 7_200_000
 
@@ -88,7 +89,7 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
         """Opens a direct port, another one if there is one."""
         if self.direct is not None:
             self.direct.stop()
-        self.direct = FakeDirect(self._met_directly, self.welcome)
+        self.direct = FakeDirect(self._met_directly, self.welcome, scan=self._batches)
         return self.direct
 
     def welcome(self) -> direct_pb2.DirectWelcome:
@@ -97,7 +98,10 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
             self.stream_count += 1
             self._changed.notify_all()
         return direct_pb2.DirectWelcome(
-            data_folder_id=self.folder_id, incarnation_id=self.run_id, body_bytes_max=64 << 20, protocol=1
+            data_folder_id=self.folder_id,
+            incarnation_id=self.run_id,
+            body_bytes_max=64 << 20,
+            protocol=self.direct_protocol,
         )
 
     def stop(self) -> None:
@@ -306,18 +310,21 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
     def Scan(  # noqa: N802
         self, request: region_pb2.ScanRequest, context: grpc.ServicerContext
     ) -> Iterator[region_pb2.ScanBatch]:
+        try:
+            yield from self._batches(request)
+        except ConnectionError as lost:
+            context.abort(grpc.StatusCode.UNAVAILABLE, str(lost))
+        except RefusedError as refused:
+            end_call(context, refused.error)
+
+    def _batches(self, request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
         with self._changed:
             self.scans.append(request)
             scan = self.scan
             self._changed.notify_all()
         assert scan is not None, "the test says what scans answer"
-        try:
-            for batch in scan(request):
-                yield as_requested(request, batch)
-        except ConnectionError as lost:
-            context.abort(grpc.StatusCode.UNAVAILABLE, str(lost))
-        except RefusedError as refused:
-            end_call(context, refused.error)
+        for batch in scan(request):
+            yield as_requested(request, batch)
 
     def BulkPut(  # noqa: N802
         self, request_iterator: Iterator[region_pb2.BulkBatch], context: grpc.ServicerContext

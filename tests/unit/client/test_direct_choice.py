@@ -59,6 +59,34 @@ def test_after_a_lost_stream_the_server_is_asked_again() -> None:
     assert not choice.is_known
 
 
+def test_scans_without_a_connection_are_tried_again_after_a_hundred_times_the_attempt_or_five_seconds() -> None:
+    choice = DirectChoice()
+    choice.learned(HERE, "")
+    choice.opened()
+    assert choice.may_scan(0.0)
+    choice.failed_for_scan("too many", began=10.0, now=10.001)
+    assert choice.scan_reason == "too many"
+    assert not choice.has_fallen_back
+    assert choice.may_open(10.0)
+    assert not choice.may_scan(15.0)
+    assert choice.may_scan(15.1)
+    choice.failed_for_scan("slow", began=20.0, now=21.0)
+    assert not choice.may_scan(120.9)
+    assert choice.may_scan(121.0)
+    choice.failed_for_scan("slow", began=0.0, now=100.0)
+    assert choice.may_scan(700.0)
+    choice.opened_for_scan()
+    assert choice.scan_reason == ""
+
+
+@pytest.mark.parametrize("way", ["lost", "opened"])
+def test_scans_are_tried_at_once_when_a_connection_was_lost_or_opened(way: str) -> None:
+    choice = DirectChoice()
+    choice.failed_for_scan("refused", began=10.0, now=10.0)
+    choice.lost() if way == "lost" else choice.opened()
+    assert choice.may_scan(10.0)
+
+
 @pytest.mark.parametrize(("folder_id", "is_used"), [("", True), ("folder", True), ("another", False)])
 def test_an_announcement_of_another_folder_is_not_used(folder_id: str, is_used: bool) -> None:
     choice = DirectChoice()

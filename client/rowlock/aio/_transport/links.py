@@ -134,7 +134,7 @@ class PointLink:
         return None
 
     def enter(self, scan: LinkedScan) -> None:
-        """Counts the scan, and ends it with the client. Raises ClosedError, with the scan cancelled, if that was closed."""
+        """Counts the scan, and ends it with the client. Raises ClosedError, and cancels it, if that was closed."""
         self._direct_scans += 1
         self._scans.add(scan)
         if self._is_closed:

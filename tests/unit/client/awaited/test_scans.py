@@ -18,6 +18,8 @@ from tests.unit.client.plain_row_form import form_schema
 from tests.unit.client.test_scans import batch, requested_form, requested_ranges
 from tests.waiting import WAIT_S
 
+BOTH_WAYS = True
+
 
 async def test_the_row_form_has_one_arrow_row_per_row(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
     fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
@@ -133,6 +135,7 @@ async def test_a_scan_whose_channel_is_closed_before_it_is_opened_is_one_of_a_cl
     servers: Servers, db: rowlock.aio.Client, fake_server: FakeServer
 ) -> None:
     """As Client.close in another thread does it, between two steps of this one."""
+    fake_server.direct_protocol = 1  # Scans go by gRPC.
     await db.table("t").row("row")
     await servers.channel(fake_server.address).close()
     with pytest.raises(rowlock.ClosedError):

@@ -1,16 +1,21 @@
 # Made from tests/unit/client/awaited/test_links.py by tools/async_to_sync.py: change that, then `make faces`.
-"""Direct or by gRPC: which way point operations take, why, and what happens when a way ends (threads)."""
+"""Direct or by gRPC: which way point operations and scans take, why, and what happens when a way ends (threads)."""
 
 from __future__ import annotations
+
+import time
 
 import pytest
 import rowlock
 from rowlock._core import direct_choice
+from rowlock._transport.servers import Servers
+from rowlock_proto.direct_frames import SCAN_BODY_BYTES_MAX
 from rowlock_proto.v1 import direct_pb2, types_pb2
 
 from tests.unit.client.fake_direct import FakeDirect
 from tests.unit.client.fake_errors import Mishap, error
 from tests.unit.client.fake_server import FakeServer
+from tests.unit.client.test_scans import batch
 
 
 @pytest.fixture
@@ -177,3 +182,104 @@ def test_a_change_that_found_no_server_is_certainly_not_made(fake_server: FakeSe
         # From here on the client knows that there is no connection.
         with pytest.raises(rowlock.DeadlineError, match="Nothing was changed"):
             table.with_options(timeout=0.3).put("row", {"f:q": "1"})
+
+
+# Scans
+
+
+def scanned(db: rowlock.Client, fake_server: FakeServer) -> rowlock.ConnectionStatistics:
+    """Scans the table once, and returns how that travelled."""
+    fake_server.scan = lambda request: iter([batch(b"a", b"b")])
+    assert [row for row, _ in db.table("t").scan()] == [b"a", b"b"]
+    return connection_of(db)
+
+
+def test_each_scan_has_a_direct_connection_of_its_own(db: rowlock.Client, fake_server: FakeServer) -> None:
+    scanned(db, fake_server)
+    connection = scanned(db, fake_server)
+    assert (connection.direct_scans, connection.grpc_scans, connection.scan_reason) == (2, 0, "")
+    assert direct_of(fake_server).accepted_count == 3
+
+
+def test_an_earlier_server_is_scanned_by_grpc(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.direct_protocol = 1
+    scanned(db, fake_server)
+    connection = scanned(db, fake_server)
+    assert (connection.direct_scans, connection.grpc_scans) == (0, 2)
+    assert connection.direct == direct_of(fake_server).address
+    assert "takes no scans" in connection.scan_reason
+    assert direct_of(fake_server).accepted_count == 2, "it is not tried again for a while"
+
+
+def test_a_server_that_refuses_a_connection_for_a_scan_is_tried_again_after_a_pause(
+    db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = direct_pb2.DirectWelcome(error=error(types_pb2.Error.REGION_TOO_BUSY, "too many connections"))
+    direct_of(fake_server).welcome_for_scans = lambda: busy
+    connection = scanned(db, fake_server)
+    assert (connection.direct_scans, connection.grpc_scans) == (0, 1)
+    assert connection.scan_reason == f"{direct_of(fake_server).address}: it refuses: too many connections"
+    direct_of(fake_server).welcome_for_scans = None
+    assert scanned(db, fake_server).grpc_scans == 2
+    monkeypatch.setattr(direct_choice.DirectChoice, "may_scan", lambda choice, now: True)
+    connection = scanned(db, fake_server)
+    assert (connection.direct_scans, connection.grpc_scans, connection.scan_reason) == (1, 2, "")
+
+
+def test_a_port_that_takes_no_more_connections_is_scanned_by_grpc(db: rowlock.Client, fake_server: FakeServer) -> None:
+    db.table("t").row("row")
+    direct_of(fake_server).stop_listening()
+    connection = scanned(db, fake_server)
+    assert (connection.direct_scans, connection.grpc_scans) == (0, 1)
+    assert connection.direct == direct_of(fake_server).address
+    assert connection.scan_reason
+
+
+def test_a_client_that_only_scans_finds_a_restarted_server(db: rowlock.Client, fake_server: FakeServer) -> None:
+    scanned(db, fake_server)
+    fake_server.run_id = "second run"
+    fake_server.open_direct()
+    scanned(db, fake_server)  # An event loop notices the lost connection only now.
+    connection = scanned(db, fake_server)
+    assert connection.direct_scans + connection.grpc_scans == 3
+    assert (connection.direct_scans >= 2, connection.opened) == (True, 2)
+
+
+def test_a_scan_with_a_large_request_goes_by_grpc(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a")])
+    start = b"\0" * SCAN_BODY_BYTES_MAX
+    assert [row for row, _ in db.table("t").scan(start)] == [b"a"]
+    connection = connection_of(db)
+    assert (connection.direct_scans, connection.grpc_scans, connection.scan_reason) == (0, 1, "")
+
+
+def test_a_closed_client_opens_no_scan(db: rowlock.Client, servers: Servers, fake_server: FakeServer) -> None:
+    scanned(db, fake_server)
+    [link] = servers._links.values()
+    opened = link.open_for_scan(time.monotonic() + 60)
+    assert opened is not None
+
+    class Scan:
+        is_cancelled = False
+
+        def cancel(self, reason: rowlock.RowlockError | None = None) -> None:
+            self.is_cancelled = True
+            opened[0].socket.close()
+
+        def forget(self) -> None:
+            raise AssertionError("nothing forks")
+
+    db.close()
+    scan = Scan()
+    with pytest.raises(rowlock.ClosedError):
+        link.enter(scan)
+    assert scan.is_cancelled
+
+
+def test_closing_the_client_ends_its_scans(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a"), batch(b"b")])
+    scan = db.table("t").scan()
+    assert next(scan)[0] == b"a"
+    db.close()
+    with pytest.raises(rowlock.ClosedError):
+        next(scan)

@@ -18,6 +18,8 @@ from tests.unit.client.plain_row_form import form_schema
 from tests.unit.client.test_scans import batch, requested_form, requested_ranges
 from tests.waiting import WAIT_S
 
+BOTH_WAYS = True
+
 
 def test_the_row_form_has_one_arrow_row_per_row(db: rowlock.Client, fake_server: FakeServer) -> None:
     fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
@@ -125,6 +127,7 @@ def test_a_scan_whose_channel_is_closed_before_it_is_opened_is_one_of_a_closed_c
     servers: Servers, db: rowlock.Client, fake_server: FakeServer
 ) -> None:
     """As Client.close in another thread does it, between two steps of this one."""
+    fake_server.direct_protocol = 1  # Scans go by gRPC.
     db.table("t").row("row")
     servers.channel(fake_server.address).close()
     with pytest.raises(rowlock.ClosedError):

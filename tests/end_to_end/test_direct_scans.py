@@ -1,0 +1,164 @@
+"""Scans of a real server on direct connections: the same rows as by gRPC, early ends, forks, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import rowlock
+import rowlock.aio
+from rowlock._core.search import Search
+from rowlock._transport.finding import find_server
+from rowlock._transport.servers import Servers
+from rowlock_regionserver.server import Server
+
+from tests.end_to_end.server_command import ServerCommand
+from tests.waiting import wait_until
+
+ROW_COUNT = 3000
+ROWS = [b"%04d" % number for number in range(ROW_COUNT)]
+VALUE = b"v" * 4000
+
+
+def fill(db: rowlock.Client) -> rowlock.Table[bytes]:
+    """Makes a table with more data than the system and the server keep for a scan that is not read."""
+    table = db.create_table("t", ["f"])
+    with table.batch() as batch:
+        for row in ROWS:
+            batch.put(row, {"f:q": VALUE})
+    return table
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("server") / "data") as server:
+        with rowlock.connect(server.address, timeout=60) as db:
+            fill(db)
+        yield server
+
+
+@pytest.fixture
+def db(server: Server) -> Iterator[rowlock.Client]:
+    with rowlock.connect(server.address, timeout=60) as db:
+        yield db
+
+
+def scans_of(db: rowlock.Client | rowlock.aio.Client) -> tuple[int, int]:
+    """Returns how many scans went directly, and by gRPC."""
+    [connection] = db.statistics().connections
+    return connection.direct_scans, connection.grpc_scans
+
+
+def test_a_long_scan_goes_directly_and_has_the_same_rows_as_by_grpc(server: Server, db: rowlock.Client) -> None:
+    direct = list(db.table("t").scan())
+    assert direct == [(row, {b"f:q": VALUE}) for row in ROWS]
+    assert scans_of(db) == (1, 0)
+    servers = Servers((server.address,), is_direct=False)
+    find_server(servers, Search(servers.addresses, 0, 60))
+    with rowlock.Client(servers, 60) as other:
+        assert list(other.table("t").scan()) == direct
+        assert other.table("t").scan().to_arrow() == db.table("t").scan().to_arrow()
+        assert scans_of(other) == (0, 2)
+    assert scans_of(db) == (2, 0)
+
+
+def test_an_asyncio_client_scans_directly_too_and_a_dropped_scan_ends(server: Server) -> None:
+    async def run() -> None:
+        async with rowlock.aio.connect(server.address, timeout=60) as db:
+            assert [row async for row, _ in db.table("t").scan()] == ROWS
+            assert scans_of(db) == (1, 0)
+            for is_closed in (True, False):
+                scan = db.table("t").scan().to_batches()
+                await anext(scan)
+                assert open_scans(server) == 1
+                if is_closed:
+                    await scan.aclose()
+                del scan
+                while open_scans(server):
+                    await asyncio.sleep(0.01)
+            scan = db.table("t").scan().to_batches()
+            await anext(scan)
+        with pytest.raises(rowlock.ClosedError):
+            await asyncio.wait_for(read(scan), 60)
+
+    async def read(scan: object) -> None:
+        async for _ in scan:  # type: ignore[attr-defined]  # an asynchronous generator
+            pass
+
+    asyncio.run(run())
+    wait_until(lambda: not open_scans(server))
+
+
+def open_scans(server: Server) -> int:
+    return server.statistics().scans.open_count
+
+
+@pytest.mark.parametrize("way", ["close", "drop"])
+def test_a_scan_that_is_closed_or_dropped_half_read_ends_on_the_server(
+    server: Server, db: rowlock.Client, way: str
+) -> None:
+    (region,) = server.region_server.regions_of("t")
+    scan = db.table("t").scan()
+    for _ in range(100):
+        next(scan)
+    assert open_scans(server) == region.statistics().mvcc.registered_readers == 1
+    if way == "close":
+        scan.close()
+    del scan
+    wait_until(lambda: not open_scans(server) and not region.statistics().mvcc.registered_readers)
+    assert scans_of(db) == (1, 0)
+
+
+def test_closing_a_scan_in_another_thread_ends_it(db: rowlock.Client) -> None:
+    scan = db.table("t").scan()
+    rows = []
+    for row, _ in scan:
+        rows.append(row)
+        if len(rows) == 100:
+            closer = threading.Thread(target=scan.close)
+            closer.start()
+            closer.join()
+    assert ROWS[0] in rows
+    assert len(rows) < ROW_COUNT
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_parent_s_scan_goes_on_after_a_fork_and_the_child_resumes_or_scans_by_itself(tmp_path: Path) -> None:
+    with ServerCommand("--data", tmp_path / "data", "--listen", "127.0.0.1:0") as server:
+        with rowlock.connect(server.ready(), timeout=60) as db:
+            table = fill(db)
+            scan = table.scan()
+            rows = [next(scan)[0] for _ in range(100)]
+            pid = os.fork()
+            if not pid:
+                with contextlib.suppress(BaseException):
+                    inherited = [*rows, *(row for row, _ in scan)]
+                    is_well = (inherited, scan.resumed) == (ROWS, True)
+                    is_well = is_well and [row for row, _ in table.scan()] == ROWS and scans_of(db) == (2, 0)
+                    os._exit(0 if is_well else 1)
+                os._exit(2)
+            assert os.waitpid(pid, 0)[1] == 0
+            rows.extend(row for row, _ in scan)
+            assert (rows, scan.resumed) == (ROWS, False)
+            assert scans_of(db) == (1, 0)
+
+
+def test_a_scan_resumes_directly_when_the_server_was_killed_and_started_again(tmp_path: Path) -> None:
+    with ServerCommand("--data", tmp_path / "data", "--listen", "127.0.0.1:0") as server:
+        address = server.ready()
+        db = rowlock.connect(address, timeout=60)
+        scan = fill(db).scan()
+        rows = [next(scan)[0] for _ in range(100)]
+        server.signal(signal.SIGKILL)
+        server.process.wait()
+    with db, ServerCommand("--data", tmp_path / "data", "--listen", address) as server:
+        assert server.ready() == address
+        rows.extend(row for row, _ in scan)
+        assert (rows, scan.resumed) == (ROWS, True)
+        assert scans_of(db) == (2, 0)

@@ -1,0 +1,73 @@
+"""The server's end of a direct connection for a scan, under the test's control step by step."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+
+from rowlock._transport.direct_socket import OpenSocket
+from rowlock.schema import Region
+from rowlock_proto.direct_frames import HELLO, PREAMBLE, SCAN_BATCH, FrameReader, frame
+from rowlock_proto.v1 import region_pb2
+
+from tests.unit.client.direct_server import BODY_BYTES_MAX, LONG_S
+
+REGION = Region(1, "t", b"", b"", "first:1")
+
+
+class WatchedSocket(socket.socket):
+    """The client's end: notes which threads have closed it, and may do something after it was shut down."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        super().__init__(connected.family, connected.type, fileno=connected.detach())
+        self.setblocking(False)
+        self.closed_by: list[threading.Thread] = []
+        self.after_shutdown: Callable[[], object] = lambda: None
+
+    def close(self) -> None:
+        if self.fileno() != -1:
+            self.closed_by.append(threading.current_thread())
+        super().close()
+
+    def shutdown(self, how: int) -> None:
+        super().shutdown(how)
+        self.after_shutdown()
+
+
+class ScanServer:
+    """A connected pair of sockets: `opened` is the client's end, with the welcome behind it."""
+
+    def __init__(self, *, is_narrow: bool = False) -> None:
+        """is_narrow: the system's buffers are small."""
+        theirs, self.socket = socket.socketpair()
+        if is_narrow:
+            for end in (theirs, self.socket):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        self.socket.settimeout(LONG_S)
+        self.client_socket = WatchedSocket(theirs)
+        greeted = FrameReader(BODY_BYTES_MAX, memoryview(bytearray(1 << 16)))
+        greeting = PREAMBLE + frame(HELLO, b"")
+        greeted.room()[: len(greeting)] = greeting
+        greeted.received(len(greeting))
+        assert greeted.next() == (HELLO, b"")
+        self.opened = OpenSocket(self.client_socket, greeted, BODY_BYTES_MAX)
+
+    def send_batch(self, row_count: int) -> None:
+        """Sends a batch without rows that claims to have so many."""
+        self.socket.sendall(batch_frame(row_count))
+
+    def is_left(self) -> bool:
+        """Waits until the client has closed the connection or shut it down, or sent something."""
+        with contextlib.suppress(ConnectionError):
+            return self.socket.recv(1) == b""
+        return True
+
+    def close(self) -> None:
+        self.socket.close()
+        self.client_socket.close()
+
+
+def batch_frame(row_count: int, arrow: bytes = b"") -> bytes:
+    return frame(SCAN_BATCH, region_pb2.ScanBatch(row_count=row_count, arrow=arrow).SerializeToString())

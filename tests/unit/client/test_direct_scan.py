@@ -1,0 +1,254 @@
+"""A scan on a direct connection of its own (threads): what it receives, how it ends, and who closes its socket."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+
+import pytest
+from rowlock._codec.scan_message import ScanMessage
+from rowlock._transport import channels
+from rowlock._transport.direct_scan import DirectScan
+from rowlock._transport.servers import Servers
+from rowlock.errors import ClosedError, DeadlineError, RegionTooBusyError, ServerError, ServerUnavailableError
+from rowlock_proto.direct_frames import ANSWERS, END, HEAD, SCAN_BATCH, SCAN_END, frame
+from rowlock_proto.v1 import types_pb2
+
+from tests.threads import is_at
+from tests.unit.client.direct_server import LONG_S
+from tests.unit.client.scan_server import REGION, ScanServer, batch_frame
+from tests.waiting import wait_until
+
+BUSY = types_pb2.Error(code=types_pb2.Error.REGION_TOO_BUSY, message="busy").SerializeToString()
+GARBAGE = [
+    (frame(SCAN_BATCH, b"\xff"), ServerError),
+    (frame(SCAN_END, b"\xff"), ServerError),
+    (frame(SCAN_END, BUSY), RegionTooBusyError),
+    (frame(END, BUSY), RegionTooBusyError),
+    (frame(ANSWERS, b""), ServerError),
+    (HEAD.pack(0, SCAN_BATCH), ServerUnavailableError),
+]
+
+
+@pytest.fixture
+def server() -> Iterator[ScanServer]:
+    server = ScanServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def narrow() -> Iterator[ScanServer]:
+    server = ScanServer(is_narrow=True)
+    yield server
+    server.close()
+
+
+def scan_of(server: ScanServer) -> DirectScan:
+    return DirectScan(Servers(("first:1", "second:1")), REGION, server.opened, "target")
+
+
+class InThread:
+    """A call in a thread of its own."""
+
+    def __init__(self, call: Callable[[], ScanMessage | None], waits_at: str) -> None:
+        """Returns when the call waits at this passage of code, or has ended."""
+        self._done: Future[ScanMessage | None] = Future()
+        self._call = call
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+        wait_until(lambda: is_at(self.thread, waits_at) or self._done.done())
+
+    def _run(self) -> None:
+        try:
+            self._done.set_result(self._call())
+        except BaseException as error:
+            self._done.set_exception(error)
+
+    def result(self) -> ScanMessage | None:
+        try:
+            return self._done.result(LONG_S)
+        finally:
+            self.thread.join()
+
+
+def next_in_thread(scan: DirectScan, timeout_s: float = LONG_S) -> InThread:
+    return InThread(lambda: scan.next(timeout_s), "self._poll.poll(")
+
+
+def row_count(batch: ScanMessage | None) -> int:
+    assert batch is not None
+    return batch.row_count
+
+
+def test_batches_come_in_order_and_in_any_pieces(server: ScanServer) -> None:
+    scan = scan_of(server)
+    scan.begin(b"request", LONG_S)
+    assert server.socket.recv(100) == b"request"
+    for byte in batch_frame(1)[:-1], batch_frame(1)[-1:], batch_frame(2) + batch_frame(3):
+        server.socket.sendall(byte)
+    assert [row_count(scan.next(LONG_S)) for _ in range(3)] == [1, 2, 3]
+    waiting = next_in_thread(scan)
+    large = bytes(1 << 20)
+    server.socket.sendall(batch_frame(4, large) + frame(SCAN_END, b""))
+    batch = waiting.result()
+    assert batch is not None
+    assert (batch.row_count, batch.arrow.size) == (4, len(large))
+    assert scan.next(LONG_S) is None
+    scan.cancel()
+    assert server.is_left()
+
+
+def test_a_batch_that_does_not_come_in_time_is_a_deadline_error(server: ScanServer) -> None:
+    scan = scan_of(server)
+    server.socket.sendall(batch_frame(1)[:-1])
+    with pytest.raises(DeadlineError):
+        scan.next(0.05)
+
+
+def test_a_server_that_is_silent_is_lost(server: ScanServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels, "KEEPALIVE_MS", 20)
+    monkeypatch.setattr(channels, "KEEPALIVE_TIMEOUT_MS", 20)
+    with pytest.raises(ServerUnavailableError, match="silent"):
+        scan_of(server).next(LONG_S)
+
+
+def test_the_longest_timeout_is_no_error(server: ScanServer) -> None:
+    scan = scan_of(server)
+    scan.begin(b"request", 1e9)
+    waiting = next_in_thread(scan, 1e9)
+    server.send_batch(1)
+    assert row_count(waiting.result()) == 1
+
+
+def test_a_server_that_goes_away_in_the_middle_of_a_frame_is_lost_and_not_used_for_the_catalog(
+    server: ScanServer,
+) -> None:
+    scan = scan_of(server)
+    waiting = next_in_thread(scan)
+    server.socket.sendall(batch_frame(1)[:-1])
+    server.socket.close()
+    with pytest.raises(ServerUnavailableError, match="the connection to target was lost: the server closed it"):
+        waiting.result()
+    assert scan._servers.catalog_address == "second:1"
+
+
+@pytest.mark.parametrize(("sent", "kind"), GARBAGE)
+def test_what_makes_no_sense_and_errors_end_the_scan(server: ScanServer, sent: bytes, kind: type[Exception]) -> None:
+    server.socket.sendall(sent)
+    with pytest.raises(kind):
+        scan_of(server).next(LONG_S)
+
+
+def test_the_thread_that_receives_closes_the_socket_of_a_scan_that_is_cancelled(server: ScanServer) -> None:
+    scan = scan_of(server)
+    waiting = next_in_thread(scan)
+    reason = ClosedError("closed")
+    scan.cancel(reason)
+    with pytest.raises(ClosedError) as raised:
+        waiting.result()
+    assert raised.value is reason
+    assert server.client_socket.closed_by == [waiting.thread]
+    scan.cancel()
+    with pytest.raises(ClosedError):
+        scan.next(LONG_S)
+    assert server.is_left()
+
+
+def test_the_thread_that_sends_closes_the_socket_of_a_scan_that_is_cancelled(narrow: ScanServer) -> None:
+    scan = scan_of(narrow)
+
+    def begin() -> None:
+        scan.begin(bytes(1 << 20), LONG_S)
+
+    sending = InThread(begin, "self._socket.sendall(")
+    wait_until(lambda: len(narrow.socket.recv(1, socket.MSG_PEEK)) == 1)
+    scan.cancel(ClosedError("closed"))
+    with pytest.raises(ClosedError):
+        sending.result()
+    assert narrow.client_socket.closed_by == [sending.thread]
+
+
+def test_the_socket_is_not_closed_while_another_thread_shuts_it_down(server: ScanServer) -> None:
+    """Its descriptor could be another file's by then."""
+    scan = scan_of(server)
+    waiting = next_in_thread(scan)
+    shown = []
+
+    def look() -> None:
+        wait_until(lambda: is_at(waiting.thread, "with self._closing") or not waiting.thread.is_alive())
+        shown.append(server.client_socket.fileno() != -1)
+
+    server.client_socket.after_shutdown = look
+    scan.cancel(ClosedError("closed"))
+    with pytest.raises(ClosedError):
+        waiting.result()
+    assert shown == [True]
+    assert server.client_socket.fileno() == -1
+
+
+def test_an_interruption_while_the_request_is_sent_closes_the_socket(
+    server: ScanServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(data: bytes) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(server.client_socket, "sendall", interrupted, raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        scan_of(server).begin(b"request", LONG_S)
+    assert server.is_left()
+    assert server.client_socket.fileno() == -1
+
+
+def test_a_request_that_can_not_be_sent_ends_the_scan(server: ScanServer) -> None:
+    server.socket.close()
+    scan = scan_of(server)
+    with pytest.raises(ServerUnavailableError, match="the connection to target was lost"):
+        scan.begin(b"request", LONG_S)
+    assert server.client_socket.fileno() == -1
+    assert scan._servers.catalog_address == "second:1"
+
+
+def test_a_scan_that_its_user_closes_does_not_change_the_server_of_the_catalog(server: ScanServer) -> None:
+    scan = scan_of(server)
+    waiting = next_in_thread(scan)
+    scan.cancel()
+    with pytest.raises(ServerUnavailableError):
+        waiting.result()
+    assert scan._servers.catalog_address == "first:1"
+
+
+def test_the_child_of_a_fork_closes_its_copy_and_leaves_the_parent_s_scan_alone(server: ScanServer) -> None:
+    parents = socket.socket(fileno=os.dup(server.client_socket.fileno()))
+    scan = scan_of(server)
+    scan._closing.acquire()  # As another thread of the parent, which the child does not have.
+    holding = scan._closing
+    in_child = threading.Thread(target=forget_and_cancel, args=(scan,))
+    in_child.start()
+    in_child.join(LONG_S)
+    assert not in_child.is_alive()
+    holding.release()
+    assert server.client_socket.fileno() == -1
+    with parents:
+        server.send_batch(1)
+        assert parents.recv(1000) == batch_frame(1)
+        parents.sendall(b"x")
+        assert server.socket.recv(1) == b"x"
+
+
+def forget_and_cancel(scan: DirectScan) -> None:
+    scan.forget()
+    scan.cancel()
+    with pytest.raises(ServerUnavailableError, match="it belongs to the parent of this process"):
+        scan.next(LONG_S)
+
+
+def test_a_scan_that_is_dropped_closes_its_socket(server: ScanServer) -> None:
+    scan_of(server)
+    gc.collect()
+    assert server.client_socket.fileno() == -1
+    assert server.is_left()
