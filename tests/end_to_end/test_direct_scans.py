@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -78,6 +78,7 @@ def test_an_asyncio_client_scans_directly_too_and_a_dropped_scan_ends(server: Se
                 await anext(scan)
                 assert open_scans(server) == 1
                 if is_closed:
+                    assert isinstance(scan, AsyncGenerator)
                     await scan.aclose()
                 del scan
                 while open_scans(server):
@@ -87,8 +88,8 @@ def test_an_asyncio_client_scans_directly_too_and_a_dropped_scan_ends(server: Se
         with pytest.raises(rowlock.ClosedError):
             await asyncio.wait_for(read(scan), 60)
 
-    async def read(scan: object) -> None:
-        async for _ in scan:  # type: ignore[attr-defined]  # an asynchronous generator
+    async def read(batches: AsyncIterator[object]) -> None:
+        async for _ in batches:
             pass
 
     asyncio.run(run())

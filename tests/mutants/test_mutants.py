@@ -41,6 +41,7 @@ from .compressed import COMPRESSED
 from .copied_changes import COPIED_CHANGES_MUTANTS
 from .direct import DIRECT
 from .direct_memory import DIRECT_MEMORY
+from .direct_scans import DIRECT_SCANS
 from .durability import DURABILITY
 from .edges import EDGES
 from .floods import FLOODS
@@ -93,6 +94,7 @@ MUTANTS = [
     *COMPACTION_QUEUE_MUTANTS,
     *DIRECT,
     *DIRECT_MEMORY,
+    *DIRECT_SCANS,
     *DURABILITY,
     *GROWING_FILES,
     *EDGES,

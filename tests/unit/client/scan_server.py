@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import threading
 from collections.abc import Callable
 
 from rowlock._transport.direct_socket import OpenSocket
@@ -18,21 +17,17 @@ REGION = Region(1, "t", b"", b"", "first:1")
 
 
 class WatchedSocket(socket.socket):
-    """The client's end: notes which threads have closed it, and may do something after it was shut down."""
+    """The client's end. It may do something after it was shut down, or ignore that."""
 
     def __init__(self, connected: socket.socket) -> None:
         super().__init__(connected.family, connected.type, fileno=connected.detach())
         self.setblocking(False)
-        self.closed_by: list[threading.Thread] = []
+        self.is_deaf = False
         self.after_shutdown: Callable[[], object] = lambda: None
 
-    def close(self) -> None:
-        if self.fileno() != -1:
-            self.closed_by.append(threading.current_thread())
-        super().close()
-
     def shutdown(self, how: int) -> None:
-        super().shutdown(how)
+        if not self.is_deaf:
+            super().shutdown(how)
         self.after_shutdown()
 
 

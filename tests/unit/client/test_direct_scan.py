@@ -148,15 +148,26 @@ def test_the_thread_that_receives_closes_the_socket_of_a_scan_that_is_cancelled(
     scan = scan_of(server)
     waiting = next_in_thread(scan)
     reason = ClosedError("closed")
+    server.client_socket.is_deaf = True  # So that the thread receives until the server's end is closed.
     scan.cancel(reason)
+    assert server.client_socket.fileno() != -1
+    server.socket.close()
     with pytest.raises(ClosedError) as raised:
         waiting.result()
     assert raised.value is reason
-    assert server.client_socket.closed_by == [waiting.thread]
+    assert server.client_socket.fileno() == -1
     scan.cancel()
     with pytest.raises(ClosedError):
         scan.next(LONG_S)
+
+
+def test_a_scan_that_is_cancelled_leaves_the_server_and_ends_the_thread_that_receives(server: ScanServer) -> None:
+    scan = scan_of(server)
+    waiting = next_in_thread(scan)
+    scan.cancel(ClosedError("closed"))
     assert server.is_left()
+    with pytest.raises(ClosedError):
+        waiting.result()
 
 
 def test_the_thread_that_sends_closes_the_socket_of_a_scan_that_is_cancelled(narrow: ScanServer) -> None:
@@ -167,10 +178,13 @@ def test_the_thread_that_sends_closes_the_socket_of_a_scan_that_is_cancelled(nar
 
     sending = InThread(begin, "self._socket.sendall(")
     wait_until(lambda: len(narrow.socket.recv(1, socket.MSG_PEEK)) == 1)
+    narrow.client_socket.is_deaf = True  # So that the thread sends until the server's end is closed.
     scan.cancel(ClosedError("closed"))
+    assert narrow.client_socket.fileno() != -1
+    narrow.socket.close()
     with pytest.raises(ClosedError):
         sending.result()
-    assert narrow.client_socket.closed_by == [sending.thread]
+    assert narrow.client_socket.fileno() == -1
 
 
 def test_the_socket_is_not_closed_while_another_thread_shuts_it_down(server: ScanServer) -> None:

@@ -267,13 +267,14 @@ async def test_a_closed_client_opens_no_scan(db: rowlock.aio.Client, servers: Se
     [link] = servers._links.values()
     opened = await link.open_for_scan(time.monotonic() + 60)
     assert opened is not None
+    connected = opened[0].socket
 
     class Scan:
         is_cancelled = False
 
         def cancel(self, reason: rowlock.RowlockError | None = None) -> None:
             self.is_cancelled = True
-            opened[0].socket.close()
+            connected.close()
 
         def forget(self) -> None:
             raise AssertionError("nothing forks")
