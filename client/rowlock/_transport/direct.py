@@ -43,7 +43,7 @@ from rowlock._transport import channels
 from rowlock._transport.direct_channel import DirectChannel
 from rowlock._transport.direct_socket import OpenSocket
 from rowlock._transport.stream import COALESCE_WAIT_S, server_timeout_ms
-from rowlock._transport.waiting_caller import NOWHERE, WaitingCaller, wake_nobody
+from rowlock._transport.waiting_caller import NOWHERE, WaitingCaller, wake_no_caller
 from rowlock.errors import ClosedError, RowlockError
 
 # How often a caller that waits looks whether the others do their parts, and how long a reader may show no sign of life.
@@ -102,7 +102,7 @@ class DirectConnection:
         nothing sent, if the connection is over. An interruption of the wait does not disturb other requests.
         """
         now = self._now()
-        request.prepare(region_id, server_timeout_ms(deadline - now), wake_nobody)
+        request.prepare(region_id, server_timeout_ms(deadline - now), wake_no_caller)
         try:
             is_early = self._entered_by and self._entered_by != _thread.get_ident()
             waiting = self._arrive(request) if is_early else self._submit(request, now)

@@ -28,7 +28,7 @@ class WaitingCaller:
             self.lock.acquire(False)
 
 
-def wake_nobody() -> None:
+def wake_no_caller() -> None:
     """Wakes a caller that does not wait."""
 
 
