@@ -139,9 +139,9 @@ BULK_WRITE_MUTANTS = [
     ),
     Mutant(
         "the base of lines with numbers of their own is ignored",
-        "_write_numbers",
-        "numbers if is_constant or not directory.write_number_base else numbers + directory.write_number_base",
-        "numbers",
+        "write_numbers_of",
+        "by_line + base if base else by_line",
+        "by_line",
         f"{LARGE}::test_lines_of_several_batches_in_one_file_get_the_numbers_of_the_commit",
     ),
     Mutant(
