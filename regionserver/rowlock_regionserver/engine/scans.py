@@ -61,11 +61,12 @@ class _StepAhead:
 
     def __init__(self, step: Coroutine[None, None, list[bytes]], account: Account) -> None:
         self._made = Holding(account)
+        self._is_taken = False  # perhaps before asyncio calls `_count`
         self._task = asyncio.get_running_loop().create_task(step)
         self._task.add_done_callback(self._count)
 
     def _count(self, task: asyncio.Task[list[bytes]]) -> None:
-        if not task.cancelled() and task.exception() is None:
+        if not (self._is_taken or task.cancelled()) and task.exception() is None:
             self._made.set(sum(map(len, task.result())))
 
     async def batches(self) -> list[bytes]:
@@ -73,12 +74,16 @@ class _StepAhead:
         try:
             return await self._task
         finally:
-            self._made.set(0)
+            self._take()
 
     def cancel(self) -> None:
         """Drops the batches."""
         cancel(self._task)
-        self._task.add_done_callback(lambda _: self._made.set(0))
+        self._take()
+
+    def _take(self) -> None:
+        self._is_taken = True
+        self._made.set(0)
 
 
 class Scans:

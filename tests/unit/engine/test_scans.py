@@ -11,7 +11,7 @@ import pytest
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.open_scan import OpenScan
-from rowlock_regionserver.engine.scans import Scans
+from rowlock_regionserver.engine.scans import Scans, _StepAhead
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import LeaseExpiredError, NotServingRegionError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.ledger import Ledger
@@ -146,6 +146,26 @@ def test_a_step_ahead_that_fails_ends_the_scan_after_the_batches_before_it(
             await scans.serve(region, plan(20), failing, reader.write)
         assert reader.batches == [b"11 1"] * 3
         await until(lambda: scans.statistics().bytes_held == 0)
+
+    run(test)
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_batches_that_are_taken_as_soon_as_they_are_made_are_not_counted(*, is_cancelled: bool) -> None:
+    async def step() -> list[bytes]:
+        return [b"rows"]
+
+    async def test() -> None:
+        account = Ledger(Config()).scans
+        ahead = _StepAhead(step(), account)
+        await asyncio.sleep(0)  # The step has ended, and asyncio has not called its callbacks.
+        if is_cancelled:
+            ahead.cancel()
+        else:
+            assert await ahead.batches() == [b"rows"]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert account.bytes_held == 0
 
     run(test)
 
