@@ -63,8 +63,11 @@ class FrameSender:
         return self._all_sent
 
     def count_unsent(self) -> None:
-        """Counts what is not sent yet in the ledger, because nobody else does any more."""
-        self._left.set(self.unsent_bytes)
+        """Counts what is not sent yet in the ledger, because nobody else does any more.
+
+        A body whose first part is sent is held as a whole.
+        """
+        self._left.set(sum([memoryview(left.obj).nbytes for left in self._unsent]))
 
     def _send_on(self) -> None:
         try:

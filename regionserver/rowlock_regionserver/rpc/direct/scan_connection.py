@@ -72,7 +72,8 @@ class ScanConnection(asyncio.BufferedProtocol):
         return self._service.scratch if self._state is _State.ENDED else self._incoming.reader.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._state is _State.SCANNING:
+        if self._state is _State.SCANNING or (self._state is _State.IDLE and self._sender.unsent_bytes):
+            # A scan is running for its client until the SCAN_END has arrived.
             self.drop("it sent something while its scan was running")
         elif self._state is _State.IDLE:
             self._incoming.received(nbytes)
@@ -126,6 +127,8 @@ class ScanConnection(asyncio.BufferedProtocol):
         self._task = None
         self._set_state(_State.IDLE)  # Before the end is sent: after that the next scan may come.
         self._send_last(SCAN_END, failure, "scanning")
+        if failure is not None:
+            failure.with_traceback(None)  # It would keep the scan's batches until the garbage collection.
         if self._is_stopping:
             self.stop()
 
