@@ -61,6 +61,7 @@ from .recovery import RECOVERY
 from .regions import REGION_MUTANTS
 from .retention import RETENTION_MUTANTS
 from .rows_and_files import ROWS_AND_FILES
+from .scan_connections import SCAN_CONNECTIONS
 from .sessions import SESSION_MUTANTS
 from .short_scans import SHORT_SCANS
 from .snapshots import SNAPSHOT_MUTANTS
@@ -108,6 +109,7 @@ MUTANTS = [
     *SPLITTING_MUTANTS,
     *COPIED_CHANGES_MUTANTS,
     *RETENTION_MUTANTS,
+    *SCAN_CONNECTIONS,
     *SESSION_MUTANTS,
     *SHORT_SCANS,
     *SNAPSHOT_MUTANTS,

@@ -1,0 +1,45 @@
+"""Broken builds of connections for scans: clients that leave, do not read or send too early, and what is counted."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+CONNECTION = "unit/rpc/direct/test_scan_connection.py"
+
+SCAN_CONNECTIONS = [
+    Mutant(
+        "the rest of a batch is not counted",
+        "ScanConnection._send_last",
+        "        self._sender.count_unsent()\n",
+        "",
+        f"{CONNECTION}::test_a_scan_whose_client_does_not_read_ends_behind_the_rest_of_its_batch",
+    ),
+    Mutant(
+        "only the unsent part of a held batch is counted",
+        "FrameSender.count_unsent",
+        "memoryview(left.obj).nbytes",
+        "len(left)",
+        f"{CONNECTION}::test_a_scan_whose_client_does_not_read_ends_behind_the_rest_of_its_batch",
+    ),
+    Mutant(
+        "a scan begins before the end of the last one is read",
+        "ScanConnection.buffer_updated",
+        " or (self._state is _State.IDLE and self._sender.unsent_bytes)",
+        "",
+        f"{CONNECTION}::test_a_client_that_sends_a_scan_before_it_has_read_the_end_of_the_last_one_is_dropped",
+    ),
+    Mutant(
+        "an idle connection for scans does not stop",
+        "ScanConnection.stop",
+        "if self._state is _State.IDLE:",
+        "if False:",
+        f"{CONNECTION}::test_an_idle_connection_ends_at_once_when_the_server_stops",
+    ),
+    Mutant(
+        "batches taken as soon as they are made stay counted",
+        "_StepAhead._take",
+        "        self._is_taken = True\n",
+        "",
+        "unit/engine/test_scans.py::test_batches_that_are_taken_as_soon_as_they_are_made_are_not_counted",
+    ),
+]
