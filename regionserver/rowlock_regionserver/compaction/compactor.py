@@ -92,7 +92,7 @@ class _Merge:
 
     def pieces(self) -> Generator[pa.Table | Lines, None, None]:
         """Yields what remains, paced until the last piece is written, but not during the sync."""
-        with self._pacing.permit() as permit:
+        with self._pacing.permit(makes_file=True) as permit:
 
             def between() -> None:
                 permit.yield_now()

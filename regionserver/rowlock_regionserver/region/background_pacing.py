@@ -5,6 +5,10 @@ and for the interpreter lock. So while requests are active, background work runs
 are cores, and after each piece it pauses, still holding its permit, in proportion to the time that the piece took. A
 flush does not pause while memory is scarce. Without active requests, background work runs at full speed.
 
+Flushes and compactions pause for three times as long, unless other background work waits for the permit, and also
+within their pieces, at each `yield_now` of their thread: every few milliseconds. Otherwise requests would queue up
+during a piece, and the queue would not be gone before the next one.
+
 While requests are active, background work needs a permit (fair_semaphore.py); permits are granted in order of arrival.
 A permit is released while its holder waits for a sync, and none is held while waiting for a gate: a disk or gate that
 hangs would otherwise block the flushes of all regions.
@@ -25,13 +29,15 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.process import YIELD_SECONDS
+from rowlock_regionserver.process import YIELD_SECONDS, set_pause
 from rowlock_regionserver.region.fair_semaphore import FairSemaphore
 from rowlock_regionserver.region.memory import MemoryGauge
 
 # With a longer gap between requests, background work runs at full speed.
 _ACTIVE_REQUEST_SECONDS = 0.1
 _PAUSE_SECONDS_MAX = 0.1
+# By how much longer work on files pauses.
+_FILE_PAUSE_FACTOR = 3
 
 
 def permits_of_this_machine() -> int:
@@ -67,14 +73,15 @@ class BackgroundPacing:
         """Whether a request arrived recently, so that background work must be paced."""
         return self.pause_share > 0 and self.clock.monotonic() - self.requested_at <= _ACTIVE_REQUEST_SECONDS
 
-    def permit(self, *, frees_memory: bool = False, deadline: float = math.inf) -> Permit:
+    def permit(self, *, makes_file: bool = False, frees_memory: bool = False, deadline: float = math.inf) -> Permit:
         """Returns a context for background work. Entering it may wait for a permit.
 
-        The caller must not hold a gate when it enters, nor wait for one inside. `frees_memory`: does not pause while
-        memory is scarce. `deadline`: on the monotonic clock; entering, and leaving `released`, raise DeadlineError if
+        The caller must not hold a gate when it enters, nor wait for one inside. `makes_file`: a flush or compaction,
+        which pauses for longer and within its pieces, too. `frees_memory`: does not pause while memory is scarce.
+        `deadline`: on the monotonic clock; entering, and leaving `released`, raise DeadlineError if
         no permit was free until then.
         """
-        return Permit(self, frees_memory, deadline)
+        return Permit(self, makes_file, frees_memory, deadline)
 
 
 class Permit:
@@ -83,8 +90,9 @@ class Permit:
     Holds a permit of the semaphore only if requests were active when the piece began.
     """
 
-    def __init__(self, pacing: BackgroundPacing, frees_memory: bool, deadline: float) -> None:
+    def __init__(self, pacing: BackgroundPacing, makes_file: bool, frees_memory: bool, deadline: float) -> None:
         self._pacing = pacing
+        self._makes_file = makes_file
         self._frees_memory = frees_memory
         self._deadline = deadline
         self._is_held = False
@@ -93,11 +101,15 @@ class Permit:
 
     def __enter__(self) -> Permit:
         self._begin(self._deadline)
+        if self._makes_file:
+            set_pause(self._pause_within)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._makes_file:
+            set_pause(None)
         self._end()
 
     def yield_now(self) -> None:
@@ -134,13 +146,24 @@ class Permit:
         self._begun = pacing.clock.monotonic()
 
     def _end(self) -> None:
-        """Pauses while it still holds the permit, so that no other work runs, and releases it."""
+        self._pause()
+        self._release()
+
+    def _pause_within(self) -> None:
+        """Pauses within a piece, and yields the interpreter."""
+        self._pause()
+        self._pacing.sleep(YIELD_SECONDS)
+        self._begun = self._pacing.clock.monotonic()
+
+    def _pause(self) -> None:
+        """Pauses for the work since the last pause, while it still holds the permit, so that no other work runs."""
         pacing = self._pacing
         worked, self._worked = self._worked + pacing.clock.monotonic() - self._begun, 0.0
         is_urgent = self._frees_memory and pacing.memory.is_under_pressure
         if pacing.has_active_requests() and not is_urgent:
-            pacing.sleep(min(worked * pacing.pause_share, _PAUSE_SECONDS_MAX))
-        self._release()
+            is_longer = self._makes_file and not pacing.permits.statistics().waiting
+            pause = worked * pacing.pause_share * (_FILE_PAUSE_FACTOR if is_longer else 1)
+            pacing.sleep(min(pause, _PAUSE_SECONDS_MAX))
 
     def _release(self) -> None:
         if self._is_held:

@@ -325,7 +325,7 @@ class Flusher:
         if not is_paced:
             yield from retained_tables(segments, retention, versions, window_bytes, merge_bytes)
             return
-        with self._pacing.permit(frees_memory=True) as permit:
+        with self._pacing.permit(makes_file=True, frees_memory=True) as permit:
             yield from retained_tables(
                 segments, retention, versions, window_bytes, merge_bytes, between=permit.yield_now
             )

@@ -15,11 +15,11 @@ from rowlock_regionserver.errors import DeadlineError, DiskFullError, InvalidReq
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.operations import Put
-from rowlock_regionserver.process import YIELD_SECONDS
+from rowlock_regionserver.process import YIELD_SECONDS, yield_now
 from rowlock_regionserver.region.background_pacing import BackgroundPacing
 from rowlock_regionserver.region.memory import MemoryGauge
 
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 
 from .conftest import Engine, bulk_batch
 from .lone_region import LoneRegion
@@ -72,6 +72,51 @@ def test_work_that_frees_memory_only_yields_when_memory_is_scarce(case: Case) ->
     with case.pacing.permit():
         case.work(0.003)
     assert case.slept == pytest.approx([YIELD_SECONDS, 0.003])
+
+
+def test_a_flush_or_compaction_pauses_three_times_as_long_and_within_its_pieces(case: Case) -> None:
+    case.pacing.note_request()
+    with case.pacing.permit(makes_file=True) as permit:
+        case.work(0.002)
+        yield_now()
+        case.work(0.001)
+        permit.yield_now()
+        case.work(0.004)
+    assert case.slept == pytest.approx([0.006, YIELD_SECONDS, 0.003, YIELD_SECONDS, 0.012])
+    yield_now()  # The work is over: it pauses no longer.
+    with case.pacing.permit():
+        case.work(0.001)
+        yield_now()
+    assert case.slept[5:] == pytest.approx([0.001])
+
+
+def test_within_its_pieces_it_only_yields_without_recent_requests_or_when_memory_is_scarce(case: Case) -> None:
+    with case.pacing.permit(makes_file=True):
+        case.work(0.002)
+        yield_now()
+    case.pacing.note_request()
+    case.memory.add(Config().memstore_bytes_max * 3 // 4)
+    with case.pacing.permit(makes_file=True, frees_memory=True):
+        case.work(0.002)
+        yield_now()
+    assert case.slept == [YIELD_SECONDS] * 2
+
+
+def test_it_pauses_no_longer_than_it_worked_while_other_work_waits_for_the_permit(case: Case) -> None:
+    def wait() -> None:
+        with case.pacing.permit():
+            pass
+
+    other = threading.Thread(target=wait)
+    case.pacing.note_request()
+    with case.pacing.permit(makes_file=True):
+        other.start()
+        wait_until(lambda: case.pacing.permits.statistics().waiting == 1)
+        case.work(0.002)
+        yield_now()
+        assert case.slept == pytest.approx([0.002, YIELD_SECONDS])
+        assert case.pacing.permits.statistics().waiting == 1, "the permit was released"
+    other.join()
 
 
 def test_no_pause_is_long_and_none_is_made_when_it_is_configured_so() -> None:
