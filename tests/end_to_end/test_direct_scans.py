@@ -13,9 +13,6 @@ from pathlib import Path
 import pytest
 import rowlock
 import rowlock.aio
-from rowlock._core.search import Search
-from rowlock._transport.finding import find_server
-from rowlock._transport.servers import Servers
 from rowlock_regionserver.server import Server
 
 from tests.end_to_end.server_command import ServerCommand
@@ -59,9 +56,8 @@ def test_a_long_scan_goes_directly_and_has_the_same_rows_as_by_grpc(server: Serv
     direct = list(db.table("t").scan())
     assert direct == [(row, {b"f:q": VALUE}) for row in ROWS]
     assert scans_of(db) == (1, 0)
-    servers = Servers((server.address,), is_direct=False)
-    find_server(servers, Search(servers.addresses, 0, 60))
-    with rowlock.Client(servers, 60) as other:
+    with rowlock.connect(server.address, timeout=60) as other:
+        other._servers._is_direct = False
         assert list(other.table("t").scan()) == direct
         assert other.table("t").scan().to_arrow() == db.table("t").scan().to_arrow()
         assert scans_of(other) == (0, 2)

@@ -49,8 +49,8 @@ BULK_ROWS = [
     Mutant(
         "an empty string becomes null",
         "LineColumns._cells",
-        "                if value is not None:\n",
-        "                if value:\n",
+        "                if (value := self._columns[place].value(line)) is not None\n",
+        "                if (value := self._columns[place].value(line))\n",
         NULLS,
     ),
     Mutant(
