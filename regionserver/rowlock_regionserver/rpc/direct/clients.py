@@ -22,6 +22,28 @@ from rowlock_regionserver.errors import RegionServerError, RegionTooBusyError, S
 # How many connections may be open without a greeting.
 GREETING_COUNT_MAX = 128
 _SWEEP_SECONDS = 2.0
+# How long a client may read nothing of what waits for it.
+UNREAD_SECONDS_MAX = 60.0
+# How long a client may take to close its side after the server has ended the connection.
+ENDED_SECONDS_MAX = 5.0
+
+
+class Unread:
+    """Since when a client has read nothing of what waits for it."""
+
+    def __init__(self) -> None:
+        self._byte_count = 0
+        self._since = 0.0
+
+    def begin(self, byte_count: int, now: float) -> None:
+        """Records that so many bytes wait from now on."""
+        self._byte_count, self._since = byte_count, now
+
+    def is_too_long(self, byte_count: int, now: float) -> bool:
+        """Whether it has read nothing for UNREAD_SECONDS_MAX. byte_count: what waits now."""
+        if byte_count < self._byte_count:
+            self.begin(byte_count, now)
+        return now - self._since > UNREAD_SECONDS_MAX
 
 
 class SweptConnection(Protocol):

@@ -25,6 +25,7 @@ from rowlock_proto.direct_frames import END, HELLO, PONG, PREAMBLE, VersionError
 from rowlock_proto.v1.direct_pb2 import DirectHello
 
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, StoppingError
+from rowlock_regionserver.rpc.direct.clients import ENDED_SECONDS_MAX, UNREAD_SECONDS_MAX, Unread
 from rowlock_regionserver.rpc.direct.incoming import Incoming
 from rowlock_regionserver.rpc.direct.keepalive import keep_alive
 from rowlock_regionserver.rpc.direct.outgoing import Outgoing
@@ -44,10 +45,6 @@ FLOOD_SLICES = 400
 PAUSE_SECONDS_A_STEP = 0.001
 PAUSE_SECONDS_MAX = 0.004
 GREETING_SECONDS_MAX = 10.0
-# How long a client may read none of the answers that wait for it.
-UNREAD_SECONDS_MAX = 60.0
-# How long a client may take to close its side after the server has ended the connection.
-ENDED_SECONDS_MAX = 5.0
 
 
 class _State(enum.Enum):
@@ -90,8 +87,7 @@ class DirectConnection(asyncio.BufferedProtocol):
         self._slices_in_a_row = 0  # used up since a receive took all that was waiting
         # For `look`: since when the state and the unread answers have been as they are.
         self._state_since = self._monotonic()
-        self._unread_since = 0.0
-        self._unread_before = 0
+        self._unread = Unread()
 
     # Calls of the transport
 
@@ -131,7 +127,7 @@ class DirectConnection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._outgoing.block()
-        self._unread_since, self._unread_before = self._monotonic(), self._outgoing.blocked_bytes
+        self._unread.begin(self._outgoing.blocked_bytes, self._monotonic())
 
     def resume_writing(self) -> None:
         self._outgoing.unblock()
@@ -377,9 +373,7 @@ class DirectConnection(asyncio.BufferedProtocol):
             self.abort()
         elif self._outgoing.is_blocked:
             blocked_bytes = self._outgoing.blocked_bytes
-            if blocked_bytes < self._unread_before:
-                self._unread_since, self._unread_before = now, blocked_bytes
-            elif now - self._unread_since > UNREAD_SECONDS_MAX:
+            if self._unread.is_too_long(blocked_bytes, now):
                 self.drop(f"it has read no answer for {UNREAD_SECONDS_MAX:g} s, and {blocked_bytes} bytes wait")
         elif self._state is _OPEN and not self._is_paused and (slowness := self._incoming.slowness(now)):
             self.drop(slowness)

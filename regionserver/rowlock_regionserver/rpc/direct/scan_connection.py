@@ -18,15 +18,11 @@ import enum
 from rowlock_proto.direct_frames import END, PREAMBLE, SCAN, SCAN_BATCH, SCAN_BODY_BYTES_MAX, SCAN_END
 
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, StoppingError
+from rowlock_regionserver.rpc.direct.clients import ENDED_SECONDS_MAX, UNREAD_SECONDS_MAX, Unread
 from rowlock_regionserver.rpc.direct.frame_sender import FrameSender
 from rowlock_regionserver.rpc.direct.incoming import Incoming
 from rowlock_regionserver.rpc.direct.service import DirectService
 from rowlock_regionserver.rpc.messages.failures import error_message
-
-# How long a client may take nothing of the end of a scan.
-UNREAD_SECONDS_MAX = 60.0
-# How long a client may take to close its side after the server has ended the connection.
-ENDED_SECONDS_MAX = 5.0
 
 
 class _State(enum.Enum):
@@ -53,9 +49,7 @@ class ScanConnection(asyncio.BufferedProtocol):
         self._state_since = self._monotonic()
         self._task: asyncio.Task[None] | None = None  # serves a scan, or ends the connection
         self._is_stopping = False
-        # For `look`: how much was unsent, and since when.
-        self._unsent_before = 0
-        self._unsent_since = 0.0
+        self._unread = Unread()  # for `look`
 
     def welcome(self) -> None:
         """Takes the connection over, and welcomes its client."""
@@ -140,7 +134,7 @@ class ScanConnection(asyncio.BufferedProtocol):
         """Sends a frame that nobody waits for."""
         self._sender.send(kind, error_message(failure, doing).SerializeToString() if failure is not None else b"")
         self._sender.count_unsent()
-        self._unsent_since, self._unsent_before = self._monotonic(), self._sender.unsent_bytes
+        self._unread.begin(self._sender.unsent_bytes, self._monotonic())
 
     # Ending
 
@@ -178,9 +172,7 @@ class ScanConnection(asyncio.BufferedProtocol):
             return  # The scan has its lease.
         unsent_bytes = self._sender.unsent_bytes
         if unsent_bytes:
-            if unsent_bytes < self._unsent_before:
-                self._unsent_since, self._unsent_before = now, unsent_bytes
-            elif now - self._unsent_since > UNREAD_SECONDS_MAX:
+            if self._unread.is_too_long(unsent_bytes, now):
                 self.drop(f"it has read nothing for {UNREAD_SECONDS_MAX:g} s, and {unsent_bytes} bytes wait")
         elif self._state is _State.ENDED:
             if now - self._state_since > ENDED_SECONDS_MAX:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from google.protobuf.message import Message
 from rowlock_proto.v1.region_pb2 import PointRequests
 
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.engine.interfaces import Responder
 from rowlock_regionserver.engine.points import Points
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.ledger import Account
 from rowlock_regionserver.memory_plan import PARSED_REQUEST_BYTES, REQUEST_COST
@@ -17,6 +19,8 @@ from rowlock_regionserver.rpc.messages.answers import error_answer
 from rowlock_regionserver.rpc.messages.failures import parsed
 from rowlock_regionserver.rpc.messages.request_ids import request_ids
 from rowlock_regionserver.rpc.services.message_run import check_request_count
+
+M = TypeVar("M", bound=Message)
 
 # A larger message is parsed, converted and executed by workers, and the memory for that is counted.
 INLINE_MESSAGE_BYTES_MAX = 256 * KIB
@@ -27,6 +31,13 @@ class Opener(Responder, Protocol):
 
     def opened(self, count: int) -> None:
         """Counts so many requests, each of which `send` will answer."""
+
+
+async def parsed_by_size(kind: type[M], data: bytes, workers: Workers) -> M:
+    """Returns the parsed message of a call, which a worker parses if it is large. Raises InvalidRequestError."""
+    if len(data) <= INLINE_MESSAGE_BYTES_MAX:
+        return parsed(kind, data)
+    return await asyncio.get_running_loop().run_in_executor(workers.points, parsed, kind, data)
 
 
 async def parse_large(

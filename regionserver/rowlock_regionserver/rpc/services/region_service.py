@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-from google.protobuf.message import Message
 from rowlock_proto.v1 import region_pb2
 
 from rowlock_regionserver.config import Config
@@ -23,11 +22,9 @@ from rowlock_regionserver.rpc.messages.failures import end_call, parsed
 from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet
 from rowlock_regionserver.rpc.messages.scan_parts import parts_message, plan_to_cut
 from rowlock_regionserver.rpc.services.conversation import Conversation
-from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
+from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX, parsed_by_size
 from rowlock_regionserver.rpc.services.scan_calls import ScanCalls
 from rowlock_regionserver.scan.split_points import Part
-
-M = TypeVar("M", bound=Message)
 
 # The greatest number that PointRequest.timeout_ms can hold: seven weeks.
 _TIMEOUT_MS_MAX = (1 << 32) - 1
@@ -124,7 +121,7 @@ class RegionService:
             await taking
 
     async def _get(self, data: bytes, context: Context) -> bytes:
-        call = await self._parsed(region_pb2.GetCall, data)
+        call = await parsed_by_size(region_pb2.GetCall, data, self._workers)
         message = region_pb2.PointRequest(region_id=call.region_id, timeout_ms=_timeout_ms(context), get=call.get)
         is_large = len(data) > INLINE_MESSAGE_BYTES_MAX
         with self._unary_responder() as responder:
@@ -133,7 +130,7 @@ class RegionService:
         return answer.get.SerializeToString()
 
     async def _mutate(self, data: bytes, context: Context) -> bytes:
-        call = await self._parsed(region_pb2.MutateCall, data)
+        call = await parsed_by_size(region_pb2.MutateCall, data, self._workers)
         message = region_pb2.PointRequest(region_id=call.region_id, timeout_ms=_timeout_ms(context), mutate=call.mutate)
         change = PointChange(message, call.client_id, call.sequence_floor, self._config)
         is_large = len(data) > INLINE_MESSAGE_BYTES_MAX
@@ -141,11 +138,6 @@ class RegionService:
             self._points.change(change, responder, is_large=is_large)
             answer = await responder.received(context)
         return answer.mutate.SerializeToString()
-
-    async def _parsed(self, kind: type[M], data: bytes) -> M:
-        if len(data) <= INLINE_MESSAGE_BYTES_MAX:
-            return parsed(kind, data)
-        return await self._loop.run_in_executor(self._workers.points, parsed, kind, data)
 
     def _unary_responder(self) -> UnaryResponder:
         return UnaryResponder(self._loop.create_future(), self._points.answers)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from rowlock_proto.v1.region_pb2 import ScanRequest
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.engine import Engine
 from rowlock_regionserver.engine.scans import Write
-from rowlock_regionserver.rpc.messages.failures import parsed
 from rowlock_regionserver.rpc.messages.point_requests import scan_to_open
-from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
+from rowlock_regionserver.rpc.services.large_message import parsed_by_size
 
 
 class ScanCalls:
@@ -26,7 +23,7 @@ class ScanCalls:
 
         Raises RegionServerError if the scan ends early, with its read point closed.
         """
-        message = await self._parsed(data)
+        message = await parsed_by_size(ScanRequest, data, self._engine.workers)
         openings = self._engine.openings
         region_id = message.region_id
         if message.held_scan:
@@ -34,9 +31,3 @@ class ScanCalls:
         else:
             admitted = openings.admit(region_id, scan_to_open(message, self._config, peer))
         await self._engine.scans.write_answers(admitted, write)
-
-    async def _parsed(self, data: bytes) -> ScanRequest:
-        if len(data) <= INLINE_MESSAGE_BYTES_MAX:
-            return parsed(ScanRequest, data)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._engine.workers.points, parsed, ScanRequest, data)

@@ -22,6 +22,7 @@ from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.rpc.direct import connection as direct
+from rowlock_regionserver.rpc.direct.clients import ENDED_SECONDS_MAX
 from rowlock_regionserver.rpc.direct.incoming import FRAME_SECONDS_MAX
 from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
 
@@ -177,7 +178,7 @@ def test_a_client_that_does_not_close_after_the_end_is_closed(run_port: RunPort)
         await turns()
         assert port.clients.open_count == 1
         assert isinstance(port.clock, ManualClock)
-        port.clock.advance(int(direct.ENDED_SECONDS_MAX * 1000) + 1)
+        port.clock.advance(int(ENDED_SECONDS_MAX * 1000) + 1)
         port.clients.look()
         await until(lambda: port.clients.open_count == 0)
 

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator, Mapping
 
 import pytest
-from rowlock_regionserver.rpc.direct.connection import UNREAD_SECONDS_MAX
+from rowlock_regionserver.rpc.direct.clients import UNREAD_SECONDS_MAX
 from rowlock_regionserver.rpc.direct.keepalive import LOST_SECONDS, keep_alive
 
 # Those that this platform has, with the values that they must have.

@@ -14,7 +14,7 @@ from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.memory_plan import REQUEST_COST
-from rowlock_regionserver.rpc.direct import connection as direct
+from rowlock_regionserver.rpc.direct.clients import UNREAD_SECONDS_MAX
 from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
 
 from tests.unit.engine.fakes import FakeRegion
@@ -78,12 +78,12 @@ def test_a_client_that_reads_no_answer_for_a_minute_is_dropped(
         await until(lambda: port.ledger.answers.bytes_held > 400_000)
         clock = port.clock
         assert isinstance(clock, ManualClock)
-        clock.advance(int(direct.UNREAD_SECONDS_MAX * 900))
+        clock.advance(int(UNREAD_SECONDS_MAX * 900))
         port.clients.look()
         assert await slow.frame() is not None  # It reads a little at a time.
         await turns()
         port.clients.look()
-        clock.advance(int(direct.UNREAD_SECONDS_MAX * 200))
+        clock.advance(int(UNREAD_SECONDS_MAX * 200))
         port.clients.look()
         await until(lambda: port.clients.open_count == 1)
         await slow.ask(get(2, b"a"))
