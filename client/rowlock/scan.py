@@ -18,10 +18,8 @@ from rowlock._core.scan_opening import opening_request
 from rowlock._core.scan_plan import ScanPlan, in_row_form, of_newest_rows
 from rowlock._core.scan_progress import CELL_SCHEMA, Received, ScanProgress
 from rowlock._core.view import View
-from rowlock._transport.direct_scan import DirectScan
 from rowlock._transport.kept_mapping import agreed_mapping
-from rowlock._transport.scan_opening import OpenedScan, open_scan
-from rowlock._transport.scan_stream import ScanStream, open_stream
+from rowlock._transport.scan_opening import OpenedScan, RegionStream, open_scan, open_stream
 from rowlock._transport.servers import Servers
 from rowlock.errors import ClosedError, InvalidArgumentError, NotServingRegionError, RowlockError
 from rowlock.mapping import Mapping, as_mapping
@@ -179,7 +177,7 @@ class _Reader:
     def __init__(self, servers: Servers, plan: ScanPlan, timeout_s: float) -> None:
         self._servers = servers
         self._timeout_s = timeout_s
-        self._batches: OpenedScan | DirectScan | ScanStream | None = None
+        self._batches: OpenedScan | RegionStream | None = None
         self.progress = ScanProgress(plan, timeout_s)
         self.is_closed = False
         # Then the scan of each region is opened by a point request, whose answer has the first rows.
@@ -242,7 +240,7 @@ class _Reader:
             self._batches = None
             batches.cancel()
 
-    def _open(self, region: Region, request: region_pb2.ScanRequest) -> OpenedScan | DirectScan | ScanStream:
+    def _open(self, region: Region, request: region_pb2.ScanRequest) -> OpenedScan | RegionStream:
         if self.expects_few_rows and self._servers.opens_scans_at(region):
             opening = opening_request(region.table, request)
             if opening is not None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Protocol
 
 from google.protobuf.message import DecodeError
 from rowlock_proto.direct_frames import ANSWERS, END, HELLO, PONG, PREAMBLE, frame
-from rowlock_proto.unix_sockets import PREFIX
+from rowlock_proto.unix_sockets import PREFIX, SocketName
 from rowlock_proto.v1 import catalog_pb2, direct_pb2, region_pb2, types_pb2
 
 from rowlock._codec.wire_errors import error_from
@@ -33,6 +34,16 @@ OPEN_S_MAX = 1.0
 
 class DirectUnusableError(Exception):
     """A direct connection can't be used; the message says why."""
+
+
+class LinkedScan(Protocol):
+    """A scan on a connection of its own, as its link sees it."""
+
+    def cancel(self, reason: RowlockError | None = None) -> None:
+        """Ends the scan; reading it raises the reason."""
+
+    def forget(self) -> None:
+        """Closes this process's copy of the parent's socket, in the child of a fork."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +79,25 @@ def targets(announcement: Announcement, server: str) -> list[str]:
     if announcement.address:
         found.append(announcement.address)
     return list(dict.fromkeys(found))
+
+
+def host_and_port(target: str) -> tuple[str, str]:
+    """Returns both parts of a target that is no socket."""
+    host, _, port = target.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), port
+
+
+def socket_name(target: str) -> SocketName:
+    """Returns the name of a target that is a socket. Raises DirectUnusableError."""
+    try:
+        return SocketName(target.removeprefix(PREFIX))
+    except ValueError as error:
+        raise DirectUnusableError(str(error)) from None
+
+
+def failed_at(target: str, error: Exception) -> str:
+    """Returns why there is no connection to the target."""
+    return f"{target}: {str(error) or type(error).__name__}"
 
 
 def _is_local(server: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from rowlock._codec.scan_message import ScanMessage
 from rowlock._core.direct import lost_error
-from rowlock._core.direct_scan import BATCH_BYTES_MAX, batch_of
+from rowlock._core.direct_scan import BATCH_BYTES_MAX, batch_of, next_frame
 from rowlock._core.scan_opening import no_batch_error
 from rowlock._transport.channels import silent_s_max
 from rowlock._transport.direct_socket import OpenSocket
@@ -78,13 +78,9 @@ class DirectScan:
         frames = self._frames
         silent_until = time.monotonic() + silent_s_max()
         while self._end is None:
-            found = frames.next()
+            found = next_frame(frames, self._target)
             if found is not None:
                 return batch_of(*found, self._target)
-            if frames.error is not None:
-                raise self._lost(frames.error)
-            if frames.large_bytes:
-                frames.begin_large()
             try:
                 count = self._socket.recv_into(frames.room())
             except BlockingIOError:

@@ -9,9 +9,16 @@ import threading
 import time
 
 from rowlock_proto.direct_frames import ANSWERS_SLACK_BYTES, SHORT_BODY_BYTES_MAX, FrameReader
-from rowlock_proto.unix_sockets import PREFIX, SocketName
+from rowlock_proto.unix_sockets import PREFIX
 
-from rowlock._core.direct import Announcement, DirectUnusableError, body_bytes_max_of, hello
+from rowlock._core.direct import (
+    Announcement,
+    DirectUnusableError,
+    body_bytes_max_of,
+    hello,
+    host_and_port,
+    socket_name,
+)
 
 SCRATCH_BYTES = 64 * 1024
 
@@ -64,11 +71,7 @@ def _remaining(deadline: float) -> float:
 
 def _connected(target: str, deadline: float) -> socket.socket:
     if target.startswith(PREFIX):
-        try:
-            name = SocketName(target.removeprefix(PREFIX))
-        except ValueError as error:
-            raise DirectUnusableError(str(error)) from None
-        with contextlib.closing(name):
+        with contextlib.closing(socket_name(target)) as name:
             return _connect(socket.AF_UNIX, name.path, deadline)
     failure: OSError | None = None
     for family, where in resolved(target, _remaining(deadline)):
@@ -96,8 +99,7 @@ def _connect(family: int, where: object, deadline: float) -> socket.socket:
 
 def resolved(target: str, timeout_s: float) -> list[tuple[int, object]]:
     """Returns the families and socket addresses of host:port. Raises OSError, also if the look-up takes too long."""
-    host, _, port = target.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
+    host, port = host_and_port(target)
     try:
         ipaddress.ip_address(host)
     except ValueError:

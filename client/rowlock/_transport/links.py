@@ -12,12 +12,20 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rowlock_proto.v1 import catalog_pb2
 
 from rowlock._core.conversation import Request
-from rowlock._core.direct import OPEN_S_MAX, Announcement, DirectUnusableError, announcement_of, targets
+from rowlock._core.direct import (
+    OPEN_S_MAX,
+    Announcement,
+    DirectUnusableError,
+    LinkedScan,
+    announcement_of,
+    failed_at,
+    targets,
+)
 from rowlock._core.direct_choice import DirectChoice
 from rowlock._core.sequences import Sequences
 from rowlock._transport.direct import DirectConnection
@@ -35,16 +43,6 @@ Ask = Callable[[float], catalog_pb2.ServerInfoResponse]
 # How often a call that waits for another one's connection looks, and after how long that one has surely ended.
 _LOOK_S = 0.5
 _OPENING_S_MAX = 10.0
-
-
-class LinkedScan(Protocol):
-    """A scan on a connection of its own, as its link sees it."""
-
-    def cancel(self, reason: RowlockError | None = None) -> None:
-        """Ends the scan; reading it raises the reason."""
-
-    def forget(self) -> None:
-        """Closes this process's copy of the parent's socket, in the child of a fork."""
 
 
 class PointLink:
@@ -138,9 +136,7 @@ class PointLink:
             try:
                 opened = open_socket(direct.target, announcement, until, for_scans=True)
             except (OSError, DirectUnusableError) as error:
-                choice.failed_for_scan(
-                    f"{direct.target}: {str(error) or type(error).__name__}", began, time.monotonic()
-                )
+                choice.failed_for_scan(failed_at(direct.target, error), began, time.monotonic())
             else:
                 choice.opened_for_scan()
                 return opened, direct.target
@@ -320,7 +316,7 @@ class PointLink:
             try:
                 return self._new_connection(target, announcement, until), ""
             except (OSError, DirectUnusableError) as error:
-                reasons.append(f"{target}: {str(error) or type(error).__name__}")
+                reasons.append(failed_at(target, error))
         return None, "; ".join(reasons)
 
     def _new_connection(self, target: str, announcement: Announcement, until: float) -> DirectConnection:

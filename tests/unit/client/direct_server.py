@@ -21,6 +21,16 @@ BODY_BYTES_MAX = 8 << 20
 LONG_S = min(60.0, WAIT_S)
 
 
+def greeted_reader() -> FrameReader:
+    """Returns a reader that has read the welcome."""
+    greeted = FrameReader(BODY_BYTES_MAX, memoryview(bytearray(1 << 16)))
+    greeting = PREAMBLE + frame(HELLO, b"")
+    greeted.room()[: len(greeting)] = greeting
+    greeted.received(len(greeting))
+    assert greeted.next() == (HELLO, b"")
+    return greeted
+
+
 class DirectServer:
     """A connected pair of sockets: `connection` is the client's end, the rest is the server's."""
 
@@ -32,12 +42,9 @@ class DirectServer:
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
         self.socket.settimeout(LONG_S)
         theirs.setblocking(False)
-        greeted = FrameReader(BODY_BYTES_MAX, memoryview(bytearray(1 << 16)))
-        greeting = PREAMBLE + frame(HELLO, b"")
-        greeted.room()[: len(greeting)] = greeting
-        greeted.received(len(greeting))
-        assert greeted.next() == (HELLO, b"")
-        self.connection = DirectConnection(OpenSocket(theirs, greeted, BODY_BYTES_MAX), "server", "target", Sequences())
+        self.connection = DirectConnection(
+            OpenSocket(theirs, greeted_reader(), BODY_BYTES_MAX), "server", "target", Sequences()
+        )
         self._reader = FrameReader(1 << 30, memoryview(bytearray(1 << 16)))
         self._reader._is_greeted = True
         self.requests: dict[bytes, region_pb2.PointRequest] = {}  # by row

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from rowlock._transport.direct_socket import OpenSocket
 from rowlock.schema import Region
-from rowlock_proto.direct_frames import HELLO, PREAMBLE, SCAN_BATCH, FrameReader, frame
+from rowlock_proto.direct_frames import SCAN_BATCH, frame
 from rowlock_proto.v1 import region_pb2
 
-from tests.unit.client.direct_server import BODY_BYTES_MAX, LONG_S
+from tests.unit.client.direct_server import BODY_BYTES_MAX, LONG_S, greeted_reader
 
 REGION = Region(1, "t", b"", b"", "first:1")
 
@@ -42,12 +42,7 @@ class ScanServer:
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         self.socket.settimeout(LONG_S)
         self.client_socket = WatchedSocket(theirs)
-        greeted = FrameReader(BODY_BYTES_MAX, memoryview(bytearray(1 << 16)))
-        greeting = PREAMBLE + frame(HELLO, b"")
-        greeted.room()[: len(greeting)] = greeting
-        greeted.received(len(greeting))
-        assert greeted.next() == (HELLO, b"")
-        self.opened = OpenSocket(self.client_socket, greeted, BODY_BYTES_MAX)
+        self.opened = OpenSocket(self.client_socket, greeted_reader(), BODY_BYTES_MAX)
 
     def send_batch(self, row_count: int) -> None:
         """Sends a batch without rows that claims to have so many."""

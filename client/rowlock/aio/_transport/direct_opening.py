@@ -6,12 +6,18 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import Callable
 
 from rowlock_proto.direct_frames import SHORT_BODY_BYTES_MAX, FrameReader
-from rowlock_proto.unix_sockets import PREFIX, SocketName
+from rowlock_proto.unix_sockets import PREFIX
 
-from rowlock._core.direct import Announcement, DirectUnusableError, body_bytes_max_of, hello
+from rowlock._core.direct import (
+    Announcement,
+    DirectUnusableError,
+    body_bytes_max_of,
+    hello,
+    host_and_port,
+    socket_name,
+)
 from rowlock._core.sequences import Sequences
 from rowlock._transport.direct_socket import SCRATCH_BYTES, OpenSocket, numeric_addresses
 from rowlock.aio._transport.direct import DirectConnection
@@ -26,24 +32,17 @@ async def open_direct(
     none of rowlock.
     """
     async with asyncio.timeout(max(0.0, timeout_s)):
-        connection = await _connected(target, lambda: DirectConnection(server, target, announcement, sequences))
+        connected = await _connected(target)
+        loop = asyncio.get_running_loop()
+        create = loop.create_unix_connection if connected.family == socket.AF_UNIX else loop.create_connection
+        try:
+            _, connection = await create(
+                lambda: DirectConnection(server, target, announcement, sequences), sock=connected
+            )
+        except BaseException:
+            connected.close()
+            raise
         await connection.welcomed()
-    return connection
-
-
-async def _connected(target: str, protocol: Callable[[], DirectConnection]) -> DirectConnection:
-    loop = asyncio.get_running_loop()
-    if not target.startswith(PREFIX):
-        host, _, port = target.rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        _, connection = await loop.create_connection(protocol, host, int(port))
-        return connection
-    try:
-        name = SocketName(target.removeprefix(PREFIX))
-    except ValueError as error:
-        raise DirectUnusableError(str(error)) from None
-    with contextlib.closing(name):
-        _, connection = await loop.create_unix_connection(protocol, name.path)
     return connection
 
 
@@ -51,7 +50,7 @@ async def open_for_scan(target: str, announcement: Announcement, timeout_s: floa
     """Opens a connection for a scan. Raises as open_direct."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(max(0.0, timeout_s)):
-        connected = await _connected_socket(target)
+        connected = await _connected(target)
         try:
             await loop.sock_sendall(connected, hello(for_scans=True))
             reader = FrameReader(SHORT_BODY_BYTES_MAX, memoryview(bytearray(SCRATCH_BYTES)))
@@ -69,13 +68,9 @@ async def open_for_scan(target: str, announcement: Announcement, timeout_s: floa
     return OpenSocket(connected, reader, body_bytes_max)
 
 
-async def _connected_socket(target: str) -> socket.socket:
+async def _connected(target: str) -> socket.socket:
     if target.startswith(PREFIX):
-        try:
-            name = SocketName(target.removeprefix(PREFIX))
-        except ValueError as error:
-            raise DirectUnusableError(str(error)) from None
-        with contextlib.closing(name):
+        with contextlib.closing(socket_name(target)) as name:
             return await _connect(socket.AF_UNIX, name.path)
     failure: OSError | None = None
     for family, where in await _resolved(target):
@@ -90,8 +85,7 @@ async def _connected_socket(target: str) -> socket.socket:
 
 
 async def _resolved(target: str) -> list[tuple[int, object]]:
-    host, _, port = target.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
+    host, port = host_and_port(target)
     try:
         ipaddress.ip_address(host)
     except ValueError:

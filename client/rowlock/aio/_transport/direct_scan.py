@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from rowlock._codec.scan_message import ScanMessage
 from rowlock._core.direct import lost_error
-from rowlock._core.direct_scan import BATCH_BYTES_MAX, batch_of
+from rowlock._core.direct_scan import BATCH_BYTES_MAX, batch_of, next_frame
 from rowlock._core.scan_opening import no_batch_error
 from rowlock._transport.channels import silent_s_max
 from rowlock._transport.direct_socket import OpenSocket
@@ -74,13 +74,9 @@ class DirectScan:
     async def _received(self) -> ScanMessage | None:
         frames = self._frames
         while self._end is None:
-            found = frames.next()
+            found = next_frame(frames, self._target)
             if found is not None:
                 return batch_of(*found, self._target)
-            if frames.error is not None:
-                raise self._lost(frames.error)
-            if frames.large_bytes:
-                frames.begin_large()
             try:
                 async with asyncio.timeout(silent_s_max()):
                     count = await self._loop.sock_recv_into(self._socket, frames.room())

@@ -11,12 +11,20 @@ import asyncio
 import time
 import weakref
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rowlock_proto.v1 import catalog_pb2
 
 from rowlock._core.conversation import Request
-from rowlock._core.direct import OPEN_S_MAX, Announcement, DirectUnusableError, announcement_of, targets
+from rowlock._core.direct import (
+    OPEN_S_MAX,
+    Announcement,
+    DirectUnusableError,
+    LinkedScan,
+    announcement_of,
+    failed_at,
+    targets,
+)
 from rowlock._core.direct_choice import DirectChoice
 from rowlock._core.sequences import Sequences
 from rowlock._transport.direct_socket import OpenSocket
@@ -30,16 +38,6 @@ if TYPE_CHECKING:
 
 # Asks the server for its ServerInfo, until a deadline. Raises RowlockError.
 Ask = Callable[[float], Awaitable[catalog_pb2.ServerInfoResponse]]
-
-
-class LinkedScan(Protocol):
-    """A scan on a connection of its own, as its link sees it."""
-
-    def cancel(self, reason: RowlockError | None = None) -> None:
-        """Ends the scan; reading it raises the reason."""
-
-    def forget(self) -> None:
-        """Closes this process's copy of the parent's socket, in the child of a fork."""
 
 
 class PointLink:
@@ -125,9 +123,7 @@ class PointLink:
             try:
                 opened = await open_for_scan(direct.target, announcement, until - began)
             except (OSError, DirectUnusableError) as error:
-                choice.failed_for_scan(
-                    f"{direct.target}: {str(error) or type(error).__name__}", began, time.monotonic()
-                )
+                choice.failed_for_scan(failed_at(direct.target, error), began, time.monotonic())
             else:
                 choice.opened_for_scan()
                 return opened, direct.target
@@ -265,7 +261,7 @@ class PointLink:
             try:
                 return await self._new_connection(target, announcement, until), ""
             except (OSError, DirectUnusableError) as error:
-                reasons.append(f"{target}: {str(error) or type(error).__name__}")
+                reasons.append(failed_at(target, error))
         return None, "; ".join(reasons)
 
     async def _new_connection(self, target: str, announcement: Announcement, until: float) -> DirectConnection:

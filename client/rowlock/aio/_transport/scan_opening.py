@@ -1,22 +1,53 @@
-"""One region's part of a scan, opened by a point request (asyncio)."""
+"""One region's part of a scan: opened by a call of its own, or by a point request (asyncio)."""
 
 from __future__ import annotations
 
 import time
+from typing import TypeAlias
+
+from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.scan_message import ScanMessage
 from rowlock._core.conversation import Request
+from rowlock._core.direct_scan import scan_frame
 from rowlock._core.scan_opening import continuation_request, first_batches, no_batch_error
 from rowlock.aio._transport.direct_scan import DirectScan
-from rowlock.aio._transport.scan_stream import ScanStream, open_stream
+from rowlock.aio._transport.scan_stream import ScanStream
 from rowlock.aio._transport.servers import Servers
+from rowlock.errors import ServerUnavailableError
 from rowlock.schema import Region
+
+# A region's part of a scan, on a direct connection or by gRPC.
+RegionStream: TypeAlias = DirectScan | ScanStream
+
+
+async def open_stream(
+    servers: Servers, region: Region, request: region_pb2.ScanRequest, timeout_s: float
+) -> RegionStream:
+    """Begins a scan of a region, on a direct connection of its own if that can be opened, or else by gRPC.
+
+    Raises RowlockError: the server does not answer at all, or the client was closed.
+    """
+    first = scan_frame(request)
+    link = servers.link_to(region)
+    if first is not None:
+        try:
+            opened = await link.open_for_scan(time.monotonic() + timeout_s)
+        except ServerUnavailableError as error:
+            raise servers.error_at(error, region.server) from None
+        if opened is not None:
+            scan = DirectScan(servers, region, *opened)
+            link.enter(scan)
+            await scan.begin(first, timeout_s)
+            return scan
+    link.count_grpc_scan()
+    return ScanStream(servers, region, request)
 
 
 class OpenedScan:
     """The batches that came with the answer, and then those of the call that continues the scan, if there is one."""
 
-    def __init__(self, batches: list[ScanMessage], stream: DirectScan | ScanStream | None) -> None:
+    def __init__(self, batches: list[ScanMessage], stream: RegionStream | None) -> None:
         self._batches = batches[::-1]
         self._stream = stream
 
@@ -40,7 +71,7 @@ async def open_scan(servers: Servers, region: Region, opening: Request, timeout_
     if opening.answer is None:
         raise no_batch_error(region.table, timeout_s)
     opened = opening.answer.opened_scan
-    stream: DirectScan | ScanStream | None = None
+    stream: RegionStream | None = None
     if not opened.is_complete:
         # At once: the server holds the scan for some seconds only.
         continuation = continuation_request(opening.point.open_scan, opened)

@@ -3,44 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any, TypeAlias
 
 import grpc
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.scan_message import ScanMessage
-from rowlock._core.direct_scan import scan_frame
 from rowlock._core.scan_opening import no_batch_error
 from rowlock._transport.scan_method import SCAN
-from rowlock.aio._transport.direct_scan import DirectScan
 from rowlock.aio._transport.servers import Servers
-from rowlock.errors import ClosedError, ServerUnavailableError
+from rowlock.errors import ClosedError
 from rowlock.schema import Region
-
-
-async def open_stream(
-    servers: Servers, region: Region, request: region_pb2.ScanRequest, timeout_s: float
-) -> DirectScan | ScanStream:
-    """Begins a scan of a region, on a direct connection of its own if that can be opened, or else by gRPC.
-
-    Raises RowlockError: the server does not answer at all, or the client was closed.
-    """
-    first = scan_frame(request)
-    link = servers.link_to(region)
-    if first is not None:
-        try:
-            opened = await link.open_for_scan(time.monotonic() + timeout_s)
-        except ServerUnavailableError as error:
-            raise servers.error_at(error, region.server) from None
-        if opened is not None:
-            scan = DirectScan(servers, region, *opened)
-            link.enter(scan)
-            await scan.begin(first, timeout_s)
-            return scan
-    link.count_grpc_scan()
-    return ScanStream(servers, region, request)
-
 
 ScanCall: TypeAlias = "grpc.aio.UnaryStreamCall[Any, ScanMessage]"  # Any: the request is sent when the call is made
 
