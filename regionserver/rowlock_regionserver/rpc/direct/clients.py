@@ -1,11 +1,12 @@
 """The clients of the direct port: bounds their number, and finds those that are silent where they must not be.
 
 A client that has not greeted may be anything, so few of those are held, and each has ten seconds. Beyond that number
-the oldest is dropped. A client that has greeted may be idle for as long as it likes. TCP's own keepalive finds its
-machine gone; on a Unix socket the system reports the end of a process.
+the oldest is dropped. A client that has greeted may be idle for as long as it likes, but not on a connection for scans.
+TCP's own keepalive finds its machine gone; on a Unix socket the system reports the end of a process.
 
 Each few seconds all connections are looked at. Dropped are those that do not greet, that began a frame and send it too
-slowly, that read no answer for a minute although answers wait, and that do not close after the server ended them.
+slowly, that read no answer for a minute although answers wait, that do not close after the server ended them, and that
+are for scans and have had none for a minute.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@
 3. A scan that ends early, perhaps in the middle of a batch because its client does not read, leaves the rest of the
    batch here, then SCAN_END with the error. The ledger counts them; a client that takes nothing of them is dropped.
 4. A client sends nothing while its scan is running. It closes the connection to end the scan.
+5. A connection that is idle for long is closed without a word: its client asks again on another one.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from rowlock_regionserver.rpc.direct.frame_sender import FrameSender
 from rowlock_regionserver.rpc.direct.incoming import Incoming
 from rowlock_regionserver.rpc.direct.service import DirectService
 from rowlock_regionserver.rpc.messages.failures import error_message
+
+# How long a connection may be without a scan. Clients drop theirs earlier.
+IDLE_SECONDS_MAX = 60.0
 
 
 class _State(enum.Enum):
@@ -179,6 +183,8 @@ class ScanConnection(asyncio.BufferedProtocol):
                 self.abort()
         elif slowness := self._incoming.slowness(now):
             self.drop(slowness)
+        elif not self._incoming.reader.has_bytes and now - self._state_since > IDLE_SECONDS_MAX:
+            self.abort()
 
     def drop(self, reason: str) -> None:
         """Closes the connection at once, with a line in the log."""

@@ -26,6 +26,7 @@ from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.rpc.direct import frame_sender
 from rowlock_regionserver.rpc.direct.clients import ENDED_SECONDS_MAX, UNREAD_SECONDS_MAX
+from rowlock_regionserver.rpc.direct.scan_connection import IDLE_SECONDS_MAX
 
 from tests.unit.engine.fakes import FakeRegion
 from tests.unit.engine.loops import until
@@ -230,10 +231,23 @@ def test_a_running_scan_may_be_silent_for_long(run_port: RunPort, region: FakeRe
         await turns()
         region.gate.set()
         assert await frames(client, 2) == ONE_BATCH
-        port_clock.advance(3600_000)
-        port.clients.look()  # Nor is an idle connection dropped.
-        await client.send(scan_frame(1))
-        assert await frames(client, 2) == [(SCAN_BATCH, port.batch), (SCAN_END, b"")]
+
+    run_port(test)
+
+
+def test_a_connection_that_is_idle_for_long_is_closed(run_port: RunPort, port_clock: ManualClock) -> None:
+    async def test(port: Port) -> None:
+        client = await port.welcomed_for_scans()
+        for _ in range(2):
+            port_clock.advance(1000 * int(IDLE_SECONDS_MAX - 1))
+            port.clients.look()
+            await client.send(scan_frame(1))
+            assert await frames(client, 2) == ONE_BATCH
+        port_clock.advance(1000 * int(IDLE_SECONDS_MAX + 1))
+        port.clients.look()
+        assert await client.frame() is None
+        await until(lambda: port.clients.open_count == 0)
+        assert port.log.count == 0, "nothing was wrong"
 
     run_port(test)
 
