@@ -15,6 +15,7 @@ class ConnectionStatistics:
 
     direct_scans, grpc_scans: how many scans of a region went each way; those whose rows all came with the answer to a
     request are not among them. scan_reason: why scans went by gRPC although `direct` was open; empty: they didn't.
+    scan_connections: how many connections were opened for direct scans, which use those of earlier ones if they can.
     """
 
     server: str
@@ -26,6 +27,7 @@ class ConnectionStatistics:
     direct_scans: int = 0
     grpc_scans: int = 0
     scan_reason: str = ""
+    scan_connections: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import rowlock
 import rowlock.aio
+from rowlock._transport.scan_sockets import ScanSocket
+from rowlock_regionserver.rpc.direct import scan_connection
 from rowlock_regionserver.server import Server
 
 from tests.end_to_end.server_command import ServerCommand
@@ -48,8 +50,13 @@ def db(server: Server) -> Iterator[rowlock.Client]:
 
 def scans_of(db: rowlock.Client | rowlock.aio.Client) -> tuple[int, int]:
     """Returns how many scans went directly, and by gRPC."""
-    [connection] = db.statistics().connections
+    connection = connection_of(db)
     return connection.direct_scans, connection.grpc_scans
+
+
+def connection_of(db: rowlock.Client | rowlock.aio.Client) -> rowlock.ConnectionStatistics:
+    [connection] = db.statistics().connections
+    return connection
 
 
 def test_a_long_scan_goes_directly_and_has_the_same_rows_as_by_grpc(server: Server, db: rowlock.Client) -> None:
@@ -90,6 +97,62 @@ def test_an_asyncio_client_scans_directly_too_and_a_dropped_scan_ends(server: Se
 
     asyncio.run(run())
     wait_until(lambda: not open_scans(server))
+
+
+def test_scans_one_after_another_use_one_connection_which_ends_with_the_client(server: Server) -> None:
+    async def run() -> None:
+        async with rowlock.aio.connect(server.address, timeout=60) as db:
+            for _ in range(3):
+                assert [row async for row, _ in db.table("t").scan()] == ROWS
+            assert connection_of(db).scan_connections == 1
+
+    wait_until(lambda: not direct_connections(server))
+    with rowlock.connect(server.address, timeout=60) as db:
+        for _ in range(3):
+            assert [row for row, _ in db.table("t").scan()] == ROWS
+        assert connection_of(db).scan_connections == 1
+        wait_until(lambda: direct_connections(server) == 2)
+        assert open_scans(server) == 0
+    wait_until(lambda: not direct_connections(server))
+    asyncio.run(run())
+    wait_until(lambda: not direct_connections(server))
+
+
+def test_a_scan_has_another_connection_when_the_server_has_closed_the_idle_one(
+    server: Server, db: rowlock.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [row for row, _ in db.table("t").scan()] == ROWS
+    monkeypatch.setattr(scan_connection, "IDLE_SECONDS_MAX", 0.0)
+    wait_until(lambda: direct_connections(server) == 1)
+    monkeypatch.undo()
+    assert [row for row, _ in db.table("t").scan()] == ROWS
+    assert (scans_of(db), connection_of(db).scan_connections) == ((2, 0), 2)
+
+
+def test_a_strict_scan_that_has_its_first_rows_survives_the_loss_of_a_kept_connection(
+    server: Server, db: rowlock.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [row for row, _ in db.table("t").scan()] == ROWS
+    monkeypatch.setattr(scan_connection, "IDLE_SECONDS_MAX", 0.0)
+    wait_until(lambda: direct_connections(server) == 1)
+    monkeypatch.undo()
+    monkeypatch.setattr(ScanSocket, "is_quiet", lambda kept: True)  # As if it were closed only now.
+    scan = db.table("t").scan(limit=ROW_COUNT, strict=True)
+    assert [row for row, _ in scan] == ROWS
+    assert not scan.resumed
+    assert (scans_of(db), connection_of(db).scan_connections) == ((2, 0), 2)
+
+
+def direct_connections(server: Server) -> int:
+    return server.statistics().direct.open_count
+
+
+def test_a_private_server_stops_after_its_last_client_which_has_scanned(tmp_path: Path) -> None:
+    with rowlock.open(tmp_path / "data") as db:
+        table = fill(db)
+        assert [row for row, _ in table.scan()] == ROWS
+        assert connection_of(db).scan_connections == 1
+    wait_until(lambda: not (tmp_path / "data" / "direct").exists())
 
 
 def open_scans(server: Server) -> int:
@@ -140,12 +203,24 @@ def test_a_parent_s_scan_goes_on_after_a_fork_and_the_child_resumes_or_scans_by_
                 inherited = [*rows, *(row for row, _ in scan)]
                 is_well = (inherited, scan.resumed) == (ROWS, True)
                 is_well = is_well and [row for row, _ in table.scan()] == ROWS and scans_of(db) == (2, 0)
+                is_well = is_well and connection_of(db).scan_connections == 1
                 os._exit(0 if is_well else 1)
             os._exit(2)
         assert os.waitpid(pid, 0)[1] == 0
         rows.extend(row for row, _ in scan)
         assert (rows, scan.resumed) == (ROWS, False)
         assert scans_of(db) == (1, 0)
+        # The same with a connection that is kept while the process forks.
+        pid = os.fork()
+        if not pid:
+            with contextlib.suppress(BaseException):
+                is_well = [row for row, _ in table.scan()] == ROWS and connection_of(db).scan_connections == 1
+                db.close()
+                os._exit(0 if is_well else 1)
+            os._exit(2)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert [row for row, _ in table.scan()] == ROWS
+        assert (scans_of(db), connection_of(db).scan_connections) == ((2, 0), 1)
 
 
 def test_a_scan_resumes_directly_when_the_server_was_killed_and_started_again(tmp_path: Path) -> None:

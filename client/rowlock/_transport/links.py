@@ -29,8 +29,9 @@ from rowlock._core.direct import (
 from rowlock._core.direct_choice import DirectChoice
 from rowlock._core.sequences import Sequences
 from rowlock._transport.direct import DirectConnection
-from rowlock._transport.direct_socket import OpenSocket, open_socket
+from rowlock._transport.direct_socket import open_socket
 from rowlock._transport.fork import gate
+from rowlock._transport.scan_sockets import KeptSockets, ScanSocket
 from rowlock._transport.stream import PointStream
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
 
@@ -84,7 +85,8 @@ class PointLink:
         self._is_closed = is_closed
         self._past_direct_requests = self._past_grpc_requests = 0
         self._scans: set[weakref.ref[LinkedScan]] = set()  # without a lock: each of its methods is atomic
-        self._direct_scans = self._grpc_scans = 0
+        self.kept = KeptSockets()  # of scans that have ended
+        self._direct_scans = self._grpc_scans = self._scan_connections = 0
 
     def call(self, request: Request, region_id: int, deadline: float) -> None:
         """Sends a request and blocks until it is done, or until the deadline (time.monotonic()) at the latest.
@@ -119,8 +121,8 @@ class PointLink:
         """Takes what the server has said of itself, so that it need not be asked. Only before the first call."""
         self._choice.learned(announcement_of(info), self._folder_id)
 
-    def open_for_scan(self, deadline: float) -> tuple[OpenSocket, str] | None:
-        """Opens a connection for a scan. Returns it and its target, for messages; None: use gRPC.
+    def open_for_scan(self, deadline: float) -> ScanSocket | None:
+        """Returns a connection for a scan, a kept one or a new one; None: use gRPC.
 
         Raises RowlockError: the server does not answer at all, the client was closed, or the deadline has passed.
         """
@@ -131,7 +133,11 @@ class PointLink:
             direct = self._opened(deadline)
         choice, began = self._choice, time.monotonic()
         announcement = choice.announcement
-        if direct is not None and announcement is not None and choice.may_scan(began):
+        if direct is None or announcement is None:
+            return None
+        if (kept := self.kept.take(announcement)) is not None:
+            return kept
+        if choice.may_scan(began):
             until = min(deadline, began + OPEN_S_MAX)
             try:
                 opened = open_socket(direct.target, announcement, until, for_scans=True)
@@ -139,7 +145,8 @@ class PointLink:
                 choice.failed_for_scan(failed_at(direct.target, error), began, time.monotonic())
             else:
                 choice.opened_for_scan()
-                return opened, direct.target
+                self._scan_connections += 1
+                return ScanSocket(opened, direct.target, announcement)
         return None
 
     def enter(self, scan: LinkedScan) -> None:
@@ -149,6 +156,11 @@ class PointLink:
         if self._is_closed:
             scan.cancel()
             raise ClosedError("the client was closed")
+
+    def lost_kept(self) -> None:
+        """Uncounts a scan that begins again, because its connection was lost. The other kept ones may be lost, too."""
+        self._direct_scans -= 1
+        self.kept.drop()
 
     def count_grpc_scan(self) -> None:
         """Counts a scan that goes by gRPC."""
@@ -169,6 +181,7 @@ class PointLink:
             direct.close(reason)
         for scan in self._running_scans():
             scan.cancel(reason)
+        self.kept.close()
         self.close_stream(reason)
 
     def close_stream(self, reason: RowlockError) -> None:
@@ -186,6 +199,7 @@ class PointLink:
             self._direct.forget()
         for scan in self._running_scans():
             scan.forget()
+        self.kept.forget()
 
     def statistics(self) -> ConnectionStatistics:
         """Returns how the requests to this server travel, and why."""
@@ -203,6 +217,7 @@ class PointLink:
             direct_scans=self._direct_scans,
             grpc_scans=self._grpc_scans,
             scan_reason=self._choice.scan_reason,
+            scan_connections=self._scan_connections,
         )
 
     def _running_scans(self) -> list[LinkedScan]:

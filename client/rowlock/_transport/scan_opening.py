@@ -13,34 +13,72 @@ from rowlock._core.conversation import Request
 from rowlock._core.direct_scan import scan_frame
 from rowlock._core.scan_opening import continuation_request, first_batches, no_batch_error
 from rowlock._transport.direct_scan import DirectScan
+from rowlock._transport.scan_sockets import KeptSocketLostError
 from rowlock._transport.scan_stream import ScanStream
 from rowlock._transport.servers import Servers
 from rowlock.errors import ServerUnavailableError
 from rowlock.schema import Region
 
-# A region's part of a scan, on a direct connection or by gRPC.
-RegionStream: TypeAlias = DirectScan | ScanStream
-
 
 def open_stream(servers: Servers, region: Region, request: region_pb2.ScanRequest, timeout_s: float) -> RegionStream:
-    """Begins a scan of a region, on a direct connection of its own if that can be opened, or else by gRPC.
+    """Begins a scan of a region, on a direct connection of its own if there can be one, or else by gRPC.
 
     Raises RowlockError: the server does not answer at all, or the client was closed.
     """
     first = scan_frame(request)
     link = servers.link_to(region)
-    if first is not None:
+    while first is not None:
         try:
             opened = link.open_for_scan(time.monotonic() + timeout_s)
         except ServerUnavailableError as error:
             raise servers.error_at(error, region.server) from None
-        if opened is not None:
-            scan = DirectScan(servers, region, *opened)
-            link.enter(scan)
+        if opened is None:
+            break
+        scan = DirectScan(servers, region, opened, link.kept)
+        link.enter(scan)
+        try:
             scan.begin(first, timeout_s)
-            return scan
+        except KeptSocketLostError:
+            link.lost_kept()
+            continue
+        return RepeatableScan(servers, region, request, scan) if opened.is_kept else scan
     link.count_grpc_scan()
     return ScanStream(servers, region, request)
+
+
+class RepeatableScan:
+    """A scan on a kept connection, which begins again on another one if that is lost before it brings anything.
+
+    The server may have closed it before the request came. A request that was not answered may be repeated.
+    """
+
+    def __init__(self, servers: Servers, region: Region, request: region_pb2.ScanRequest, scan: DirectScan) -> None:
+        self._servers = servers
+        self._region = region
+        self._request = request
+        self._stream: RegionStream = scan
+        self._is_cancelled = False
+
+    def next(self, timeout_s: float) -> ScanMessage | None:
+        """Returns the next batch, None at the region's end. Raises DeadlineError, or the error of the scan."""
+        try:
+            return self._stream.next(timeout_s)
+        except KeptSocketLostError:
+            self._stream.cancel()
+        self._servers.link_to(self._region).lost_kept()
+        self._stream = open_stream(self._servers, self._region, self._request, timeout_s)
+        if self._is_cancelled:
+            self._stream.cancel()
+        return self._stream.next(timeout_s)
+
+    def cancel(self) -> None:
+        """Frees the server's read point at once. A no-op if the scan has ended."""
+        self._is_cancelled = True
+        self._stream.cancel()
+
+
+# A region's part of a scan, on a direct connection or by gRPC.
+RegionStream: TypeAlias = DirectScan | RepeatableScan | ScanStream
 
 
 class OpenedScan:

@@ -17,12 +17,14 @@ from rowlock_proto.direct_frames import (
     SCAN,
     SCAN_BATCH,
     SCAN_END,
+    Frame,
     FrameReader,
     frame,
 )
 from rowlock_proto.v1 import direct_pb2, region_pb2
 
 from tests.unit.client.fake_errors import RefusedError
+from tests.waiting import wait_until
 
 # Takes a message, returns its answers, and whether the connection goes on.
 Meet = Callable[[region_pb2.PointRequests], tuple[region_pb2.PointAnswers, bool]]
@@ -87,6 +89,10 @@ class FakeDirect:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
+    def wait_until_left(self) -> None:
+        """Waits until the clients have closed all connections."""
+        wait_until(lambda: not self._connections)
+
     def _accept(self) -> None:
         while True:
             try:
@@ -103,21 +109,23 @@ class FakeDirect:
     def _serve(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):
             reader = FrameReader(1 << 30, memoryview(bytearray(1 << 16)))
-            goes_on = True
-            while goes_on:
-                while (found := reader.next()) is None:
-                    assert reader.error is None, reader.error
-                    if reader.large_bytes:
-                        reader.begin_large()
-                    self.may_read.wait()
-                    count = connection.recv_into(reader.room())
-                    if not count:
-                        return
-                    reader.received(count)
-                goes_on = self._take(connection, *found)
+            while (found := self._received(connection, reader)) is not None and self._take(connection, *found):
+                pass
             connection.shutdown(socket.SHUT_RDWR)
         with self._lock:
             self._connections.remove(connection)
+
+    def _received(self, connection: socket.socket, reader: FrameReader) -> Frame | None:
+        while (found := reader.next()) is None:
+            assert reader.error is None, reader.error
+            if reader.large_bytes:
+                reader.begin_large()
+            self.may_read.wait()
+            count = connection.recv_into(reader.room())
+            if not count:
+                return None
+            reader.received(count)
+        return found
 
     def _take(self, connection: socket.socket, kind: int, body: bytes | bytearray) -> bool:
         if kind == HELLO:

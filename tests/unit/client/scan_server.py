@@ -7,11 +7,13 @@ import socket
 from collections.abc import Callable
 
 from rowlock._transport.direct_socket import OpenSocket
+from rowlock._transport.scan_sockets import KeptSockets, ScanSocket
 from rowlock.schema import Region
 from rowlock_proto.direct_frames import SCAN_BATCH, frame
 from rowlock_proto.v1 import region_pb2
 
 from tests.unit.client.direct_server import BODY_BYTES_MAX, LONG_S, greeted_reader
+from tests.unit.client.test_direct_choice import HERE
 
 REGION = Region(1, "t", b"", b"", "first:1")
 
@@ -32,7 +34,7 @@ class WatchedSocket(socket.socket):
 
 
 class ScanServer:
-    """A connected pair of sockets: `opened` is the client's end, with the welcome behind it."""
+    """A connected pair of sockets: `opened` is the client's end, with the welcome behind it. kept: of the client."""
 
     def __init__(self, *, is_narrow: bool = False) -> None:
         """is_narrow: the system's buffers are small."""
@@ -42,7 +44,9 @@ class ScanServer:
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         self.socket.settimeout(LONG_S)
         self.client_socket = WatchedSocket(theirs)
-        self.opened = OpenSocket(self.client_socket, greeted_reader(), BODY_BYTES_MAX)
+        opened = OpenSocket(self.client_socket, greeted_reader(), BODY_BYTES_MAX)
+        self.opened = ScanSocket(opened, "target", HERE)
+        self.kept = KeptSockets()
 
     def send_batch(self, row_count: int) -> None:
         """Sends a batch without rows that claims to have so many."""
@@ -56,7 +60,8 @@ class ScanServer:
 
     def close(self) -> None:
         self.socket.close()
-        self.client_socket.close()
+        self.opened.socket.close()
+        self.kept.close()
 
 
 def batch_frame(row_count: int, arrow: bytes = b"") -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import socket
@@ -11,16 +12,18 @@ from concurrent.futures import Future
 
 import pytest
 from rowlock._codec.scan_message import ScanMessage
-from rowlock._transport import channels
+from rowlock._transport import channels, direct_scan
 from rowlock._transport.direct_scan import DirectScan
+from rowlock._transport.scan_sockets import KeptSocketLostError
 from rowlock._transport.servers import Servers
 from rowlock.errors import ClosedError, DeadlineError, RegionTooBusyError, ServerError, ServerUnavailableError
-from rowlock_proto.direct_frames import ANSWERS, END, HEAD, SCAN_BATCH, SCAN_END, frame
+from rowlock_proto.direct_frames import ANSWERS, END, HEAD, SCAN_BATCH, SCAN_END, FrameReader, frame
 from rowlock_proto.v1 import types_pb2
 
 from tests.threads import is_at
 from tests.unit.client.direct_server import LONG_S
 from tests.unit.client.scan_server import REGION, ScanServer, batch_frame
+from tests.unit.client.test_direct_choice import HERE
 from tests.waiting import wait_until
 
 BUSY = types_pb2.Error(code=types_pb2.Error.REGION_TOO_BUSY, message="busy").SerializeToString()
@@ -49,7 +52,7 @@ def narrow() -> Iterator[ScanServer]:
 
 
 def scan_of(server: ScanServer) -> DirectScan:
-    return DirectScan(Servers(("first:1", "second:1")), REGION, server.opened, "target")
+    return DirectScan(Servers(("first:1", "second:1")), REGION, server.opened, server.kept)
 
 
 class InThread:
@@ -99,8 +102,6 @@ def test_batches_come_in_order_and_in_any_pieces(server: ScanServer) -> None:
     assert batch is not None
     assert (batch.row_count, batch.arrow.size) == (4, len(large))
     assert scan.next(LONG_S) is None
-    scan.cancel()
-    assert server.is_left()
 
 
 def test_a_batch_that_does_not_come_in_time_is_a_deadline_error(server: ScanServer) -> None:
@@ -259,6 +260,137 @@ def forget_and_cancel(scan: DirectScan) -> None:
     scan.cancel()
     with pytest.raises(ServerUnavailableError, match="it belongs to the parent of this process"):
         scan.next(LONG_S)
+
+
+# The connection is used again
+
+
+def test_a_scan_that_has_ended_leaves_its_connection_to_the_next_one(server: ScanServer) -> None:
+    first = scan_of(server)
+    server.socket.sendall(batch_frame(1) + frame(SCAN_END, b""))
+    assert row_count(first.next(LONG_S)) == 1
+    assert server.kept.take(HERE) is None
+    assert first.next(LONG_S) is None
+    assert server.kept.take(HERE) is server.opened
+    second = scan_of(server)
+    first.cancel()
+    with pytest.raises(ServerUnavailableError, match="the scan has ended"):
+        first.next(LONG_S)
+    del first
+    second.begin(b"request", LONG_S)
+    assert server.socket.recv(100) == b"request"
+    server.send_batch(2)
+    assert row_count(second.next(LONG_S)) == 2
+
+
+@pytest.mark.parametrize("comes", ["with the batch", "later"])
+def test_a_scan_that_is_left_when_its_end_has_come_leaves_its_connection_too(server: ScanServer, comes: str) -> None:
+    scan = scan_of(server)
+    if comes == "with the batch":
+        server.socket.sendall(batch_frame(1) + frame(SCAN_END, b""))
+        scan.next(LONG_S)
+    else:
+        server.send_batch(1)
+        scan.next(LONG_S)
+        server.socket.sendall(frame(SCAN_END, b""))
+    scan.cancel()
+    assert server.kept.take(HERE) is server.opened
+    with pytest.raises(ServerUnavailableError, match="the scan was closed"):
+        scan.next(LONG_S)
+    assert server.opened.socket.fileno() != -1
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", batch_frame(1), frame(SCAN_END, b"")[:-1], frame(SCAN_END, BUSY), frame(SCAN_END, b"") + b"\0"]
+)
+def test_a_scan_that_is_left_earlier_takes_its_connection_with_it(server: ScanServer, sent: bytes) -> None:
+    scan = scan_of(server)
+    server.send_batch(1)
+    scan.next(LONG_S)
+    server.socket.sendall(sent)
+    scan.cancel()
+    assert server.kept.take(HERE) is None
+    assert server.client_socket.fileno() == -1
+
+
+def test_a_scan_that_was_interrupted_takes_its_connection_with_it(
+    server: ScanServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = scan_of(server)
+    scan.begin(b"request", LONG_S)
+
+    def interrupted(frames: FrameReader, target: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(direct_scan, "next_frame", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        scan.next(LONG_S)
+    server.socket.sendall(frame(SCAN_END, b""))
+    scan.cancel()
+    assert server.kept.take(HERE) is None
+    assert server.client_socket.fileno() == -1
+
+
+@pytest.mark.parametrize("sent", [frame(SCAN_END, BUSY), frame(SCAN_END, b"") + b"\0"])
+def test_a_scan_that_has_not_ended_as_it_should_takes_its_connection_with_it(server: ScanServer, sent: bytes) -> None:
+    scan = scan_of(server)
+    server.socket.sendall(sent)
+    with contextlib.suppress(RegionTooBusyError):
+        scan.next(LONG_S)
+    assert server.kept.take(HERE) is None
+    scan.cancel()
+    assert server.is_left()
+
+
+def test_a_scan_that_is_cancelled_while_its_end_comes_takes_its_connection_with_it(
+    server: ScanServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = scan_of(server)
+    server.socket.sendall(frame(SCAN_END, b""))
+
+    def leave() -> None:
+        scan.cancel()
+        DirectScan._leave(scan)
+
+    monkeypatch.setattr(scan, "_leave", leave)
+    assert scan.next(LONG_S) is None
+    assert server.kept.take(HERE) is None
+    assert server.client_socket.fileno() == -1
+
+
+def kept_scan_of(server: ScanServer) -> DirectScan:
+    server.opened.is_kept = True
+    return scan_of(server)
+
+
+def test_a_kept_connection_that_is_lost_before_it_brings_anything_is_reported_as_such(server: ScanServer) -> None:
+    scan = kept_scan_of(server)
+    scan.begin(b"request", LONG_S)
+    waiting = next_in_thread(scan)
+    server.socket.close()
+    with pytest.raises(KeptSocketLostError):
+        waiting.result()
+    assert scan._servers.catalog_address == "first:1"
+    with pytest.raises(KeptSocketLostError):
+        scan.begin(b"request", LONG_S)
+    assert server.client_socket.fileno() == -1
+
+
+def test_a_kept_connection_that_is_lost_in_the_middle_of_a_scan_is_like_a_new_one(server: ScanServer) -> None:
+    scan = kept_scan_of(server)
+    server.socket.sendall(batch_frame(1)[:-1])
+    server.socket.close()
+    with pytest.raises(ServerUnavailableError):
+        scan.next(LONG_S)
+    assert scan._servers.catalog_address == "second:1"
+
+
+def test_a_scan_on_a_kept_connection_that_is_cancelled_does_not_begin_again(server: ScanServer) -> None:
+    scan = kept_scan_of(server)
+    waiting = next_in_thread(scan)
+    scan.cancel()
+    with pytest.raises(ServerUnavailableError, match="the scan was closed"):
+        waiting.result()
 
 
 def test_a_scan_that_is_dropped_closes_its_socket(server: ScanServer) -> None:

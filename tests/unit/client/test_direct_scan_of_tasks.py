@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import socket
@@ -11,17 +12,18 @@ from typing import TypeVar
 
 import pytest
 from rowlock._transport import channels
+from rowlock._transport.scan_sockets import KeptSocketLostError
 from rowlock.aio._transport import direct_opening
 from rowlock.aio._transport.direct_scan import DirectScan
 from rowlock.aio._transport.servers import Servers
-from rowlock.errors import ClosedError, DeadlineError, ServerUnavailableError
+from rowlock.errors import ClosedError, DeadlineError, RegionTooBusyError, ServerUnavailableError
 from rowlock_proto.direct_frames import SCAN_END, frame
 from rowlock_proto.v1 import types_pb2
 
 from tests.unit.client.direct_server import LONG_S
 from tests.unit.client.scan_server import REGION, ScanServer, batch_frame
 from tests.unit.client.test_direct_choice import HERE
-from tests.unit.client.test_direct_scan import GARBAGE, row_count
+from tests.unit.client.test_direct_scan import BUSY, GARBAGE, row_count
 from tests.waiting import WAIT_S
 
 T = TypeVar("T")
@@ -42,7 +44,7 @@ def narrow() -> Iterator[ScanServer]:
 
 
 def scan_of(server: ScanServer) -> DirectScan:
-    return DirectScan(Servers(("first:1", "second:1")), REGION, server.opened, "target")
+    return DirectScan(Servers(("first:1", "second:1")), REGION, server.opened, server.kept)
 
 
 async def begun(awaited: Coroutine[None, None, T]) -> asyncio.Task[T]:
@@ -70,8 +72,6 @@ def test_batches_come_in_order_and_in_any_pieces(server: ScanServer) -> None:
         assert batch is not None
         assert (batch.row_count, batch.arrow.size) == (3, len(large))
         assert await scan.next(LONG_S) is None
-        scan.cancel()
-        assert server.is_left()
 
     asyncio.run(run())
 
@@ -224,6 +224,104 @@ def test_the_child_of_a_fork_closes_its_copy_and_leaves_the_parent_s_scan_alone(
             assert server.client_socket.fileno() == -1
             server.send_batch(1)
             assert parents.recv(1000) == batch_frame(1)
+
+    asyncio.run(run())
+
+
+# The connection is used again
+
+
+def test_a_scan_that_has_ended_leaves_its_connection_to_the_next_one(server: ScanServer) -> None:
+    async def run() -> None:
+        first = scan_of(server)
+        server.socket.sendall(batch_frame(1) + frame(SCAN_END, b""))
+        assert row_count(await first.next(LONG_S)) == 1
+        assert server.kept.take(HERE) is None
+        assert await first.next(LONG_S) is None
+        assert server.kept.take(HERE) is server.opened
+        second = scan_of(server)
+        first.cancel()
+        del first
+        await second.begin(b"request", LONG_S)
+        assert server.socket.recv(100) == b"request"
+        waiting = await begun(second.next(LONG_S))
+        server.send_batch(2)
+        assert row_count(await waiting) == 2
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("sent", [frame(SCAN_END, b""), b"", frame(SCAN_END, b"")[:-1]])
+def test_a_scan_that_is_left_leaves_its_connection_too_if_its_end_has_come(server: ScanServer, sent: bytes) -> None:
+    async def run() -> None:
+        scan = scan_of(server)
+        server.send_batch(1)
+        await scan.next(LONG_S)
+        server.socket.sendall(sent)
+        scan.cancel()
+        has_come = sent == frame(SCAN_END, b"")
+        assert server.kept.take(HERE) is (server.opened if has_come else None)
+        assert (server.opened.socket.fileno() != -1) == has_come
+
+    asyncio.run(run())
+
+
+def test_a_scan_whose_task_was_cancelled_takes_its_connection_with_it(server: ScanServer) -> None:
+    async def run() -> None:
+        scan = scan_of(server)
+        await scan.begin(b"request", LONG_S)
+        waiting = await begun(scan.next(LONG_S))
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        server.socket.sendall(frame(SCAN_END, b""))
+        scan.cancel()
+        assert server.kept.take(HERE) is None
+        assert server.client_socket.fileno() == -1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("sent", [frame(SCAN_END, BUSY), frame(SCAN_END, b"") + b"\0"])
+def test_a_scan_that_has_not_ended_as_it_should_takes_its_connection_with_it(server: ScanServer, sent: bytes) -> None:
+    async def run() -> None:
+        scan = scan_of(server)
+        server.socket.sendall(sent)
+        with contextlib.suppress(RegionTooBusyError):
+            await scan.next(LONG_S)
+        assert server.kept.take(HERE) is None
+        scan.cancel()
+        assert server.is_left()
+
+    asyncio.run(run())
+
+
+def test_a_kept_connection_that_is_lost_before_it_brings_anything_is_reported_as_such(server: ScanServer) -> None:
+    async def run() -> None:
+        server.opened.is_kept = True
+        scan = scan_of(server)
+        await scan.begin(b"request", LONG_S)
+        waiting = await begun(scan.next(LONG_S))
+        server.socket.close()
+        with pytest.raises(KeptSocketLostError):
+            await waiting
+        assert scan._servers.catalog_address == "first:1"
+        with pytest.raises(KeptSocketLostError):
+            await scan.begin(b"request", LONG_S)
+        assert server.client_socket.fileno() == -1
+
+    asyncio.run(run())
+
+
+def test_a_kept_connection_that_is_lost_in_the_middle_of_a_scan_is_like_a_new_one(server: ScanServer) -> None:
+    async def run() -> None:
+        server.opened.is_kept = True
+        scan = scan_of(server)
+        server.socket.sendall(batch_frame(1)[:-1])
+        server.socket.close()
+        with pytest.raises(ServerUnavailableError):
+            await scan.next(LONG_S)
+        assert scan._servers.catalog_address == "second:1"
 
     asyncio.run(run())
 

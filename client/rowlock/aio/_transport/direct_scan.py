@@ -1,4 +1,4 @@
-"""A scan of one region on a direct connection of its own (asyncio)."""
+"""A scan of one region on a direct connection, which no other one uses meanwhile (asyncio)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rowlock._core.direct import lost_error
 from rowlock._core.direct_scan import BATCH_BYTES_MAX, batch_of, next_frame
 from rowlock._core.scan_opening import no_batch_error
 from rowlock._transport.channels import silent_s_max
-from rowlock._transport.direct_socket import OpenSocket
+from rowlock._transport.scan_sockets import KeptSocketLostError, KeptSockets, ScanSocket
 from rowlock.aio._transport.servers import Servers
 from rowlock.errors import RowlockError, ServerUnavailableError
 from rowlock.schema import Region
@@ -21,22 +21,28 @@ from rowlock.schema import Region
 class DirectScan:
     """For one task; any task may cancel it. The server frees the read point when the connection is closed."""
 
-    def __init__(self, servers: Servers, region: Region, opened: OpenSocket, target: str) -> None:
-        """target: where the connection goes, for messages."""
+    def __init__(self, servers: Servers, region: Region, opened: ScanSocket, kept: KeptSockets) -> None:
+        """kept: takes the connection when the scan has ended as it should."""
+        self._opened = opened
+        self._kept = kept
         self._socket = opened.socket
         self._servers = servers
         self._address = region.server
         self._table = region.table
-        self._target = target
+        self._target = opened.target
         self._frames = opened.reader
         self._frames.set_body_bytes_max(BATCH_BYTES_MAX)
         self._loop = asyncio.get_running_loop()
         self._is_in_use = False
+        # Whether the last use has ended as it should: nothing that was received is lost.
+        self._is_intact = False
+        # Whether the server may have closed the connection before the scan began.
+        self._may_be_stale = opened.is_kept
         # Why nothing is received any more.
         self._end: RowlockError | None = None
 
     async def begin(self, request: bytes, timeout_s: float) -> None:
-        """Sends the request's frame. Raises RowlockError, with the scan cancelled."""
+        """Sends the request's frame. Raises RowlockError and KeptSocketLostError, with the scan cancelled."""
         try:
             with self._using():
                 async with asyncio.timeout(min(timeout_s, silent_s_max())):
@@ -46,13 +52,20 @@ class DirectScan:
             raise
 
     async def next(self, timeout_s: float) -> ScanMessage | None:
-        """Returns the next batch, None at the region's end. Raises DeadlineError, or the error of the scan."""
+        """Returns the next batch, None at the region's end.
+
+        Raises DeadlineError, the error of the scan, and KeptSocketLostError if this is the first batch.
+        """
         with self._using():
             try:
                 async with asyncio.timeout(timeout_s):
-                    return await self._received()
+                    batch = await self._received()
             except TimeoutError as error:
                 raise error if isinstance(error, RowlockError) else no_batch_error(self._table, timeout_s) from None
+            if batch is None and self._end is None and not self._frames.has_bytes:
+                self._end = self._lost("the scan has ended")
+                self._kept.keep(self._opened)  # For the next scan.
+            return batch
 
     @contextlib.contextmanager
     def _using(self) -> Iterator[None]:
@@ -62,9 +75,13 @@ class DirectScan:
         try:
             if self._end is not None:
                 raise self._end
+            self._is_intact = False
             yield
+            self._is_intact = True
         except (OSError, RowlockError) as error:
             failure = error if isinstance(error, RowlockError) else self._lost(error)
+            if self._may_be_stale and self._end is None and isinstance(failure, ServerUnavailableError):
+                raise KeptSocketLostError from None
             raise self._end or self._servers.error_at(failure, self._address) from None
         finally:
             self._is_in_use = False
@@ -85,6 +102,7 @@ class DirectScan:
             if not count:
                 raise self._lost("the server closed it")
             frames.received(count)
+            self._may_be_stale = False
         raise self._end
 
     def _lost(self, reason: object) -> ServerUnavailableError:
@@ -94,6 +112,9 @@ class DirectScan:
         """Ends the scan, so that the server frees its read point. Idempotent. reason: what `next` raises after that."""
         if self._end is None:
             self._end = reason or self._lost("the scan was closed")
+            if not self._is_in_use and self._is_intact and self._opened.has_ended():
+                self._kept.keep(self._opened)
+                return
             with contextlib.suppress(OSError):  # The server has closed it.
                 self._socket.shutdown(socket.SHUT_RDWR)
             if not self._is_in_use:

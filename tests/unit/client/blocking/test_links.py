@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import socket
 import time
+from collections.abc import Iterator
 
 import pytest
 import rowlock
 from rowlock._core import direct_choice
 from rowlock._transport.servers import Servers
 from rowlock_proto.direct_frames import SCAN_BODY_BYTES_MAX
-from rowlock_proto.v1 import direct_pb2, types_pb2
+from rowlock_proto.v1 import direct_pb2, region_pb2, types_pb2
 
 from tests.unit.client.fake_direct import FakeDirect
 from tests.unit.client.fake_errors import Mishap, error
@@ -194,11 +196,88 @@ def scanned(db: rowlock.Client, fake_server: FakeServer) -> rowlock.ConnectionSt
     return connection_of(db)
 
 
-def test_each_scan_has_a_direct_connection_of_its_own(db: rowlock.Client, fake_server: FakeServer) -> None:
+def test_one_scan_after_another_uses_one_connection(db: rowlock.Client, fake_server: FakeServer) -> None:
     scanned(db, fake_server)
     connection = scanned(db, fake_server)
     assert (connection.direct_scans, connection.grpc_scans, connection.scan_reason) == (2, 0, "")
-    assert direct_of(fake_server).accepted_count == 3
+    assert connection.scan_connections == 1
+    assert direct_of(fake_server).accepted_count == 2
+
+
+def test_scans_at_a_time_have_connections_of_their_own(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a"), batch(b"b")])
+    table = db.table("t")
+    for _ in range(2):
+        scans = [table.scan() for _ in range(3)]
+        assert [next(scan)[0] for scan in scans] == [b"a"] * 3
+        for scan in scans:
+            assert [row for row, _ in scan] == [b"b"]
+    connection = connection_of(db)
+    assert (connection.direct_scans, connection.scan_connections) == (6, 3)
+
+
+def test_a_scan_that_ends_early_closes_its_connection(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a"), batch(b"b")])
+    for _ in range(2):
+        with db.table("t").scan() as scan:
+            assert next(scan)[0] == b"a"
+    assert connection_of(db).scan_connections == 2
+
+
+def test_a_scan_begins_again_if_the_server_has_just_closed_the_kept_connection(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    scanned(db, fake_server)
+    lost = [ConnectionResetError()]
+
+    def answers(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        if lost:
+            raise lost.pop()
+        yield batch(b"a")
+
+    fake_server.scan = answers
+    scan = db.table("t").scan()
+    assert [row for row, _ in scan] == [b"a"]
+    assert not lost
+    connection = connection_of(db)
+    assert (connection.direct_scans, connection.grpc_scans, connection.scan_connections) == (2, 0, 2)
+
+
+def test_a_kept_connection_that_the_server_has_closed_is_not_used(
+    db: rowlock.Client, servers: Servers, fake_server: FakeServer
+) -> None:
+    scanned(db, fake_server)
+    [link] = servers._links.values()
+    opened = link.open_for_scan(time.monotonic() + 60)
+    assert opened is not None
+    opened.socket.shutdown(socket.SHUT_RDWR)
+    link.kept.keep(opened)
+    assert scanned(db, fake_server).scan_connections == 2
+
+
+def test_a_scan_whose_request_can_not_be_sent_on_a_kept_connection_begins_on_another_one(
+    db: rowlock.Client, servers: Servers, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scanned(db, fake_server)
+    [link] = servers._links.values()
+    for _ in range(2):
+        opened = link.open_for_scan(time.monotonic() + 60)
+        assert opened is not None
+        opened.socket.shutdown(socket.SHUT_RDWR)
+        monkeypatch.setattr(type(opened), "is_quiet", lambda opened: True)
+        link.kept.keep(opened)
+        connection = scanned(db, fake_server)
+    assert (connection.direct_scans, connection.grpc_scans, connection.scan_connections) == (3, 0, 3)
+
+
+def test_closing_the_client_closes_its_kept_connections(
+    db: rowlock.Client, servers: Servers, fake_server: FakeServer
+) -> None:
+    scanned(db, fake_server)
+    [link] = servers._links.values()
+    db.close()
+    direct_of(fake_server).wait_until_left()
+    assert link.kept._kept == []
 
 
 def test_an_earlier_server_is_scanned_by_grpc(db: rowlock.Client, fake_server: FakeServer) -> None:
@@ -258,7 +337,7 @@ def test_a_closed_client_opens_no_scan(db: rowlock.Client, servers: Servers, fak
     [link] = servers._links.values()
     opened = link.open_for_scan(time.monotonic() + 60)
     assert opened is not None
-    connected = opened[0].socket
+    connected = opened.socket
 
     class Scan:
         is_cancelled = False

@@ -1,0 +1,102 @@
+"""Connections for scans that are kept for the next scans: which are used again, and which are closed."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+from rowlock._transport import scan_sockets
+from rowlock._transport.scan_sockets import KEPT_COUNT_MAX, KeptSockets
+
+from tests.unit.client.scan_server import ScanServer
+from tests.unit.client.test_direct_choice import HERE
+
+ANOTHER_RUN = dataclasses.replace(HERE, incarnation_id="another run")
+
+
+@pytest.fixture
+def servers() -> Iterator[list[ScanServer]]:
+    """The server's ends of one connection more than are kept."""
+    servers = [ScanServer() for _ in range(KEPT_COUNT_MAX + 1)]
+    yield servers
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture
+def kept() -> Iterator[KeptSockets]:
+    kept = KeptSockets()
+    yield kept
+    kept.close()
+
+
+def test_the_newest_connections_are_used_again_each_once_and_more_than_four_are_not_kept(
+    servers: list[ScanServer], kept: KeptSockets
+) -> None:
+    for server in servers:
+        assert not server.opened.is_kept
+        kept.keep(server.opened)
+    assert servers[0].is_left()
+    taken = [kept.take(HERE) for _ in servers]
+    assert taken == [*(server.opened for server in servers[:0:-1]), None]
+    for one in taken[:-1]:
+        assert one is not None
+        assert one.is_kept
+        assert one.socket.getblocking() is False
+        one.close()
+
+
+@pytest.mark.parametrize("way", ["closed", "sent", "broken", "old", "another run"])
+def test_a_connection_that_may_be_of_no_use_is_closed(
+    servers: list[ScanServer], kept: KeptSockets, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = servers[0]
+    kept.keep(server.opened)
+    if way == "closed":
+        server.socket.shutdown(socket.SHUT_WR)
+    elif way == "sent":
+        server.socket.sendall(b"x")
+    elif way == "broken":
+        server.opened.socket.close()
+    elif way == "old":
+        monkeypatch.setattr(scan_sockets, "KEPT_S_MAX", 0.0)
+    assert kept.take(ANOTHER_RUN if way == "another run" else HERE) is None
+    assert server.opened.socket.fileno() == -1
+    assert server.is_left()
+    monkeypatch.undo()
+    assert kept.take(HERE) is None
+
+
+def test_closing_closes_those_that_are_kept_and_those_that_come_later(
+    servers: list[ScanServer], kept: KeptSockets
+) -> None:
+    kept.keep(servers[0].opened)
+    with socket.socket(fileno=os.dup(servers[0].opened.socket.fileno())):  # As another process may have one.
+        kept.close()
+        assert servers[0].is_left()
+    kept.keep(servers[1].opened)
+    assert servers[1].is_left()
+    assert kept.take(HERE) is None
+
+
+def test_the_child_of_a_fork_closes_its_copies_and_leaves_those_of_the_parent_alone(
+    servers: list[ScanServer], kept: KeptSockets
+) -> None:
+    kept.keep(servers[0].opened)
+    with socket.socket(fileno=os.dup(servers[0].opened.socket.fileno())) as parents:
+        kept.forget()
+        assert servers[0].opened.socket.fileno() == -1
+        assert kept.take(HERE) is None
+        parents.sendall(b"x")
+        assert servers[0].socket.recv(1) == b"x"
+
+
+def test_connections_of_a_client_that_is_dropped_are_closed(servers: list[ScanServer]) -> None:
+    KeptSockets().keep(servers[0].opened)
+    gc.collect()
+    assert servers[0].opened.socket.fileno() == -1
+    assert servers[0].is_left()
