@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import rowlock
 import rowlock.aio
-from rowlock._transport.scan_sockets import ScanSocket
 from rowlock_regionserver.rpc.direct import scan_connection
+from rowlock_regionserver.rpc.direct.scan_connection import ScanConnection
 from rowlock_regionserver.server import Server
 
 from tests.end_to_end.server_command import ServerCommand
@@ -133,10 +133,12 @@ def test_a_strict_scan_that_has_its_first_rows_survives_the_loss_of_a_kept_conne
     server: Server, db: rowlock.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert [row for row, _ in db.table("t").scan()] == ROWS
-    monkeypatch.setattr(scan_connection, "IDLE_SECONDS_MAX", 0.0)
-    wait_until(lambda: direct_connections(server) == 1)
-    monkeypatch.undo()
-    monkeypatch.setattr(ScanSocket, "is_quiet", lambda kept: True)  # As if it were closed only now.
+
+    def close_at_the_request(connection: ScanConnection) -> None:
+        monkeypatch.undo()
+        connection.abort()
+
+    monkeypatch.setattr(ScanConnection, "_take", close_at_the_request)
     scan = db.table("t").scan(limit=ROW_COUNT, strict=True)
     assert [row for row, _ in scan] == ROWS
     assert not scan.resumed

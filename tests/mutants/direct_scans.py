@@ -7,6 +7,8 @@ from .broken_build import CLIENT, Mutant
 THREADS = "unit/client/test_direct_scan.py"
 TASKS = "unit/client/test_direct_scan_of_tasks.py"
 LINKS = "unit/client/blocking/test_links.py"
+SOCKETS = "unit/client/test_scan_sockets.py"
+OF_NO_USE = f"{SOCKETS}::test_a_connection_that_may_be_of_no_use_is_closed"
 
 DIRECT_SCANS = [
     Mutant(
@@ -47,6 +49,159 @@ DIRECT_SCANS = [
         "            direct.look()\n",
         "            pass\n",
         f"{LINKS}::test_a_client_that_only_scans_finds_a_restarted_server",
+        CLIENT,
+    ),
+    # Connections that are kept for the next scans
+    Mutant(
+        "each scan opens a connection",
+        "DirectScan._leave",
+        "self._kept.keep(self._opened)",
+        "self._socket.close()",
+        f"{THREADS}::test_a_scan_that_has_ended_leaves_its_connection_to_the_next_one",
+        CLIENT,
+    ),
+    Mutant(
+        "a connection with bytes behind the end of its scan is used again",
+        "DirectScan._leave",
+        " and not self._frames.has_bytes",
+        "",
+        f"{THREADS}::test_a_scan_that_has_not_ended_as_it_should_takes_its_connection_with_it",
+        CLIENT,
+    ),
+    Mutant(
+        "the connection of a scan that another thread cancelled is kept",
+        "DirectScan._leave",
+        "if self._end is None and not",
+        "if not",
+        f"{THREADS}::test_a_scan_that_is_cancelled_while_its_end_comes_takes_its_connection_with_it",
+        CLIENT,
+    ),
+    Mutant(
+        "a connection whose scan was interrupted is used again",
+        "DirectScan._using",
+        "            yield\n            self._is_intact = True\n        except (OSError, RowlockError) as error:\n"
+        "            failure = error if isinstance(error, RowlockError) else self._lost(error)\n"
+        "            if self._may_be_stale and self._end is None and isinstance(failure, ServerUnavailableError):\n"
+        "                raise KeptSocketLostError from None\n"
+        "            raise self._end or self._servers.error_at(failure, self._address) from None\n"
+        "        finally:\n            self._is_in_use = False\n            if self._end is not None:\n"
+        "                with self._closing:\n                    self._socket.close()\n",
+        "            yield\n"
+        "        finally:\n            self._is_intact = True\n            self._is_in_use = False\n",
+        f"{THREADS}::test_a_scan_that_was_interrupted_takes_its_connection_with_it",
+        CLIENT,
+    ),
+    Mutant(
+        "a scan that is left at its limit closes its connection",
+        "ScanSocket.has_ended",
+        "            if not reader.has_bytes:\n",
+        "            if False:\n",
+        f"{THREADS}::test_a_scan_that_is_left_when_its_end_has_come_leaves_its_connection_too",
+        CLIENT,
+    ),
+    Mutant(
+        "a connection is used again before the end of its scan has come",
+        "ScanSocket.has_ended",
+        'return reader.next() == (SCAN_END, b"") and not reader.has_bytes',
+        "return reader.next() is not None",
+        f"{THREADS}::test_a_scan_that_is_left_earlier_takes_its_connection_with_it",
+        CLIENT,
+    ),
+    Mutant(
+        "a thread repeats a scan from its beginning when it has had rows",
+        "DirectScan._received",
+        "            self._may_be_stale = False\n            silent_until",
+        "            silent_until",
+        f"{THREADS}::test_a_kept_connection_that_is_lost_in_the_middle_of_a_scan_is_like_a_new_one",
+        CLIENT,
+    ),
+    Mutant(
+        "a task repeats a scan from its beginning when it has had rows",
+        "DirectScan._received",
+        "            self._may_be_stale = False\n        raise self._end\n",
+        "        raise self._end\n",
+        f"{TASKS}::test_a_kept_connection_that_is_lost_in_the_middle_of_a_scan_is_like_a_new_one",
+        CLIENT,
+    ),
+    Mutant(
+        "a scan that was cancelled begins again",
+        "RepeatableScan.next",
+        "if self._is_cancelled:\n            self._stream.cancel()\n        return self._stream.next(timeout_s)\n",
+        "return self._stream.next(timeout_s)\n",
+        f"{THREADS}::test_a_scan_that_is_cancelled_while_it_begins_again_is_cancelled_there_too",
+        CLIENT,
+    ),
+    Mutant(
+        "a strict scan fails with the kept connection that it was to continue on",
+        "RepeatableScan.next",
+        "        self._stream = open_stream(self._servers, self._region, self._request, timeout_s)\n",
+        "        raise ServerUnavailableError('the connection was lost')\n",
+        "end_to_end/test_direct_scans.py::"
+        "test_a_strict_scan_that_has_its_first_rows_survives_the_loss_of_a_kept_connection",
+        CLIENT,
+    ),
+    Mutant(
+        "a kept connection is used although the server has closed it",
+        "KeptSockets.take",
+        " and kept.is_quiet()",
+        "",
+        f"{OF_NO_USE}[closed]",
+        CLIENT,
+    ),
+    Mutant(
+        "a kept connection is used for another run of the server",
+        "KeptSockets.take",
+        " and kept.announcement == announcement",
+        "",
+        f"{OF_NO_USE}[another run]",
+        CLIENT,
+    ),
+    Mutant(
+        "a kept connection is used however old it is",
+        "KeptSockets.take",
+        "is_young = time.monotonic() - kept.kept_at < KEPT_S_MAX",
+        "is_young = True",
+        f"{OF_NO_USE}[old]",
+        CLIENT,
+    ),
+    Mutant(
+        "any number of connections is kept",
+        "KeptSockets.keep",
+        "len(self._kept) > KEPT_COUNT_MAX",
+        "False",
+        f"{SOCKETS}::test_the_newest_connections_are_used_again_each_once_and_more_than_four_are_not_kept",
+        CLIENT,
+    ),
+    Mutant(
+        "a scan that ends after its client keeps its connection",
+        "KeptSockets.keep",
+        "if self._is_closed:",
+        "if False:",
+        f"{SOCKETS}::test_closing_closes_those_that_are_kept_and_those_that_come_later",
+        CLIENT,
+    ),
+    Mutant(
+        "kept connections outlive their client",
+        "PointLink.close",
+        "        self.kept.close()\n        self.close_stream(reason)\n",
+        "        self.close_stream(reason)\n",
+        f"{LINKS}::test_closing_the_client_closes_its_kept_connections",
+        CLIENT,
+    ),
+    Mutant(
+        "a kept connection lives in the child of a fork",
+        "PointLink.forget",
+        "self._running_scans():\n            scan.forget()\n        self.kept.forget()\n",
+        "self._running_scans():\n            scan.forget()\n",
+        f"{SOCKETS}::test_the_child_of_a_fork_closes_the_copies_of_each_link",
+        CLIENT,
+    ),
+    Mutant(
+        "the child of a fork ends the parent's kept connections",
+        "KeptSockets.forget",
+        "kept.socket.close()",
+        "kept.close()",
+        f"{SOCKETS}::test_the_child_of_a_fork_closes_its_copies_and_leaves_those_of_the_parent_alone",
         CLIENT,
     ),
 ]

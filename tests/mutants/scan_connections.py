@@ -36,6 +36,50 @@ SCAN_CONNECTIONS = [
         f"{CONNECTION}::test_an_idle_connection_ends_at_once_when_the_server_stops",
     ),
     Mutant(
+        "a client that leaves does not free its scan",
+        "ScanConnection.connection_lost",
+        "        if self._task is not None:\n            self._task.cancel()\n",
+        "",
+        f"{CONNECTION}::test_a_client_that_leaves_ends_its_scan",
+    ),
+    Mutant(
+        "the end of a scan overtakes the rest of its batch",
+        "FrameSender.send",
+        "            self._unsent.append(memoryview(HEAD.pack(len(body) + 1, kind)))\n"
+        "            if body:\n"
+        "                self._unsent.append(memoryview(body))\n",
+        "            self._unsent[:0] = [memoryview(HEAD.pack(len(body) + 1, kind)), memoryview(body)]\n",
+        f"{CONNECTION}::test_a_scan_whose_client_does_not_read_ends_behind_the_rest_of_its_batch",
+    ),
+    Mutant(
+        "a client that reads nothing of the end of its scan stays",
+        "ScanConnection.look",
+        "if self._unread.is_too_long(unsent_bytes, now):",
+        "if False:",
+        f"{CONNECTION}::test_a_client_that_reads_nothing_of_an_end_is_dropped",
+    ),
+    Mutant(
+        "a client may send while its scan is running",
+        "ScanConnection.buffer_updated",
+        "if self._state is _State.SCANNING or (",
+        "if (",
+        f"{CONNECTION}::test_a_client_that_sends_during_its_scan_is_dropped",
+    ),
+    Mutant(
+        "an idle connection for scans is kept for ever",
+        "ScanConnection.look",
+        " and now - self._state_since > IDLE_SECONDS_MAX:",
+        " and False:",
+        f"{CONNECTION}::test_a_connection_that_is_idle_for_long_is_closed",
+    ),
+    Mutant(
+        "an idle connection is closed while the next request comes",
+        "ScanConnection.look",
+        "elif not self._incoming.reader.has_bytes and now",
+        "elif now",
+        f"{CONNECTION}::test_a_connection_that_is_idle_for_long_is_closed",
+    ),
+    Mutant(
         "batches taken as soon as they are made stay counted",
         "_StepAhead._take",
         "        self._is_taken = True\n",

@@ -12,13 +12,15 @@ from concurrent.futures import Future
 
 import pytest
 from rowlock._codec.scan_message import ScanMessage
-from rowlock._transport import channels, direct_scan
+from rowlock._transport import channels, direct_scan, scan_opening
 from rowlock._transport.direct_scan import DirectScan
+from rowlock._transport.scan_opening import RepeatableScan
 from rowlock._transport.scan_sockets import KeptSocketLostError
 from rowlock._transport.servers import Servers
 from rowlock.errors import ClosedError, DeadlineError, RegionTooBusyError, ServerError, ServerUnavailableError
 from rowlock_proto.direct_frames import ANSWERS, END, HEAD, SCAN_BATCH, SCAN_END, FrameReader, frame
 from rowlock_proto.v1 import types_pb2
+from rowlock_proto.v1.region_pb2 import ScanRequest
 
 from tests.threads import is_at
 from tests.unit.client.direct_server import LONG_S
@@ -354,7 +356,7 @@ def test_a_scan_that_is_cancelled_while_its_end_comes_takes_its_connection_with_
 
     monkeypatch.setattr(scan, "_leave", leave)
     assert scan.next(LONG_S) is None
-    assert server.kept.take(HERE) is None
+    assert server.kept._kept == []
     assert server.client_socket.fileno() == -1
 
 
@@ -391,6 +393,26 @@ def test_a_scan_on_a_kept_connection_that_is_cancelled_does_not_begin_again(serv
     scan.cancel()
     with pytest.raises(ServerUnavailableError, match="the scan was closed"):
         waiting.result()
+
+
+def test_a_scan_that_is_cancelled_while_it_begins_again_is_cancelled_there_too(
+    server: ScanServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = Servers(("first:1", "second:1"))
+    server.opened.is_kept = True
+    repeatable = RepeatableScan(servers, REGION, ScanRequest(), scan_of(server))
+    again = ScanServer()
+
+    def open_again(*_: object) -> DirectScan:
+        repeatable.cancel()
+        return scan_of(again)
+
+    monkeypatch.setattr(scan_opening, "open_stream", open_again)
+    server.socket.close()
+    with pytest.raises(ServerUnavailableError, match="the scan was closed"):
+        repeatable.next(LONG_S)
+    assert again.is_left()
+    again.close()
 
 
 def test_a_scan_that_is_dropped_closes_its_socket(server: ScanServer) -> None:

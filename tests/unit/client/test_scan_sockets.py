@@ -7,10 +7,13 @@ import gc
 import os
 import socket
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
-from rowlock._transport import scan_sockets
+from rowlock._core.sequences import Sequences
+from rowlock._transport import links, scan_sockets
 from rowlock._transport.scan_sockets import KEPT_COUNT_MAX, KeptSockets
+from rowlock.aio._transport import links as aio_links
 
 from tests.unit.client.scan_server import ScanServer
 from tests.unit.client.test_direct_choice import HERE
@@ -93,6 +96,22 @@ def test_the_child_of_a_fork_closes_its_copies_and_leaves_those_of_the_parent_al
         assert kept.take(HERE) is None
         parents.sendall(b"x")
         assert servers[0].socket.recv(1) == b"x"
+
+
+@pytest.mark.parametrize("face", [links.PointLink, aio_links.PointLink])
+def test_the_child_of_a_fork_closes_the_copies_of_each_link(
+    servers: list[ScanServer], face: type[links.PointLink | aio_links.PointLink]
+) -> None:
+    link = face("first:1", "", Sequences(), _not_called, _not_called, is_direct=True, is_closed=False)
+    link.kept.keep(servers[0].opened)
+    with socket.socket(fileno=os.dup(servers[0].opened.socket.fileno())) as parents:
+        link.forget()
+        assert servers[0].opened.socket.fileno() == -1
+        parents.sendall(b"x")
+
+
+def _not_called(*_: object) -> NoReturn:
+    raise AssertionError("nothing is opened")
 
 
 def test_connections_of_a_client_that_is_dropped_are_closed(servers: list[ScanServer]) -> None:

@@ -34,7 +34,7 @@ class DirectScan:
         self._frames.set_body_bytes_max(BATCH_BYTES_MAX)
         self._loop = asyncio.get_running_loop()
         self._is_in_use = False
-        # Whether the last use has ended as it should: nothing that was received is lost.
+        # Whether it is not in use, and the last use has ended as it should: nothing that was received is lost.
         self._is_intact = False
         # Whether the server may have closed the connection before the scan began.
         self._may_be_stale = opened.is_kept
@@ -72,10 +72,10 @@ class DirectScan:
         """While the socket is used. Raises why the scan was cancelled, or how the connection was lost."""
         # From here on a task that cancels the scan leaves it to this one to close the socket, which the loop watches.
         self._is_in_use = True
+        self._is_intact = False
         try:
             if self._end is not None:
                 raise self._end
-            self._is_intact = False
             yield
             self._is_intact = True
         except (OSError, RowlockError) as error:
@@ -112,7 +112,7 @@ class DirectScan:
         """Ends the scan, so that the server frees its read point. Idempotent. reason: what `next` raises after that."""
         if self._end is None:
             self._end = reason or self._lost("the scan was closed")
-            if not self._is_in_use and self._is_intact and self._opened.has_ended():
+            if self._is_intact and self._opened.has_ended():
                 self._kept.keep(self._opened)
                 return
             with contextlib.suppress(OSError):  # The server has closed it.
