@@ -13,6 +13,7 @@ from rowlock_proto.v1.region_pb2 import RowFormColumn, ScanBatch
 from rowlock_proto.varints import varint
 
 from rowlock_regionserver.operations import FormColumn, FormPart
+from rowlock_regionserver.rpc.messages.arrow_stream import arrow_stream
 from rowlock_regionserver.rpc.messages.compressed_rows import compressed_rows
 from rowlock_regionserver.rpc.messages.newest_rows import newest_rows
 from rowlock_regionserver.scan.batches import ScanAnswer
@@ -25,7 +26,6 @@ _PARTS = {
     FormPart.VALUE: RowFormColumn.PART_VALUE,
     FormPart.TIMESTAMP: RowFormColumn.PART_TIMESTAMP,
 }
-_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 def scan_batch(answer: ScanAnswer, read_point: int) -> bytes:
@@ -41,9 +41,7 @@ def scan_batch(answer: ScanAnswer, read_point: int) -> bytes:
     elif isinstance(answer.rows, NewestRows):
         tag, parts = _NEWEST_ROWS_TAG, newest_rows(answer.rows)
     else:
-        tag, parts = _ARROW_TAG, [answer.rows.schema.serialize()]
-        parts.extend(batch.serialize() for batch in answer.rows.to_batches())
-        parts.append(_END_OF_STREAM)
+        tag, parts = _ARROW_TAG, arrow_stream(answer.rows)
     others = ScanBatch(
         row_continues=answer.row_continues,
         read_point=read_point,

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping
 
-import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
 from rowlock_regionserver.config import Config
@@ -15,11 +14,10 @@ from rowlock_regionserver.errors import InvalidRequestError, StoppingError
 from rowlock_regionserver.host.changes import ChangesCall, ChangesHost, Start, read_changes
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.process import yield_now
-from rowlock_regionserver.region.gathered_changes import CHANGE_SCHEMA
 from rowlock_regionserver.rpc.grpc.calls import Context, Method
+from rowlock_regionserver.rpc.messages.arrow_stream import arrow_stream
 from rowlock_regionserver.rpc.messages.failures import parsed
 
-_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _STARTS: Mapping[int, Start] = {
     region_pb2.ReadChangesRequest.START_OLDEST: Start.OLDEST,
     region_pb2.ReadChangesRequest.START_NEWEST: Start.NEWEST,
@@ -70,7 +68,7 @@ class ChangeCalls:
         )
         if answer.read is not None:
             window = answer.read.window
-            response.arrow = _ipc(window.changes)
+            response.arrow = b"".join(arrow_stream(window.changes)) if len(window.changes) else b""
             response.until = answer.read.until
             response.is_done = answer.read.is_done
             response.position = b"" if window.position is None else window.position.encode()
@@ -92,11 +90,3 @@ def _call(message: region_pb2.ReadChangesRequest) -> ChangesCall:
         until_region=message.region_id,
         bytes_max=message.bytes_max,
     )
-
-
-def _ipc(changes: pa.Table) -> bytes:
-    """Returns the changes as an Arrow IPC stream; empty if there are none."""
-    if not len(changes):
-        return b""
-    batches = [batch.serialize() for batch in changes.to_batches()]
-    return b"".join([CHANGE_SCHEMA.serialize(), *batches, _END_OF_STREAM])
