@@ -1,4 +1,4 @@
-"""Point operations that travel by gRPC or over a direct connection at random, through proxies that lose answers."""
+"""Point operations and scans that go by gRPC or directly at random, through proxies that lose answers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import rowlock
 from rowlock._core.conversation import Request
 from rowlock._transport.links import PointLink
+from rowlock._transport.scan_sockets import ScanSocket
 from rowlock._transport.servers import Servers
 from rowlock.pytest_plugin import RowlockServer
 
@@ -17,20 +18,24 @@ from tests.consistency.live_server import free_address, live_server
 from tests.consistency.lossy_proxy import Direct, LossyProxy
 
 
-def switch_at_random(servers: Servers, seed: object) -> None:
+def switch_at_random(servers: Servers, seed: object, *, scans_only: bool = False) -> None:
     """Makes each attempt of each call of a client draw its way: also that of a repetition, while its first copy runs.
 
+    So do scans of a region; half of those that could be opened by a request are not. scans_only: requests go directly.
     Thread-safe, as drawing a number is. One client id and one sequence of numbers serve both ways.
     """
     draw = random.Random(f"{seed}")
-    made = servers.link
+    made, opens = servers.link, servers.opens_scans_at
 
     class SwitchingLink(PointLink):
         def call(self, request: Request, region_id: int, deadline: float) -> None:
-            if draw.random() < 0.5:
+            if scans_only or draw.random() < 0.5:
                 super().call(request, region_id, deadline)
             else:
                 self._call_by_grpc(request, region_id, deadline)
+
+        def open_for_scan(self, deadline: float) -> ScanSocket | None:
+            return super().open_for_scan(deadline) if draw.random() < 0.5 else None
 
     def link(address: str, folder_id: str) -> PointLink:
         found = made(address, folder_id)
@@ -38,10 +43,11 @@ def switch_at_random(servers: Servers, seed: object) -> None:
         return found
 
     servers.link = link  # type: ignore[method-assign]
+    servers.opens_scans_at = lambda region: opens(region) and draw.random() < 0.5  # type: ignore[method-assign]
 
 
 def client_both_ways(address: str, timeout_s: float, seed: object) -> rowlock.Client:
-    """Returns a client whose point operations switch at random."""
+    """Returns a client whose point operations and scans switch at random."""
     client = rowlock.connect(address, timeout=timeout_s)
     switch_at_random(client._servers, seed)
     return client

@@ -4,6 +4,7 @@ The accounts are in four regions. Some transfers are bulk writes over two of the
 since it was read; others are two puts under an exclusive lock of the table. Meanwhile the table is split, merged,
 flushed and compacted. Each leased snapshot, each named one, and each table that is restored from one, must have the sum
 with which the bank began. A named snapshot must also have the same accounts whenever it is read.
+Requests and scans go directly or by gRPC at random.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import random
 import pyarrow as pa
 import rowlock
 
+from tests.consistency.both_ways import client_both_ways
 from tests.consistency.live_server import live_server
 from tests.consistency.region_moves import split_or_merge
+from tests.consistency.ways import count_ways, judge_scans
 from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 from tests.waiting import WAIT_S
@@ -26,6 +29,8 @@ PROMISE = "every snapshot of a bank has its whole sum, while money moves between
 ACCOUNTS, REGIONS, BALANCE = 1000, 4, 1000
 REGIONS_MAX = 8
 _BULK_MOVERS = 3
+# Of each way, in the long form.
+SCANS_MIN = 100
 TABLE, _COLUMN = "bank", b"f:balance"
 _MAPPING = "id BINARY :key, balance BINARY f:balance"
 _BESIDE = ("bulk transfers", "transfers under a lock", "leased snapshots", "named snapshots", "splits", "merges")
@@ -37,8 +42,8 @@ def run(settings: Settings) -> Account:
     account = Account("consistent_cut", PROMISE)
     with (
         live_server(LIMITS) as server,
-        rowlock.connect(server.address, timeout=60) as moving,
-        rowlock.connect(server.address, timeout=60) as reading,
+        client_both_ways(server.address, 60, f"{settings.seed} moving") as moving,
+        client_both_ways(server.address, 60, f"{settings.seed} reading") as reading,
     ):
         make_bank(moving)
         with WorkerThreads(account) as workers:
@@ -51,6 +56,9 @@ def run(settings: Settings) -> Account:
             workers.wait_until(lambda: all(workers.counted(what) for what in _BESIDE), WAIT_S)
         account.problems += [f"there were no {what}" for what in _BESIDE if not account.counts[what]]
         _check(account, "the table at the end", _balances(moving.table(TABLE).scan()))
+        count_ways(account, [moving.statistics(), reading.statistics()])
+    if not settings.is_short:
+        judge_scans(account, SCANS_MIN)
     return account
 
 

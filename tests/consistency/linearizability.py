@@ -42,7 +42,7 @@ from tests.consistency.row_model import (
     Replace,
     Update,
 )
-from tests.consistency.ways import count_ways, judge_both
+from tests.consistency.ways import count_ways, judge_both, judge_scans
 from tests.crash.account import Account, Settings
 
 PROMISE = "operations of concurrent clients on a row have an order that explains every answer, also with SIGKILLs"
@@ -51,6 +51,8 @@ CLIENTS, OPERATIONS, ROWS = 6, 12, 2
 PATIENT_SECONDS, HASTY_SECONDS = 60.0, 0.25
 # One of so many histories has a SIGKILL, and one a flush.
 KILL_EVERY, FLUSH_EVERY = 8, 3
+# Of each way, in the long form, which has some 200.
+SCANS_MIN = 100
 # The mean number of answers that a connection brings before it is cut.
 ANSWERS_BEFORE_CUT = 100
 # Of each way, in the long form, which loses more than a hundred.
@@ -109,6 +111,8 @@ def run(settings: Settings) -> Account:
         account.counts["answers lost on direct connections"] += lossy.direct.lost_answers
         count_ways(account, [client.statistics() for client in clients])
     judge_both(account, count * CLIENTS * OPERATIONS // 10)
+    if not settings.is_short:
+        judge_scans(account, SCANS_MIN)
     for what in ("answers lost by gRPC", "answers lost on direct connections"):
         if not settings.is_short and account.counts[what] < LOST_ANSWERS_MIN:
             account.problems.append(f"fewer than {LOST_ANSWERS_MIN} {what}: the campaign has tested little")

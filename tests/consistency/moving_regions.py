@@ -20,6 +20,7 @@ from tests.consistency.linearizability import CLIENTS, PATIENT_SECONDS, History,
 from tests.consistency.live_server import live_server
 from tests.consistency.region_moves import split_or_merge
 from tests.consistency.row_actions import FAMILIES
+from tests.consistency.ways import count_ways
 from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 from tests.waiting import WAIT_S
@@ -71,6 +72,7 @@ def _record(account: Account, history: History, settings: Settings) -> None:
             # A run in which nothing happened beside the operations shows nothing; on a loaded machine it takes longer.
             workers.wait_until(lambda: all(workers.counted(what) > 1 for what in _BESIDE), WAIT_S)
         account.problems += [f"{which}: there were no {what}" for what in _BESIDE if not workers.counted(what)]
+        count_ways(account, [client.statistics() for client in clients])
     account.counts["operations of known outcome"] += sum(each.is_known for each in history.operations)
     account.counts["operations of unknown outcome"] += sum(not each.is_known for each in history.operations)
     account.problems += [f"{which}: an operation was refused: {error!r}" for error in history.unchanged]

@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 import rowlock
 
+from tests.consistency.both_ways import switch_at_random
 from tests.consistency.live_server import live_server
-from tests.consistency.ways import count_ways, judge_direct
+from tests.consistency.ways import count_ways, judge_direct, judge_scans
 from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 
@@ -37,6 +38,8 @@ COLUMNS = [f"{family}:{number:02d}".encode() for family in FAMILIES for number i
 PUT, REPLACED, RACED = b"put", b"replaced", b"raced"
 BULK = (b"together-1", b"together-2", b"together-3")
 FLUSHES_A_TABLE = 10
+# Of each way, in the long form.
+SCANS_MIN = 20
 # What must have happened beside the reads, in the long form.
 _BESIDE = ("flushes", "compactions")
 
@@ -49,6 +52,7 @@ def run(settings: Settings) -> Account:
         rowlock.connect(server.address, timeout=60) as writing,
         rowlock.connect(server.address, timeout=60) as reading,
     ):
+        switch_at_random(reading._servers, settings.seed, scans_only=True)
         deadline = time.monotonic() + (3.0 if settings.is_short else 60.0)
         number = 0
         while time.monotonic() < deadline and not account.problems:
@@ -61,6 +65,7 @@ def run(settings: Settings) -> Account:
         count_ways(account, [writing.statistics(), reading.statistics()])
     if not settings.is_short:
         account.problems += [f"there were no {what}" for what in _BESIDE if not account.counts[what]]
+        judge_scans(account, SCANS_MIN)
     judge_direct(account)
     return account
 

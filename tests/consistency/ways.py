@@ -1,4 +1,4 @@
-"""Which way the requests of a campaign's clients went: over a direct connection, or by gRPC."""
+"""Which way the requests and scans of a campaign's clients went: over a direct connection, or by gRPC."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import rowlock
 from tests.crash.account import Account
 
 DIRECT, GRPC = "requests sent directly", "requests sent by gRPC"
+DIRECT_SCANS, GRPC_SCANS = "scans of a region on direct connections", "scans of a region by gRPC"
+SCAN_CONNECTIONS = "direct connections for scans"
 
 
 def count_ways(account: Account, clients: Iterable[rowlock.ClientStatistics]) -> None:
@@ -16,6 +18,9 @@ def count_ways(account: Account, clients: Iterable[rowlock.ClientStatistics]) ->
     for client in clients:
         account.counts[DIRECT] += sum(way.direct_requests for way in client.connections)
         account.counts[GRPC] += sum(way.grpc_requests for way in client.connections)
+        account.counts[DIRECT_SCANS] += sum(way.direct_scans for way in client.connections)
+        account.counts[GRPC_SCANS] += sum(way.grpc_scans for way in client.connections)
+        account.counts[SCAN_CONNECTIONS] += sum(way.scan_connections for way in client.connections)
 
 
 def judge_direct(account: Account) -> None:
@@ -26,6 +31,15 @@ def judge_direct(account: Account) -> None:
     if account.counts[DIRECT] <= 2 * account.counts[GRPC]:
         sent = f"{account.counts[DIRECT]} requests were sent directly, and {account.counts[GRPC]} by gRPC"
         account.problems.append(f"{sent}: the campaign has not tested direct connections")
+
+
+def judge_scans(account: Account, scans_min: int) -> None:
+    """Makes it a problem if fewer scans were counted of either way, or if none used the connection of another."""
+    for way in (GRPC_SCANS, DIRECT_SCANS):
+        if account.counts[way] < scans_min:
+            account.problems.append(f"too few {way}: the campaign has tested little")
+    if account.counts[SCAN_CONNECTIONS] >= account.counts[DIRECT_SCANS]:
+        account.problems.append("each scan had a new connection: the campaign has not tested those that are kept")
 
 
 def judge_both(account: Account, requests_min: int) -> None:
