@@ -238,7 +238,10 @@ class _Reader:
                     return
         finally:
             self._batches = None
-            batches.cancel()
+            if self.progress.is_done:
+                batches.leave()
+            else:
+                batches.cancel()
 
     def _open(self, region: Region, request: region_pb2.ScanRequest) -> OpenedScan | RegionStream:
         if self.expects_few_rows and self._servers.opens_scans_at(region):

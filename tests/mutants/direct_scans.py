@@ -55,56 +55,50 @@ DIRECT_SCANS = [
     Mutant(
         "each scan opens a connection",
         "DirectScan._leave",
-        "self._kept.keep(self._opened)",
-        "self._socket.close()",
+        "            if self._end is None:  # Another thread may have cancelled it.\n",
+        "            if False:\n",
         f"{THREADS}::test_a_scan_that_has_ended_leaves_its_connection_to_the_next_one",
         CLIENT,
     ),
     Mutant(
         "a connection with bytes behind the end of its scan is used again",
-        "DirectScan._leave",
-        " and not self._frames.has_bytes",
-        "",
+        "DirectScan.next",
+        "            batch = self._received(time.monotonic() + timeout_s, timeout_s)\n"
+        "            if batch is None and not self._frames.has_bytes:\n",
+        "            batch = self._received(time.monotonic() + timeout_s, timeout_s)\n            if batch is None:\n",
         f"{THREADS}::test_a_scan_that_has_not_ended_as_it_should_takes_its_connection_with_it",
         CLIENT,
     ),
     Mutant(
         "the connection of a scan that another thread cancelled is kept",
         "DirectScan._leave",
-        "if self._end is None and not",
-        "if not",
+        "            if self._end is None:  # Another thread may have cancelled it.\n",
+        "            if True:\n",
         f"{THREADS}::test_a_scan_that_is_cancelled_while_its_end_comes_takes_its_connection_with_it",
         CLIENT,
     ),
     Mutant(
-        "a connection whose scan was interrupted is used again",
-        "DirectScan._using",
-        "            yield\n            self._is_intact = True\n        except (OSError, RowlockError) as error:\n"
-        "            failure = error if isinstance(error, RowlockError) else self._lost(error)\n"
-        "            if self._may_be_stale and self._end is None and isinstance(failure, ServerUnavailableError):\n"
-        "                raise KeptSocketLostError from None\n"
-        "            raise self._end or self._servers.error_at(failure, self._address) from None\n"
-        "        finally:\n            self._is_in_use = False\n            if self._end is not None:\n"
-        "                with self._closing:\n                    self._socket.close()\n",
-        "            yield\n"
-        "        finally:\n            self._is_intact = True\n            self._is_in_use = False\n",
-        f"{THREADS}::test_a_scan_that_was_interrupted_takes_its_connection_with_it",
-        CLIENT,
-    ),
-    Mutant(
         "a scan that is left at its limit closes its connection",
-        "ScanSocket.has_ended",
-        "            if not reader.has_bytes:\n",
-        "            if False:\n",
-        f"{THREADS}::test_a_scan_that_is_left_when_its_end_has_come_leaves_its_connection_too",
+        "ScanSocket._has_ended",
+        "        if not reader.has_bytes:\n",
+        "        if False:\n",
+        f"{THREADS}::test_a_scan_that_is_left_when_all_rows_have_come_leaves_its_connection_too[later]",
         CLIENT,
     ),
     Mutant(
         "a connection is used again before the end of its scan has come",
-        "ScanSocket.has_ended",
-        'return reader.next() == (SCAN_END, b"") and not reader.has_bytes',
-        "return reader.next() is not None",
-        f"{THREADS}::test_a_scan_that_is_left_earlier_takes_its_connection_with_it",
+        "ScanSocket.is_ready",
+        "if self.is_ending and not self._has_ended():",
+        "if self.is_ending and self._has_ended():",
+        f"{SOCKETS}::test_a_connection_whose_scan_is_ending_is_used_when_the_end_has_come",
+        CLIENT,
+    ),
+    Mutant(
+        "a connection with bytes behind the end that was not read is used again",
+        "ScanSocket._has_ended",
+        " or reader.has_bytes",
+        "",
+        f"{SOCKETS}::test_a_connection_whose_scan_is_ending_is_used_when_the_end_has_come",
         CLIENT,
     ),
     Mutant(
@@ -143,7 +137,7 @@ DIRECT_SCANS = [
     Mutant(
         "a kept connection is used although the server has closed it",
         "KeptSockets.take",
-        " and kept.is_quiet()",
+        " and kept.is_ready()",
         "",
         f"{OF_NO_USE}[closed]",
         CLIENT,

@@ -39,8 +39,6 @@ class DirectScan:
         # Held while the socket is shut down or closed. Reentrant, because a signal handler may cancel the scan.
         self._closing = threading.RLock()
         self._is_in_use = False
-        # Whether it is not in use, and the last use has ended as it should: nothing that was received is lost.
-        self._is_intact = False
         # Whether the server may have closed the connection before the scan began.
         self._may_be_stale = opened.is_kept
         # Why nothing is received any more.
@@ -64,28 +62,29 @@ class DirectScan:
         """
         with self._using():
             batch = self._received(time.monotonic() + timeout_s, timeout_s)
-            if batch is None:
-                self._leave()
+            if batch is None and not self._frames.has_bytes:
+                self._leave(is_ending=False)
             return batch
 
-    def _leave(self) -> None:
-        """Leaves the connection to the next scan, unless another thread has cancelled this one."""
+    def leave(self) -> None:
+        """Ends the scan when all of its rows have come, and maybe not its end. The next scan takes the connection."""
+        self._leave(is_ending=True)
+
+    def _leave(self, *, is_ending: bool) -> None:
         with self._closing:
-            if self._end is None and not self._frames.has_bytes:
+            if self._end is None:  # Another thread may have cancelled it.
                 self._end = self._lost("the scan has ended")
-                self._kept.keep(self._opened)
+                self._kept.keep(self._opened, is_ending=is_ending)
 
     @contextlib.contextmanager
     def _using(self) -> Iterator[None]:
         """While the socket is used. Raises why the scan was cancelled, or how the connection was lost."""
         # Set first: from here on a thread that cancels the scan leaves it to this one to close the socket.
         self._is_in_use = True
-        self._is_intact = False
         try:
             if self._end is not None:
                 raise self._end
             yield
-            self._is_intact = True
         except (OSError, RowlockError) as error:
             failure = error if isinstance(error, RowlockError) else self._lost(error)
             if self._may_be_stale and self._end is None and isinstance(failure, ServerUnavailableError):
@@ -129,9 +128,6 @@ class DirectScan:
         with self._closing:
             if self._end is None:
                 self._end = reason or self._lost("the scan was closed")
-                if self._is_intact and self._opened.has_ended():
-                    self._kept.keep(self._opened)
-                    return
                 with contextlib.suppress(OSError):  # The server has closed it.
                     self._socket.shutdown(socket.SHUT_RDWR)
                 if not self._is_in_use:

@@ -1,7 +1,8 @@
 """Connections for scans, and those that are kept for the next scans of the same server; of both faces, nothing waits.
 
-A connection is kept when its scan has ended and nothing is left to be read. It is used again unless something has come
-on it meanwhile, its end for instance. A server closes one that nobody uses for a minute, so clients do so earlier.
+A connection is kept when all rows of its scan have come. It is used again when the end of the scan has come, too, and
+nothing behind it, as the end of the connection. A server closes one that nobody uses for a minute, so clients do so
+earlier.
 """
 
 from __future__ import annotations
@@ -26,38 +27,37 @@ class KeptSocketLostError(Exception):
 class ScanSocket:
     """A connection for one scan after another. is_kept: an earlier scan has used it.
 
-    target: where it goes, for messages. announcement: of its server.
+    is_ending: the end of that one was not read. target: where it goes, for messages. announcement: of its server.
     """
 
-    __slots__ = ("announcement", "is_kept", "kept_at", "reader", "socket", "target")
+    __slots__ = ("announcement", "is_ending", "is_kept", "kept_at", "reader", "socket", "target")
 
     def __init__(self, opened: OpenSocket, target: str, announcement: Announcement) -> None:
         self.socket = opened.socket
         self.reader = opened.reader
         self.target = target
         self.announcement = announcement
-        self.is_kept = False
+        self.is_kept = self.is_ending = False
         self.kept_at = 0.0
 
-    def has_ended(self) -> bool:
-        """Whether the end of the scan has come behind what was read: a client with a limit may leave before it."""
-        reader = self.reader
+    def is_ready(self) -> bool:
+        """Whether the last scan has ended and nothing has come since: no end of the connection, no error, no byte."""
         try:
-            if not reader.has_bytes:
-                reader.received(self.socket.recv_into(reader.room()))
-            return reader.next() == (SCAN_END, b"") and not reader.has_bytes
-        except OSError:
-            return False
-
-    def is_quiet(self) -> bool:
-        """Whether nothing has come: no end, no error, no byte."""
-        try:
+            if self.is_ending and not self._has_ended():
+                return False
             self.socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
-            return True
+            return not self.is_ending
         except OSError:
             return False
         return False
+
+    def _has_ended(self) -> bool:
+        reader = self.reader
+        if not reader.has_bytes:
+            reader.received(self.socket.recv_into(reader.room()))
+        self.is_ending = reader.next() != (SCAN_END, b"") or reader.has_bytes
+        return not self.is_ending
 
     def close(self) -> None:
         """Ends the connection, also if another process has a copy of the socket."""
@@ -73,7 +73,7 @@ class KeptSockets:
         self._kept: list[ScanSocket] = []  # the newest last
         self._is_closed = False
 
-    def keep(self, left: ScanSocket) -> None:
+    def keep(self, left: ScanSocket, *, is_ending: bool) -> None:
         """Takes a connection whose scan has ended. The object that was its `socket` is as good as closed from here on.
 
         Closes the oldest if there are too many.
@@ -81,7 +81,7 @@ class KeptSockets:
         before = left.socket
         left.socket = socket.socket(before.family, before.type, before.proto, fileno=before.detach())
         left.socket.setblocking(False)
-        left.is_kept = True
+        left.is_kept, left.is_ending = True, is_ending
         left.kept_at = time.monotonic()
         self._kept.append(left)
         if self._is_closed:
@@ -93,7 +93,7 @@ class KeptSockets:
         """Returns a connection to the run of the server that has announced this. Closes those that are of no use."""
         while (kept := self._popped()) is not None:
             is_young = time.monotonic() - kept.kept_at < KEPT_S_MAX
-            if is_young and kept.announcement == announcement and kept.is_quiet():
+            if is_young and kept.announcement == announcement and kept.is_ready():
                 return kept
             kept.close()
         return None

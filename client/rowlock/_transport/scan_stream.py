@@ -57,3 +57,7 @@ class ScanStream:
     def cancel(self) -> None:
         """Frees the server's read point at once. A no-op if the stream has ended."""
         self._call.cancel()
+
+    def leave(self) -> None:
+        """Ends the scan when all of its rows have come."""
+        self.cancel()

@@ -12,13 +12,13 @@ from concurrent.futures import Future
 
 import pytest
 from rowlock._codec.scan_message import ScanMessage
-from rowlock._transport import channels, direct_scan, scan_opening
+from rowlock._transport import channels, scan_opening
 from rowlock._transport.direct_scan import DirectScan
 from rowlock._transport.scan_opening import RepeatableScan
 from rowlock._transport.scan_sockets import KeptSocketLostError
 from rowlock._transport.servers import Servers
 from rowlock.errors import ClosedError, DeadlineError, RegionTooBusyError, ServerError, ServerUnavailableError
-from rowlock_proto.direct_frames import ANSWERS, END, HEAD, SCAN_BATCH, SCAN_END, FrameReader, frame
+from rowlock_proto.direct_frames import ANSWERS, END, HEAD, SCAN_BATCH, SCAN_END, frame
 from rowlock_proto.v1 import types_pb2
 from rowlock_proto.v1.region_pb2 import ScanRequest
 
@@ -286,50 +286,28 @@ def test_a_scan_that_has_ended_leaves_its_connection_to_the_next_one(server: Sca
 
 
 @pytest.mark.parametrize("comes", ["with the batch", "later"])
-def test_a_scan_that_is_left_when_its_end_has_come_leaves_its_connection_too(server: ScanServer, comes: str) -> None:
+def test_a_scan_that_is_left_when_all_rows_have_come_leaves_its_connection_too(server: ScanServer, comes: str) -> None:
     scan = scan_of(server)
-    if comes == "with the batch":
-        server.socket.sendall(batch_frame(1) + frame(SCAN_END, b""))
-        scan.next(LONG_S)
-    else:
-        server.send_batch(1)
-        scan.next(LONG_S)
-        server.socket.sendall(frame(SCAN_END, b""))
+    end = frame(SCAN_END, b"")
+    server.socket.sendall(batch_frame(1) + (end if comes == "with the batch" else b""))
+    scan.next(LONG_S)
+    scan.leave()
+    if comes == "later":
+        server.socket.sendall(end)
     scan.cancel()
     assert server.kept.take(HERE) is server.opened
-    with pytest.raises(ServerUnavailableError, match="the scan was closed"):
+    with pytest.raises(ServerUnavailableError, match="the scan has ended"):
         scan.next(LONG_S)
     assert server.opened.socket.fileno() != -1
 
 
-@pytest.mark.parametrize(
-    "sent", [b"", batch_frame(1), frame(SCAN_END, b"")[:-1], frame(SCAN_END, BUSY), frame(SCAN_END, b"") + b"\0"]
-)
-def test_a_scan_that_is_left_earlier_takes_its_connection_with_it(server: ScanServer, sent: bytes) -> None:
+def test_a_scan_that_was_cancelled_takes_its_connection_with_it_when_it_is_left(server: ScanServer) -> None:
     scan = scan_of(server)
-    server.send_batch(1)
+    server.socket.sendall(batch_frame(1) + frame(SCAN_END, b""))
     scan.next(LONG_S)
-    server.socket.sendall(sent)
     scan.cancel()
-    assert server.kept.take(HERE) is None
-    assert server.client_socket.fileno() == -1
-
-
-def test_a_scan_that_was_interrupted_takes_its_connection_with_it(
-    server: ScanServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scan = scan_of(server)
-    scan.begin(b"request", LONG_S)
-
-    def interrupted(frames: FrameReader, target: str) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(direct_scan, "next_frame", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        scan.next(LONG_S)
-    server.socket.sendall(frame(SCAN_END, b""))
-    scan.cancel()
-    assert server.kept.take(HERE) is None
+    scan.leave()
+    assert server.kept._kept == []
     assert server.client_socket.fileno() == -1
 
 
@@ -350,9 +328,9 @@ def test_a_scan_that_is_cancelled_while_its_end_comes_takes_its_connection_with_
     scan = scan_of(server)
     server.socket.sendall(frame(SCAN_END, b""))
 
-    def leave() -> None:
+    def leave(*, is_ending: bool) -> None:
         scan.cancel()
-        DirectScan._leave(scan)
+        DirectScan._leave(scan, is_ending=is_ending)
 
     monkeypatch.setattr(scan, "_leave", leave)
     assert scan.next(LONG_S) is None

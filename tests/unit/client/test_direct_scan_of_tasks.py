@@ -251,32 +251,26 @@ def test_a_scan_that_has_ended_leaves_its_connection_to_the_next_one(server: Sca
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("sent", [frame(SCAN_END, b""), b"", frame(SCAN_END, b"")[:-1]])
-def test_a_scan_that_is_left_leaves_its_connection_too_if_its_end_has_come(server: ScanServer, sent: bytes) -> None:
+def test_a_scan_that_is_left_when_all_rows_have_come_leaves_its_connection_too(server: ScanServer) -> None:
     async def run() -> None:
         scan = scan_of(server)
         server.send_batch(1)
         await scan.next(LONG_S)
-        server.socket.sendall(sent)
+        scan.leave()
+        server.socket.sendall(frame(SCAN_END, b""))
         scan.cancel()
-        has_come = sent == frame(SCAN_END, b"")
-        assert server.kept.take(HERE) is (server.opened if has_come else None)
-        assert (server.opened.socket.fileno() != -1) == has_come
+        assert server.kept.take(HERE) is server.opened
+        assert server.opened.socket.fileno() != -1
 
     asyncio.run(run())
 
 
-def test_a_scan_whose_task_was_cancelled_takes_its_connection_with_it(server: ScanServer) -> None:
+def test_a_scan_that_was_cancelled_takes_its_connection_with_it_when_it_is_left(server: ScanServer) -> None:
     async def run() -> None:
         scan = scan_of(server)
-        await scan.begin(b"request", LONG_S)
-        waiting = await begun(scan.next(LONG_S))
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        server.socket.sendall(frame(SCAN_END, b""))
         scan.cancel()
-        assert server.kept.take(HERE) is None
+        scan.leave()
+        assert server.kept._kept == []
         assert server.client_socket.fileno() == -1
 
     asyncio.run(run())

@@ -14,8 +14,9 @@ from rowlock._core.sequences import Sequences
 from rowlock._transport import links, scan_sockets
 from rowlock._transport.scan_sockets import KEPT_COUNT_MAX, KeptSockets
 from rowlock.aio._transport import links as aio_links
+from rowlock_proto.direct_frames import SCAN_END, frame
 
-from tests.unit.client.scan_server import ScanServer
+from tests.unit.client.scan_server import ScanServer, batch_frame
 from tests.unit.client.test_direct_choice import HERE
 
 ANOTHER_RUN = dataclasses.replace(HERE, incarnation_id="another run")
@@ -42,7 +43,7 @@ def test_the_newest_connections_are_used_again_each_once_and_more_than_four_are_
 ) -> None:
     for server in servers:
         assert not server.opened.is_kept
-        kept.keep(server.opened)
+        kept.keep(server.opened, is_ending=False)
     assert servers[0].is_left()
     taken = [kept.take(HERE) for _ in servers]
     assert taken == [*(server.opened for server in servers[:0:-1]), None]
@@ -58,7 +59,7 @@ def test_a_connection_that_may_be_of_no_use_is_closed(
     servers: list[ScanServer], kept: KeptSockets, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = servers[0]
-    kept.keep(server.opened)
+    kept.keep(server.opened, is_ending=False)
     if way == "closed":
         server.socket.shutdown(socket.SHUT_WR)
     elif way == "sent":
@@ -74,14 +75,45 @@ def test_a_connection_that_may_be_of_no_use_is_closed(
     assert kept.take(HERE) is None
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        (True, frame(SCAN_END, b"")),
+        (False, b""),
+        (False, frame(SCAN_END, b"")[:-1]),
+        (False, frame(SCAN_END, b"") + b"\0"),
+        (False, frame(SCAN_END, b"error")),
+        (False, batch_frame(1) + frame(SCAN_END, b"")),
+    ],
+)
+def test_a_connection_whose_scan_is_ending_is_used_when_the_end_has_come(
+    servers: list[ScanServer], kept: KeptSockets, sent: tuple[bool, bytes]
+) -> None:
+    server = servers[0]
+    kept.keep(server.opened, is_ending=True)
+    is_ready, came = sent
+    server.socket.sendall(came)
+    assert kept.take(HERE) is (server.opened if is_ready else None)
+    assert (server.opened.socket.fileno() != -1) == is_ready
+
+
+def test_a_connection_whose_scan_is_ending_is_not_used_if_the_server_has_closed_it_then(
+    servers: list[ScanServer], kept: KeptSockets
+) -> None:
+    kept.keep(servers[0].opened, is_ending=True)
+    servers[0].socket.sendall(frame(SCAN_END, b""))
+    servers[0].socket.close()
+    assert kept.take(HERE) is None
+
+
 def test_closing_closes_those_that_are_kept_and_those_that_come_later(
     servers: list[ScanServer], kept: KeptSockets
 ) -> None:
-    kept.keep(servers[0].opened)
+    kept.keep(servers[0].opened, is_ending=False)
     with socket.socket(fileno=os.dup(servers[0].opened.socket.fileno())):  # As another process may have one.
         kept.close()
         assert servers[0].is_left()
-    kept.keep(servers[1].opened)
+    kept.keep(servers[1].opened, is_ending=False)
     assert servers[1].is_left()
     assert kept.take(HERE) is None
 
@@ -89,7 +121,7 @@ def test_closing_closes_those_that_are_kept_and_those_that_come_later(
 def test_the_child_of_a_fork_closes_its_copies_and_leaves_those_of_the_parent_alone(
     servers: list[ScanServer], kept: KeptSockets
 ) -> None:
-    kept.keep(servers[0].opened)
+    kept.keep(servers[0].opened, is_ending=False)
     with socket.socket(fileno=os.dup(servers[0].opened.socket.fileno())) as parents:
         kept.forget()
         assert servers[0].opened.socket.fileno() == -1
@@ -103,7 +135,7 @@ def test_the_child_of_a_fork_closes_the_copies_of_each_link(
     servers: list[ScanServer], face: type[links.PointLink | aio_links.PointLink]
 ) -> None:
     link = face("first:1", "", Sequences(), _not_called, _not_called, is_direct=True, is_closed=False)
-    link.kept.keep(servers[0].opened)
+    link.kept.keep(servers[0].opened, is_ending=False)
     with socket.socket(fileno=os.dup(servers[0].opened.socket.fileno())) as parents:
         link.forget()
         assert servers[0].opened.socket.fileno() == -1
@@ -115,7 +147,7 @@ def _not_called(*_: object) -> NoReturn:
 
 
 def test_connections_of_a_client_that_is_dropped_are_closed(servers: list[ScanServer]) -> None:
-    KeptSockets().keep(servers[0].opened)
+    KeptSockets().keep(servers[0].opened, is_ending=False)
     gc.collect()
     assert servers[0].opened.socket.fileno() == -1
     assert servers[0].is_left()

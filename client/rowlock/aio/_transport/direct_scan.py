@@ -34,8 +34,6 @@ class DirectScan:
         self._frames.set_body_bytes_max(BATCH_BYTES_MAX)
         self._loop = asyncio.get_running_loop()
         self._is_in_use = False
-        # Whether it is not in use, and the last use has ended as it should: nothing that was received is lost.
-        self._is_intact = False
         # Whether the server may have closed the connection before the scan began.
         self._may_be_stale = opened.is_kept
         # Why nothing is received any more.
@@ -62,22 +60,28 @@ class DirectScan:
                     batch = await self._received()
             except TimeoutError as error:
                 raise error if isinstance(error, RowlockError) else no_batch_error(self._table, timeout_s) from None
-            if batch is None and self._end is None and not self._frames.has_bytes:
-                self._end = self._lost("the scan has ended")
-                self._kept.keep(self._opened)  # For the next scan.
+            if batch is None and not self._frames.has_bytes:
+                self._leave(is_ending=False)
             return batch
+
+    def leave(self) -> None:
+        """Ends the scan when all of its rows have come, and maybe not its end. The next scan takes the connection."""
+        self._leave(is_ending=True)
+
+    def _leave(self, *, is_ending: bool) -> None:
+        if self._end is None:  # Another task may have cancelled it.
+            self._end = self._lost("the scan has ended")
+            self._kept.keep(self._opened, is_ending=is_ending)
 
     @contextlib.contextmanager
     def _using(self) -> Iterator[None]:
         """While the socket is used. Raises why the scan was cancelled, or how the connection was lost."""
         # From here on a task that cancels the scan leaves it to this one to close the socket, which the loop watches.
         self._is_in_use = True
-        self._is_intact = False
         try:
             if self._end is not None:
                 raise self._end
             yield
-            self._is_intact = True
         except (OSError, RowlockError) as error:
             failure = error if isinstance(error, RowlockError) else self._lost(error)
             if self._may_be_stale and self._end is None and isinstance(failure, ServerUnavailableError):
@@ -112,9 +116,6 @@ class DirectScan:
         """Ends the scan, so that the server frees its read point. Idempotent. reason: what `next` raises after that."""
         if self._end is None:
             self._end = reason or self._lost("the scan was closed")
-            if self._is_intact and self._opened.has_ended():
-                self._kept.keep(self._opened)
-                return
             with contextlib.suppress(OSError):  # The server has closed it.
                 self._socket.shutdown(socket.SHUT_RDWR)
             if not self._is_in_use:

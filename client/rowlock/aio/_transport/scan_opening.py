@@ -77,6 +77,10 @@ class RepeatableScan:
         self._is_cancelled = True
         self._stream.cancel()
 
+    def leave(self) -> None:
+        """Ends the scan when all of its rows have come."""
+        self._stream.leave()
+
 
 # A region's part of a scan, on a direct connection or by gRPC.
 RegionStream: TypeAlias = DirectScan | RepeatableScan | ScanStream
@@ -99,6 +103,11 @@ class OpenedScan:
         """Frees the server's read point at once. A no-op if the scan has ended."""
         if self._stream is not None:
             self._stream.cancel()
+
+    def leave(self) -> None:
+        """Ends the scan when all of its rows have come."""
+        if self._stream is not None:
+            self._stream.leave()
 
 
 async def open_scan(servers: Servers, region: Region, opening: Request, timeout_s: float) -> OpenedScan:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 import rowlock
 from rowlock._core import direct_choice
+from rowlock._transport.scan_sockets import ScanSocket
 from rowlock.aio._transport.servers import Servers
 from rowlock_proto.direct_frames import SCAN_BODY_BYTES_MAX
 from rowlock_proto.v1 import direct_pb2, region_pb2, types_pb2
@@ -18,6 +21,7 @@ from tests.unit.client.fake_direct import FakeDirect
 from tests.unit.client.fake_errors import Mishap, error
 from tests.unit.client.fake_server import FakeServer
 from tests.unit.client.test_scans import batch
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -222,6 +226,23 @@ async def test_scans_at_a_time_have_connections_of_their_own(db: rowlock.aio.Cli
     assert (connection.direct_scans, connection.scan_connections) == (6, 3)
 
 
+async def test_a_scan_with_a_limit_leaves_its_connection_to_the_next_one(
+    db: rowlock.aio.Client, servers: Servers, fake_server: FakeServer
+) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a")])
+    for _ in range(2):
+        assert [row async for row, _ in db.table("t").scan(limit=1)] == [b"a"]
+        [link] = servers._links.values()
+        [left] = link.kept._kept
+        assert left.is_ending
+        await asyncio.to_thread(wait_until, partial(has_bytes, left))
+    assert connection_of(db).scan_connections == 1
+
+
+def has_bytes(left: ScanSocket) -> bool:
+    return left.reader.has_bytes or bool(select.select([left.socket], [], [], 0)[0])
+
+
 async def test_a_scan_that_ends_early_closes_its_connection(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
     fake_server.scan = lambda request: iter([batch(b"a"), batch(b"b")])
     for _ in range(2):
@@ -257,7 +278,7 @@ async def test_a_kept_connection_that_the_server_has_closed_is_not_used(
     opened = await link.open_for_scan(time.monotonic() + 60)
     assert opened is not None
     opened.socket.shutdown(socket.SHUT_RDWR)
-    link.kept.keep(opened)
+    link.kept.keep(opened, is_ending=False)
     assert (await scanned(db, fake_server)).scan_connections == 2
 
 
@@ -270,8 +291,8 @@ async def test_a_scan_whose_request_can_not_be_sent_on_a_kept_connection_begins_
         opened = await link.open_for_scan(time.monotonic() + 60)
         assert opened is not None
         opened.socket.shutdown(socket.SHUT_RDWR)
-        monkeypatch.setattr(type(opened), "is_quiet", lambda opened: True)
-        link.kept.keep(opened)
+        monkeypatch.setattr(type(opened), "is_ready", lambda opened: True)
+        link.kept.keep(opened, is_ending=False)
         connection = await scanned(db, fake_server)
     assert (connection.direct_scans, connection.grpc_scans, connection.scan_connections) == (3, 0, 3)
 
