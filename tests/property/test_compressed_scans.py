@@ -17,9 +17,10 @@ from rowlock._codec.row_form import FormColumn as ClientColumn
 from rowlock._codec.row_form import RowFormReader
 from rowlock._codec.scan_message import parse_scan_message
 from rowlock_proto.v1 import region_pb2
+from rowlock_regionserver.engine.encoded_message import joined
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import FormPart, ScanPlan
-from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
+from rowlock_regionserver.rpc.messages.scan_batches import scan_message
 from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.scan.compressed_rows import CompressedRows
 from rowlock_regionserver.storefile.open_files import OpenFiles
@@ -43,7 +44,7 @@ def received(answer: ScanAnswer, plan: ScanPlan) -> tuple[pa.Table, bytes]:
     columns = [
         ClientColumn(column.family, column.qualifier, column.part is FormPart.TIMESTAMP) for column in plan.row_form
     ]
-    message = parse_scan_message(scan_batch(answer, 5))
+    message = parse_scan_message(joined(scan_message(answer, 5)))
     table = RowFormReader.of(columns, region_pb2.ScanRequest()).read(message)
     table.validate(full=True)
     return table, message.row_reached

@@ -22,6 +22,7 @@ from rowlock_proto.v1 import region_pb2
 from rowlock_regionserver.cells import Compression, Durability, Family, ReadPoint
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.encoded_message import joined
 from rowlock_regionserver.errors import FilterTypeError, RegionServerError
 from rowlock_regionserver.operations import (
     Change,
@@ -41,7 +42,7 @@ from rowlock_regionserver.operations import (
     ValueType,
 )
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
-from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
+from rowlock_regionserver.rpc.messages.scan_batches import scan_message
 from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.storefile import row_digests
@@ -105,7 +106,7 @@ def received(answer: ScanAnswer, plan: ScanPlan) -> pa.Table:
         for column in plan.row_form or ()
     ]
     reader = RowFormReader.of(columns, region_pb2.ScanRequest())
-    return reader.read(parse_scan_message(scan_batch(answer, 5)))
+    return reader.read(parse_scan_message(joined(scan_message(answer, 5))))
 
 
 def laid_out(cells: Sequence[Cell], form: Sequence[FormColumn]) -> list[FormRow]:

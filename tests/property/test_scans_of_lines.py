@@ -17,9 +17,10 @@ from rowlock._codec.scan_message import parse_scan_message
 from rowlock._core.scan_progress import read_cells
 from rowlock.rows import python_rows
 from rowlock_regionserver.cells import Cell
+from rowlock_regionserver.engine.encoded_message import joined
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import EVERY_CELL, CellFilter, ColumnSelector, ScanPlan, Selection
-from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
+from rowlock_regionserver.rpc.messages.scan_batches import scan_message
 from rowlock_regionserver.scan import compressed_rows
 from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.scan.compressed_rows import CompressedRows
@@ -85,7 +86,7 @@ def plan_of(world: World) -> ScanPlan:
 
 def received(answer: ScanAnswer) -> pa.Table:
     """Returns the cells as a client reads them from the answer's message."""
-    message = parse_scan_message(scan_batch(answer, 5))
+    message = parse_scan_message(joined(scan_message(answer, 5)))
     if not message.line_columns:
         return read_cells(message.arrow)
     rows = LineReader().read(message)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.engine.encoded_message import EncodedMessage
 from rowlock_regionserver.operations import (
     AnswerCell,
     ProcedureCall,
@@ -71,7 +72,7 @@ class ScanToOpen:
     """A scan that a request opens, and how its answers are encoded, given the read point."""
 
     plan: ScanPlan
-    encode: Callable[[ScanAnswer, int], bytes]
+    encode: Callable[[ScanAnswer, int], EncodedMessage]
     snapshot_id: bytes
     session: SessionRef | None
     owner: str

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.encoded_message import EncodedMessage, joined
 from rowlock_regionserver.engine.interfaces import ScanAnswers, ScannedRegion
 from rowlock_regionserver.ledger import Account, Holding
 from rowlock_regionserver.operations import ScanPlan
@@ -20,7 +21,7 @@ from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.sources import Reading, WouldWaitError
 
 # Encodes an answer, read at this read point, for the front end that sends it. Called by worker threads.
-Encode = Callable[[ScanAnswer, int], bytes]
+Encode = Callable[[ScanAnswer, int], EncodedMessage]
 
 
 class OpenScan:
@@ -91,7 +92,7 @@ class OpenScan:
                 answer = self._next_answer()
                 if answer is None:
                     return True
-                encoded = self._encode(answer, self.read_point)
+                encoded = joined(self._encode(answer, self.read_point))
                 self.first.append(encoded)
                 self._first_bytes += len(encoded)
                 if self._answers is not None and self._answers.is_at_end:
@@ -123,7 +124,7 @@ class OpenScan:
             context.__exit__(None, None, None)
             self._context = self._new_context()
 
-    def step(self, count: int = 1) -> list[bytes]:
+    def step(self, count: int = 1) -> list[EncodedMessage]:
         """Returns the next encoded answers, at most `count`; none at the end, or after `close`. Blocks.
 
         Closes the scan when it fails. If some batches were made before a failure, returns them, and raises the failure
@@ -139,10 +140,10 @@ class OpenScan:
             if self._is_closed:
                 self.close()
 
-    def _step(self, count: int) -> list[bytes]:
+    def _step(self, count: int) -> list[EncodedMessage]:
         if self._failure is not None:
             raise self._failure
-        batches: list[bytes] = []
+        batches: list[EncodedMessage] = []
         self._begin_slice()
         try:
             while (batch := self._next()) is not None:
@@ -166,7 +167,7 @@ class OpenScan:
         # When memory is half full, each slice ends after its window: the rows are sent, and windows become smaller.
         return is_over or self._account.is_half_full
 
-    def _next(self) -> bytes | None:
+    def _next(self) -> EncodedMessage | None:
         answer = self._next_answer()
         if answer is None:
             return None

@@ -27,6 +27,7 @@ from typing import Any
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.encoded_message import EncodedMessage, bytes_held
 from rowlock_regionserver.engine.held_scans import HeldScans
 from rowlock_regionserver.engine.interfaces import ScannedRegion
 from rowlock_regionserver.engine.listed_scan import NOTHING_KNOWN, AdmittedScan, ListedScan, ScanAbout
@@ -40,7 +41,7 @@ from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.sessions.session import SessionInfo
 
 # Writes an encoded batch. It was taken when the returned coroutine or future has ended; None: it was taken at once.
-Write = Callable[[bytes], Coroutine[None, None, None] | asyncio.Future[None] | None]
+Write = Callable[[EncodedMessage], Coroutine[None, None, None] | asyncio.Future[None] | None]
 
 # A step's batches; a window of the default size is cut into twice as many.
 STEP_BATCHES_MAX = 4
@@ -59,17 +60,17 @@ class ScanStatistics:
 class _StepAhead:
     """A step whose batches are made while earlier ones are sent, and counted until they are taken."""
 
-    def __init__(self, step: Coroutine[None, None, list[bytes]], account: Account) -> None:
+    def __init__(self, step: Coroutine[None, None, list[EncodedMessage]], account: Account) -> None:
         self._made = Holding(account)
         self._is_taken = False  # perhaps before asyncio calls `_count`
         self._task = asyncio.get_running_loop().create_task(step)
         self._task.add_done_callback(self._count)
 
-    def _count(self, task: asyncio.Task[list[bytes]]) -> None:
+    def _count(self, task: asyncio.Task[list[EncodedMessage]]) -> None:
         if not (self._is_taken or task.cancelled()) and task.exception() is None:
             self._made.set(sum(map(len, task.result())))
 
-    async def batches(self) -> list[bytes]:
+    async def batches(self) -> list[EncodedMessage]:
         """Waits for the batches, which the caller counts from now on. Raises the failure of the step."""
         try:
             return await self._task
@@ -201,8 +202,9 @@ class Scans:
                 # Reversed, so that each batch can be popped, and freed when it is written.
                 batches.reverse()
                 while batches:
-                    # The batch being written counts twice, because gRPC copies it.
-                    unread.set(sum(map(len, batches)) + len(batches[-1]))
+                    # The batch being written counts twice, because gRPC copies it. In parts it may keep alive a window
+                    # that no later batch has a part of; windows of later ones are counted there, or by the scan.
+                    unread.set(sum(map(len, batches)) + bytes_held(batches[-1]))
                     await self._write(write(batches.pop()), listed)
                 unread.set(0)
         finally:
@@ -210,7 +212,7 @@ class Scans:
             if ahead is not None:
                 ahead.cancel()
 
-    async def _step(self, scan: OpenScan, count: int, listed: ListedScan) -> list[bytes]:
+    async def _step(self, scan: OpenScan, count: int, listed: ListedScan) -> list[EncodedMessage]:
         began = self._clock.monotonic()
         self._workers.scan_step_count += 1
         try:

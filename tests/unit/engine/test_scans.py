@@ -10,6 +10,7 @@ from typing import NoReturn
 import pytest
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.encoded_message import EncodedMessage
 from rowlock_regionserver.engine.open_scan import OpenScan
 from rowlock_regionserver.engine.scans import Scans, _StepAhead
 from rowlock_regionserver.engine.workers import Workers
@@ -43,11 +44,11 @@ class Reader:
     """A client of a scan that reads a batch when the test says so."""
 
     def __init__(self) -> None:
-        self.batches: list[bytes] = []
+        self.batches: list[EncodedMessage] = []
         self.arrived = asyncio.Event()
         self.may_take = asyncio.Event()
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: EncodedMessage) -> None:
         self.arrived.set()
         await self.may_take.wait()
         self.batches.append(data)
@@ -97,7 +98,7 @@ def test_no_batch_is_made_before_those_of_the_last_step_are_sent(region: FakeReg
 class SlowReader(Reader):
     """A client that reads the first batch at once."""
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: EncodedMessage) -> None:
         if self.batches:
             await super().write(data)
         else:
@@ -152,7 +153,7 @@ def test_a_step_ahead_that_fails_ends_the_scan_after_the_batches_before_it(
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
 def test_batches_that_are_taken_as_soon_as_they_are_made_are_not_counted(*, is_cancelled: bool) -> None:
-    async def step() -> list[bytes]:
+    async def step() -> list[EncodedMessage]:
         return [b"rows"]
 
     async def test() -> None:

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 from rowlock_proto.v1.region_pb2 import ScanBatch
 from rowlock_regionserver.cells import ANSWER_SCHEMA
-from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
+from rowlock_regionserver.engine.encoded_message import MessageParts, joined
+from rowlock_regionserver.rpc.messages.scan_batches import HELD_SHARE_MAX, PART_BYTES_MIN, scan_message
 from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.scan.newest_rows import NewestRows
 
@@ -22,6 +23,10 @@ def table(count: int, value_bytes: int = 3) -> pa.Table:
         },
         schema=ANSWER_SCHEMA,
     )
+
+
+def scan_batch(answer: ScanAnswer, read_point: int) -> bytes:
+    return joined(scan_message(answer, read_point))
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 500])
@@ -49,6 +54,38 @@ def test_chunks_become_record_batches_of_one_stream() -> None:
         batches = list(reader)
     assert [batch.num_rows for batch in batches] == [2, 2, 4]
     assert pa.Table.from_batches(batches).equals(sent)
+
+
+def test_large_values_are_sent_from_the_memory_of_their_table() -> None:
+    sent = pa.concat_tables([table(100, 10_000).slice(10, 50), table(60, 20_000)])
+    message = scan_message(ScanAnswer(sent, 110, row_continues=False), 7)
+    assert isinstance(message, MessageParts)
+    ranges = []
+    for chunk in sent.column("value").chunks:
+        values = chunk.buffers()[2]
+        assert values is not None
+        ranges.append(range(values.address, values.address + values.size))
+    addresses = [part.address for part in message.parts if isinstance(part, pa.Buffer)]
+    for memory in ranges:
+        assert sum(address in memory for address in addresses) == 1
+    assert all(len(part) for part in message.parts)
+    assert len(message) == len(joined(message))
+    assert message.bytes_held == sent.get_total_buffer_size() > len(message)
+    with pa.ipc.open_stream(ScanBatch.FromString(joined(message)).arrow) as reader:
+        assert reader.read_all().equals(sent)
+
+
+def test_small_parts_of_messages_are_joined() -> None:
+    value_bytes = PART_BYTES_MIN // 4
+    assert isinstance(scan_message(ScanAnswer(table(10, value_bytes), 10, row_continues=False), 7), bytes)
+    assert isinstance(scan_message(ScanAnswer(table(500, value_bytes), 500, row_continues=False), 7), MessageParts)
+
+
+def test_a_small_share_of_a_large_table_is_copied_so_that_it_does_not_keep_the_rest_alive() -> None:
+    large, rows = table(1000, 10_000), 1000 // HELD_SHARE_MAX
+    for count, kept in ((rows - 10, bytes), (rows + 10, MessageParts)):
+        message = scan_message(ScanAnswer(large.slice(10, count), count, row_continues=False), 7)
+        assert isinstance(message, kept)
 
 
 def test_a_slice_sends_only_what_it_shows() -> None:

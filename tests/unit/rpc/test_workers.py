@@ -12,6 +12,7 @@ from rowlock_proto.v1 import catalog_pb2, region_pb2
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.encoded_message import EncodedMessage
 from rowlock_regionserver.engine.engine import Engine
 from rowlock_regionserver.engine.scans import Scans
 from rowlock_regionserver.engine.workers import Workers
@@ -78,7 +79,7 @@ def test_slow_table_operations_do_not_delay_new_connections(engine: RegionServer
 def test_slow_table_operations_do_not_delay_closing_the_read_points_of_scans(
     region: FakeRegion, busy_workers: Workers
 ) -> None:
-    async def write(_: bytes) -> None:
+    async def write(_: EncodedMessage) -> None:
         raise ConnectionError("the client is gone")
 
     async def test() -> None:

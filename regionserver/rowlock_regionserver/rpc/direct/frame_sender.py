@@ -1,4 +1,4 @@
-"""Sends large frames on a socket that does not block, without copying their bodies.
+"""Sends large frames on a socket that does not block, without copying or joining their bodies.
 
 A transport of asyncio would copy what the system does not take at once. So this sends past the transport, by a
 descriptor of its own; the transport sends nothing meanwhile.
@@ -14,11 +14,14 @@ from collections.abc import Callable
 from rowlock_proto.direct_frames import HEAD
 
 from rowlock_regionserver.config import MIB
+from rowlock_regionserver.engine.encoded_message import EncodedMessage
 from rowlock_regionserver.ledger import Account, Holding
 
 # Of a Unix socket: as much as a batch, so that the event loop need not come back to it several times. Over TCP the
 # system finds the size.
 UNIX_BUFFER_BYTES = 1 * MIB
+# The system takes at most so many at once.
+_PARTS_MAX = 1024
 
 
 class FrameSender:
@@ -43,12 +46,12 @@ class FrameSender:
         """The bytes that the system has not taken."""
         return sum(map(len, self._unsent))
 
-    def send(self, kind: int, body: bytes) -> None:
+    def send(self, kind: int, body: EncodedMessage) -> None:
         """Sends a frame, after earlier ones."""
         if not self._is_closed:
             self._unsent.append(memoryview(HEAD.pack(len(body) + 1, kind)))
             if body:
-                self._unsent.append(memoryview(body))
+                self._unsent += map(memoryview, [body] if isinstance(body, bytes) else body.parts)
             if not self._is_waiting:
                 self._send_on()
 
@@ -62,16 +65,19 @@ class FrameSender:
         self._all_sent = self._loop.create_future()
         return self._all_sent
 
-    def count_unsent(self) -> None:
-        """Counts what is not sent yet in the ledger, because nobody else does any more.
+    def keep_unsent(self) -> None:
+        """Keeps a copy of what is not sent yet, and counts it in the ledger, because nobody else does any more.
 
-        A body whose first part is sent is held as a whole.
+        The parts of a body may keep alive much more than their own bytes.
         """
-        self._left.set(sum([memoryview(left.obj).nbytes for left in self._unsent]))
+        if self._unsent:
+            rest = b"".join(self._unsent)
+            self._unsent = [memoryview(rest)]
+            self._left.set(len(rest))
 
     def _send_on(self) -> None:
         try:
-            sent = self._socket.sendmsg(self._unsent)
+            sent = self._socket.sendmsg(self._unsent[:_PARTS_MAX])
         except BlockingIOError:
             sent = 0
         except OSError:
@@ -79,12 +85,11 @@ class FrameSender:
             self._when_lost()
             return
         self._drop_sent(sent)
-        if self._left.byte_count:
-            self.count_unsent()
         if self._unsent and not self._is_waiting:
             self._is_waiting = True
             self._loop.add_writer(self._socket.fileno(), self._send_on)
         elif not self._unsent:
+            self._left.set(0)
             self._stop_waiting()
 
     def _drop_sent(self, byte_count: int) -> None:

@@ -18,6 +18,7 @@ import enum
 
 from rowlock_proto.direct_frames import END, PREAMBLE, SCAN, SCAN_BATCH, SCAN_BODY_BYTES_MAX, SCAN_END
 
+from rowlock_regionserver.engine.encoded_message import EncodedMessage
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, StoppingError
 from rowlock_regionserver.rpc.direct.clients import ENDED_SECONDS_MAX, UNREAD_SECONDS_MAX, Unread
 from rowlock_regionserver.rpc.direct.frame_sender import FrameSender
@@ -130,14 +131,14 @@ class ScanConnection(asyncio.BufferedProtocol):
         if self._is_stopping:
             self.stop()
 
-    def _write(self, batch: bytes) -> asyncio.Future[None] | None:
+    def _write(self, batch: EncodedMessage) -> asyncio.Future[None] | None:
         self._sender.send(SCAN_BATCH, batch)
         return self._sender.sent()
 
     def _send_last(self, kind: int, failure: Exception | None, doing: str) -> None:
         """Sends a frame that nobody waits for."""
         self._sender.send(kind, error_message(failure, doing).SerializeToString() if failure is not None else b"")
-        self._sender.count_unsent()
+        self._sender.keep_unsent()
         self._unread.begin(self._sender.unsent_bytes, self._monotonic())
 
     # Ending

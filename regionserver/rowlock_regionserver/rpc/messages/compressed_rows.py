@@ -12,6 +12,7 @@ from rowlock_regionserver.arrow.columns import Column, offsets
 from rowlock_regionserver.arrow.compressed_columns import Changes, CompressedColumn, LineColumn, is_present
 from rowlock_regionserver.arrow.stored_lines import BlockSlice
 from rowlock_regionserver.cells import Compression
+from rowlock_regionserver.engine.encoded_message import Part
 from rowlock_regionserver.scan.compressed_rows import CompressedRows
 
 _HEAD = struct.Struct("<4I")
@@ -23,8 +24,6 @@ _ALIGNMENT = 8
 # By the bytes before it, modulo the alignment.
 _PADDINGS = [bytes(-count % _ALIGNMENT) for count in range(_ALIGNMENT)]
 _NO_BITMAP = np.empty(0, np.uint8)
-
-Part = bytes | bytearray | pa.Buffer
 
 
 def compressed_rows(rows: CompressedRows) -> list[Part]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowlock_proto.v1 import region_pb2
 from rowlock_proto.varints import varint
 
-from rowlock_regionserver.rpc.messages.compressed_rows import Part
+from rowlock_regionserver.engine.encoded_message import Part
 from rowlock_regionserver.scan.newest_rows import NewestRows
 
 # Field 4 (NewestRows.data) of wire type 2 (length and bytes).

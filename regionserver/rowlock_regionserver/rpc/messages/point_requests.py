@@ -33,7 +33,7 @@ from rowlock_regionserver.rpc.messages.mutations import (
 from rowlock_regionserver.rpc.messages.put_rows import put_batch, rows_at_most
 from rowlock_regionserver.rpc.messages.reads import rows_of, scan_plan, selection
 from rowlock_regionserver.rpc.messages.row_values import values_answer
-from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
+from rowlock_regionserver.rpc.messages.scan_batches import scan_message
 from rowlock_regionserver.rpc.messages.sessions import session_ref
 
 
@@ -101,7 +101,7 @@ def scan_to_open(message: ScanRequest, config: Config, owner: str = "") -> ScanT
     """Converts a scan. `owner`: who the client is, if the message does not say. Raises RegionServerError."""
     return ScanToOpen(
         scan_plan(message, config),
-        scan_batch,
+        scan_message,
         message.snapshot_id,
         session_ref(message.session) if message.HasField("session") else None,
         message.owner or owner,

@@ -10,6 +10,7 @@ from typing import Protocol
 from rowlock_proto.v1 import region_pb2
 
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.encoded_message import joined
 from rowlock_regionserver.engine.engine import Engine
 from rowlock_regionserver.engine.scan_openings import NamedRegion
 from rowlock_regionserver.errors import StoppingError
@@ -145,7 +146,7 @@ class RegionService:
     async def _scan(self, data: bytes, context: Context) -> None:
         # Sent first: if the first batch's write is cancelled, it is unknown whether the metadata was sent with it.
         await context.send_initial_metadata(())
-        await self.serve_scan(data, context.peer(), context.write)
+        await self.serve_scan(data, context.peer(), lambda message: context.write(joined(message)))
 
     async def _plan_scan(self, data: bytes, _: Context) -> bytes:
         return await self._loop.run_in_executor(self._workers.quick, self._parts, data)

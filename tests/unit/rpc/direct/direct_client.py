@@ -11,6 +11,7 @@ from rowlock_proto.direct_frames import ANSWERS, END, HELLO, PREAMBLE, REQUESTS,
 from rowlock_proto.v1 import direct_pb2, region_pb2, types_pb2
 from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.encoded_message import EncodedMessage
 from rowlock_regionserver.engine.points import Points
 from rowlock_regionserver.engine.scan_openings import ScanHost, ScanOpenings
 from rowlock_regionserver.engine.scans import Scans, Write
@@ -54,7 +55,7 @@ class Port:
         self.scans = Scans(workers, self.points.slow_calls, config, self.clock, self.ledger)
         self.points.openings = ScanOpenings(cast("ScanHost", NoRegions()), self.scans)
         self._region = region
-        self.batch = b"rows"
+        self.batch: EncodedMessage = b"rows"
         self.clients = DirectClients(config, self.clock, self.counts.append)
         self.log = DropLog(self.clock)
         self.ready_count = 1  # sockets, as the connections see it
