@@ -132,8 +132,7 @@ class CompressedColumn:
     @cached_property
     def plain(self) -> Column:
         """The column, decompressed: binary, or fixed-size binary if all values have one length. Rows are binary."""
-        filled = self._filled()
-        column = self._concatenated() if filled is None else filled
+        column = _filled([self])[0] if self.is_filled else self._concatenated()
         return line_values.as_binary(column) if self.name is None else column
 
     def _concatenated(self) -> Column:
@@ -150,25 +149,49 @@ class CompressedColumn:
             column = both.take(integer_array(indices, pa.int64()))
         return column if self.present is None else _masked(column, self.present)
 
-    def _filled(self) -> Column | None:
-        """Returns the column if all values have one length, and each block has some. Copies them once.
+    @cached_property
+    def width(self) -> int:
+        """The length of all values; 0 if they may have different ones, or a block has none."""
+        widths = {block.width(self.name) for block in self.lines.layouts}
+        widths.update([_width(layer.values) for layer in self.layers])
+        return widths.pop() if len(widths) == 1 else 0
 
-        Makes no arrays of the blocks, which are many and small.
-        """
-        name, slices, layers = self.name, self.lines.slices, self.layers
-        widths = {block.width(name) for block in self.lines.layouts}
-        widths.update([_width(layer.values) for layer in layers])
-        width = widths.pop() if len(widths) == 1 else 0
-        if not width or len(slices) + len(layers) == 1:
-            return None
-        data = pa.allocate_buffer(len(self) * width)
-        target, place = memoryview(data), 0
-        for block, start, stop in slices:
-            end = place + (stop - start) * width
-            target[place:end] = memoryview(block.raw(name))[start * width : stop * width]
-            place = end
-        fill(np.frombuffer(target, f"V{width}"), [Piece(layer.places, layer.values) for layer in layers])
-        return line_values.fixed_size(width, len(self), self.present, data)
+    @property
+    def is_filled(self) -> bool:
+        """Whether `plain` copies values of one length from several places."""
+        return bool(self.width) and len(self.lines.slices) + len(self.layers) > 1
+
+
+def decompress_together(columns: Sequence[CompressedColumn]) -> None:
+    """Decompresses columns, so that `plain` has them. Those of the same lines take fewer steps than one by one."""
+    of_lines: dict[int, list[CompressedColumn]] = {}
+    for column in columns:
+        if "plain" not in vars(column) and column.name is not None and column.is_filled:
+            of_lines.setdefault(id(column.lines), []).append(column)
+    for alike in of_lines.values():
+        for column, values in zip(alike, _filled(alike), strict=True):
+            vars(column)["plain"] = values
+
+
+def _filled(columns: Sequence[CompressedColumn]) -> list[Column]:
+    """Returns the values of columns of the same lines, which `is_filled`. Copies them once, block by block.
+
+    Makes no arrays of the blocks, which are many and small.
+    """
+    lines, names, widths = columns[0].lines, [column.name for column in columns], [column.width for column in columns]
+    buffers = [pa.allocate_buffer(lines.line_count * width) for width in widths]
+    targets = list(map(memoryview, buffers))
+    place = 0
+    for block, start, stop in lines.slices:
+        end = place + stop - start
+        for target, width, raw in zip(targets, widths, block.raws(names), strict=True):
+            target[place * width : end * width] = memoryview(raw)[start * width : stop * width]
+        place = end
+    filled: list[Column] = []
+    for column, width, data in zip(columns, widths, buffers, strict=True):
+        fill(np.frombuffer(data, f"V{width}"), [Piece(layer.places, layer.values) for layer in column.layers])
+        filled.append(line_values.fixed_size(width, len(column), column.present, data))
+    return filled
 
 
 LineColumn: TypeAlias = "pa.Array[Any] | CompressedColumn"

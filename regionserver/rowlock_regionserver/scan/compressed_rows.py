@@ -13,7 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Integers, offsets
-from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, Concatenation, LineColumn, plain
+from rowlock_regionserver.arrow.compressed_columns import (
+    CompressedColumn,
+    Concatenation,
+    LineColumn,
+    decompress_together,
+    plain,
+)
 from rowlock_regionserver.arrow.line_values import as_binary
 from rowlock_regionserver.arrow.stored_lines import StoredLines
 from rowlock_regionserver.operations import FormPart
@@ -91,6 +97,7 @@ class CompressedRows:
         arrays = [plain(self.keys)]
         if arrays[0].type != pa.binary():
             arrays = [as_binary(arrays[0])]
+        decompress_together([column for column in self.columns if isinstance(column, CompressedColumn)])
         fields = [self.form.schema.field(0)]
         for place, column in enumerate(self.columns):
             field = self.form.schema.field(1 + place)

@@ -6,7 +6,7 @@ the scan wants most columns, else only the chunks of the columns that it wants.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -135,13 +135,15 @@ class StoredWideBlock:
 
     def values(self, name: bytes | None) -> Column:
         """The same, decompressed, as fixed-size binary or binary; what is below absent cells means nothing."""
-        return value_array(self.raw(name), self.line_count, self.width(name))
+        return value_array(self._raw(self._form.values_of[name]), self.line_count, self.width(name))
 
-    def raw(self, name: bytes | None) -> pa.Buffer:
-        """The same as a buffer."""
+    def raws(self, names: Sequence[bytes | None]) -> list[pa.Buffer]:
+        """The same of several columns, as buffers."""
         chunks, kept = self._read
-        number = self._form.values_of[name]
-        return self._raw(number) if kept or not chunks.has(number) else chunks.raw(number)
+        numbers = list(map(self._form.values_of.__getitem__, names))
+        if kept or not all(map(chunks.has, numbers)):
+            return list(map(self._raw, numbers))
+        return chunks.raws(numbers)
 
     def width(self, name: bytes | None) -> int:
         """The length of each of these values; 0: they may have different ones, or the block has no such column."""

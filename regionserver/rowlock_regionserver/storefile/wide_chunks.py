@@ -5,7 +5,7 @@ A chunk is used only after its checksum was compared, and its offsets only after
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import sub
 from pathlib import Path
 
@@ -73,14 +73,30 @@ class WideChunks:
         raw = self._checked(number)
         return pa.py_buffer(raw) if isinstance(raw, bytes) else raw
 
+    def raws(self, numbers: Sequence[int]) -> list[pa.Buffer]:
+        """Returns several chunks as `raw` does, in fewer steps if they are plain and have no offsets."""
+        directory = self.directory
+        stored = [self._stored[number] for number in numbers]
+        if list(map(codecs.checksum, stored)) != [directory.checksums[number] for number in numbers]:
+            for number in numbers:
+                self.check(number)
+        compressions, forms = directory.compressions, directory.form.chunks
+        return [
+            chunk if forms[number].width and not compressions[number] else pa.py_buffer(self._decoded(number))
+            for number, chunk in zip(numbers, stored, strict=True)
+        ]
+
     def raw_bytes(self, number: int) -> bytes:
         """Returns a chunk as `raw` does, but as bytes, which refer to no other memory."""
         raw = self._checked(number)
         return raw if isinstance(raw, bytes) else raw.to_pybytes()
 
     def _checked(self, number: int) -> bytes | pa.Buffer:
-        directory, stored = self.directory, self._stored[number]
         self.check(number)
+        return self._decoded(number)
+
+    def _decoded(self, number: int) -> bytes | pa.Buffer:
+        directory, stored = self.directory, self._stored[number]
         raw: bytes | pa.Buffer = stored
         compression, raw_bytes = directory.compressions[number], directory.raw_bytes[number]
         form = directory.form.chunks[number]

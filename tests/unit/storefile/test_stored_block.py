@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, plain
+from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, decompress_together, plain
 from rowlock_regionserver.arrow.line_values import fixed_size
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import Compression
@@ -37,14 +38,26 @@ def test_a_scan_reads_each_chunk_once_and_no_write_numbers(case: Case, monkeypat
     found = stored_lines(case, lines)
     reads: Counter[tuple[int, int]] = Counter()
     kinds = set()
-    raw = WideChunks.raw
+    raw, raws = WideChunks.raw, WideChunks.raws
+
+    def count(chunks: WideChunks, number: int) -> None:
+        reads[id(chunks), number] += 1
+        kinds.add(chunks.directory.form.chunks[number].kind)
 
     def counted(self: WideChunks, number: int) -> pa.Buffer:
-        reads[id(self), number] += 1
-        kinds.add(self.directory.form.chunks[number].kind)
+        count(self, number)
         return raw(self, number)
 
+    def counted_together(self: WideChunks, numbers: Sequence[int]) -> list[pa.Buffer]:
+        for number in numbers:
+            count(self, number)
+        return raws(self, numbers)
+
     monkeypatch.setattr(WideChunks, "raw", counted)
+    monkeypatch.setattr(WideChunks, "raws", counted_together)
+    columns = [column for column in found.values if isinstance(column, CompressedColumn)]
+    assert len(columns) == len(lines.columns)
+    decompress_together(columns[1:])
     assert plain(found.keys).equals(found.rows)
     assert found.rows.equals(lines.rows)
     assert (found.timestamps == numbers + 5).all()
@@ -52,6 +65,16 @@ def test_a_scan_reads_each_chunk_once_and_no_write_numbers(case: Case, monkeypat
     assert set(reads.values()) == {1}
     assert kinds == {Kind.ROWS, Kind.TIMESTAMPS, Kind.VALIDITY, Kind.VALUES}
     assert (found.write_numbers == numbers + 1).all()
+
+
+def test_columns_are_decompressed_together_once(case: Case) -> None:
+    found = stored_lines(case, typed_lines(2000))
+    columns = [column for column in found.values if isinstance(column, CompressedColumn)]
+    before = plain(columns[3])
+    decompress_together(columns)
+    assert plain(columns[3]) is before
+    for column in columns:
+        assert plain(column).equals(plain(CompressedColumn(column.lines, column.name)))
 
 
 def test_columns_of_a_part_of_the_blocks_have_the_changes_of_all_layers(case: Case) -> None:
