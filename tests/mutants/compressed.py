@@ -56,7 +56,7 @@ COMPRESSED = [
         "WideChunks.raws",
         "if list(map(codecs.checksum, stored)) != [directory.checksums[number] for number in numbers]:",
         "if False:",
-        f"{BLOCKS}::test_a_wrong_byte_of_one_of_several_columns_is_no_answer",
+        f"{STORED}::test_a_wrong_byte_of_one_of_several_columns_is_no_answer",
     ),
     Mutant(
         "a column that is decompressed already is decompressed again with others",

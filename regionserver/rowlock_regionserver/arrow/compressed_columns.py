@@ -180,7 +180,7 @@ def _filled(columns: Sequence[CompressedColumn]) -> list[Column]:
     """
     lines, names, widths = columns[0].lines, [column.name for column in columns], [column.width for column in columns]
     buffers = [pa.allocate_buffer(lines.line_count * width) for width in widths]
-    targets = list(map(memoryview, buffers))
+    targets = [memoryview(buffer) for buffer in buffers]
     place = 0
     for block, start, stop in lines.slices:
         end = place + stop - start
@@ -188,8 +188,8 @@ def _filled(columns: Sequence[CompressedColumn]) -> list[Column]:
             target[place * width : end * width] = memoryview(raw)[start * width : stop * width]
         place = end
     filled: list[Column] = []
-    for column, width, data in zip(columns, widths, buffers, strict=True):
-        fill(np.frombuffer(data, f"V{width}"), [Piece(layer.places, layer.values) for layer in column.layers])
+    for column, width, data, target in zip(columns, widths, buffers, targets, strict=True):
+        fill(np.frombuffer(target, f"V{width}"), [Piece(layer.places, layer.values) for layer in column.layers])
         filled.append(line_values.fixed_size(width, len(column), column.present, data))
     return filled
 

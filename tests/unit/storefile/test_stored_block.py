@@ -13,12 +13,14 @@ from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, deco
 from rowlock_regionserver.arrow.line_values import fixed_size
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import Compression
+from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.sources import LinesWanted
+from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_form import Kind
 
 from tests.unit.storefile.store_file_case import Case
-from tests.unit.storefile.test_wide_blocks import typed_lines, written
+from tests.unit.storefile.test_wide_blocks import chunks_of, typed_lines, written
 
 
 def stored_lines(case: Case, *lines: Lines, start: bytes = b"", stop: bytes = b"") -> Lines:
@@ -75,6 +77,26 @@ def test_columns_are_decompressed_together_once(case: Case) -> None:
     assert plain(columns[3]) is before
     for column in columns:
         assert plain(column).equals(plain(CompressedColumn(column.lines, column.name)))
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
+def test_a_wrong_byte_of_one_of_several_columns_is_no_answer(case: Case, compression: Compression) -> None:
+    case.family = replace(case.family, block_bytes=16 * 1024, compression=compression)
+    info, _ = written(case, typed_lines(200))
+    [(place, chunks)] = chunks_of(case, info)
+    raw = bytearray(case.path.read_bytes())
+    damaged = chunks.directory.starts[chunks.directory.form.columns[3].values] + layout.HEADER_BYTES
+    raw[place + damaged + 5] ^= 1
+    case.path.write_bytes(raw)
+    lines = case.open_file(info).runs[0].read_rows(b"", b"", 1 << 20, lines=LinesWanted(compressed=True)).lines
+    assert lines is not None
+    assert lines.stored is not None
+    [(block, _, _)] = lines.stored.slices
+    numbers = [chunks.directory.form.values_of[name] for name in (b"c04", b"c05")]
+    assert block.raws([b"c04", b"c05"]) == [chunks.raw(number) for number in numbers]
+    with pytest.raises(CorruptionError) as raised:
+        block.raws([b"c04", b"c03", b"c05"])
+    assert raised.value.offset == place + damaged
 
 
 def test_columns_of_a_part_of_the_blocks_have_the_changes_of_all_layers(case: Case) -> None:

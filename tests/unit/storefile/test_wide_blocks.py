@@ -450,26 +450,6 @@ def test_a_wrong_byte_of_a_chunk_is_not_passed_on_compressed(wide: Case) -> None
         block.chunk(b"c03")
 
 
-@pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
-def test_a_wrong_byte_of_one_of_several_columns_is_no_answer(wide: Case, compression: Compression) -> None:
-    wide.family = replace(wide.family, compression=compression)
-    info, _ = written(wide, typed_lines(200))
-    [(place, chunks)] = chunks_of(wide, info)
-    raw = bytearray(wide.path.read_bytes())
-    damaged = chunks.directory.starts[chunks.directory.form.columns[3].values] + layout.HEADER_BYTES
-    raw[place + damaged + 5] ^= 1
-    wide.path.write_bytes(raw)
-    lines = wide.open_file(info).runs[0].read_rows(b"", b"", 1 << 20, lines=LinesWanted(compressed=True)).lines
-    assert lines is not None
-    assert lines.stored is not None
-    [(block, _, _)] = lines.stored.slices
-    numbers = [chunks.directory.form.values_of[name] for name in (b"c04", b"c05")]
-    assert block.raws([b"c04", b"c05"]) == [chunks.raw(number) for number in numbers]
-    with pytest.raises(CorruptionError) as raised:
-        block.raws([b"c04", b"c03", b"c05"])
-    assert raised.value.offset == place + damaged
-
-
 def test_a_scan_of_compressed_lines_reads_nothing_that_is_not_needed(wide: Case) -> None:
     _, run = written(wide, typed_lines(2000))
     wanted = LinesWanted(frozenset(), compressed=True, without_rows=True)
