@@ -36,6 +36,14 @@ SCAN_CONNECTIONS = [
         f"{CONNECTION}::test_the_rest_of_a_batch_in_parts_does_not_keep_their_memory_alive",
     ),
     Mutant(
+        "the window of the last batch is counted by nobody",
+        "_StepAhead._count",
+        "if batches and self._is_over() else 0",
+        "if False else 0",
+        "unit/engine/test_scans.py::"
+        "test_the_last_window_is_counted_with_the_last_batch_when_the_scan_counts_it_no_more",
+    ),
+    Mutant(
         "gRPC gets the parts of a batch",
         "RegionService._scan",
         "context.write(joined(message))",

@@ -60,7 +60,11 @@ class ScanStatistics:
 class _StepAhead:
     """A step whose batches are made while earlier ones are sent, and counted until they are taken."""
 
-    def __init__(self, step: Coroutine[None, None, list[EncodedMessage]], account: Account) -> None:
+    def __init__(
+        self, step: Coroutine[None, None, list[EncodedMessage]], account: Account, is_over: Callable[[], bool]
+    ) -> None:
+        """is_over: returns whether the scan counts no window any more."""
+        self._is_over = is_over
         self._made = Holding(account)
         self._is_taken = False  # perhaps before asyncio calls `_count`
         self._task = asyncio.get_running_loop().create_task(step)
@@ -68,7 +72,10 @@ class _StepAhead:
 
     def _count(self, task: asyncio.Task[list[EncodedMessage]]) -> None:
         if not (self._is_taken or task.cancelled()) and task.exception() is None:
-            self._made.set(sum(map(len, task.result())))
+            batches = task.result()
+            # The last batch may keep a window alive, which an open scan counts itself.
+            last = bytes_held(batches[-1]) - len(batches[-1]) if batches and self._is_over() else 0
+            self._made.set(sum(map(len, batches)) + last)
 
     async def batches(self) -> list[EncodedMessage]:
         """Waits for the batches, which the caller counts from now on. Raises the failure of the step."""
@@ -197,7 +204,8 @@ class Scans:
                 # A first step often ends the scan, or its client does.
                 ahead = None
                 if count > 1 and not self._account.is_half_full:
-                    ahead = _StepAhead(self._step(scan, STEP_BATCHES_MAX, listed), self._account)
+                    step = self._step(scan, STEP_BATCHES_MAX, listed)
+                    ahead = _StepAhead(step, self._account, lambda: scan.is_over)
                 count = min(2 * count, STEP_BATCHES_MAX)
                 # Reversed, so that each batch can be popped, and freed when it is written.
                 batches.reverse()

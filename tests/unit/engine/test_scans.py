@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.engine.encoded_message import EncodedMessage
+from rowlock_regionserver.engine.encoded_message import EncodedMessage, MessageParts
 from rowlock_regionserver.engine.open_scan import OpenScan
 from rowlock_regionserver.engine.scans import Scans, _StepAhead
 from rowlock_regionserver.engine.workers import Workers
@@ -158,7 +158,7 @@ def test_batches_that_are_taken_as_soon_as_they_are_made_are_not_counted(*, is_c
 
     async def test() -> None:
         account = Ledger(Config()).scans
-        ahead = _StepAhead(step(), account)
+        ahead = _StepAhead(step(), account, lambda: False)
         await asyncio.sleep(0)  # The step has ended, and asyncio has not called its callbacks.
         if is_cancelled:
             ahead.cancel()
@@ -166,6 +166,23 @@ def test_batches_that_are_taken_as_soon_as_they_are_made_are_not_counted(*, is_c
             assert await ahead.batches() == [b"rows"]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
+        assert account.bytes_held == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize(("is_over", "held"), [(False, 200), (True, 100 + 1000)])
+def test_the_last_window_is_counted_with_the_last_batch_when_the_scan_counts_it_no_more(
+    *, is_over: bool, held: int
+) -> None:
+    async def step() -> list[EncodedMessage]:
+        return [MessageParts([bytes(100)], 100, 1000)] * 2
+
+    async def test() -> None:
+        account = Ledger(Config()).scans
+        ahead = _StepAhead(step(), account, lambda: is_over)
+        await until(lambda: account.bytes_held == held)
+        await ahead.batches()
         assert account.bytes_held == 0
 
     run(test)
