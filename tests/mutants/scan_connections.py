@@ -84,8 +84,9 @@ SCAN_CONNECTIONS = [
         "FrameSender.send",
         "            self._unsent.append(memoryview(HEAD.pack(len(body) + 1, kind)))\n"
         "            if body:\n"
-        "                self._unsent.append(memoryview(body))\n",
-        "            self._unsent[:0] = [memoryview(HEAD.pack(len(body) + 1, kind)), memoryview(body)]\n",
+        "                self._unsent += map(memoryview, [body] if isinstance(body, bytes) else body.parts)\n",
+        "            parts = [body] if isinstance(body, bytes) else body.parts\n"
+        "            self._unsent[:0] = map(memoryview, [HEAD.pack(len(body) + 1, kind), *parts])\n",
         f"{CONNECTION}::test_a_scan_whose_client_does_not_read_ends_behind_the_rest_of_its_batch",
     ),
     Mutant(
