@@ -71,6 +71,23 @@ def test_lines_and_cells_of_a_family_are_decoded_as_they_were(timestamps: list[i
             assert now.record_batch().equals(was.record_batch())
 
 
+def test_large_columns_are_written_from_where_they_are() -> None:
+    large, small = (pa.array([bytes([byte]) * size] * 3, pa.binary(size)) for byte, size in ((1, 100_000), (2, 50)))
+    keys = pa.array([b"a", b"b", b"c"], pa.binary())
+    part = FamilyPart(FamilyLines(keys, None, (b"0", b"1", b"2", b"3"), (small, large, large, small)))
+    pieces = encode_parts({7: part})
+    assert [len(piece) >= 300_000 for piece in pieces] == [False, False, False, True, True, False]
+    data = large.buffers()[1]
+    assert data is not None
+    for piece in pieces[3:5]:
+        assert isinstance(piece, pa.Buffer)
+        assert piece.address == data.address
+    found = decode_parts(b"".join(bytes(piece) for piece in pieces))[7].lines
+    assert found is not None
+    assert part.lines is not None
+    assert found.record_batch().equals(part.lines.record_batch())
+
+
 def test_slices_are_encoded_as_what_they_show() -> None:
     whole = lines([5, None, 7])
     assert whole.timestamps is not None

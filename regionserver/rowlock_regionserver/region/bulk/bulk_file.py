@@ -18,6 +18,7 @@ A file that no live log record names is deleted at start.
 from __future__ import annotations
 
 import contextlib
+import io
 import re
 import struct
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ from pathlib import Path
 import google_crc32c
 import pyarrow as pa
 
+from rowlock_regionserver.config import KIB
 from rowlock_regionserver.durable_files import new_file
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
@@ -43,6 +45,9 @@ _NAME = re.compile(r"(\d{16})\.bulk")
 _PART_1 = struct.Struct("<IQ")
 _PART_2 = struct.Struct("<IIQ")
 _FORM_CELLS, _FORM_LINES = 0, 1
+# Buffers of this size are written from where they are. To copy a buffer of some MiB took several milliseconds, mostly
+# for fresh memory; smaller ones are joined, because each piece is a write.
+_UNCOPIED_BYTES_MIN = 64 * KIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +71,8 @@ def bulk_file_number(name: str) -> int | None:
 
 
 def encode_parts(parts: FamilyParts) -> list[pa.Buffer | bytes]:
-    """Encodes a batch in this layout. Returns the bytes in pieces, so that the cells are copied only once."""
-    streams: list[tuple[int, int, pa.Buffer]] = []
+    """Encodes a batch in this layout. Returns the bytes in pieces; large columns are not copied."""
+    streams: list[tuple[int, int, list[pa.Buffer | bytes]]] = []
     for family_number, part in sorted(parts.items()):
         if part.lines is not None:
             streams.append((family_number, _FORM_LINES, _stream([part.lines.record_batch()])))
@@ -76,20 +81,52 @@ def encode_parts(parts: FamilyParts) -> list[pa.Buffer | bytes]:
     version = VERSION_LINES if any(part.lines is not None for part in parts.values()) else VERSION_CELLS
     pieces: list[pa.Buffer | bytes] = [_HEAD.pack(MAGIC, version, len(streams))]
     for family_number, form, stream in streams:
+        byte_count = sum([len(piece) for piece in stream])
         if version == VERSION_CELLS:
-            pieces.append(_PART_1.pack(family_number, stream.size))
+            pieces.append(_PART_1.pack(family_number, byte_count))
         else:
-            pieces.append(_PART_2.pack(family_number, form, stream.size))
-        pieces.append(stream)
+            pieces.append(_PART_2.pack(family_number, form, byte_count))
+        pieces += stream
     return pieces
 
 
-def _stream(batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
+def _stream(batches: Sequence[pa.RecordBatch]) -> list[pa.Buffer | bytes]:
+    # Arrow calls a sink in Python for each buffer, and waits for the interpreter each time.
+    is_copied = sum([batch.nbytes for batch in batches]) < _UNCOPIED_BYTES_MIN * batches[0].num_columns
+    pieces = _Pieces()
+    sink = pa.BufferOutputStream() if is_copied else pa.PythonFile(pieces, mode="w")
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    return sink.getvalue()
+    return [sink.getvalue()] if isinstance(sink, pa.BufferOutputStream) else pieces.all()
+
+
+class _Pieces(io.IOBase):
+    """A sink that keeps the bytes in pieces, the large ones uncopied."""
+
+    def __init__(self) -> None:
+        self._pieces: list[pa.Buffer | bytes] = []
+        self._small = bytearray()  # after the last piece
+
+    def writable(self) -> bool:
+        """Returns True."""
+        return True
+
+    def write(self, data: pa.Buffer | bytes) -> int:
+        """Takes the next bytes."""
+        if len(data) < _UNCOPIED_BYTES_MIN:
+            self._small += data
+        else:
+            self._pieces = self.all()
+            self._pieces.append(data)
+        return len(data)
+
+    def all(self) -> list[pa.Buffer | bytes]:
+        """Returns all pieces so far."""
+        if self._small:
+            self._pieces.append(bytes(self._small))
+            self._small.clear()
+        return self._pieces
 
 
 def decode_parts(data: bytes, path: Path | str = "the log") -> dict[int, FamilyPart]:
