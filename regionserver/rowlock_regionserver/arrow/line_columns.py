@@ -44,10 +44,10 @@ class LineColumns:
         if not (self._is_by_cell or any(column.has_nulls for column in self._columns)):
             self._whole_lines = [column.raw() for column in self._columns]
 
-    def renumbered(self, write_numbers: Integers) -> LineColumns:
-        """Returns the same cells with other write numbers. O(1)."""
+    def renumbered(self, write_numbers: Integers, timestamps: Integers) -> LineColumns:
+        """Returns the same cells with other write numbers and timestamps; as before, all or none by cell. O(1)."""
         renumbered = copy.copy(self)
-        renumbered._write_numbers = write_numbers
+        renumbered._write_numbers, renumbered._timestamps = write_numbers, timestamps
         return renumbered
 
     def row(self, line: int) -> bytes:

@@ -72,12 +72,16 @@ class LinesSegment:
         self.filter = SegmentFilter(lines.rows, bytes_held)
         self.bytes_held = bytes_held + self.filter.byte_count + _COLUMN_BYTES_BESIDE * len(lines.columns)
 
-    def renumbered(self, write_number: int) -> LinesSegment:
-        """Returns the same lines, all of another write. O(1)."""
+    def renumbered(self, write_number: int, stamp: int | None = None) -> LinesSegment:
+        """Returns the same lines, all of another write, and of another timestamp if there is a `stamp`. O(1)."""
         renumbered = copy.copy(self)
         numbers = np.full((1, 1), write_number, np.int64)
-        renumbered._lines = replace(self._lines, write_numbers=numbers)
-        renumbered._columns = self._columns.renumbered(numbers)
+        timestamps = self._lines.timestamps
+        if stamp is not None:
+            timestamps = np.full((1, 1), stamp, np.int64)
+            renumbered.line_timestamp_min = renumbered.timestamp_max = stamp
+        renumbered._lines = replace(self._lines, write_numbers=numbers, timestamps=timestamps)
+        renumbered._columns = self._columns.renumbered(numbers, timestamps)
         renumbered.write_number_min = renumbered.write_number_max = write_number
         return renumbered
 

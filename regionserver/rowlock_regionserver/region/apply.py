@@ -111,7 +111,7 @@ class Applier:
         that removes the cells, for a record that the log refuses. If applying fails, no cell remains.
         """
         if as_segments:
-            return self._add_segments(segments_of(parts, write_number, stamp))
+            return self.add_segments_early(segments_of(parts, write_number, stamp))
         rows = [row for number, part in parts.items() for row in _rows(number, part, write_number, stamp)]
         return self._apply_rows_early(rows, write_number)
 
@@ -157,7 +157,8 @@ class Applier:
             self._on_failure(error)
             raise
 
-    def _add_segments(self, segments: Sequence[tuple[int, BulkSegment]]) -> Callable[[], None]:
+    def add_segments_early(self, segments: Sequence[tuple[int, BulkSegment]]) -> Callable[[], None]:
+        """Adds the segments of an arranged batch, by family number; see `apply_early`."""
         added: list[tuple[int, BulkSegment]] = []
 
         def add() -> None:

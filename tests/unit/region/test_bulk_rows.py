@@ -440,3 +440,28 @@ def test_a_stream_of_small_batches_makes_no_pile_of_segments(tmp_path: Path, row
 def _made(folder: Path) -> Path:
     folder.mkdir()
     return folder
+
+
+@pytest.mark.parametrize("stamps", [(None, None), (None, 5), (7, 5)], ids=["none", "some", "all"])
+def test_lines_get_the_stamp_of_when_the_batch_has_the_gate(
+    tmp_path: Path, stamps: tuple[int | None, int | None]
+) -> None:
+    clock = ManualClock()
+    lone = LoneRegion(tmp_path, Config(bulk_file_bytes_min=0), clock, Files(), Durability.OS)
+    lone.steps.at_next(Step.ALONE, lambda: clock.advance(30))
+    outcome = lone.bulk(row_batch(NAMES, [(b"r", stamps[0], [b"x", b"y"]), (b"s", stamps[1], [b"z", b"z"])]))
+    stamp = clock.now_ms()
+    assert outcome == BulkResult(cell_count=4, row_count=2, timestamp=stamp)
+    at_r, at_s = (stamp if own is None else own for own in stamps)
+    expected = {
+        b"r": [(b"f", b"a", at_r, b"x"), (b"f", b"b", at_r, b"y")],
+        b"s": [(b"f", b"a", at_s, b"z"), (b"f", b"b", at_s, b"z")],
+    }
+    assert {row: lone.cells(row) for row in expected} == expected
+    (segment,) = [segment for store in lone.parts.stores.all() for segment in store.memstore.sources()[1:]]
+    assert isinstance(segment, LinesSegment)
+    assert (segment.line_timestamp_min, segment.timestamp_max) == (min(at_r, at_s), max(at_r, at_s))
+    segment._check()
+    lone.crash()
+    assert {row: lone.cells(row) for row in expected} == expected
+    lone.stop()

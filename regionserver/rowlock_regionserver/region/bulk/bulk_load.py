@@ -33,6 +33,7 @@ from rowlock_regionserver.region.bulk.arranged import ArrangedBatch, FamilyParts
 from rowlock_regionserver.region.bulk.bulk_cells import arrange
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path, encode_parts, write_bulk_file
 from rowlock_regionserver.region.bulk.bulk_rows import arrange_rows
+from rowlock_regionserver.region.bulk.bulk_segments import PreparedSegments
 from rowlock_regionserver.region.bulk.region_commit import RegionCommit
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch, RowBatch
 from rowlock_regionserver.region.bulk.staged import StagedBatch, halves
@@ -204,12 +205,11 @@ class BulkLoad:
             is_large = arranged.byte_count >= self._config.bulk_file_bytes_min
             self._memory.check(arranged.byte_count if as_segments else bytes_as_cells(arranged.parts))
             self._region_log.check_space(2 * arranged.byte_count + 4096 if is_logged and not is_large else 4096)
+            prepared = PreparedSegments(arranged.parts, stamp) if as_segments else None
             if is_logged:
                 record = self._write_file(arranged, request, permit) if is_large else _inline(arranged, request)
         try:
-            applied = self._apply_in_gate(
-                table, arranged, request, record, durability, options.deadline, as_segments=as_segments
-            )
+            applied = self._apply_in_gate(table, arranged, prepared, request, record, durability, options.deadline)
         except BaseException:
             self._remove_unless_logged(record)
             raise
@@ -234,12 +234,11 @@ class BulkLoad:
         self,
         table: Table,
         arranged: ArrangedBatch,
+        prepared: PreparedSegments | None,
         request: RequestId | None,
         record: BulkRecord | None,
         durability: Durability,
         deadline: float,
-        *,
-        as_segments: bool,
     ) -> _Applied | None:
         """Takes step 3. Returns None if families or stamp changed since the cells were arranged."""
         while True:
@@ -254,7 +253,7 @@ class BulkLoad:
                 if stamp is not None:
                     if not arranged.is_in_order_at(stamp):
                         return None
-                    return self._apply(arranged, stamp, request, record, durability, as_segments=as_segments)
+                    return self._apply(arranged, prepared, stamp, request, record, durability)
             self._numbering.wait_for_stamp(deadline)
 
     def _applied_before(self, request: RequestId, first_row: bytes) -> _Applied | None:
@@ -313,18 +312,22 @@ class BulkLoad:
     def _apply(
         self,
         arranged: ArrangedBatch,
+        prepared: PreparedSegments | None,
         stamp: int,
         request: RequestId | None,
         record: BulkRecord | None,
         durability: Durability,
-        *,
-        as_segments: bool,
     ) -> _Applied:
-        """Applies, begins and appends, with the gate held exclusively. Without a record nothing is logged."""
+        """Applies, begins and appends, with the gate held exclusively. Without a record nothing is logged.
+
+        `prepared`: None for a batch that is applied row by row.
+        """
         payload = b"" if record is None else replace(record, stamp=stamp).encode()
 
         def apply(write_number: int) -> TakeBack:
-            return self._applier.apply_early(arranged.parts, write_number, stamp, as_segments=as_segments)
+            if prepared is None:
+                return self._applier.apply_early(arranged.parts, write_number, stamp, as_segments=False)
+            return self._applier.add_segments_early(prepared.numbered(write_number, stamp))
 
         kind = KIND_BULK_LINES if arranged.has_lines else KIND_BULK
         write_number = self._commit.commit_applied(kind, payload, durability, apply)

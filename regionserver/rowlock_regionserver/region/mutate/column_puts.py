@@ -211,7 +211,7 @@ class ColumnPuts:
         payload = replace(checked.record, stamp=stamp).encode() if is_logged else b""
 
         def apply(write_number: int) -> None:
-            self._applier.apply_segments(partial(prepared.numbered, write_number))
+            self._applier.apply_segments(partial(prepared.numbered, write_number, stamp))
 
         write_number = self._commit.commit(KIND_ROW_PUTS, payload, checked.durability, apply)
         requests = checked.requests
