@@ -6,6 +6,7 @@ from .broken_build import Mutant
 
 COMMIT = "unit/commit/test_commit.py"
 BULK = "unit/region/test_bulk_load.py"
+PACING = "unit/region/test_background_pacing.py"
 DISK = "unit/host/test_disk_failures.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
 REPLAY = "unit/region/test_region_replay.py"
@@ -75,14 +76,70 @@ BULK_AND_REQUESTS = [
         "Permit.released",
         "        self._release()\n        try:\n            yield\n",
         "        try:\n            yield\n",
-        "unit/region/test_background_pacing.py::test_the_permit_is_free_during_a_wait_for_a_disk_which_is_no_pause_if_other_work_took_it",
+        f"{PACING}::test_the_permit_is_free_during_a_wait_for_a_disk_which_is_no_pause_if_other_work_took_it",
     ),
     Mutant(
         "a synced bulk batch waits for a permit beyond its deadline",
         "Permit.released",
         "        self._begin(self._deadline)  # Not",
         "        self._begin()  # Not",
-        "unit/region/test_background_pacing.py::test_waiting_for_a_permit_after_a_disk_ends_at_the_deadline",
+        f"{PACING}::test_waiting_for_a_permit_after_a_disk_ends_at_the_deadline",
+    ),
+    Mutant(
+        "a bulk batch takes its permit in the gate, and pauses there",
+        "BulkLoad._apply_in_gate",
+        "with self._batch_gate.exclusive(deadline):\n",
+        "with self._batch_gate.exclusive(deadline), self._pacing.permit(deadline=deadline):\n",
+        f"{PACING}::test_a_bulk_batch_pauses_between_its_pieces_but_never_in_the_gate[rows-True]",
+    ),
+    Mutant(
+        "a bulk batch of rows does not pause while it is arranged",
+        "BulkLoad._arranged",
+        "timestamp_max, stamp, permit.pause)\n        return arrange(",
+        "timestamp_max, stamp)\n        return arrange(",
+        f"{PACING}::test_a_bulk_batch_pauses_between_its_pieces_but_never_in_the_gate[rows-True]",
+    ),
+    Mutant(
+        "a bulk batch of cells does not pause while it is arranged",
+        "BulkLoad._arranged",
+        "return arrange(batch, table, self._config, timestamp_max, stamp, permit.pause)",
+        "return arrange(batch, table, self._config, timestamp_max, stamp)",
+        f"{PACING}::test_a_bulk_batch_pauses_between_its_pieces_but_never_in_the_gate[cells-True]",
+    ),
+    Mutant(
+        "all columns of a bulk batch are sorted as one piece",
+        "RowBatch.take",
+        "            between()\n",
+        "",
+        "unit/region/test_bulk_rows.py::test_it_calls_between_after_each_column_that_it_sorts",
+    ),
+    Mutant(
+        "a bulk batch pauses beyond its deadline",
+        "Permit._pause",
+        "pacing.sleep(min(pause, _PAUSE_SECONDS_MAX, max(0.0, self._deadline - pacing.clock.monotonic())))",
+        "pacing.sleep(min(pause, _PAUSE_SECONDS_MAX))",
+        f"{PACING}::test_no_pause_is_longer_than_the_deadline",
+    ),
+    Mutant(
+        "a bulk batch releases its permit while it pauses between its pieces",
+        "Permit.pause",
+        "            self._pause()\n",
+        "            self.yield_now()\n",
+        f"{PACING}::test_a_bulk_batch_pauses_after_pieces_of_a_millisecond_and_keeps_its_permit",
+    ),
+    Mutant(
+        "lines of a bulk batch keep the stamp from before it had the gate",
+        "PreparedSegments.numbered",
+        "stamp if number in self._stamped else None",
+        "None",
+        "unit/region/test_bulk_rows.py::test_lines_get_the_stamp_of_when_the_batch_has_the_gate[none]",
+    ),
+    Mutant(
+        "the stamped ones among lines with timestamps keep the stamp from before the batch had the gate",
+        "PreparedSegments.numbered",
+        "if self._lines is None or (self._is_mixed and stamp != self._stamp):",
+        "if self._lines is None:",
+        "unit/region/test_bulk_rows.py::test_lines_get_the_stamp_of_when_the_batch_has_the_gate[some]",
     ),
     Mutant(
         "a failed append of a bulk batch leaves its number open",

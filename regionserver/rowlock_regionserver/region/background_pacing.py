@@ -9,6 +9,10 @@ Flushes and compactions pause for three times as long, unless other background w
 within their pieces, at each `yield_now` of their thread: every few milliseconds. Otherwise requests would queue up
 during a piece, and the queue would not be gone before the next one.
 
+A bulk batch pauses, for as long as it worked, between the pieces of its steps before the gate: after each column that
+it sorts, say. So beside requests it takes at most twice as long, apart from its waits. It does not pause beyond its
+deadline, nor after it has the gate.
+
 While requests are active, background work needs a permit (fair_semaphore.py); permits are granted in order of arrival.
 A permit is released while its holder waits for a sync, and none is held while waiting for a gate: a disk or gate that
 hangs would otherwise block the flushes of all regions.
@@ -38,6 +42,8 @@ _ACTIVE_REQUEST_SECONDS = 0.1
 _PAUSE_SECONDS_MAX = 0.1
 # By how much longer work on files pauses.
 _FILE_PAUSE_FACTOR = 3
+# A shorter piece of a bulk batch is followed by the next one without a pause.
+_PIECE_SECONDS_MIN = 0.001
 
 
 def permits_of_this_machine() -> int:
@@ -118,6 +124,15 @@ class Permit:
         self._pacing.sleep(YIELD_SECONDS)
         self._begin()
 
+    def pause(self) -> None:
+        """Pauses for the work since the last pause, unless it is short, and keeps the permit.
+
+        Unlike `yield_now` it takes no time without active requests.
+        """
+        if self._worked + self._pacing.clock.monotonic() - self._begun >= _PIECE_SECONDS_MIN:
+            self._pause()
+            self._begun = self._pacing.clock.monotonic()
+
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
         """Releases the permit while the caller waits for a disk.
@@ -163,7 +178,7 @@ class Permit:
         if pacing.has_active_requests() and not is_urgent:
             is_longer = self._makes_file and not pacing.permits.statistics().waiting
             pause = worked * pacing.pause_share * (_FILE_PAUSE_FACTOR if is_longer else 1)
-            pacing.sleep(min(pause, _PAUSE_SECONDS_MAX))
+            pacing.sleep(min(pause, _PAUSE_SECONDS_MAX, max(0.0, self._deadline - pacing.clock.monotonic())))
 
     def _release(self) -> None:
         if self._is_held:

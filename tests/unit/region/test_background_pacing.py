@@ -23,6 +23,7 @@ from tests.waiting import WAIT_S, wait_until
 
 from .conftest import Engine, bulk_batch
 from .lone_region import LoneRegion
+from .row_batches import cells_of_rows, row_batch
 
 
 class Case:
@@ -119,6 +120,40 @@ def test_it_pauses_no_longer_than_it_worked_while_other_work_waits_for_the_permi
     other.join()
 
 
+def test_a_bulk_batch_pauses_after_pieces_of_a_millisecond_and_keeps_its_permit(case: Case) -> None:
+    def nobody_works(seconds: float) -> None:
+        assert case.pacing.permits.statistics().free == 0
+        case.slept.append(seconds)
+
+    case.pacing.sleep = nobody_works
+    case.pacing.note_request()
+    with case.pacing.permit() as permit:
+        permit.pause()
+        case.work(0.002)
+        permit.pause()
+        permit.pause()
+        case.work(0.003)
+    assert case.slept == pytest.approx([0.002, 0.003])
+
+
+def test_a_bulk_batch_does_not_pause_between_its_pieces_without_recent_requests(case: Case) -> None:
+    with case.pacing.permit() as permit:
+        case.work(0.002)
+        permit.pause()
+        case.work(0.002)
+    assert case.slept == []
+
+
+def test_no_pause_is_longer_than_the_deadline(case: Case) -> None:
+    case.pacing.note_request()
+    with case.pacing.permit(deadline=case.clock.monotonic() + 0.005) as permit:
+        case.work(0.003)
+        permit.pause()
+        case.work(0.004)
+        permit.pause()
+    assert case.slept == pytest.approx([0.002, 0, 0])
+
+
 def test_no_pause_is_long_and_none_is_made_when_it_is_configured_so() -> None:
     for percent, slept in ((100, [0.1]), (0, [])):
         case = Case(percent)
@@ -143,7 +178,7 @@ def test_the_permit_is_free_during_a_wait_for_a_disk_which_is_no_pause_if_other_
     with case.pacing.permit() as permit:
         case.work(0.008)
         with permit.released():
-            with case.pacing.permit(deadline=case.clock.monotonic()):
+            with case.pacing.permit(deadline=case.clock.monotonic() + 0.01):
                 case.work(0.003)
             assert case.slept == pytest.approx([0.003])
         assert case.pacing.permits.statistics().free == 0
@@ -271,6 +306,39 @@ def test_a_flush_waits_for_no_batch_that_waits_for_a_disk_or_a_gate(
     gate.leave()
     batch.join()
     assert len(lone.scan()) == 2
+    lone.stop()
+
+
+class TickingClock(ManualClock):
+    """Two milliseconds pass until each look at it."""
+
+    def monotonic(self) -> float:
+        self.advance(2)
+        return super().monotonic()
+
+
+@pytest.mark.parametrize("is_active", [True, False])
+@pytest.mark.parametrize("kind", ["rows", "cells"])
+def test_a_bulk_batch_pauses_between_its_pieces_but_never_in_the_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, is_active: bool
+) -> None:
+    monkeypatch.setattr(BackgroundPacing, "has_active_requests", lambda pacing: is_active)
+    lone = LoneRegion(tmp_path, Config(bulk_file_bytes_min=0), TickingClock(), Files(), Durability.OS)
+    gate = lone.parts.gate
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        assert gate.try_enter(), "it pauses in the gate"
+        gate.leave()
+        slept.append(seconds)
+
+    lone.parts.shared.pacing.sleep = sleep
+    rows = [(b"%d" % number, None, [b"v"] * 5) for number in reversed(range(9))]
+    names = [(b"f", b"%d" % number) for number in range(5)]
+    lone.bulk(row_batch(names, rows) if kind == "rows" else bulk_batch(*cells_of_rows(names, rows)))
+    assert (len(slept) > 4) == is_active
+    assert bool(slept) == is_active
+    assert len(lone.scan()) == 45
     lone.stop()
 
 

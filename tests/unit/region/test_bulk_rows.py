@@ -73,6 +73,20 @@ def test_rows_in_order_are_not_copied() -> None:
         assert held.address == sent.address
 
 
+def test_it_calls_between_after_each_column_that_it_sorts() -> None:
+    called: list[int] = []
+
+    def calls_for(*rows: bytes) -> int:
+        called.clear()
+        batch = row_batch(NAMES, [(row, None, [b"x", b"y"]) for row in rows])
+        arrange_rows(batch, TABLE, Config(), timestamp_max=1 << 50, stamp_at_least=10, between=lambda: called.append(1))
+        return len(called)
+
+    in_order = calls_for(b"1", b"2")
+    assert in_order > 2
+    assert calls_for(b"2", b"1") == in_order + 1 + 2
+
+
 def test_columns_are_sorted_and_rows_too() -> None:
     names = [(b"g", b"b"), (b"f", b"z"), (b"g", b"a")]
     batch = arranged(row_batch(names, [(b"2", 7, [b"1", b"2", b"3"]), (b"1", None, [b"4", b"5", b"6"])]))

@@ -6,7 +6,7 @@ batch wins, and a put that a later delete of the batch covers is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -53,11 +53,18 @@ _STAMPED_ORDER: list[tuple[str, Literal["ascending", "descending"]]] = [
 ]
 
 
-def arrange(batch: pa.Table, table: Table, config: Config, timestamp_max: int, stamp_at_least: int) -> ArrangedBatch:
+def arrange(
+    batch: pa.Table,
+    table: Table,
+    config: Config,
+    timestamp_max: int,
+    stamp_at_least: int,
+    between: Callable[[], None] = lambda: None,
+) -> ArrangedBatch:
     """Arranges a batch of (row, family, qualifier, timestamp nullable, value nullable), already validated as Arrow.
 
     The batch will be stamped `stamp_at_least` or later; `is_in_order_at` says whether a later stamp fits.
-    `timestamp_max`: the latest timestamp that a client may set.
+    `timestamp_max`: the latest timestamp that a client may set. `between` is called between pieces of work.
 
     Raises InvalidRequestError, LimitExceededError and FamilyNotFoundError.
     """
@@ -69,7 +76,8 @@ def arrange(batch: pa.Table, table: Table, config: Config, timestamp_max: int, s
     tables: dict[int, pa.Table] = {}
     ahead: list[int] = []
     for family, part in _split_by_family(batch, table.by_name, table.name):
-        tables[family.number] = in_order(part, stamp_at_least, ahead)
+        between()
+        tables[family.number] = in_order(part, stamp_at_least, ahead, between)
     rows = sorted(row_at(part, i) for part in tables.values() for i in (0, part.num_rows - 1))
     return ArrangedBatch(
         parts={number: FamilyPart(cells=part) for number, part in tables.items()},
@@ -150,7 +158,7 @@ def _split_by_family(batch: pa.Table, families: Mapping[bytes, Family], table: s
     ]
 
 
-def in_order(cells: pa.Table, stamp_at_least: int, ahead: list[int]) -> pa.Table:
+def in_order(cells: pa.Table, stamp_at_least: int, ahead: list[int], between: Callable[[], None]) -> pa.Table:
     """Sorts (row, qualifier, timestamp, value) by row, qualifier, newest first; collapses them to FAMILY_CELLS_SCHEMA.
 
     A missing timestamp sorts as `stamp_at_least`. Appends this family's `timestamp_ahead` to `ahead`, if it has one.
@@ -171,9 +179,13 @@ def in_order(cells: pa.Table, stamp_at_least: int, ahead: list[int]) -> pa.Table
         names=[*FAMILY_CELLS_SCHEMA.names, "order"],
     )
     positions = np.arange(count, dtype=np.int64)
-    if not _is_sorted(together):
+    is_sorted = _is_sorted(together)
+    between()
+    if not is_sorted:
         indices = pc.sort_indices(together, sort_keys=_ORDER)  # Stable: of equal cells the later one comes last.
+        between()
         together = single_chunk(together.take(indices))
+        between()
         positions = np.frombuffer(buffer_of(indices, 1), np.uint64)[:count].astype(np.int64)
     if 0 < cells.column("timestamp").null_count < count:
         ahead += _timestamps_ahead(together, stamp_at_least)

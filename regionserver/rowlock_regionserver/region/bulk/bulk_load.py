@@ -1,7 +1,9 @@
 """Bulk batches: many cells or rows as Arrow, applied atomically at one write number.
 
-1. CHECK and arrange (bulk_cells.py, bulk_rows.py): vector operations, before anything is changed. Steps 1 and 2 are
-   paced as background work; the permit is released while they wait for a sync, and before they wait for the gate.
+1. CHECK and arrange (bulk_cells.py, bulk_rows.py): vector operations, before anything is changed. The segments of
+   lines are made too, so that they only need their number and stamp. Steps 1 and 2 are paced as background work, with
+   pauses between the pieces of step 1; the permit is released while they wait for a sync, and before they wait for the
+   gate, in which nothing pauses.
 2. A large batch is written and synced as a bulk file of its own, and the log record only names the file. A batch with
    durability SKIP has neither file nor record.
 3. With the gate held exclusively, so that no row is between COMPARE and APPLY: request id, stamp, APPLY, BEGIN +
@@ -147,7 +149,7 @@ class BulkLoad:
         try:
             for half in halves(batch):
                 with self._pacing.permit(deadline=deadline) as permit:
-                    arranged = self._arranged(half, self._stores.served.table, self._numbering.newest_stamp)
+                    arranged = self._arranged(half, self._stores.served.table, self._numbering.newest_stamp, permit)
                     if arranged.parts:
                         for row in (arranged.first_row, arranged.last_row):
                             check_in_region(row, self._start, self._stop, self._region_id)
@@ -194,7 +196,7 @@ class BulkLoad:
             durability = table.durability_of(options.durability)
             is_logged = durability is not Durability.SKIP
             stamp = self._numbering.stamp(options.deadline)
-            arranged = self._arranged(batch, table, stamp)
+            arranged = self._arranged(batch, table, stamp, permit)
             if not arranged.parts:
                 done(BulkResult(0, 0, stamp))
                 return True
@@ -205,7 +207,9 @@ class BulkLoad:
             is_large = arranged.byte_count >= self._config.bulk_file_bytes_min
             self._memory.check(arranged.byte_count if as_segments else bytes_as_cells(arranged.parts))
             self._region_log.check_space(2 * arranged.byte_count + 4096 if is_logged and not is_large else 4096)
+            permit.pause()
             prepared = PreparedSegments(arranged.parts, stamp) if as_segments else None
+            permit.pause()
             if is_logged:
                 record = self._write_file(arranged, request, permit) if is_large else _inline(arranged, request)
         try:
@@ -223,12 +227,12 @@ class BulkLoad:
         self._mvcc.when_published(applied.write_number, partial(_notify, done, outcome))
         return True
 
-    def _arranged(self, batch: BulkBatch, table: Table, stamp: int) -> ArrangedBatch:
+    def _arranged(self, batch: BulkBatch, table: Table, stamp: int, permit: Permit) -> ArrangedBatch:
         """Takes step 1."""
         timestamp_max = self._numbering.timestamp_max
         if isinstance(batch, RowBatch):
-            return arrange_rows(batch, table, self._config, timestamp_max, stamp)
-        return arrange(batch, table, self._config, timestamp_max, stamp)
+            return arrange_rows(batch, table, self._config, timestamp_max, stamp, permit.pause)
+        return arrange(batch, table, self._config, timestamp_max, stamp, permit.pause)
 
     def _apply_in_gate(
         self,

@@ -12,7 +12,7 @@ A null is no cell otherwise, and a row without a cell writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -48,12 +48,18 @@ from rowlock_regionserver.table import Table
 
 
 def arrange_rows(
-    batch: RowBatch, table: Table, config: Config, timestamp_max: int, stamp_at_least: int
+    batch: RowBatch,
+    table: Table,
+    config: Config,
+    timestamp_max: int,
+    stamp_at_least: int,
+    between: Callable[[], None] = lambda: None,
 ) -> ArrangedBatch:
     """Arranges a batch that was validated as Arrow; see bulk_cells.arrange for the arguments and the errors."""
     check_rows(batch, table, config)
     check_timestamps(batch.timestamps, config, timestamp_max)
-    batch, same_as_previous = _sorted(batch)
+    between()
+    batch, same_as_previous = _sorted(batch, between)
     repeated = same_as_previous.copy()
     repeated[:-1] |= same_as_previous[1:]
     has_cell = np.zeros(len(batch), np.bool_)
@@ -61,9 +67,12 @@ def arrange_rows(
     parts: dict[int, FamilyPart] = {}
     for family, of_family in _by_family(batch, table):
         split = _Split.of(of_family, repeated)
-        lines, cells = split.lines(), split.cells(config.request_bytes_max)
+        between()
+        lines = split.lines(between)
+        between()
+        cells = split.cells(config.request_bytes_max)
         if lines is not None or cells is not None:
-            arranged = None if cells is None else in_order(cells, stamp_at_least, ahead)
+            arranged = None if cells is None else in_order(cells, stamp_at_least, ahead, between)
             parts[family.number] = FamilyPart(lines, arranged)
         has_cell |= split.has_cell
     present = np.flatnonzero(has_cell)
@@ -78,13 +87,15 @@ def arrange_rows(
     )
 
 
-def _sorted(batch: RowBatch) -> tuple[RowBatch, Mask]:
+def _sorted(batch: RowBatch, between: Callable[[], None]) -> tuple[RowBatch, Mask]:
     """Returns the batch by row, rows of one key in their order, and which rows have the key of the previous one."""
     same = equals_previous(batch.rows)
     if ascends(batch.rows, same):
         return batch, same
     # Not pc.sort_indices of a table, which is slower; both are stable.
-    batch = batch.take(pc.call_function("array_sort_indices", [batch.rows]))
+    places = pc.call_function("array_sort_indices", [batch.rows])
+    between()
+    batch = batch.take(places, between)
     return batch, equals_previous(batch.rows)
 
 
@@ -132,20 +143,24 @@ class _Split:
         of_cells = [present for present, in_line in zip(self._present, self._in_line, strict=True) if not in_line]
         return _any(of_cells, len(self._batch)) | (self._by_cells & _any(self._present, len(self._batch)))
 
-    def lines(self) -> FamilyLines | None:
-        """Returns the lines, uncopied if all rows are lines; None without one."""
+    def lines(self, between: Callable[[], None]) -> FamilyLines | None:
+        """Returns the lines, uncopied if all rows are lines; None without one. Calls `between` after each column."""
         if not self._line_rows.any():
             return None
         columns = [place for place, in_line in enumerate(self._in_line) if in_line]
         batch = self._batch.select(columns)
         if not self._line_rows.all():
-            batch = batch.take(integer_array(np.flatnonzero(self._line_rows), pa.int64()))
+            batch = batch.take(integer_array(np.flatnonzero(self._line_rows), pa.int64()), between)
             batch = batch.select([at for at, column in enumerate(batch.columns) if column.null_count < len(column)])
+        compacted: list[Column] = []
+        for column in batch.columns:
+            compacted.append(_compact(column))
+            between()
         return FamilyLines(
             batch.rows,
             None if batch.timestamps.null_count == len(batch) else batch.timestamps,
             tuple([qualifier for _, qualifier in batch.names]),
-            tuple([_compact(column) for column in batch.columns]),
+            tuple(compacted),
         )
 
     def cells(self, bytes_max: int) -> pa.Table | None:

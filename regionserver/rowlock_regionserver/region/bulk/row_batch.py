@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -24,10 +24,14 @@ class RowBatch:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, places: Column) -> RowBatch:
-        """Returns the rows at these places, in their order."""
-        columns = tuple([column.take(places) for column in self.columns])
-        return replace(self, rows=self.rows.take(places), timestamps=self.timestamps.take(places), columns=columns)
+    def take(self, places: Column, between: Callable[[], None] = lambda: None) -> RowBatch:
+        """Returns the rows at these places, in their order. Calls `between` after each column."""
+        columns: list[Column] = []
+        for column in self.columns:
+            columns.append(column.take(places))
+            between()
+        rows, timestamps = self.rows.take(places), self.timestamps.take(places)
+        return replace(self, rows=rows, timestamps=timestamps, columns=tuple(columns))
 
     def select(self, places: Sequence[int]) -> RowBatch:
         """Returns the same rows with the columns at these places."""
