@@ -173,7 +173,7 @@ _REGION = [
     Mutant(
         "lines of puts in columns keep the number with which they were prepared",
         "PreparedSegments.numbered",
-        "(number, segment.renumbered(write_number, stamp if number in self._stamped else None))",
+        "(number, segment.renumbered(write_number, stamp if is_stamped else None))",
         "(number, segment)",
         f"{REGION}::test_the_later_of_two_puts_in_one_millisecond_wins",
     ),

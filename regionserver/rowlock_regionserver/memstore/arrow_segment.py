@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +17,11 @@ from rowlock_regionserver.arrow.columns import (
     ROW,
     TIMESTAMP,
     VALUE,
+    WRITE_NUMBER,
     boolean_array,
     column,
     equals_previous,
+    integer_array,
     integers,
     kinds,
     numbers,
@@ -65,6 +69,21 @@ class ArrowSegment:
         self.filter = SegmentFilter(rows.filter(boolean_array(starts_row)))
         self._bytes_held = bytes_held + self.filter.byte_count
         self._offsets = [numbers(column(self._table, i), "i", one_more=True) for i in (ROW, QUALIFIER, VALUE)]
+
+    def renumbered(self, write_number: int, stamp: int | None = None) -> ArrowSegment:
+        """Returns the same cells, all of another write, and of another timestamp if there is a `stamp`.
+
+        There must be cells. Some 2 ns a cell.
+        """
+        renumbered = copy.copy(self)
+        renumbered._table = _with_number(self._table, WRITE_NUMBER, write_number)
+        renumbered._facts = replace(self._facts, write_number_min=write_number, write_number_max=write_number)
+        if stamp is not None:
+            renumbered._table = _with_number(renumbered._table, TIMESTAMP, stamp)
+            renumbered._facts = replace(renumbered._facts, timestamp_min=stamp)
+            renumbered._timestamp_max = stamp
+        renumbered._cells = CellColumns(renumbered._table)
+        return renumbered
 
     @staticmethod
     def merged(segments: Sequence[ArrowSegment]) -> ArrowSegment:
@@ -237,3 +256,9 @@ class ArrowSegment:
         keys = [(self._cells.row(place), *cell[:3]) for place, cell in enumerate(cells)]
         assert keys == sorted(keys), "the cells are out of order"
         assert self._row_count == len({key[0] for key in keys}), f"{self._row_count} rows counted"
+
+
+def _with_number(table: pa.Table, place: int, number: int) -> pa.Table:
+    """Returns the table with one number in all cells of the column at `place`."""
+    numbers = integer_array(np.full(table.num_rows, number, np.int64), pa.int64())
+    return table.set_column(place, CELL_SCHEMA.field(place), numbers)

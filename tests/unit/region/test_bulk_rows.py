@@ -20,6 +20,7 @@ from rowlock_regionserver.errors import (
     StoppingError,
 )
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.segment_filter import SegmentFilter
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, RequestId
@@ -456,14 +457,16 @@ def _made(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("kind", ["lines", "cells"])
 @pytest.mark.parametrize("stamps", [(None, None), (None, 5), (7, 5)], ids=["none", "some", "all"])
-def test_lines_get_the_stamp_of_when_the_batch_has_the_gate(
-    tmp_path: Path, stamps: tuple[int | None, int | None]
+def test_segments_get_the_stamp_of_when_the_batch_has_the_gate(
+    tmp_path: Path, stamps: tuple[int | None, int | None], kind: str
 ) -> None:
     clock = ManualClock()
     lone = LoneRegion(tmp_path, Config(bulk_file_bytes_min=0), clock, Files(), Durability.OS)
     lone.steps.at_next(Step.ALONE, lambda: clock.advance(30))
-    outcome = lone.bulk(row_batch(NAMES, [(b"r", stamps[0], [b"x", b"y"]), (b"s", stamps[1], [b"z", b"z"])]))
+    rows: list[Row] = [(b"r", stamps[0], [b"x", b"y"]), (b"s", stamps[1], [b"z", b"z"])]
+    outcome = lone.bulk(row_batch(NAMES, rows) if kind == "lines" else cell_batch(NAMES, rows))
     stamp = clock.now_ms()
     assert outcome == BulkResult(cell_count=4, row_count=2, timestamp=stamp)
     at_r, at_s = (stamp if own is None else own for own in stamps)
@@ -473,8 +476,12 @@ def test_lines_get_the_stamp_of_when_the_batch_has_the_gate(
     }
     assert {row: lone.cells(row) for row in expected} == expected
     (segment,) = [segment for store in lone.parts.stores.all() for segment in store.memstore.sources()[1:]]
-    assert isinstance(segment, LinesSegment)
-    assert (segment.line_timestamp_min, segment.timestamp_max) == (min(at_r, at_s), max(at_r, at_s))
+    assert isinstance(segment, LinesSegment if kind == "lines" else ArrowSegment)
+    chunk = segment.read_rows(b"", b"", 1000)
+    assert set(chunk.table.column("timestamp").to_pylist()) == {at_r, at_s}
+    assert (chunk.timestamp_min, segment.timestamp_max) == (min(at_r, at_s), max(at_r, at_s))
+    assert set(chunk.table.column("write_number").to_pylist()) == {segment.write_number_min}
+    assert segment.write_number_min == segment.write_number_max == chunk.write_number_max
     segment._check()
     lone.crash()
     assert {row: lone.cells(row) for row in expected} == expected

@@ -1,7 +1,7 @@
 """Bulk batches: many cells or rows as Arrow, applied atomically at one write number.
 
-1. CHECK and arrange (bulk_cells.py, bulk_rows.py): vector operations, before anything is changed. The segments of
-   lines are made too, so that they only need their number and stamp. Steps 1 and 2 are paced as background work, with
+1. CHECK and arrange (bulk_cells.py, bulk_rows.py): vector operations, before anything is changed. The segments
+   are made too, so that they only need their number and stamp. Steps 1 and 2 are paced as background work, with
    pauses between the pieces of step 1; the permit is released while they wait for a sync, and before they wait for the
    gate, in which nothing pauses.
 2. A large batch is written and synced as a bulk file of its own, and the log record only names the file. A batch with

@@ -2,49 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rowlock_regionserver.arrow.allocations import shares_kept_alive
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.memstore import BulkSegment
 from rowlock_regionserver.region.bulk.arranged import FamilyParts
 from rowlock_regionserver.region.bulk.bulk_cells import stamped
+from rowlock_regionserver.region.bulk.family_lines import FamilyLines
 
 _ANY_NUMBER = 1
 
 
 class PreparedSegments:
-    """The segments of an arranged batch before it has its write number and its stamp: lines only need these."""
+    """The segments of an arranged batch before it has its write number and its stamp: then they only need these."""
 
     def __init__(self, parts: FamilyParts, stamp: int) -> None:
-        """`stamp`: any that is not later than that of the batch."""
+        """`stamp`: the expected one."""
         self._parts = parts
         self._stamp = stamp
-        has_cells = any(part.cells is not None for part in parts.values())
-        # The number is in each row of a table of cells, so these are made when it is known.
-        self._lines = None if has_cells else _all_lines(segments_of(parts, _ANY_NUMBER, stamp))
-        timestamps = {number: part.lines.timestamps for number, part in parts.items() if part.lines is not None}
-        # Families all of whose lines get the stamp, and whether some line of another family does.
-        self._stamped = {number for number, of_lines in timestamps.items() if of_lines is None}
-        self._is_mixed = any(of_lines is not None and of_lines.null_count for of_lines in timestamps.values())
+        self._segments = segments_of(parts, _ANY_NUMBER, stamp)
+        # Of each segment: how many lines or cells get the stamp, and how many there are.
+        counts = [(len(lines), _null_count(lines)) for part in parts.values() if (lines := part.lines) is not None]
+        counts += [
+            (cells.num_rows, cells.column("timestamp").null_count)
+            for part in parts.values()
+            if (cells := part.cells) is not None and cells.num_rows
+        ]
+        self._are_stamped = [null_count == count for count, null_count in counts]
+        self._is_mixed = any(0 < null_count < count for count, null_count in counts)
 
     def numbered(self, write_number: int, stamp: int) -> list[tuple[int, BulkSegment]]:
-        """Returns (family number, segment). O(families), unless there are cells, or lines with and without timestamps
-        whose stamp is another than expected.
+        """Returns (family number, segment).
+
+        Quick: O(families), and some ns a cell that is not in a line. But if the stamp is another than expected, and
+        some lines or cells of a segment have timestamps of their own, it makes all segments again.
         """
-        if self._lines is None or (self._is_mixed and stamp != self._stamp):
+        if self._is_mixed and stamp != self._stamp:
             return segments_of(self._parts, write_number, stamp)
         return [
-            (number, segment.renumbered(write_number, stamp if number in self._stamped else None))
-            for number, segment in self._lines
+            (number, segment.renumbered(write_number, stamp if is_stamped else None))
+            for (number, segment), is_stamped in zip(self._segments, self._are_stamped, strict=True)
         ]
 
 
-def _all_lines(segments: Sequence[tuple[int, BulkSegment]]) -> list[tuple[int, LinesSegment]]:
-    lines = [(number, segment) for number, segment in segments if isinstance(segment, LinesSegment)]
-    assert len(lines) == len(segments), "a part without cells became a segment of cells"
-    return lines
+def _null_count(lines: FamilyLines) -> int:
+    return len(lines) if lines.timestamps is None else lines.timestamps.null_count
 
 
 def segments_of(parts: FamilyParts, write_number: int, stamp: int) -> list[tuple[int, BulkSegment]]:
