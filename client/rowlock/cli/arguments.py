@@ -56,12 +56,17 @@ def row_range(
     if prefix is not None and (start is not None or stop is not None):
         raise ArgumentError("--prefix excludes --start and --stop: give one or the other")
     first, last = bound(start), bound(stop)
+    check_order(first, last, start, stop, hint)
+    return first, last, bound(prefix)
+
+
+def check_order(first: bytes | None, last: bytes | None, start: str | None, stop: str | None, hint: str = "") -> None:
+    """Raises ArgumentError if the key `last`, of the option `stop`, sorts before the key `first`, of `start`."""
     if first and last and first > last:
         raise ArgumentError(
             f"--stop {typed(stop or '')} sorts before --start {typed(start or '')}: give the smaller key as --start"
             f"{hint}"
         )
-    return first, last, bound(prefix)
 
 
 def column(text: str) -> bytes:

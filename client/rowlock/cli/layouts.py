@@ -7,6 +7,7 @@ not with --mapping none.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from rowlock import Mapping as RowMapping
     from rowlock import Table, TypedScan, TypedTable
+    from rowlock._codec.key_scalars import KeyCodec
     from rowlock.filters import Filter
     from rowlock.mapping import MappedColumn, TimestampColumn
 
@@ -99,15 +101,20 @@ class TypedLayout:
     def bounds(self, start: str | None, stop: str | None, prefix: str | None, hint: str = "") -> Bounds:
         if prefix is not None and (start is not None or stop is not None):
             raise ArgumentError("--prefix excludes --start and --stop: give one or the other")
-        return self._bound(start), self._bound(stop), self._bound(prefix)
+        first, last = self._bound(start), self._bound(stop)
+        arguments.check_order(self._codec.bound(first), self._codec.bound(last), start, stop, hint)
+        return first, last, self._bound(prefix)
 
     def encoded_bounds(self, start: str | None, stop: str | None, prefix: str | None) -> EncodedBounds:
         """Returns the bounds as keys of rows, for a scan of cells as bytes."""
+        first, last, begins = self.bounds(start, stop, prefix)
+        return self._codec.bound(first), self._codec.bound(last), self._codec.prefix(begins)
+
+    @functools.cached_property
+    def _codec(self) -> KeyCodec:
         from rowlock._codec.key_scalars import KeyCodec
 
-        first, last, begins = self.bounds(start, stop, prefix)
-        key = KeyCodec(self.mapping)
-        return key.bound(first), key.bound(last), key.prefix(begins)
+        return KeyCodec(self.mapping)
 
     def column(self, text: str) -> Any:
         if text not in self.columns_by_name:

@@ -139,6 +139,15 @@ class _Command(TyperCommand):
     def get_params(self, ctx: Any) -> Any:
         return with_plain_parsers(super().get_params(ctx))
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            # An option without its argument: the parser does not say of which command.
+            if getattr(error, "ctx", ctx) is None:
+                setattr(error, "ctx", ctx)  # noqa: B010  # the class is click's, or typer's copy of it
+            raise
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # Any: click's class, or typer's copy of it
         return [_IN_BRACES.sub(r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 

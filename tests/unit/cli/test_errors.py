@@ -7,14 +7,22 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from rowlock import Mapping
+from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.commands import COMMANDS
+from rowlock.cli.layouts import TypedLayout
 from rowlock.cli.main import main
 from rowlock.errors import BulkError, ServerUnavailableError, TableNotFoundError
 from rowlock.schema import Family, TableDescription
 
 from tests.unit.cli.recording import Console
+
+if TYPE_CHECKING:
+    from rowlock import TypedTable
 
 
 @pytest.mark.parametrize(
@@ -45,6 +53,8 @@ def test_a_usage_error_points_to_the_help_of_its_command(console: Console) -> No
     assert console.err == "rowlock: Missing argument 'SUFFIX'. Try 'rowlock append --help'.\n"
     assert console.run("increment", "t", "r", "f:n", "many") == 2
     assert console.err.endswith(". Try 'rowlock increment --help'.\n")
+    assert console.run("create", "t", "--split-at") == 2
+    assert console.err == "rowlock: Option '--split-at' requires an argument. Try 'rowlock create --help'.\n"
     assert console.run("nonsense") == 2
     assert console.err.endswith("Try 'rowlock --help'.\n")
 
@@ -94,6 +104,16 @@ def test_an_invalid_row_range_is_reported_with_the_names_of_the_options(
 ) -> None:
     assert console.run(*words) == 2
     assert console.err == f"rowlock: {message}\n"
+
+
+def test_typed_bounds_are_compared_as_keys_and_reported_with_the_names_of_the_options() -> None:
+    mapping = Mapping("id INT :key ordered, n INT f:n")
+    layout = TypedLayout(cast("TypedTable[dict[str, Any]]", SimpleNamespace(mapping=mapping)))
+    assert layout.bounds("9", "10", None) == ((9,), (10,), None)
+    with pytest.raises(
+        ArgumentError, match=r"^--stop '9' sorts before --start '10': give the smaller key as --start!$"
+    ):
+        layout.bounds("10", "9", None, "!")
 
 
 def test_an_error_of_the_server_is_one_line(console: Console) -> None:

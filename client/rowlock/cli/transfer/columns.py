@@ -102,7 +102,7 @@ def columns_among(name: str, wanted: FileColumns, present: Sequence[str], hint: 
 
 def other_column(other: str, wanted: FileColumns, present: Collection[str]) -> str:
     """Returns the end of a message about a column that the mapping does not name. present: the file's columns."""
-    what = f"the column {_printable(other)!r}" if other else "a column without a name"
+    what = f"the column {other!r}" if other else "a column without a name"
     meant = did_you_mean(other, set(wanted.known) - set(present))
     return (
         f"{what}, which the mapping does not name{meant}: rename it, or give --ignore-others to omit such columns. "

@@ -168,6 +168,8 @@ def _heading(source: Source, wanted: FileColumns, separator: str) -> tuple[list[
         raise ArgumentError(f"{source.name} has a first line that is not valid csv: {error}") from error
     except COMPRESSION_ERRORS as error:
         raise ArgumentError(f"{source.name} can't be read: {error}") from error
+    if "\0" in line:
+        raise ArgumentError(f"{source.name} is not UTF-8, and perhaps UTF-16; convert it first, for example with iconv")
     hint = ""
     for other, written in SEPARATORS.items():
         fields = next(csv.reader([line], delimiter=other), [])

@@ -200,6 +200,13 @@ def test_another_separator_is_named_and_read(tmp_path: Path, separator: str, hin
     assert [tuple(row.values()) for row in rows] == [(f"a{separator}b", 1), ("c", None)]
 
 
+def test_a_file_of_utf_16_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("id,n\na,1\n", encoding="utf-16")
+    with pytest.raises(ArgumentError, match=r"rows\.csv is not UTF-8, and perhaps UTF-16; convert it first"):
+        read_rows(path, Mapping("id STRING :key, n INT f:n"))
+
+
 def test_a_column_that_the_mapping_does_not_name_is_refused_if_others_may_lack(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("id,payd\na,true\n")
@@ -207,6 +214,9 @@ def test_a_column_that_the_mapping_does_not_name_is_refused_if_others_may_lack(t
     with pytest.raises(
         ArgumentError, match=r"has the column 'payd', .* \(did you mean 'paid'\?\): rename it, or give --"
     ):
+        read_rows(path, columns_of(mapping, is_partial=True))
+    path.write_text("id,pai\x01d\na,true\n")
+    with pytest.raises(ArgumentError, match=r"has the column 'pai\\x01d', which"):
         read_rows(path, columns_of(mapping, is_partial=True))
     path.write_text("id,paid,,zz\na,true,1,2\n")
     with pytest.raises(ArgumentError, match="has a column without a name, which the mapping does not name: rename it"):
