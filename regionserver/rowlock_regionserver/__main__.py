@@ -175,8 +175,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--direct",
         metavar="HOST:PORT|off",
-        help="where to take point operations without gRPC (10000 above --listen's port, or a free one, and a socket in "
-        "the data folder; off with --advertise)",
+        help="where to take point operations and scans without gRPC (10000 above --listen's port, or a free one, and a "
+        "socket in the data folder; off with --advertise)",
     )
     parser.add_argument(
         "--advertise-direct", metavar="HOST:PORT", help="the address for clients, if it differs from --direct"
