@@ -44,8 +44,10 @@ FORMAT_FILE = "format"
 START_SECONDS_MAX = 120.0
 _FOLDER_IN_USE = 4
 _LOOK_AGAIN_SECONDS = 0.05
-# How long to wait for `address` from another process's server before checking whether it still runs.
-_LOOK_SECONDS_MAX = 0.5
+# How long to wait for `address` from another process's server before checking whether it still runs: twice as long each
+# time, because the check starts a process, half a second of a processor that a server needs that reads its log.
+_LOOK_SECONDS_FIRST = 0.5
+_LOOK_SECONDS_MAX = 8.0
 # After so long it says for what it waits.
 _NOTE_AFTER_SECONDS = 3.0
 # More than any path.
@@ -70,6 +72,7 @@ def running_server(folder: Path, join: Callable[[FolderServer], C]) -> C:
     began_at = time.monotonic()
     deadline = began_at + START_SECONDS_MAX
     last_error: Exception | None = None
+    look_s = _LOOK_SECONDS_FIRST
     is_noted = False
     while time.monotonic() < deadline:
         server = named_server(folder)
@@ -88,7 +91,8 @@ def running_server(folder: Path, join: Callable[[FolderServer], C]) -> C:
                     START_SECONDS_MAX,
                     folder,
                 )
-            _wait_for_address(folder, min(deadline, time.monotonic() + _LOOK_SECONDS_MAX))
+            _wait_for_address(folder, min(deadline, time.monotonic() + look_s))
+            look_s = min(2 * look_s, _LOOK_SECONDS_MAX)
     raise EmbeddedServerError(
         f"another process's server has the folder {folder} and could not be reached within {START_SECONDS_MAX:g} s"
         + (f" ({last_error})" if last_error is not None else "")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import rowlock
@@ -154,13 +155,35 @@ def test_a_socket_in_a_missing_folder_is_a_wrong_address(connect: Callable[[str,
         connect(f"unix:{tmp_path / ('long' * 40) / 'socket'}", 60)
 
 
+def test_a_folder_that_another_server_has_is_looked_at_ever_more_rarely(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    started_at = []
+
+    def start_server(folder: Path, deadline: float) -> bool:
+        started_at.append(now)
+        return False
+
+    def wait_for_address(folder: Path, deadline: float) -> None:
+        nonlocal now
+        now = deadline
+
+    monkeypatch.setattr(embedded, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(embedded, "start_server", start_server)
+    monkeypatch.setattr(embedded, "_wait_for_address", wait_for_address)
+    with pytest.raises(rowlock.EmbeddedServerError, match="could not be reached within 120 s"):
+        rowlock.open(tmp_path)
+    assert started_at[:7] == [0, 0.5, 1.5, 3.5, 7.5, 15.5, 23.5]
+
+
 def test_a_folder_that_another_server_has_is_waited_for_with_a_line_that_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(embedded, "start_server", lambda folder, deadline: False)
     monkeypatch.setattr(embedded, "START_SECONDS_MAX", 0.2)
     monkeypatch.setattr(embedded, "_NOTE_AFTER_SECONDS", 0.0)
-    monkeypatch.setattr(embedded, "_LOOK_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(embedded, "_LOOK_SECONDS_FIRST", 0.01)
     with pytest.raises(rowlock.EmbeddedServerError, match=r"use rowlock\.connect\(address\)"):
         rowlock.open(tmp_path)
     [line] = [record.getMessage() for record in caplog.records]
