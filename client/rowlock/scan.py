@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Never, TypeVar
 
 import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
@@ -43,6 +43,7 @@ class Scan(Generic[Text]):
 
     Reading raises the errors of rowlock.errors. LeaseExpiredError: a strict scan lost its read point.
     SnapshotEndedError: its snapshot has ended. FilterTypeError: a value does not fit the type of its filter.
+    InvalidArgumentError: an error or an interruption has ended the scan before.
     """
 
     def __init__(self, servers: Servers, view: View[Text], plan: ScanPlan) -> None:
@@ -71,7 +72,13 @@ class Scan(Generic[Text]):
                 raise StopIteration
             self.expect_few_rows()
             self._rows = _expanded(self._begin_rows(), python_rows, self._decode)
-        return next(self._rows)
+        try:
+            return next(self._rows)
+        except StopIteration:
+            raise
+        except BaseException:
+            self._rows = NoMoreRows(self._reader.progress.plan.table)
+            raise
 
     def cells(self) -> Iterator[Cell[Text]]:
         """Iterates every cell as a Cell with its timestamp, in row order, versions newest first.
@@ -169,6 +176,19 @@ def _expanded(
 ) -> Iterator[T]:
     for table in tables:
         yield from expand(table, decode)
+
+
+class NoMoreRows(Iterator[Never]):
+    """Replaces the rows of a scan that an error has ended, which would look like those of a complete one."""
+
+    def __init__(self, table: str) -> None:
+        self._table = table
+
+    def __next__(self) -> Never:
+        # Not the error that has ended it: keeping that would keep the scan, which it refers to.
+        raise InvalidArgumentError(
+            f"an error or an interruption has ended the scan of {self._table!r} before its last row; call scan() again"
+        )
 
 
 class _Reader:

@@ -18,7 +18,7 @@ from rowlock._transport.servers import Servers
 from rowlock.errors import MappingError
 from rowlock.mapping import Mapping
 from rowlock.rows import check_pandas
-from rowlock.scan import Scan
+from rowlock.scan import NoMoreRows, Scan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,13 @@ class TypedScan(Generic[Row]):
             if self._reader.is_closed:
                 raise StopIteration
             self._rows = self._reader.rows()
-        key, row = next(self._rows)
+        try:
+            key, row = next(self._rows)
+        except StopIteration:
+            raise
+        except BaseException:
+            self._rows = NoMoreRows(self._table)
+            raise
         # A TypedDict is a dict; table() has compared it with the mapping.
         return key, cast(Row, row)
 

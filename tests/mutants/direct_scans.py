@@ -196,6 +196,12 @@ DIRECT_SCANS = [
         "kept.socket.close()",
         "kept.close()",
         f"{SOCKETS}::test_the_child_of_a_fork_closes_its_copies_and_leaves_those_of_the_parent_alone",
+    Mutant(
+        "a scan that was cancelled in the middle looks complete",
+        "Scan.__anext__",
+        "        except BaseException:\n",
+        "        except Exception:\n",
+        "unit/client/test_aio.py::test_a_scan_that_is_cancelled_while_it_waits_does_not_look_complete",
         CLIENT,
     ),
 ]

@@ -14,7 +14,7 @@ from rowlock._core.typed_rows import Row, python_rows
 from rowlock._core.view import View
 from rowlock.aio._transport.kept_mapping import mapping_in_use
 from rowlock.aio._transport.servers import Servers
-from rowlock.aio.scan import Scan
+from rowlock.aio.scan import NoMoreRows, Scan
 from rowlock.errors import MappingError
 from rowlock.mapping import Mapping
 from rowlock.rows import check_pandas
@@ -58,7 +58,13 @@ class TypedScan(Generic[Row]):
             if self._reader.is_closed:
                 raise StopAsyncIteration
             self._rows = self._reader.rows()
-        key, row = await anext(self._rows)
+        try:
+            key, row = await anext(self._rows)
+        except StopAsyncIteration:
+            raise
+        except BaseException:
+            self._rows = NoMoreRows(self._table)
+            raise
         # A TypedDict is a dict; table() has compared it with the mapping.
         return key, cast(Row, row)
 

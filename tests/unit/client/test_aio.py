@@ -83,6 +83,28 @@ def test_a_cancelled_call_leaves_the_stream_to_the_others(fake_server: FakeServe
     assert fake_server.floors[-1] == 2
 
 
+def test_a_scan_that_is_cancelled_while_it_waits_does_not_look_complete(fake_server: FakeServer) -> None:
+    is_over = threading.Event()
+
+    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        is_over.wait(WAIT_S)
+        yield from ()
+
+    async def body(db: rowlock.aio.Client) -> None:
+        async with db.table("t").scan() as scanning:
+            task = asyncio.ensure_future(anext(scanning))
+            await asyncio.to_thread(fake_server.wait_until, lambda server: len(server.scans) == 1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            with pytest.raises(rowlock.InvalidArgumentError, match="an interruption has ended the scan"):
+                await anext(scanning)
+        is_over.set()
+
+    fake_server.scan = scan
+    run(fake_server, body)
+
+
 def test_a_put_arrow_that_is_cancelled_while_its_input_is_read_releases_its_numbers(
     fake_server: FakeServer,
 ) -> None:

@@ -171,6 +171,29 @@ async def test_a_scan_is_read_once(db: rowlock.aio.Client, fake_server: FakeServ
         await scanning.to_arrow()
 
 
+async def test_a_scan_that_an_error_has_ended_does_not_look_complete(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        yield batch(b"a", b"b", row_continues=True)
+        raise ConnectionError("cut")
+
+    fake_server.scan = scan
+    scanning = db.table("t").scan(strict=True)
+    with pytest.raises(rowlock.LeaseExpiredError):
+        assert [item async for item in scanning]
+    for _ in range(2):
+        with pytest.raises(rowlock.InvalidArgumentError, match="has ended the scan of 't' before its last row"):
+            await anext(scanning)
+    await scanning.close()
+    assert [item async for item in scanning] == []
+    typed = db.table("t", mapping="k STRING :key, v STRING f:q").scan(strict=True)
+    with pytest.raises(rowlock.LeaseExpiredError):
+        assert [item async for item in typed]
+    with pytest.raises(rowlock.InvalidArgumentError, match="has ended the scan of 't'"):
+        await anext(typed)
+
+
 async def test_a_limit_holds_over_the_whole_scan(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
     fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
     assert len([item async for item in db.table("t").scan(limit=0)]) == 0

@@ -163,6 +163,27 @@ def test_a_scan_is_read_once(db: rowlock.Client, fake_server: FakeServer) -> Non
         scanning.to_arrow()
 
 
+def test_a_scan_that_an_error_has_ended_does_not_look_complete(db: rowlock.Client, fake_server: FakeServer) -> None:
+    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        yield batch(b"a", b"b", row_continues=True)
+        raise ConnectionError("cut")
+
+    fake_server.scan = scan
+    scanning = db.table("t").scan(strict=True)
+    with pytest.raises(rowlock.LeaseExpiredError):
+        assert list(scanning)
+    for _ in range(2):
+        with pytest.raises(rowlock.InvalidArgumentError, match="has ended the scan of 't' before its last row"):
+            next(scanning)
+    scanning.close()
+    assert list(scanning) == []
+    typed = db.table("t", mapping="k STRING :key, v STRING f:q").scan(strict=True)
+    with pytest.raises(rowlock.LeaseExpiredError):
+        assert list(typed)
+    with pytest.raises(rowlock.InvalidArgumentError, match="has ended the scan of 't'"):
+        next(typed)
+
+
 def test_a_limit_holds_over_the_whole_scan(db: rowlock.Client, fake_server: FakeServer) -> None:
     fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
     assert len(list(db.table("t").scan(limit=0))) == 0
