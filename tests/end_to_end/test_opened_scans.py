@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections.abc import Callable, Iterator
 
 import grpc
 import pytest
+from rowlock._core import point
+from rowlock._core.scan_opening import opening_request
+from rowlock.aio._transport.servers import Servers
 from rowlock_proto.v1 import region_pb2, sessions_pb2, sessions_pb2_grpc, types_pb2
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.config import Config
@@ -22,7 +27,7 @@ from tests.end_to_end.raw_client import (
     put,
     read_batch,
 )
-from tests.waiting import wait_until
+from tests.waiting import WAIT_S, wait_until
 
 ROW_COUNT = 2000
 ROWS = [b"row%05d" % number for number in range(ROW_COUNT)]
@@ -222,3 +227,32 @@ def test_a_scan_that_no_one_goes_on_with_is_freed_by_its_lease(tmp_path_factory:
         assert server.statistics().engine.scans.lease_expired_count == 1
         assert code_of(lambda: rest_of(client, region_id, held)) == Error.LEASE_EXPIRED
         talk.cancel()
+
+
+@pytest.mark.parametrize("is_direct", [False, True])
+def test_a_scan_whose_task_is_cancelled_while_it_opens_is_not_held(
+    server: Server, region_id: int, request: pytest.FixtureRequest, is_direct: bool
+) -> None:
+    table = name_of(request)
+
+    async def body() -> None:
+        servers = Servers((server.address,), is_direct=is_direct)
+        deadline = time.monotonic() + WAIT_S
+        region = await servers.region_of(table, b"row", deadline)
+        await servers.point(point.get(table, [b"row"], None), WAIT_S)  # Connects.
+        for _ in range(8):  # More than scans_open_max.
+            to_open = opening_request(table, region_pb2.ScanRequest(region_id=region_id))
+            assert to_open is not None
+            task = asyncio.ensure_future(servers.attempt_in(region, to_open, deadline))
+            while not to_open.sent:
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert to_open.answer is None
+        # The answer to the last of them comes after those of the others.
+        await servers.point(point.get(table, [b"row"], None), WAIT_S)
+        await asyncio.to_thread(wait_until, lambda: open_count(server) == 0)
+        await servers.close()
+
+    asyncio.run(body())

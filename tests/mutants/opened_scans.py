@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .broken_build import Mutant
+from .broken_build import CLIENT, Mutant
 
 OPENED = "end_to_end/test_opened_scans.py"
 OPENING = "unit/engine/test_scan_openings.py"
@@ -104,5 +104,13 @@ OPENED_SCANS = [
         "            bytes_max = min(self._window_bytes, FIRST_WINDOW_BYTES, self._bytes_to_limit())\n",
         "            bytes_max = self._window_bytes\n",
         f"{SHORT}::test_a_scan_with_a_limit_reads_no_more_blocks_than_its_rows_need",
+    ),
+    Mutant(
+        "a scan whose task was cancelled while it opened stays held",
+        "abandon.release",
+        "            submit(releasing)\n",
+        "            pass\n",
+        f"{OPENED}::test_a_scan_whose_task_is_cancelled_while_it_opens_is_not_held",
+        CLIENT,
     ),
 ]

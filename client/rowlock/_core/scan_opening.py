@@ -12,21 +12,21 @@ import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.scan_message import ScanMessage
-from rowlock._core.conversation import Request
+from rowlock._core.scan_release import OpeningRequest
 from rowlock.errors import DeadlineError
 
 # A larger request goes by a call: the server refuses it as a point request.
 REQUEST_BYTES_MAX = 64 << 10
 
 
-def opening_request(table: str, scan: region_pb2.ScanRequest) -> Request | None:
+def opening_request(table: str, scan: region_pb2.ScanRequest) -> OpeningRequest | None:
     """Returns the request that opens this scan of one region; None if it is too large."""
     if scan.ByteSize() > REQUEST_BYTES_MAX:
         return None
     message = region_pb2.PointRequests()
     message.requests.add().open_scan.CopyFrom(scan)
     row = scan.ranges[0].start if scan.ranges else b""
-    return Request(table, row, message, is_change=False)
+    return OpeningRequest(table, row, message, is_change=False)
 
 
 def continuation_request(scan: region_pb2.ScanRequest, opened: region_pb2.OpenedScan) -> region_pb2.ScanRequest:

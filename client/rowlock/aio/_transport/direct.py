@@ -38,6 +38,7 @@ from rowlock._core.direct import (
     take_frame,
     too_large_error,
 )
+from rowlock._core.scan_release import abandon
 from rowlock._core.sequences import Sequences
 from rowlock._transport import channels
 from rowlock._transport.stream import server_timeout_ms
@@ -109,7 +110,7 @@ class DirectConnection(asyncio.BufferedProtocol):
         finally:
             out_of_time.cancel()
             if request.answer is None and request.failure is None:
-                self._conversation.abandon(request)
+                abandon(self._conversation, request, self._submit)
         return True
 
     def close(self, reason: RowlockError | None = None) -> None:

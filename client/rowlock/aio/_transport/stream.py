@@ -16,6 +16,7 @@ from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.wire_errors import error_of_call
 from rowlock._core.conversation import Conversation, ConversationStatistics, Request
+from rowlock._core.scan_release import abandon
 from rowlock._core.sequences import Sequences
 from rowlock._transport.stream import server_timeout_ms
 from rowlock.errors import ClosedError, RowlockError, ServerUnavailableError
@@ -76,7 +77,7 @@ class PointStream:
         finally:
             out_of_time.cancel()
             if request.answer is None and request.failure is None:
-                self._conversation.abandon(request)
+                abandon(self._conversation, request, self._conversation.submit)
 
     def hold_open(self) -> _Run:
         """Opens the stream if it is not open."""
