@@ -204,4 +204,12 @@ DIRECT_SCANS = [
         "unit/client/test_aio.py::test_a_scan_that_is_cancelled_while_it_waits_does_not_look_complete",
         CLIENT,
     ),
+    Mutant(
+        "a fork does not wait for imports",
+        "wait_for_imports",
+        "while _are_running() and",
+        "while False and",
+        "unit/client/test_running_imports.py::test_a_fork_waits_for_an_import_of_another_thread",
+        CLIENT,
+    ),
 ]

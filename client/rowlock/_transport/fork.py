@@ -14,6 +14,8 @@
 4. grpc's asyncio side does not survive a fork at all: if the parent has one of its channels open, any use of grpc in
    the child hangs or crashes (tried: 6 of 6). Such a fork warns, and in the child every client refuses to connect. A
    client of rowlock.aio that was closed before does no harm, after its objects are collected.
+5. A child can't import a module that another thread was importing. So a fork waits for such imports
+   (running_imports.py).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import weakref
 from typing import Protocol
 
 from rowlock._transport.fork_gate import ForkGate
+from rowlock._transport.running_imports import wait_for_imports
 from rowlock.errors import ClosedError
 
 _SWITCH = "GRPC_ENABLE_FORK_SUPPORT"
@@ -147,6 +150,7 @@ def _before_fork() -> None:
             f"{_SWITCH}=1: the child may hang. Import rowlock first, or set the variable for the whole process."
         )
     gate.close(_disconnect)
+    wait_for_imports()  # Last, because scans on direct connections go on, and may begin an import.
 
 
 def _disconnect() -> None:
