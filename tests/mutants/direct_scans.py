@@ -196,6 +196,8 @@ DIRECT_SCANS = [
         "kept.socket.close()",
         "kept.close()",
         f"{SOCKETS}::test_the_child_of_a_fork_closes_its_copies_and_leaves_those_of_the_parent_alone",
+        CLIENT,
+    ),
     Mutant(
         "a scan that was cancelled in the middle looks complete",
         "Scan.__anext__",
