@@ -120,15 +120,15 @@ DIRECT_SCANS = [
     Mutant(
         "a scan that was cancelled begins again",
         "RepeatableScan.next",
-        "if self._is_cancelled:\n            self._stream.cancel()\n        return self._stream.next(timeout_s)\n",
-        "return self._stream.next(timeout_s)\n",
+        "if self._is_cancelled:\n            self._stream.cancel()\n        return self._stream.next(max",
+        "return self._stream.next(max",
         f"{THREADS}::test_a_scan_that_is_cancelled_while_it_begins_again_is_cancelled_there_too",
         CLIENT,
     ),
     Mutant(
         "a strict scan fails with the kept connection that it was to continue on",
         "RepeatableScan.next",
-        "        self._stream = open_stream(self._servers, self._region, self._request, timeout_s)\n",
+        "        self._stream = open_stream(self._servers, self._region, self._request, remaining_s)\n",
         "        raise ServerUnavailableError('the connection was lost')\n",
         "end_to_end/test_direct_scans.py::"
         "test_a_strict_scan_that_has_its_first_rows_survives_the_loss_of_a_kept_connection",
@@ -160,10 +160,39 @@ DIRECT_SCANS = [
     ),
     Mutant(
         "any number of connections is kept",
-        "KeptSockets.keep",
-        "len(self._kept) > KEPT_COUNT_MAX",
+        "KeptSockets._has_surplus",
+        "len(kept) > KEPT_COUNT_MAX",
         "False",
         f"{SOCKETS}::test_the_newest_connections_are_used_again_each_once_and_more_than_four_are_not_kept",
+        CLIENT,
+    ),
+    Mutant(
+        "old connections stay below newer ones",
+        "KeptSockets._has_surplus",
+        "now - kept[0].kept_at >= KEPT_S_MAX",
+        "False",
+        f"{SOCKETS}::test_old_connections_are_closed_when_a_newer_one_comes",
+        CLIENT,
+    ),
+    Mutant(
+        "a signal handler that cancels a scan as it leaves is overlooked",
+        "DirectScan._leave",
+        '        ended = self._lost("the scan has ended")  # No call below, in which a signal handler could cancel the scan.\n'
+        "        with self._closing:\n"
+        "            if self._end is None:  # Another thread may have cancelled it.\n"
+        "                self._end = ended\n",
+        "        with self._closing:\n"
+        "            if self._end is None:\n"
+        '                self._end = self._lost("the scan has ended")\n',
+        f"{THREADS}::test_a_signal_handler_may_cancel_a_scan_while_it_leaves",
+        CLIENT,
+    ),
+    Mutant(
+        "a scan that begins again has all of its time again",
+        "RepeatableScan.next",
+        "self._stream = open_stream(self._servers, self._region, self._request, remaining_s)",
+        "self._stream = open_stream(self._servers, self._region, self._request, timeout_s)",
+        f"{THREADS}::test_a_scan_that_begins_again_has_what_is_left_of_its_time",
         CLIENT,
     ),
     Mutant(

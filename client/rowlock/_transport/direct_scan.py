@@ -71,9 +71,10 @@ class DirectScan:
         self._leave(is_ending=True)
 
     def _leave(self, *, is_ending: bool) -> None:
+        ended = self._lost("the scan has ended")  # No call below, in which a signal handler could cancel the scan.
         with self._closing:
             if self._end is None:  # Another thread may have cancelled it.
-                self._end = self._lost("the scan has ended")
+                self._end = ended
                 self._kept.keep(self._opened, is_ending=is_ending)
 
     @contextlib.contextmanager

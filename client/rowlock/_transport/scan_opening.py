@@ -25,11 +25,12 @@ def open_stream(servers: Servers, region: Region, request: region_pb2.ScanReques
 
     Raises RowlockError: the server does not answer at all, or the client was closed.
     """
+    deadline = time.monotonic() + timeout_s
     first = scan_frame(request)
     link = servers.link_to(region)
     while first is not None:
         try:
-            opened = link.open_for_scan(time.monotonic() + timeout_s)
+            opened = link.open_for_scan(deadline)
         except ServerUnavailableError as error:
             raise servers.error_at(error, region.server) from None
         if opened is None:
@@ -37,7 +38,7 @@ def open_stream(servers: Servers, region: Region, request: region_pb2.ScanReques
         scan = DirectScan(servers, region, opened, link.kept)
         link.enter(scan)
         try:
-            scan.begin(first, timeout_s)
+            scan.begin(first, max(0.0, deadline - time.monotonic()))
         except KeptSocketLostError:
             link.lost_kept()
             continue
@@ -61,15 +62,17 @@ class RepeatableScan:
 
     def next(self, timeout_s: float) -> ScanMessage | None:
         """Returns the next batch, None at the region's end. Raises DeadlineError, or the error of the scan."""
+        deadline = time.monotonic() + timeout_s
         try:
             return self._stream.next(timeout_s)
         except KeptSocketLostError:
             self._stream.cancel()
         self._servers.link_to(self._region).lost_kept()
-        self._stream = open_stream(self._servers, self._region, self._request, timeout_s)
+        remaining_s = deadline - time.monotonic()
+        self._stream = open_stream(self._servers, self._region, self._request, remaining_s)
         if self._is_cancelled:
             self._stream.cancel()
-        return self._stream.next(timeout_s)
+        return self._stream.next(max(0.0, deadline - time.monotonic()))
 
     def cancel(self) -> None:
         """Frees the server's read point at once. A no-op if the scan has ended."""

@@ -76,7 +76,7 @@ class KeptSockets:
     def keep(self, left: ScanSocket, *, is_ending: bool) -> None:
         """Takes a connection whose scan has ended. The object that was its `socket` is as good as closed from here on.
 
-        Closes the oldest if there are too many.
+        Closes the oldest ones if they are too many, or too old for `take`.
         """
         before = left.socket
         left.socket = socket.socket(before.family, before.type, before.proto, fileno=before.detach())
@@ -86,8 +86,12 @@ class KeptSockets:
         self._kept.append(left)
         if self._is_closed:
             self.drop()
-        elif len(self._kept) > KEPT_COUNT_MAX and (oldest := self._popped(0)) is not None:
+        while self._has_surplus(left.kept_at) and (oldest := self._popped(0)) is not None:
             oldest.close()
+
+    def _has_surplus(self, now: float) -> bool:
+        kept = self._kept[:]
+        return len(kept) > KEPT_COUNT_MAX or (bool(kept) and now - kept[0].kept_at >= KEPT_S_MAX)
 
     def take(self, announcement: Announcement) -> ScanSocket | None:
         """Returns a connection to the run of the server that has announced this. Closes those that are of no use."""

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
 from rowlock._codec.scan_message import ScanMessage
@@ -18,6 +19,7 @@ from rowlock._transport.scan_opening import RepeatableScan
 from rowlock._transport.scan_sockets import KeptSocketLostError
 from rowlock._transport.servers import Servers
 from rowlock.errors import ClosedError, DeadlineError, RegionTooBusyError, ServerError, ServerUnavailableError
+from rowlock.schema import Region
 from rowlock_proto.direct_frames import ANSWERS, END, HEAD, SCAN_BATCH, SCAN_END, frame
 from rowlock_proto.v1 import types_pb2
 from rowlock_proto.v1.region_pb2 import ScanRequest
@@ -267,6 +269,25 @@ def forget_and_cancel(scan: DirectScan) -> None:
 # The connection is used again
 
 
+def test_a_signal_handler_may_cancel_a_scan_while_it_leaves(
+    server: ScanServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = scan_of(server)
+    lost = DirectScan._lost
+
+    def interrupted(_: DirectScan, reason: object) -> ServerUnavailableError:
+        if reason == "the scan has ended":
+            scan.cancel()
+        return lost(scan, reason)
+
+    monkeypatch.setattr(DirectScan, "_lost", interrupted)
+    scan.leave()
+    assert server.kept._kept == []
+    assert server.is_left()
+    with pytest.raises(ServerUnavailableError, match="the scan was closed"):
+        scan.next(LONG_S)
+
+
 def test_a_scan_that_has_ended_leaves_its_connection_to_the_next_one(server: ScanServer) -> None:
     first = scan_of(server)
     server.socket.sendall(batch_frame(1) + frame(SCAN_END, b""))
@@ -390,6 +411,37 @@ def test_a_scan_that_is_cancelled_while_it_begins_again_is_cancelled_there_too(
     with pytest.raises(ServerUnavailableError, match="the scan was closed"):
         repeatable.next(LONG_S)
     assert again.is_left()
+    again.close()
+
+
+def test_a_scan_that_begins_again_has_what_is_left_of_its_time(
+    server: ScanServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.opened.is_kept = True
+    first = scan_of(server)
+    repeatable = RepeatableScan(Servers(("first:1", "second:1")), REGION, ScanRequest(), first)
+    now = [0.0]
+    given: list[float] = []
+
+    def lost(timeout_s: float) -> ScanMessage | None:
+        given.append(timeout_s)
+        now[0] += 6.0
+        raise KeptSocketLostError
+
+    again = ScanServer()
+
+    def open_again(servers: Servers, region: Region, request: ScanRequest, timeout_s: float) -> DirectScan:
+        given.append(timeout_s)
+        now[0] += 3.0
+        scan = scan_of(again)
+        monkeypatch.setattr(scan, "next", given.append)
+        return scan
+
+    monkeypatch.setattr(first, "next", lost)
+    monkeypatch.setattr(scan_opening, "open_stream", open_again)
+    monkeypatch.setattr(scan_opening, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    repeatable.next(10.0)
+    assert given == [10.0, 4.0, 1.0]
     again.close()
 
 

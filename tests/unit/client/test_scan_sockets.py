@@ -6,13 +6,15 @@ import dataclasses
 import gc
 import os
 import socket
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
 from rowlock._core.sequences import Sequences
 from rowlock._transport import links, scan_sockets
-from rowlock._transport.scan_sockets import KEPT_COUNT_MAX, KeptSockets
+from rowlock._transport.scan_sockets import KEPT_COUNT_MAX, KEPT_S_MAX, KeptSockets
 from rowlock.aio._transport import links as aio_links
 from rowlock_proto.direct_frames import SCAN_END, frame
 
@@ -52,6 +54,21 @@ def test_the_newest_connections_are_used_again_each_once_and_more_than_four_are_
         assert one.is_kept
         assert one.socket.getblocking() is False
         one.close()
+
+
+def test_old_connections_are_closed_when_a_newer_one_comes(
+    servers: list[ScanServer], kept: KeptSockets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for server in servers[:2]:
+        kept.keep(server.opened, is_ending=False)
+    passed = time.monotonic() + KEPT_S_MAX + 1
+    monkeypatch.setattr(scan_sockets, "time", SimpleNamespace(monotonic=lambda: passed))
+    kept.keep(servers[2].opened, is_ending=False)
+    assert kept._kept == [servers[2].opened]
+    for server in servers[:2]:
+        assert server.is_left()
+    assert kept.take(HERE) is servers[2].opened
+    servers[2].opened.close()
 
 
 @pytest.mark.parametrize("way", ["closed", "sent", "broken", "old", "another run"])

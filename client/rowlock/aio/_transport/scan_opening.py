@@ -26,11 +26,12 @@ async def open_stream(
 
     Raises RowlockError: the server does not answer at all, or the client was closed.
     """
+    deadline = time.monotonic() + timeout_s
     first = scan_frame(request)
     link = servers.link_to(region)
     while first is not None:
         try:
-            opened = await link.open_for_scan(time.monotonic() + timeout_s)
+            opened = await link.open_for_scan(deadline)
         except ServerUnavailableError as error:
             raise servers.error_at(error, region.server) from None
         if opened is None:
@@ -38,7 +39,7 @@ async def open_stream(
         scan = DirectScan(servers, region, opened, link.kept)
         link.enter(scan)
         try:
-            await scan.begin(first, timeout_s)
+            await scan.begin(first, max(0.0, deadline - time.monotonic()))
         except KeptSocketLostError:
             link.lost_kept()
             continue
@@ -62,15 +63,17 @@ class RepeatableScan:
 
     async def next(self, timeout_s: float) -> ScanMessage | None:
         """Returns the next batch, None at the region's end. Raises DeadlineError, or the error of the scan."""
+        deadline = time.monotonic() + timeout_s
         try:
             return await self._stream.next(timeout_s)
         except KeptSocketLostError:
             self._stream.cancel()
         self._servers.link_to(self._region).lost_kept()
-        self._stream = await open_stream(self._servers, self._region, self._request, timeout_s)
+        remaining_s = deadline - time.monotonic()
+        self._stream = await open_stream(self._servers, self._region, self._request, remaining_s)
         if self._is_cancelled:
             self._stream.cancel()
-        return await self._stream.next(timeout_s)
+        return await self._stream.next(max(0.0, deadline - time.monotonic()))
 
     def cancel(self) -> None:
         """Frees the server's read point at once. A no-op if the scan has ended."""
