@@ -177,7 +177,7 @@ DIRECT_SCANS = [
     Mutant(
         "a signal handler that cancels a scan as it leaves is overlooked",
         "DirectScan._leave",
-        '        ended = self._lost("the scan has ended")  # No call below, in which a signal handler could cancel the scan.\n'
+        '        ended = self._lost("the scan has ended")  # No call below: a signal handler could cancel there.\n'
         "        with self._closing:\n"
         "            if self._end is None:  # Another thread may have cancelled it.\n"
         "                self._end = ended\n",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 CONNECTION = "unit/rpc/direct/test_scan_connection.py"
+ROOM = f"{CONNECTION}::test_a_connection_that_is_kept_for_a_later_scan_makes_room_for_another_client"
 
 SCAN_CONNECTIONS = [
     Mutant(
@@ -102,6 +103,41 @@ SCAN_CONNECTIONS = [
         "if self._state is _State.SCANNING or (",
         "if (",
         f"{CONNECTION}::test_a_client_that_sends_during_its_scan_is_dropped",
+    ),
+    Mutant(
+        "a connection that is kept for a later scan takes the place of other clients",
+        "DirectClients.refusal",
+        " and not any(make_room() for make_room in self._scanning.values())",
+        "",
+        ROOM,
+    ),
+    Mutant(
+        "a connection makes room before its first scan",
+        "ScanConnection.make_room",
+        " or not self._has_served",
+        "",
+        ROOM,
+    ),
+    Mutant(
+        "a connection makes room twice",
+        "ScanConnection.make_room",
+        " or self._transport.is_closing()",
+        "",
+        ROOM,
+    ),
+    Mutant(
+        "a connection makes room during its scan",
+        "ScanConnection.make_room",
+        "self._state is not _State.IDLE or ",
+        "",
+        ROOM,
+    ),
+    Mutant(
+        "a connection makes room while the next request comes",
+        "ScanConnection.make_room",
+        " or self._incoming.reader.has_bytes",
+        "",
+        ROOM,
     ),
     Mutant(
         "an idle connection for scans is kept for ever",

@@ -71,7 +71,7 @@ class DirectScan:
         self._leave(is_ending=True)
 
     def _leave(self, *, is_ending: bool) -> None:
-        ended = self._lost("the scan has ended")  # No call below, in which a signal handler could cancel the scan.
+        ended = self._lost("the scan has ended")  # No call below: a signal handler could cancel there.
         with self._closing:
             if self._end is None:  # Another thread may have cancelled it.
                 self._end = ended

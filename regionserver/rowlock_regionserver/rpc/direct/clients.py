@@ -1,8 +1,9 @@
 """The clients of the direct port: bounds their number, and finds those that are silent where they must not be.
 
 A client that has not greeted may be anything, so few of those are held, and each has ten seconds. Beyond that number
-the oldest is dropped. A client that has greeted may be idle for as long as it likes, but not on a connection for scans.
-TCP's own keepalive finds its machine gone; on a Unix socket the system reports the end of a process.
+the oldest is dropped. When as many have greeted as may, one that is only kept for a later scan makes room. A client
+that has greeted may be idle for as long as it likes, but not on a connection for scans. TCP's own keepalive finds its
+machine gone; on a Unix socket the system reports the end of a process.
 
 Each few seconds all connections are looked at. Dropped are those that do not greet, that began a frame and send it too
 slowly, that read no answer for a minute although answers wait, that do not close after the server ended them, and that
@@ -74,7 +75,7 @@ class DirectClients:
         self._when_count_changed = when_count_changed
         self._greeting: OrderedDict[SweptConnection, None] = OrderedDict()
         self._open: dict[SweptConnection, None] = {}
-        self._scanning: set[SweptConnection] = set()  # those of _open that are for scans
+        self._scanning: dict[SweptConnection, Callable[[], bool]] = {}  # those of _open that are for scans
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopping = False
         self._all_left = asyncio.Event()
@@ -105,10 +106,10 @@ class DirectClients:
             self._timer = asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
 
     def refusal(self) -> RegionServerError | None:
-        """Returns the error for a client that greets, if it can't be served."""
+        """Returns the error for a client that greets, if it can't be served. May close a connection to make room."""
         if self._is_stopping:
             return StoppingError("the server is stopping; nothing was changed, retry in a moment")
-        if len(self._open) >= self._count_max:
+        if len(self._open) >= self._count_max and not any(make_room() for make_room in self._scanning.values()):
             return RegionTooBusyError(
                 f"{self._count_max} direct connections are open, as many as connections_max allows; use gRPC, close "
                 "some, or retry later",
@@ -116,11 +117,14 @@ class DirectClients:
             )
         return None
 
-    def greeted(self, connection: SweptConnection, *, for_scans: bool = False) -> None:
-        """Counts a connection whose client was welcomed."""
+    def greeted(self, connection: SweptConnection, make_room: Callable[[], bool] | None = None) -> None:
+        """Counts a connection whose client was welcomed.
+
+        make_room: of a connection for scans; closes it and returns True, if its client only keeps it for a later scan.
+        """
         del self._greeting[connection]
-        if for_scans:
-            self._scanning.add(connection)
+        if make_room is not None:
+            self._scanning[connection] = make_room
         self._open[connection] = None
         self._when_count_changed(len(self._open))
 
@@ -128,7 +132,7 @@ class DirectClients:
         """Removes a connection that has ended."""
         if connection in self._open:
             del self._open[connection]
-            self._scanning.discard(connection)
+            self._scanning.pop(connection, None)
             self._when_count_changed(len(self._open))
         else:
             self._greeting.pop(connection, None)

@@ -7,7 +7,8 @@
 3. A scan that ends early, perhaps in the middle of a batch because its client does not read, leaves the rest of the
    batch here, then SCAN_END with the error. The ledger counts them; a client that takes nothing of them is dropped.
 4. A client sends nothing while its scan is running. It closes the connection to end the scan.
-5. A connection that is idle for long is closed without a word: its client asks again on another one.
+5. A connection that is idle for long is closed without a word: its client asks again on another one. One that has had
+   a scan and is idle is closed so, too, when another client needs its place.
 """
 
 from __future__ import annotations
@@ -54,13 +55,14 @@ class ScanConnection(asyncio.BufferedProtocol):
         self._state_since = self._monotonic()
         self._task: asyncio.Task[None] | None = None  # serves a scan, or ends the connection
         self._is_stopping = False
+        self._has_served = False
         self._unread = Unread()  # for `look`
 
     def welcome(self) -> None:
         """Takes the connection over, and welcomes its client."""
         self._transport.set_protocol(self)
         self._service.clients.enter(self)
-        self._service.clients.greeted(self, for_scans=True)
+        self._service.clients.greeted(self, self.make_room)
         self._transport.write(PREAMBLE + self._service.welcome())
         self._incoming.reader.set_body_bytes_max(SCAN_BODY_BYTES_MAX)
         self._take()
@@ -109,6 +111,7 @@ class ScanConnection(asyncio.BufferedProtocol):
                 error = InvalidRequestError("a SCAN is followed by more bytes; send nothing until the scan has ended")
             else:
                 self._set_state(_State.SCANNING)
+                self._has_served = True
                 self._task = self._loop.create_task(self._serve(bytes(body)))
         if error is not None:
             self._service.log.dropped(self._peer, error.message)
@@ -186,6 +189,16 @@ class ScanConnection(asyncio.BufferedProtocol):
             self.drop(slowness)
         elif not self._incoming.reader.has_bytes and now - self._state_since > IDLE_SECONDS_MAX:
             self.abort()
+
+    def make_room(self) -> bool:
+        """Closes the connection and returns True, if its client only keeps it for a later scan."""
+        # Not before the first scan: its request is on the way, and a client may take its loss for that of the server.
+        if self._state is not _State.IDLE or not self._has_served or self._transport.is_closing():
+            return False
+        if self._sender.unsent_bytes or self._incoming.reader.has_bytes:
+            return False
+        self.abort()
+        return True
 
     def drop(self, reason: str) -> None:
         """Closes the connection at once, with a line in the log."""

@@ -407,6 +407,42 @@ def test_connections_for_scans_count_as_connections(run_port: RunPort) -> None:
     run_port(test)
 
 
+@pytest.mark.parametrize("config", [Config(connections_max=2)])
+def test_a_connection_that_is_kept_for_a_later_scan_makes_room_for_another_client(
+    run_port: RunPort, region: FakeRegion
+) -> None:
+    async def test(port: Port) -> None:
+        kept = await port.welcomed_for_scans()
+        new = await port.welcomed_for_scans()  # Its first request is on the way.
+        await kept.send(scan_frame(1))
+        assert await frames(kept, 2) == ONE_BATCH
+        greeting = [await port.connect() for _ in range(2)]
+        for client in greeting:  # Both at a time: one connection makes room for one other.
+            await client.send(PREAMBLE + frame(HELLO, b""))
+        codes = [(await client.welcome()).error.code for client in greeting]
+        assert sorted(codes) == [Error.CODE_UNSPECIFIED, Error.REGION_TOO_BUSY]
+        assert await kept.frame() is None
+        await new.send(scan_frame(2))
+        assert await frames(new, 3) == [(SCAN_BATCH, b"rows"), *ONE_BATCH]
+        assert port.clients.open_count == 2
+        request = scan_frame(1, is_held=True)
+        await new.send(request[:-1])
+        await until(lambda: port.ledger.requests.bytes_held > 0)
+        await refused(port)
+        await new.send(request[-1:])
+        await until(lambda: region.open_scans == 1)
+        await refused(port)
+        region.gate.set()
+        assert await frames(new, 2) == ONE_BATCH
+
+    async def refused(port: Port) -> None:
+        client = await port.connect()
+        await client.send(PREAMBLE + frame(HELLO, b""))
+        assert (await client.welcome()).error.code == Error.REGION_TOO_BUSY
+
+    run_port(test)
+
+
 # The end
 
 
