@@ -167,6 +167,14 @@ DIRECT_SCANS = [
         CLIENT,
     ),
     Mutant(
+        "a connection that nobody holds any more is left to Python",
+        "ScanSocket.__del__",
+        "self.socket.close()",
+        "pass",
+        f"{SOCKETS}::test_a_connection_that_an_interruption_has_taken_from_its_scan_is_closed",
+        CLIENT,
+    ),
+    Mutant(
         "old connections stay below newer ones",
         "KeptSockets._has_surplus",
         "now - kept[0].kept_at >= KEPT_S_MAX",

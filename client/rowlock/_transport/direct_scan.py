@@ -139,6 +139,3 @@ class DirectScan:
         self._closing = threading.RLock()  # A thread of the parent may have held the other one.
         self._end = self._lost("it belongs to the parent of this process")
         self._socket.close()
-
-    def __del__(self) -> None:
-        self._socket.close()

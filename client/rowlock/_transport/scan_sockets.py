@@ -65,6 +65,10 @@ class ScanSocket:
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
 
+    def __del__(self) -> None:
+        # Its scan or its client was dropped, or an interruption came before it had either.
+        self.socket.close()
+
 
 class KeptSockets:
     """The kept connections of one server. Thread-safe without a lock, because each method of a list is atomic."""
@@ -123,6 +127,3 @@ class KeptSockets:
             return self._kept.pop(at)
         except IndexError:
             return None
-
-    def __del__(self) -> None:
-        self.drop()

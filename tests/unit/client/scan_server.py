@@ -60,7 +60,7 @@ class ScanServer:
 
     def close(self) -> None:
         self.socket.close()
-        self.opened.socket.close()
+        self.client_socket.close()
         self.kept.close()
 
 

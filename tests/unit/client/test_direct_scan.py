@@ -446,7 +446,11 @@ def test_a_scan_that_begins_again_has_what_is_left_of_its_time(
 
 
 def test_a_scan_that_is_dropped_closes_its_socket(server: ScanServer) -> None:
-    scan_of(server)
+    scan = scan_of(server)
+    del server.opened
+    gc.collect()
+    assert server.client_socket.fileno() != -1
+    del scan
     gc.collect()
     assert server.client_socket.fileno() == -1
     assert server.is_left()

@@ -322,7 +322,11 @@ def test_a_kept_connection_that_is_lost_in_the_middle_of_a_scan_is_like_a_new_on
 
 def test_a_scan_that_is_dropped_closes_its_socket(server: ScanServer) -> None:
     async def run() -> None:
-        scan_of(server)
+        scan = scan_of(server)
+        del server.opened
+        gc.collect()
+        assert server.client_socket.fileno() != -1
+        del scan
 
     asyncio.run(run())
     gc.collect()

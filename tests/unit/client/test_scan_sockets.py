@@ -165,6 +165,17 @@ def _not_called(*_: object) -> NoReturn:
 
 def test_connections_of_a_client_that_is_dropped_are_closed(servers: list[ScanServer]) -> None:
     KeptSockets().keep(servers[0].opened, is_ending=False)
+    del servers[0].opened
     gc.collect()
-    assert servers[0].opened.socket.fileno() == -1
+    assert servers[0].is_left()
+
+
+def test_a_connection_that_an_interruption_has_taken_from_its_scan_is_closed(
+    servers: list[ScanServer], kept: KeptSockets
+) -> None:
+    kept.keep(servers[0].opened, is_ending=False)
+    del servers[0].opened
+    kept.take(HERE)  # And nobody holds it. A ResourceWarning would be an error.
+    assert kept._kept == []
+    gc.collect()
     assert servers[0].is_left()

@@ -125,6 +125,3 @@ class DirectScan:
         """Closes this process's copy of the parent's socket, in the child of a fork."""
         self._end = self._lost("it belongs to the parent of this process")
         self._socket.close()
-
-    def __del__(self) -> None:
-        self._socket.close()
