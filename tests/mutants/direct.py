@@ -166,8 +166,8 @@ _SERVER = [
     Mutant(
         "there may be any number of direct connections",
         "DirectClients.refusal",
-        "        if len(self._open) >= self._count_max:\n",
-        "        if False:\n",
+        "len(self._open) >= self._count_max and",
+        "False and",
         f"{BAD_INPUT}::test_a_connection_too_many_is_refused_with_the_reason",
     ),
     Mutant(
