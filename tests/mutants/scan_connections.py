@@ -45,6 +45,22 @@ SCAN_CONNECTIONS = [
         "test_the_last_window_is_counted_with_the_last_batch_when_the_scan_counts_it_no_more",
     ),
     Mutant(
+        "the window of the last batch is counted by nobody while batches before it are sent",
+        "Scans._write_batches",
+        "if batches and scan.is_over else 0",
+        "if False else 0",
+        "unit/engine/test_scans.py::"
+        "test_the_last_window_is_counted_while_a_batch_before_it_is_sent_and_the_scan_has_ended",
+    ),
+    Mutant(
+        "the last window is not counted when the step ahead finds the end",
+        "_StepAhead._count",
+        "            self._when_made()\n",
+        "            pass\n",
+        "unit/engine/test_scans.py::"
+        "test_the_last_window_is_counted_while_a_batch_before_it_is_sent_and_the_scan_has_ended",
+    ),
+    Mutant(
         "gRPC gets the parts of a batch",
         "RegionService._scan",
         "context.write(joined(message))",

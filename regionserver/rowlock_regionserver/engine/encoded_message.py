@@ -37,3 +37,8 @@ def joined(message: EncodedMessage) -> bytes:
 def bytes_held(message: EncodedMessage) -> int:
     """Returns the memory that the message keeps alive."""
     return len(message) if isinstance(message, bytes) else message.bytes_held
+
+
+def bytes_beyond(message: EncodedMessage) -> int:
+    """Returns the memory that the message keeps alive beside its own bytes."""
+    return bytes_held(message) - len(message)

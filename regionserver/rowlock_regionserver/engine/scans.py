@@ -27,7 +27,7 @@ from typing import Any
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.engine.encoded_message import EncodedMessage, bytes_held
+from rowlock_regionserver.engine.encoded_message import EncodedMessage, bytes_beyond, bytes_held
 from rowlock_regionserver.engine.held_scans import HeldScans
 from rowlock_regionserver.engine.interfaces import ScannedRegion
 from rowlock_regionserver.engine.listed_scan import NOTHING_KNOWN, AdmittedScan, ListedScan, ScanAbout
@@ -61,10 +61,15 @@ class _StepAhead:
     """A step whose batches are made while earlier ones are sent, and counted until they are taken."""
 
     def __init__(
-        self, step: Coroutine[None, None, list[EncodedMessage]], account: Account, is_over: Callable[[], bool]
+        self,
+        step: Coroutine[None, None, list[EncodedMessage]],
+        account: Account,
+        is_over: Callable[[], bool],
+        when_made: Callable[[], None],
     ) -> None:
-        """is_over: returns whether the scan counts no window any more."""
+        """is_over: returns whether the scan counts no window any more. when_made: called when the step has ended."""
         self._is_over = is_over
+        self._when_made = when_made
         self._made = Holding(account)
         self._is_taken = False  # perhaps before asyncio calls `_count`
         self._task = asyncio.get_running_loop().create_task(step)
@@ -74,8 +79,10 @@ class _StepAhead:
         if not (self._is_taken or task.cancelled()) and task.exception() is None:
             batches = task.result()
             # The last batch may keep a window alive, which an open scan counts itself.
-            last = bytes_held(batches[-1]) - len(batches[-1]) if batches and self._is_over() else 0
+            last = bytes_beyond(batches[-1]) if batches and self._is_over() else 0
             self._made.set(sum(map(len, batches)) + last)
+        if not self._is_taken:
+            self._when_made()
 
     async def batches(self) -> list[EncodedMessage]:
         """Waits for the batches, which the caller counts from now on. Raises the failure of the step."""
@@ -196,25 +203,35 @@ class Scans:
 
     async def _write_batches(self, scan: OpenScan, write: Write, listed: ListedScan) -> None:
         count = 1
+        batches: list[EncodedMessage] = []
+        writing_bytes = 0
         unread = Holding(self._account)
         ahead: _StepAhead | None = None
+
+        def count_unread() -> None:
+            # The last batch may keep a window alive, which an open scan counts itself.
+            last = bytes_beyond(batches[0]) if batches and scan.is_over else 0
+            unread.set(writing_bytes + sum(map(len, batches)) + last)
+
         try:
             while batches := await (self._step(scan, count, listed) if ahead is None else ahead.batches()):
-                unread.set(sum(map(len, batches)))
+                # Reversed, so that each batch can be popped, and freed when it is written.
+                batches.reverse()
+                count_unread()
                 # A first step often ends the scan, or its client does.
                 ahead = None
                 if count > 1 and not self._account.is_half_full:
                     step = self._step(scan, STEP_BATCHES_MAX, listed)
-                    ahead = _StepAhead(step, self._account, lambda: scan.is_over)
+                    ahead = _StepAhead(step, self._account, lambda: scan.is_over, count_unread)
                 count = min(2 * count, STEP_BATCHES_MAX)
-                # Reversed, so that each batch can be popped, and freed when it is written.
-                batches.reverse()
                 while batches:
                     # The batch being written counts twice, because gRPC copies it. In parts it may keep alive a window
-                    # that no later batch has a part of; windows of later ones are counted there, or by the scan.
-                    unread.set(sum(map(len, batches)) + bytes_held(batches[-1]))
+                    # that no later batch has a part of.
+                    writing_bytes = len(batches[-1]) + bytes_held(batches[-1])
+                    count_unread()
                     await self._write(write(batches.pop()), listed)
-                unread.set(0)
+                writing_bytes = 0
+                count_unread()
         finally:
             unread.set(0)
             if ahead is not None:

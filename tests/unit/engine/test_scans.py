@@ -158,7 +158,7 @@ def test_batches_that_are_taken_as_soon_as_they_are_made_are_not_counted(*, is_c
 
     async def test() -> None:
         account = Ledger(Config()).scans
-        ahead = _StepAhead(step(), account, lambda: False)
+        ahead = _StepAhead(step(), account, lambda: False, lambda: None)
         await asyncio.sleep(0)  # The step has ended, and asyncio has not called its callbacks.
         if is_cancelled:
             ahead.cancel()
@@ -180,10 +180,29 @@ def test_the_last_window_is_counted_with_the_last_batch_when_the_scan_counts_it_
 
     async def test() -> None:
         account = Ledger(Config()).scans
-        ahead = _StepAhead(step(), account, lambda: is_over)
+        ahead = _StepAhead(step(), account, lambda: is_over, lambda: None)
         await until(lambda: account.bytes_held == held)
         await ahead.batches()
         assert account.bytes_held == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize(("count", "ahead_bytes"), [(3, 0), (4, 1000)])
+def test_the_last_window_is_counted_while_a_batch_before_it_is_sent_and_the_scan_has_ended(
+    region: FakeRegion, workers: Workers, count: int, ahead_bytes: int
+) -> None:
+    """The first batch was sent, the next two were made together, and the step ahead finds the end."""
+
+    async def test() -> None:
+        scans, reader = Scans(workers, NEVER_SLOW, Config(), ManualClock(), Ledger(Config())), SlowReader()
+        batch = MessageParts([bytes(100)], 100, 1000)
+        serving = asyncio.create_task(scans.serve(region, plan(count), lambda *_: batch, reader.write))
+        await reader.arrived.wait()
+        await until(lambda: scans.statistics().bytes_held == (100 + 1000) + 1000 + ahead_bytes)
+        reader.may_take.set()
+        await serving
+        assert scans.statistics().bytes_held == 0
 
     run(test)
 
