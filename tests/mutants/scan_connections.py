@@ -61,6 +61,20 @@ SCAN_CONNECTIONS = [
         "test_the_last_window_is_counted_while_a_batch_before_it_is_sent_and_the_scan_has_ended",
     ),
     Mutant(
+        "a scan whose client has left keeps its batches until a garbage collection",
+        "Scans._write_batches",
+        "            batches = []\n",
+        "",
+        f"{CONNECTION}::test_a_client_that_leaves_keeps_no_batches_until_a_garbage_collection",
+    ),
+    Mutant(
+        "a scan whose client has left keeps the batches made ahead until a garbage collection",
+        "Scans._write_batches",
+        "                ahead.cancel()\n                ahead = None\n",
+        "                ahead.cancel()\n",
+        f"{CONNECTION}::test_a_client_that_leaves_keeps_no_batches_until_a_garbage_collection",
+    ),
+    Mutant(
         "gRPC gets the parts of a batch",
         "RegionService._scan",
         "context.write(joined(message))",

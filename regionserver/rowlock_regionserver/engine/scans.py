@@ -234,8 +234,11 @@ class Scans:
                 count_unread()
         finally:
             unread.set(0)
+            # The traceback of a failure may keep this frame alive until a garbage collection.
+            batches = []
             if ahead is not None:
                 ahead.cancel()
+                ahead = None
 
     async def _step(self, scan: OpenScan, count: int, listed: ListedScan) -> list[EncodedMessage]:
         began = self._clock.monotonic()

@@ -127,6 +127,32 @@ def test_the_rest_of_a_batch_in_parts_does_not_keep_their_memory_alive(run_port:
     run_port(test)
 
 
+@pytest.mark.usefixtures("_small_buffers")
+def test_a_client_that_leaves_keeps_no_batches_until_a_garbage_collection(run_port: RunPort) -> None:
+    async def test(port: Port) -> None:
+        before = pa.total_allocated_bytes()
+        window = pa.allocate_buffer(2 * MIB)
+        port.batch = MessageParts([window], window.size, window.size)
+        del window
+        client = await port.welcomed_for_scans()
+        await client.send(scan_frame(30))
+        await client.frame()
+        # One batch is being written, one made with it, and four ahead.
+        await until(lambda: port.ledger.scans.bytes_held >= (3 + 4) * len(port.batch))
+        port.batch = b""
+        client.close()
+        await until(lambda: port.clients.open_count == 0)
+        await until(lambda: pa.total_allocated_bytes() < before + MIB)
+
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        run_port(test)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def test_a_scan_that_comes_with_the_greeting_is_served(run_port: RunPort) -> None:
     async def test(port: Port) -> None:
         client = await port.connect()
