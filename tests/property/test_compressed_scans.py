@@ -29,6 +29,7 @@ from tests.drawn_cases import case_count
 from tests.property.overlapping_sources import World
 from tests.seeds import drawn_seed
 from tests.unit.compressed_rows import take_every_row_compressed
+from tests.unit.messages_in_parts import send_every_table_in_parts
 
 CASES = case_count(60, 20)
 Rows = list[tuple[object, ...]]
@@ -52,6 +53,7 @@ def received(answer: ScanAnswer, plan: ScanPlan) -> tuple[pa.Table, bytes]:
 
 def test_compressed_rows_are_the_rows_of_other_scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     take_every_row_compressed(monkeypatch)
+    send_every_table_in_parts(monkeypatch)
     seed = drawn_seed()
     seen: Counter[str] = Counter()
     for case in range(10 * CASES):
@@ -69,6 +71,11 @@ def test_compressed_rows_are_the_rows_of_other_scans(tmp_path: Path, monkeypatch
             expected = rows_of([answer.table for answer in world.answers(plan, window_bytes)])
             answers = world.answers(replace(plan, compressed=True), window_bytes)
             seen["compressed"] += sum(isinstance(answer.rows, CompressedRows) for answer in answers)
+            # Decompressed together, before a message has decompressed some of them.
+            decompressed = world.answers(replace(plan, compressed=True), window_bytes)
+            assert rows_of([answer.table for answer in decompressed]) == expected, where
+            for answer in decompressed:
+                answer.table.validate(full=True)
             assert rows_of([received(answer, plan)[0] for answer in answers]) == expected, where
             assert [answer.row_count for answer in answers] == [answer.table.num_rows for answer in answers], where
             without = replace(plan, compressed=True, without_keys=True)

@@ -30,6 +30,7 @@ from tests.drawn_cases import case_count
 from tests.property.overlapping_sources import COLUMNS, World
 from tests.seeds import drawn_seed
 from tests.unit.compressed_rows import take_every_row_compressed
+from tests.unit.messages_in_parts import send_every_table_in_parts
 
 CASES = case_count(60, 20)
 Found = tuple[bytes, bytes, bytes, int, bytes]
@@ -109,6 +110,7 @@ def test_the_newest_cells_of_overlapping_lines_are_answered(
         take_every_row_compressed(monkeypatch)
     else:
         monkeypatch.setattr(compressed_rows, "SHRUNK_MAX", 0)
+    send_every_table_in_parts(monkeypatch)
     seed = drawn_seed()
     seen: Counter[str] = Counter()
     for case in range(10 * CASES):
