@@ -23,6 +23,13 @@ SCAN_CONNECTIONS = [
         f"{CONNECTION}::test_the_rest_of_a_batch_in_parts_does_not_keep_their_memory_alive",
     ),
     Mutant(
+        "a part of which the system took some is sent again from its start",
+        "FrameSender._drop_sent",
+        "unsent[0] = first[byte_count:]",
+        "unsent[0] = first",
+        "unit/rpc/direct/test_frame_sender.py::test_frames_arrive_whole_wherever_the_system_stops",
+    ),
+    Mutant(
         "the system gets more parts at once than it takes",
         "FrameSender._send_on",
         "self._unsent[:_PARTS_MAX]",
