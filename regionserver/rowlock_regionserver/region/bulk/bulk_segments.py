@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from rowlock_regionserver.arrow.allocations import shares_kept_alive
+from rowlock_regionserver.arrow.columns import Column
+from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.memstore import BulkSegment
@@ -22,14 +26,9 @@ class PreparedSegments:
         self._stamp = stamp
         self._segments = segments_of(parts, _ANY_NUMBER, stamp)
         # Of each segment: how many lines or cells get the stamp, and how many there are.
-        counts = [(len(lines), _null_count(lines)) for part in parts.values() if (lines := part.lines) is not None]
-        counts += [
-            (cells.num_rows, cells.column("timestamp").null_count)
-            for part in parts.values()
-            if (cells := part.cells) is not None and cells.num_rows
-        ]
-        self._are_stamped = [null_count == count for count, null_count in counts]
-        self._is_mixed = any(0 < null_count < count for count, null_count in counts)
+        counts = [(_stamped_count(each), len(each)) for _, each in _lines_and_cells(parts)]
+        self._are_stamped = [stamped_count == count for stamped_count, count in counts]
+        self._is_mixed = any(0 < stamped_count < count for stamped_count, count in counts)
 
     def numbered(self, write_number: int, stamp: int) -> list[tuple[int, BulkSegment]]:
         """Returns (family number, segment).
@@ -45,31 +44,39 @@ class PreparedSegments:
         ]
 
 
-def _null_count(lines: FamilyLines) -> int:
-    return len(lines) if lines.timestamps is None else lines.timestamps.null_count
-
-
 def segments_of(parts: FamilyParts, write_number: int, stamp: int) -> list[tuple[int, BulkSegment]]:
     """Returns (family number, segment) of all lines and of all cells.
 
     The parts of one message share its memory, so each segment counts its share of it.
     """
-    lines = [
-        (number, part.lines.numbered(write_number, stamp)) for number, part in parts.items() if part.lines is not None
+    numbered = [
+        (
+            number,
+            each.numbered(write_number, stamp) if isinstance(each, FamilyLines) else stamped(each, write_number, stamp),
+        )
+        for number, each in _lines_and_cells(parts)
     ]
-    tables = [
-        (number, stamped(part.cells, write_number, stamp))
-        for number, part in parts.items()
-        if part.cells is not None and part.cells.num_rows
-    ]
-    shares = shares_kept_alive(
-        [[of_family.rows, *of_family.columns] for _, of_family in lines]
-        + [[chunk for chunked in table.columns for chunk in chunked.chunks] for _, table in tables]
-    )
+    shares = shares_kept_alive([_arrays(each) for _, each in numbered])
     return [
-        *((number, LinesSegment(each, share)) for (number, each), share in zip(lines, shares, strict=False)),
-        *(
-            (number, ArrowSegment(table, share))
-            for (number, table), share in zip(tables, shares[len(lines) :], strict=True)
-        ),
+        (number, LinesSegment(each, share) if isinstance(each, Lines) else ArrowSegment(each, share))
+        for (number, each), share in zip(numbered, shares, strict=True)
     ]
+
+
+def _lines_and_cells(parts: FamilyParts) -> list[tuple[int, FamilyLines | pa.Table]]:
+    """Returns (family number, what becomes a segment): first all lines, then all cells."""
+    lines = [(number, part.lines) for number, part in parts.items() if part.lines is not None]
+    cells = [(number, part.cells) for number, part in parts.items() if part.cells is not None and part.cells.num_rows]
+    return [*lines, *cells]
+
+
+def _stamped_count(each: FamilyLines | pa.Table) -> int:
+    """Returns how many of the lines or cells have no timestamp of their own."""
+    timestamps = each.timestamps if isinstance(each, FamilyLines) else each.column("timestamp")
+    return len(each) if timestamps is None else timestamps.null_count
+
+
+def _arrays(numbered: Lines | pa.Table) -> list[Column]:
+    if isinstance(numbered, Lines):
+        return [numbered.rows, *numbered.columns]
+    return [chunk for chunked in numbered.columns for chunk in chunked.chunks]
