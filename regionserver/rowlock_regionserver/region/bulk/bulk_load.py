@@ -348,14 +348,13 @@ class BulkLoad:
 
 
 def _inline(arranged: ArrangedBatch, request: RequestId | None) -> BulkRecord:
-    data = b"".join(part if isinstance(part, bytes) else part.to_pybytes() for part in encode_parts(arranged.parts))
     return BulkRecord(
         stamp=0,
         cell_count=arranged.cell_count,
         row_count=arranged.row_count,
         first_row=arranged.first_row,
         request=request,
-        cells=data,
+        cells=b"".join(encode_parts(arranged.parts)),
     )
 
 
