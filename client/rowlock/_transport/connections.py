@@ -233,6 +233,8 @@ class Connections:
             error = error_of_call(failed, address)
         if isinstance(error, ServerUnavailableError):
             self._stop_using(address)
+        if isinstance(error, DeadlineError):  # The call that needs the answer says what became of its change.
+            raise ServerUnavailableError(error.message)
         raise error
 
     def _new_stream(self, address: str, folder_id: str) -> PointStream:

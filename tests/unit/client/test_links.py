@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,7 +13,7 @@ from rowlock._transport.servers import Servers
 
 from tests.unit.client.fake_errors import Mishap
 from tests.unit.client.fake_server import FakeServer
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_until
 
 
 @pytest.fixture
@@ -71,6 +72,28 @@ def test_tasks_that_call_together_open_one_connection_and_share_messages(fake_se
     assert fake_server.direct is not None
     assert fake_server.direct.accepted_count == 1
     assert len(fake_server.message_sizes) < 10
+
+
+def test_a_put_whose_server_is_silent_when_it_is_asked_about_itself_says_that_nothing_was_changed(
+    fake_server: FakeServer,
+) -> None:
+    with rowlock.connect(fake_server.address, timeout=60) as db:
+        table = db.table("t", timeout=0.5)
+        db.table("t").row("row")
+        [link] = db._servers._links.values()
+        direct = link._direct
+        assert direct is not None
+        fake_server.stop()
+
+        def is_over() -> bool:
+            direct.look()
+            return direct.is_over
+
+        wait_until(is_over)
+        with socket.create_server(("127.0.0.1", int(fake_server.address.rpartition(":")[2]))):  # answers nothing
+            db._servers._stop_using(fake_server.address)  # Not after a pause that follows a refusal.
+            with pytest.raises(rowlock.DeadlineError, match=r"did not answer in time.*Nothing was changed"):
+                table.put("row", {"f:q": "1"})
 
 
 def test_threads_that_wait_for_one_connection_fail_together_when_no_server_answers(fake_server: FakeServer) -> None:
