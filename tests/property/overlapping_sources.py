@@ -33,14 +33,13 @@ NOW = ReadPoint(100, 1 << 40)
 def random_cells(chance: random.Random, rows: Sequence[bytes], write_number: int) -> dict[bytes, list[Cell]]:
     """Returns puts of one write number: mostly a cell in each column, or of few columns of few rows."""
     columns = COLUMNS if write_number == 1 else chance.sample(COLUMNS, chance.choice([1, 1, 2, 4]))
-    width = {column: chance.choice([0, 1, 2, 4, 8, 16, 40, None]) for column in columns}
+    width = {column: chance.choice([1, 2, 4, 8, 16, 40, None]) for column in columns}
     null_share = chance.choice([0, 0, 0.3])
     found: dict[bytes, list[Cell]] = {}
     for row in rows:
         cells: list[Cell] = []
         for column in sorted(columns):
-            of_column = width[column]
-            length = chance.randrange(12) if of_column is None else of_column
+            length = width[column] or chance.randrange(12)
             value = bytes(max(0, length - 1)) + chance.randbytes(min(length, 1))
             timestamp = chance.choice([5, 5, 5, 6])
             cells.append((column, -timestamp, -write_number, PUT, value))
