@@ -18,7 +18,6 @@ A file that no live log record names is deleted at start.
 from __future__ import annotations
 
 import contextlib
-import io
 import re
 import struct
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from pathlib import Path
 import google_crc32c
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.stream_pieces import StreamPieces
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.durable_files import new_file
 from rowlock_regionserver.errors import CorruptionError
@@ -93,40 +93,12 @@ def encode_parts(parts: FamilyParts) -> list[pa.Buffer | bytes]:
 def _stream(batches: Sequence[pa.RecordBatch]) -> list[pa.Buffer | bytes]:
     # Arrow calls a sink in Python for each buffer, and waits for the interpreter each time.
     is_copied = sum([batch.nbytes for batch in batches]) < _UNCOPIED_BYTES_MIN * batches[0].num_columns
-    pieces = _Pieces()
+    pieces = StreamPieces(_UNCOPIED_BYTES_MIN)
     sink = pa.BufferOutputStream() if is_copied else pa.PythonFile(pieces, mode="w")
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
     return [sink.getvalue()] if isinstance(sink, pa.BufferOutputStream) else pieces.all()
-
-
-class _Pieces(io.IOBase):
-    """A sink that keeps the bytes in pieces, the large ones uncopied."""
-
-    def __init__(self) -> None:
-        self._pieces: list[pa.Buffer | bytes] = []
-        self._small = bytearray()  # after the last piece
-
-    def writable(self) -> bool:
-        """Returns True."""
-        return True
-
-    def write(self, data: pa.Buffer | bytes) -> int:
-        """Takes the next bytes."""
-        if len(data) < _UNCOPIED_BYTES_MIN:
-            self._small += data
-        else:
-            self._pieces = self.all()
-            self._pieces.append(data)
-        return len(data)
-
-    def all(self) -> list[pa.Buffer | bytes]:
-        """Returns all pieces so far."""
-        if self._small:
-            self._pieces.append(bytes(self._small))
-            self._small.clear()
-        return self._pieces
 
 
 def decode_parts(data: bytes, path: Path | str = "the log") -> dict[int, FamilyPart]:
