@@ -1,8 +1,8 @@
-"""Bulk batches against a plain model: what their cells become between the arranging and the gate, and what stays.
+"""Bulk batches against a plain model, with changes between a batch's arrangement and its turn at the gate.
 
-While a batch waits for the gate, time passes, rows change, the table is altered, or a flush goes on. The log refuses
-some batches. Some are sent again. Before a batch is published nobody sees it; afterwards all see the same: in memory,
-after a replay of the log, after a flush and after a compaction.
+The clock advances meanwhile, a row changes, the table is altered, or the memstore is flushed. The log refuses some
+batches, and some are sent again. No reader sees a batch before it is published. After that every read returns what the
+model has: from memory, after the log was replayed, after a flush and after a compaction.
 """
 
 from __future__ import annotations
