@@ -250,7 +250,7 @@ class Server:
         finally:
             self._started.set()
 
-    async def _serve(self, ready_count: Callable[[], int]) -> None:
+    async def _serve(self, selector: ready_selector.ReadySelector) -> None:
         loop = asyncio.get_running_loop()
         stopping = asyncio.Event()
         with self._stop_lock:
@@ -280,6 +280,7 @@ class Server:
             calls = Calls(self._config, ledger, presence.counter(), data_folder_id=folder.folder_id)
             await listener.start(calls)
             region_server = await loop.run_in_executor(None, self._recover, folder, ledger)
+            region_server.pacing.idle_seconds = selector.idle_seconds
             undo.callback(lambda: self._unflushed.extend(region_server.stop()))
             if self._is_self_checking:
                 checking = SelfCheck(region_server, end_after_breach)
@@ -304,7 +305,7 @@ class Server:
             regions = RegionService(region_server, engine, calls, self._config)
             self._engine, self._region_service, self._direct = engine, regions, direct_port
             ids = folder.folder_id, region_server.incarnation_id
-            turn, drop_log = Turn(engine.points, ready_count), DropLog(self._clock)
+            turn, drop_log = Turn(engine.points, lambda: selector.ready_count), DropLog(self._clock)
             direct_port.start(
                 DirectService(engine.points, turn, ledger, clients, drop_log, *ids, serve_scan=regions.serve_scan)
             )

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import grpc
@@ -412,3 +413,10 @@ def test_a_sound_server_that_verifies_itself_serves_and_stops_in_order(tmp_path:
             client.create_table("t", b"f", durability=DURABILITY_FSYNC)
         server.signal(signal.SIGTERM)
         assert server.ended() == (0, "", "")
+
+
+def test_its_background_work_knows_how_long_its_event_loop_was_idle(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with Server(tmp_path) as server:
+        idle = server.region_server.pacing.idle_seconds()
+        assert 0 < idle < time.monotonic() - began

@@ -86,6 +86,7 @@ class RegionServer(ServedRegions):
         self._memory = MemoryGauge(self.ledger.memstores, config, clock, self._wake_flusher)
         self._shared = SharedParts.of(folder / "bulk", config, clock, files, self._memory, self._failures.end)
         self._shared.count_in(self.ledger)
+        self.pacing = self._shared.pacing
         self.snapshots = Snapshots(config, clock)
         self._log: Log
         self._flusher: FlushThreads | None = None
@@ -96,7 +97,6 @@ class RegionServer(ServedRegions):
         self.clients: ClientState
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
-        self._changes: RegionChanges
         self._splits: AutomaticSplits
         self.set_aside: tuple[SetAside, ...] = ()  # when it was opened
         self._timestamps = Timestamps(clock, config.stamp_leap_ms)
@@ -375,7 +375,7 @@ class RegionServer(ServedRegions):
         return result
 
     def files_were_adopted(self, region_id: int) -> None:
-        """Tells those who compact and split that a region has more store files."""
+        """Wakes compactions and splits: a region has more store files."""
         self.compactions.wake(region_id)
         self._splits.wake(region_id)
 

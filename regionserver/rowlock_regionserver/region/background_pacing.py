@@ -10,8 +10,11 @@ within their pieces, at each `yield_now` of their thread: every few milliseconds
 during a piece, and the queue would not be gone before the next one.
 
 A bulk batch pauses, for as long as it worked, between the pieces of its steps before the gate: after each column that
-it sorts, say. So beside requests it takes at most twice as long, apart from its waits. It does not pause beyond its
-deadline, nor after it has the gate.
+it sorts, say. It does not pause beyond its deadline, nor after it has the gate.
+
+A pause is longer while the event loop is busy: it goes on until the loop has been idle for as long, since the pause
+before. So background work takes a part of the time that requests leave, and when they queue up it waits until the queue
+is gone. If the loop is never idle, a bulk batch works for a fifth of the time, and other work for a twentieth.
 
 While requests are active, background work needs a permit (fair_semaphore.py); permits are granted in order of arrival.
 A permit is released while its holder waits for a sync, and none is held while waiting for a gate: a disk or gate that
@@ -39,9 +42,13 @@ from rowlock_regionserver.region.memory import MemoryGauge
 
 # With a longer gap between requests, background work runs at full speed.
 _ACTIVE_REQUEST_SECONDS = 0.1
+# A pause as a multiple of the work before it: while the event loop is idle, and at most. Work on files pauses longer.
+_PAUSE_FACTORS = 1, 4
+_FILE_PAUSE_FACTORS = 3, 20
 _PAUSE_SECONDS_MAX = 0.1
-# By how much longer work on files pauses.
-_FILE_PAUSE_FACTOR = 3
+_BUSY_PAUSE_SECONDS_MAX = 0.5
+# The shortest sleep within a longer pause.
+_SLEEP_SECONDS_MIN = 0.0005
 # A shorter piece of a bulk batch is followed by the next one without a pause.
 _PIECE_SECONDS_MIN = 0.001
 
@@ -70,6 +77,8 @@ class BackgroundPacing:
         self.acquired_count = 0  # permits acquired; written by their holders without a lock, so only roughly right
         self.sleep = sleep
         self.requested_at = -math.inf
+        # Returns how long the event loop has been idle, in seconds. Without a loop it is idle all the time.
+        self.idle_seconds: Callable[[], float] = clock.monotonic
 
     def note_request(self) -> None:
         """Records that a get or a put has arrived."""
@@ -104,6 +113,7 @@ class Permit:
         self._is_held = False
         self._begun = 0.0
         self._worked = 0.0  # seconds of work before that, for which it has not paused yet
+        self._idle_before = 0.0  # seconds for which the event loop was idle up to then, or up to the last pause
 
     def __enter__(self) -> Permit:
         self._begin(self._deadline)
@@ -159,6 +169,7 @@ class Permit:
             self._is_held = True
             pacing.acquired_count += 1
         self._begun = pacing.clock.monotonic()
+        self._idle_before = pacing.idle_seconds()
 
     def _end(self) -> None:
         self._pause()
@@ -177,8 +188,24 @@ class Permit:
         is_urgent = self._frees_memory and pacing.memory.is_under_pressure
         if pacing.has_active_requests() and not is_urgent:
             is_longer = self._makes_file and not pacing.permits.statistics().waiting
-            pause = worked * pacing.pause_share * (_FILE_PAUSE_FACTOR if is_longer else 1)
-            pacing.sleep(min(pause, _PAUSE_SECONDS_MAX, max(0.0, self._deadline - pacing.clock.monotonic())))
+            factor, factor_max = _FILE_PAUSE_FACTORS if is_longer else _PAUSE_FACTORS
+            pause = worked * pacing.pause_share
+            seconds_left = max(0.0, self._deadline - pacing.clock.monotonic())
+            self._sleep(
+                min(factor * pause, _PAUSE_SECONDS_MAX, seconds_left),
+                min(factor_max * pause, _BUSY_PAUSE_SECONDS_MAX, seconds_left),
+            )
+        self._idle_before = pacing.idle_seconds()
+
+    def _sleep(self, seconds: float, seconds_max: float) -> None:
+        """Sleeps for so long, and on until the event loop has been idle for as long since the last pause."""
+        pacing = self._pacing
+        pacing.sleep(seconds)
+        slept, idle_until = seconds, self._idle_before + seconds
+        while slept < seconds_max and (lacking := idle_until - pacing.idle_seconds()) > 0:
+            more = min(max(lacking, _SLEEP_SECONDS_MIN), seconds_max - slept)
+            pacing.sleep(more)
+            slept += more
 
     def _release(self) -> None:
         if self._is_held:

@@ -33,7 +33,14 @@ class Case:
         self.clock = ManualClock()
         self.slept: list[float] = []
         self.memory = MemoryGauge(Ledger(Config()).memstores, Config(), self.clock, lambda: None)
-        self.pacing = BackgroundPacing(pause_percent, self.memory, self.clock, 1, self.slept.append)
+        self.pacing = BackgroundPacing(pause_percent, self.memory, self.clock, 1, self.sleep)
+        self.idle_share = 1.0  # of the event loop while the work sleeps; while it works there is none
+        self.idle = 0.0
+        self.pacing.idle_seconds = lambda: self.idle
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.idle += self.idle_share * seconds
 
     def work(self, seconds: float) -> None:
         self.clock.advance(round(1000 * seconds))
@@ -51,6 +58,58 @@ def test_it_pauses_for_as_long_as_it_worked_while_requests_are_active(case: Case
         permit.yield_now()
         case.work(0.005)
     assert case.slept == pytest.approx([0.002, YIELD_SECONDS, 0.005])
+
+
+@pytest.mark.parametrize(("makes_file", "pause"), [(False, 0.002), (True, 0.006)])
+def test_it_pauses_until_the_event_loop_was_idle_for_as_long(case: Case, makes_file: bool, pause: float) -> None:
+    case.pacing.note_request()
+    case.idle_share = 0.5
+    with case.pacing.permit(makes_file=makes_file) as permit:
+        case.work(0.002)
+        permit.yield_now()
+        case.work(0.002)
+        case.idle += pause / 2  # while it worked, which counts
+    slept = "".join("y" if seconds == YIELD_SECONDS else "." for seconds in case.slept)
+    before, after = case.slept[: slept.index("y")], case.slept[slept.index("y") + 1 :]
+    assert sum(before) == pytest.approx(2 * pause, abs=0.0005)
+    assert after == pytest.approx([pause])
+
+
+def test_idle_time_counts_for_one_pause_only(case: Case) -> None:
+    case.pacing.note_request()
+    case.idle_share = 0.5
+    with case.pacing.permit() as permit:
+        case.idle += 0.01  # while it worked
+        case.work(0.002)
+        permit.pause()
+        case.work(0.002)
+    assert case.slept[0] == pytest.approx(0.002)
+    assert sum(case.slept[1:]) == pytest.approx(0.004, abs=0.0005)
+
+
+@pytest.mark.parametrize(("makes_file", "longest"), [(False, 0.008), (True, 0.04)])
+def test_beside_an_event_loop_that_is_never_idle_it_works_for_a_part_of_the_time(
+    case: Case, makes_file: bool, longest: float
+) -> None:
+    case.pacing.note_request()
+    case.idle = 30.0  # before that
+    case.idle_share = 0.0
+    with case.pacing.permit(makes_file=makes_file):
+        case.work(0.002)
+    assert sum(case.slept) == pytest.approx(longest)
+    case.pacing.note_request()
+    with case.pacing.permit(makes_file=makes_file):
+        case.work(0.2)
+        case.pacing.note_request()
+    assert sum(case.slept) == pytest.approx(longest + 0.5)
+
+
+def test_beside_a_busy_event_loop_no_pause_is_longer_than_the_deadline(case: Case) -> None:
+    case.pacing.note_request()
+    case.idle_share = 0.0
+    with case.pacing.permit(deadline=case.clock.monotonic() + 0.008):
+        case.work(0.003)
+    assert sum(case.slept) == pytest.approx(0.005)
 
 
 def test_it_only_yields_without_recent_requests(case: Case) -> None:
@@ -123,7 +182,7 @@ def test_it_pauses_no_longer_than_it_worked_while_other_work_waits_for_the_permi
 def test_a_bulk_batch_pauses_after_pieces_of_a_millisecond_and_keeps_its_permit(case: Case) -> None:
     def nobody_works(seconds: float) -> None:
         assert case.pacing.permits.statistics().free == 0
-        case.slept.append(seconds)
+        case.sleep(seconds)
 
     case.pacing.sleep = nobody_works
     case.pacing.note_request()
@@ -226,7 +285,7 @@ def test_waiting_for_a_permit_after_a_disk_ends_at_the_deadline(case: Case) -> N
 def test_no_background_work_runs_during_a_pause(case: Case) -> None:
     def nobody_works(seconds: float) -> None:
         assert case.pacing.permits.statistics().free == 0
-        case.slept.append(seconds)
+        case.sleep(seconds)
 
     case.pacing.sleep = nobody_works
     case.pacing.note_request()

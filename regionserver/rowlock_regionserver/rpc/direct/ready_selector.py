@@ -1,9 +1,10 @@
-"""The server's event loop, which knows how many files were ready in its current iteration."""
+"""The server's event loop, which knows how many files were ready in its current iteration, and how long it was idle."""
 
 from __future__ import annotations
 
 import asyncio
 import selectors
+import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 
@@ -11,16 +12,28 @@ from functools import partial
 class ReadySelector(selectors.DefaultSelector):
     """A selector of the system. `ready_count`: how many files the last `select` found ready."""
 
-    ready_count = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.ready_count = 0
+        self._waited = 0.0  # seconds in all calls of `select` that have ended
+        self._waits_since: float | None = None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        began = self._waits_since = time.monotonic()
         ready = super().select(timeout)
+        self._waits_since = None
+        self._waited += time.monotonic() - began
         self.ready_count = len(ready)
         return ready
 
+    def idle_seconds(self) -> float:
+        """Returns how long the event loop has had nothing to do, since it began. From any thread."""
+        waited, since = self._waited, self._waits_since
+        return waited if since is None else waited + time.monotonic() - since
 
-def run(serve: Callable[[Callable[[], int]], Coroutine[None, None, None]]) -> None:
-    """Runs serve(ready_count) in a new event loop. `ready_count` returns how many files its iteration found ready."""
+
+def run(serve: Callable[[ReadySelector], Coroutine[None, None, None]]) -> None:
+    """Runs serve(selector) in a new event loop, which has this selector."""
     selector = ReadySelector()
     with asyncio.Runner(loop_factory=partial(asyncio.SelectorEventLoop, selector)) as runner:
-        runner.run(serve(lambda: selector.ready_count))
+        runner.run(serve(selector))
