@@ -16,6 +16,13 @@ FLOODS = [
         f"{CONNECTION}::test_a_flooding_connection_stands_behind_the_others_after_each_slice",
     ),
     Mutant(
+        "the next slice of a connection is begun before what came during the last one",
+        "DirectConnection._take_turn_soon",
+        "self._loop.call_soon(self._loop.call_soon, self._take_due_turn)",
+        "self._loop.call_soon(self._take_due_turn)",
+        f"{CONNECTION}::test_what_comes_during_a_slice_is_begun_before_the_next_slice_of_that_connection",
+    ),
+    Mutant(
         "a flooding connection pauses for no scan",
         "DirectConnection._take_turn_later",
         "        if not step_count or self._slices_in_a_row <= FLOOD_SLICES or self._state is not _OPEN:\n",

@@ -221,7 +221,8 @@ class DirectConnection(asyncio.BufferedProtocol):
     def _take_turn_soon(self) -> None:
         if not self._is_turn_due:
             self._is_turn_due = True
-            self._loop.call_soon(self._take_due_turn)
+            # The loop makes this call before it looks for ready sockets, and the one that it asks for behind them.
+            self._loop.call_soon(self._loop.call_soon, self._take_due_turn)
 
     def _take_turn_later(self) -> None:
         """Takes a turn after the other connections; if this one floods the server, after running scans, too."""

@@ -154,6 +154,33 @@ def test_a_flooding_connection_stands_behind_the_others_after_each_slice(run_por
 
 
 @pytest.mark.parametrize("port_clock", [HurryingClock()])
+@pytest.mark.parametrize("is_one_frame", [True, False])
+def test_what_comes_during_a_slice_is_begun_before_the_next_slice_of_that_connection(
+    run_port: RunPort, region: FakeRegion, is_one_frame: bool
+) -> None:
+    """Here each request is a slice of its own."""
+
+    async def test(port: Port) -> None:
+        flooding, other = await port.welcomed(), await port.welcomed()
+
+        class Begun(list[bytes]):
+            def append(self, row: bytes) -> None:
+                super().append(row)
+                if len(self) == 10:
+                    other.send_some(requests_frame(get(1, b"other")))
+
+        region.begun = Begun()
+        requests = [get(number, b"flood") for number in range(20)]
+        frames = [requests_frame(*requests)] if is_one_frame else map(requests_frame, requests)
+        await flooding.send(b"".join(frames))
+        await flooding.until(*range(20))
+        await other.until(1)
+        assert region.begun == [b"flood"] * 10 + [b"other"] + [b"flood"] * 10
+
+    run_port(test)
+
+
+@pytest.mark.parametrize("port_clock", [HurryingClock()])
 def test_a_long_frame_is_begun_in_slices(run_port: RunPort, region: FakeRegion) -> None:
     async def test(port: Port) -> None:
         flooding, other = await port.welcomed(), await port.welcomed()
