@@ -11,6 +11,18 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
     "_transport/bulk.py": {
         "            # In a thread: encoding rows takes long enough to block the event loop.\n": "",
     },
+    "_transport/scan_opening.py": {
+        # A thread is seldom interrupted.
+        """\
+        try:
+            stream = await open_stream(servers, region, continuation, timeout_s)
+        except asyncio.CancelledError:
+            servers.link_to(region).release(region, opened.held_scan)
+            raise
+""": """\
+        stream = await open_stream(servers, region, continuation, timeout_s)
+""",
+    },
     "_transport/servers.py": {
         "For tasks of one event loop. Close it before a fork, see rowlock._transport.fork.": "Thread-safe.",
         "on one row and waits for its answer": "on one row and blocks for its answer",

@@ -11,6 +11,7 @@ import grpc
 import pytest
 from rowlock._core import point
 from rowlock._core.scan_opening import opening_request
+from rowlock.aio._transport.scan_opening import open_scan
 from rowlock.aio._transport.servers import Servers
 from rowlock_proto.v1 import region_pb2, sessions_pb2, sessions_pb2_grpc, types_pb2
 from rowlock_proto.v1.types_pb2 import Error
@@ -230,8 +231,60 @@ def test_a_scan_that_no_one_goes_on_with_is_freed_by_its_lease(tmp_path_factory:
 
 
 @pytest.mark.parametrize("is_direct", [False, True])
-def test_a_scan_whose_task_is_cancelled_while_it_opens_is_not_held(
+def test_a_scan_whose_task_is_cancelled_at_any_step_of_its_opening_is_not_held(
     server: Server, region_id: int, request: pytest.FixtureRequest, is_direct: bool
+) -> None:
+    table = name_of(request)
+
+    async def body() -> None:
+        servers = Servers((server.address,), is_direct=is_direct)
+        deadline = time.monotonic() + WAIT_S
+        region = await servers.region_of(table, b"row", deadline)
+        await servers.point(point.get(table, [b"row"], None), WAIT_S)  # Connects.
+        step_count, is_opened = 0, False
+        while not is_opened:
+            to_open = opening_request(table, region_pb2.ScanRequest(region_id=region_id))
+            assert to_open is not None
+            task = asyncio.ensure_future(open_scan(servers, region, to_open, WAIT_S))
+            while to_open.answer is None:
+                await asyncio.sleep(0)
+            for _ in range(step_count):
+                await asyncio.sleep(0)
+            is_opened = task.done()
+            task.cancel()
+            await asyncio.wait([task])
+            if is_opened:
+                task.result().cancel()
+            step_count += 1
+            await asyncio.to_thread(wait_until, lambda: open_count(server) == 0)
+        assert step_count > 1
+        await servers.close()
+
+    asyncio.run(body())
+
+
+def test_a_scan_that_is_cancelled_before_its_call_is_sent_is_not_held(
+    server: Server, region_id: int, request: pytest.FixtureRequest
+) -> None:
+    table = name_of(request)
+
+    async def body() -> None:
+        servers = Servers((server.address,), is_direct=False)
+        region = await servers.region_of(table, b"row", time.monotonic() + WAIT_S)
+        for _ in range(8):  # More than scans_open_max.
+            to_open = opening_request(table, region_pb2.ScanRequest(region_id=region_id))
+            assert to_open is not None
+            (await open_scan(servers, region, to_open, WAIT_S)).cancel()
+            await asyncio.to_thread(wait_until, lambda: open_count(server) == 0)
+        await servers.close()
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+@pytest.mark.parametrize("is_direct", [False, True])
+def test_a_scan_whose_task_is_cancelled_while_it_opens_is_not_held(
+    server: Server, region_id: int, request: pytest.FixtureRequest, is_direct: bool, is_answered: bool
 ) -> None:
     table = name_of(request)
 
@@ -244,12 +297,12 @@ def test_a_scan_whose_task_is_cancelled_while_it_opens_is_not_held(
             to_open = opening_request(table, region_pb2.ScanRequest(region_id=region_id))
             assert to_open is not None
             task = asyncio.ensure_future(servers.attempt_in(region, to_open, deadline))
-            while not to_open.sent:
+            while not (to_open.answer is not None if is_answered else to_open.sent):
                 await asyncio.sleep(0)
+            assert not task.done()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert to_open.answer is None
         # The answer to the last of them comes after those of the others.
         await servers.point(point.get(table, [b"row"], None), WAIT_S)
         await asyncio.to_thread(wait_until, lambda: open_count(server) == 0)

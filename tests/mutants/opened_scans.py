@@ -10,7 +10,33 @@ SCANS = "unit/engine/test_scans.py"
 SHORT = "unit/region/test_short_scans.py"
 GOES_ON = f"{OPENED}::test_a_scan_goes_on_at_the_same_read_point_without_losing_or_repeating_a_row"
 
+CANCELLED = f"{OPENED}::test_a_scan_whose_task_is_cancelled_at_any_step_of_its_opening_is_not_held"
+
 OPENED_SCANS = [
+    Mutant(
+        "a scan whose task is cancelled when it was just opened stays held",
+        "abandon",
+        "    else:\n        release()\n",
+        "",
+        f"{OPENED}::test_a_scan_whose_task_is_cancelled_while_it_opens_is_not_held[True-True]",
+        package=CLIENT,
+    ),
+    Mutant(
+        "a scan that is cancelled before the call that continues it is sent stays held",
+        "ScanStream.cancel",
+        "        if self._held_scan:  # grpc",
+        "        if False:  # grpc",
+        f"{OPENED}::test_a_scan_that_is_cancelled_before_its_call_is_sent_is_not_held",
+        package=CLIENT,
+    ),
+    Mutant(
+        "a scan whose task is cancelled while it is continued stays held",
+        "open_scan",
+        "            servers.link_to(region).release(region, opened.held_scan)\n",
+        "",
+        f"{CANCELLED}[True]",
+        package=CLIENT,
+    ),
     Mutant(
         "batches are made ahead although scans hold much",
         "Scans._write_batches",
@@ -108,7 +134,7 @@ OPENED_SCANS = [
     Mutant(
         "a scan whose task was cancelled while it opened stays held",
         "abandon.release",
-        "            submit(releasing)\n",
+        "            submit(releasing_request(request.table, request.row, request.region_id, held_scan))\n",
         "            pass\n",
         f"{OPENED}::test_a_scan_whose_task_is_cancelled_while_it_opens_is_not_held",
         CLIENT,

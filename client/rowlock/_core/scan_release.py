@@ -23,9 +23,9 @@ class OpeningRequest(Request):
 
 
 def abandon(conversation: Conversation, request: Request, submit: Callable[[Request], object]) -> None:
-    """Ends the wait for a request.
+    """Ends the wait for a request, whose answer nobody takes, also if it has come.
 
-    submit: called with one more request, when the answer comes, if that is of a scan that the server holds.
+    submit: called with one more request, as soon as the answer has come, if that is of a scan that the server holds.
     """
     if not (request.sent and isinstance(request, OpeningRequest)):
         conversation.abandon(request)
@@ -33,13 +33,22 @@ def abandon(conversation: Conversation, request: Request, submit: Callable[[Requ
 
     def release() -> None:
         if request.answer is not None and request.answer.opened_scan.held_scan:
-            message = region_pb2.PointRequests()
-            message.requests.add().open_scan.held_scan = request.answer.opened_scan.held_scan
-            releasing = Request(request.table, request.row, message, is_change=False)
-            releasing.prepare(request.region_id, _TIMEOUT_MS, _wake_no_caller)
-            submit(releasing)
+            held_scan = request.answer.opened_scan.held_scan
+            submit(releasing_request(request.table, request.row, request.region_id, held_scan))
 
-    request.wake = release
+    if request.answer is None:
+        request.wake = release
+    else:
+        release()
+
+
+def releasing_request(table: str, row: bytes, region_id: int, held_scan: int) -> Request:
+    """Returns the request that ends a scan of this region if the server still holds it, prepared to be sent."""
+    message = region_pb2.PointRequests()
+    message.requests.add().open_scan.held_scan = held_scan
+    releasing = Request(table, row, message, is_change=False)
+    releasing.prepare(region_id, _TIMEOUT_MS, _wake_no_caller)
+    return releasing
 
 
 def _wake_no_caller() -> None:

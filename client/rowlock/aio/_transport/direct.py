@@ -102,15 +102,17 @@ class DirectConnection(asyncio.BufferedProtocol):
                 done.set_result(None)
 
         request.prepare(region_id, server_timeout_ms(remaining_s), wake)
-        if not self._submit(request):
+        if not self.submit(request):
             return True
         out_of_time = self._loop.call_later(max(0.0, remaining_s), wake)
+        is_done = False
         try:
             await done
+            is_done = request.answer is not None or request.failure is not None
         finally:
             out_of_time.cancel()
-            if request.answer is None and request.failure is None:
-                abandon(self._conversation, request, self._submit)
+            if not is_done:
+                abandon(self._conversation, request, self.submit)
         return True
 
     def close(self, reason: RowlockError | None = None) -> None:
@@ -182,7 +184,7 @@ class DirectConnection(asyncio.BufferedProtocol):
 
     # Sending
 
-    def _submit(self, request: Request) -> bool:
+    def submit(self, request: Request) -> bool:
         """Adds a request and sends it, at once or soon. Returns False, with the request failed, if it is too large."""
         conversation = self._conversation
         is_first = conversation.is_idle

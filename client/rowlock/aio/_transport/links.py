@@ -26,6 +26,7 @@ from rowlock._core.direct import (
     targets,
 )
 from rowlock._core.direct_choice import DirectChoice
+from rowlock._core.scan_release import releasing_request
 from rowlock._core.sequences import Sequences
 from rowlock._transport.scan_sockets import KeptSockets, ScanSocket
 from rowlock.aio._transport.direct import DirectConnection
@@ -34,6 +35,7 @@ from rowlock.aio._transport.stream import PointStream
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
+    from rowlock.schema import Region
     from rowlock.statistics import ConnectionStatistics
 
 # Asks the server for its ServerInfo, until a deadline. Raises RowlockError.
@@ -95,6 +97,15 @@ class PointLink:
             if await direct.call(request, region_id, deadline):
                 return
         await self._call_by_grpc(request, region_id, deadline)
+
+    def release(self, region: Region, held_scan: int) -> None:
+        """Ends a scan if the server still holds it. Waits for nothing. Without a connection the server has ended it."""
+        direct, stream = self._direct, self._stream
+        request = releasing_request(region.table, region.start, region.region_id, held_scan)
+        if direct is not None and not direct.is_over:
+            direct.submit(request)
+        elif stream is not None and stream.is_open:
+            stream.submit(request)
 
     async def _call_by_grpc(self, request: Request, region_id: int, deadline: float) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TypeAlias
 
@@ -125,5 +126,9 @@ async def open_scan(servers: Servers, region: Region, opening: Request, timeout_
     if not opened.is_complete:
         # At once: the server holds the scan for some seconds only.
         continuation = continuation_request(opening.point.open_scan, opened)
-        stream = await open_stream(servers, region, continuation, timeout_s)
+        try:
+            stream = await open_stream(servers, region, continuation, timeout_s)
+        except asyncio.CancelledError:
+            servers.link_to(region).release(region, opened.held_scan)
+            raise
     return OpenedScan(list(first_batches(opened)), stream)

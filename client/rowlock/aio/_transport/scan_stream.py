@@ -24,7 +24,8 @@ class ScanStream:
     def __init__(self, servers: Servers, region: Region, request: region_pb2.ScanRequest) -> None:
         self._servers = servers
         self._address = region.server
-        self._table = region.table
+        self._region = region
+        self._held_scan = request.held_scan  # 0: none, or the server has answered
         open_stream = servers.channel(region.server).unary_stream(
             SCAN.path,
             request_serializer=SCAN.serialize,
@@ -45,12 +46,16 @@ class ScanStream:
         except grpc.aio.AioRpcError as failed:
             raise self._servers.error_for(failed, self._address) from None
         except TimeoutError:
-            raise no_batch_error(self._table, timeout_s) from None
+            raise no_batch_error(self._region.table, timeout_s) from None
+        self._held_scan = 0
         return batch if isinstance(batch, ScanMessage) else None
 
     def cancel(self) -> None:
         """Frees the server's read point at once. A no-op if the stream has ended."""
         self._call.cancel()
+        if self._held_scan:  # grpc may not have sent the call.
+            self._servers.link_to(self._region).release(self._region, self._held_scan)
+            self._held_scan = 0
 
     def leave(self) -> None:
         """Ends the scan when all of its rows have come."""

@@ -69,15 +69,26 @@ class PointStream:
                 done.set_result(None)
 
         request.prepare(region_id, server_timeout_ms(remaining_s), wake)
-        self._conversation.submit(request)
         out_of_time = loop.call_later(max(0.0, remaining_s), wake)
+        is_done = False
         try:
-            self.hold_open().has_work.set()
+            self.submit(request)
             await done
+            is_done = request.answer is not None or request.failure is not None
         finally:
             out_of_time.cancel()
-            if request.answer is None and request.failure is None:
-                abandon(self._conversation, request, self._conversation.submit)
+            if not is_done:
+                abandon(self._conversation, request, self.submit)
+
+    @property
+    def is_open(self) -> bool:
+        return self._run is not None
+
+    def submit(self, request: Request) -> None:
+        """Adds a request, which is sent soon. Raises ClosedError."""
+        run = self.hold_open()
+        self._conversation.submit(request)
+        run.has_work.set()
 
     def hold_open(self) -> _Run:
         """Opens the stream if it is not open."""
