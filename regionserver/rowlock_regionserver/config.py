@@ -186,7 +186,8 @@ class Config:
     worker_threads: Annotated[int, "threads for requests that may have to wait"] = 8
     long_work_pause_percent: Annotated[
         int,
-        "of the time of bulk batches, and three times that of flushes, while gets and puts come, or longer; 0: never",
+        "of the time of bulk batches, and three times that of flushes, while gets and puts come; longer while the "
+        "event loop is busy; 0: never",
     ] = 100
     requests_in_flight_max: Annotated[int, "point requests; beyond it they are refused"] = 10_000
     answer_bytes_held_max: Annotated[int, "point answers that clients have not taken; beyond it no answer is made"] = (

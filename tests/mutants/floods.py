@@ -23,6 +23,13 @@ FLOODS = [
         f"{CONNECTION}::test_what_comes_during_a_slice_is_begun_before_the_next_slice_of_that_connection",
     ),
     Mutant(
+        "the next slice of a connection is begun before the changes that came during the last one are made",
+        "DirectConnection._take_due_turn",
+        "        self._service.turn.end()",
+        "        pass",
+        f"{CONNECTION}::test_changes_that_come_during_a_slice_are_made_before_the_next_slice_of_that_connection",
+    ),
+    Mutant(
         "a flooding connection pauses for no scan",
         "DirectConnection._take_turn_later",
         "        if not step_count or self._slices_in_a_row <= FLOOD_SLICES or self._state is not _OPEN:\n",

@@ -32,6 +32,8 @@ from rowlock_regionserver.versions.retention import Retention
 _WINDOWS_HELD = 8
 # How often a throttled compaction looks whether it was cancelled.
 _CHECK_AGAIN_S = 0.1
+# With more inputs than that, more files wait than an idle store has, and pauses get no longer beside a busy event loop.
+_INPUTS_BEHIND = 10
 
 
 def compact_files(
@@ -92,7 +94,8 @@ class _Merge:
 
     def pieces(self) -> Generator[pa.Table | Lines, None, None]:
         """Yields what remains, paced until the last piece is written, but not during the sync."""
-        with self._pacing.permit(makes_file=True) as permit:
+        is_behind = len(self._inputs) > _INPUTS_BEHIND
+        with self._pacing.permit(makes_file=True, is_behind=is_behind) as permit:
 
             def between() -> None:
                 permit.yield_now()

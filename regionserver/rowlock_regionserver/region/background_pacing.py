@@ -1,20 +1,21 @@
-"""Background pacing: bulk batches and flushes run with limited concurrency and pauses while gets and puts are active.
+"""Background pacing: bulk batches, flushes and compactions have limited concurrency and pause while requests come.
 
 A get or put takes some hundred microseconds of computing in six threads on either side. Each of them waits for a core,
 and for the interpreter lock. So while requests are active, background work runs in at most one thread fewer than there
 are cores, and after each piece it pauses, still holding its permit, in proportion to the time that the piece took. A
 flush does not pause while memory is scarce. Without active requests, background work runs at full speed.
 
-Flushes and compactions pause for three times as long, unless other background work waits for the permit, and also
-within their pieces, at each `yield_now` of their thread: every few milliseconds. Otherwise requests would queue up
-during a piece, and the queue would not be gone before the next one.
+Flushes and compactions pause for three times as long as they worked, unless other background work waits for the
+permit, and also within their pieces, at each `yield_now` of their thread: every few milliseconds. Otherwise requests
+would queue up during a piece, and the queue would not be gone before the next one.
 
 A bulk batch pauses, for as long as it worked, between the pieces of its steps before the gate: after each column that
 it sorts, say. It does not pause beyond its deadline, nor after it has the gate.
 
-A pause is longer while the event loop is busy: it goes on until the loop has been idle for as long, since the pause
-before. So background work takes a part of the time that requests leave, and when they queue up it waits until the queue
-is gone. If the loop is never idle, a bulk batch works for a fifth of the time, and other work for a twentieth.
+That is how long pauses are at least. While the event loop is busy they go on until it has been idle for as long since
+the last pause. So background work takes a part of the time that requests leave, and when they queue up it waits until
+the queue is gone. If the loop is never idle, a pause is four times as long as the work; for a flush six times, because
+somebody may wait for it; and for a compaction twenty times, unless many files wait for it.
 
 While requests are active, background work needs a permit (fair_semaphore.py); permits are granted in order of arrival.
 A permit is released while its holder waits for a sync, and none is held while waiting for a gate: a disk or gate that
@@ -42,9 +43,12 @@ from rowlock_regionserver.region.memory import MemoryGauge
 
 # With a longer gap between requests, background work runs at full speed.
 _ACTIVE_REQUEST_SECONDS = 0.1
-# A pause as a multiple of the work before it: while the event loop is idle, and at most. Work on files pauses longer.
+# A pause as a multiple of the work before it: at least, and at most while the event loop is busy. That of bulk batches
+# is that of all work if other work waits for its permit.
 _PAUSE_FACTORS = 1, 4
-_FILE_PAUSE_FACTORS = 3, 20
+_FLUSH_PAUSE_FACTORS = 3, 6
+_COMPACTION_PAUSE_FACTORS = 3, 20
+_PAUSE_FACTORS_BEHIND = 3, 3
 _PAUSE_SECONDS_MAX = 0.1
 _BUSY_PAUSE_SECONDS_MAX = 0.5
 # The shortest sleep within a longer pause.
@@ -77,26 +81,47 @@ class BackgroundPacing:
         self.acquired_count = 0  # permits acquired; written by their holders without a lock, so only roughly right
         self.sleep = sleep
         self.requested_at = -math.inf
-        # Returns how long the event loop has been idle, in seconds. Without a loop it is idle all the time.
+        # Returns how long the event loop has waited for files, in seconds. Without a loop, all the time.
         self.idle_seconds: Callable[[], float] = clock.monotonic
+        self._sync_seconds = 0.0  # for which the event loop has waited for syncs; written by its thread
 
     def note_request(self) -> None:
         """Records that a get or a put has arrived."""
         self.requested_at = self.clock.monotonic()
 
+    def note_sync_wait(self, seconds: float) -> None:
+        """Records that the event loop has waited so long for a sync: it was idle."""
+        self._sync_seconds += seconds
+
+    def idle(self) -> float:
+        """Returns how long the event loop has been idle, in seconds. From any thread."""
+        return self.idle_seconds() + self._sync_seconds
+
     def has_active_requests(self) -> bool:
         """Whether a request arrived recently, so that background work must be paced."""
         return self.pause_share > 0 and self.clock.monotonic() - self.requested_at <= _ACTIVE_REQUEST_SECONDS
 
-    def permit(self, *, makes_file: bool = False, frees_memory: bool = False, deadline: float = math.inf) -> Permit:
+    def permit(
+        self,
+        *,
+        makes_file: bool = False,
+        frees_memory: bool = False,
+        is_behind: bool = False,
+        deadline: float = math.inf,
+    ) -> Permit:
         """Returns a context for background work. Entering it may wait for a permit.
 
         The caller must not hold a gate when it enters, nor wait for one inside. `makes_file`: a flush or compaction,
-        which pauses for longer and within its pieces, too. `frees_memory`: does not pause while memory is scarce.
-        `deadline`: on the monotonic clock; entering, and leaving `released`, raise DeadlineError if
-        no permit was free until then.
+        which pauses for longer and within its pieces, too. `frees_memory`: a flush, which does not pause while memory
+        is scarce. `is_behind`: many files wait for the compaction. `deadline`: on the monotonic clock; entering, and
+        leaving `released`, raise DeadlineError if no permit was free until then.
         """
-        return Permit(self, makes_file, frees_memory, deadline)
+        factors = _PAUSE_FACTORS
+        if frees_memory:
+            factors = _FLUSH_PAUSE_FACTORS
+        elif makes_file:
+            factors = _PAUSE_FACTORS_BEHIND if is_behind else _COMPACTION_PAUSE_FACTORS
+        return Permit(self, factors, makes_file, frees_memory, deadline)
 
 
 class Permit:
@@ -105,8 +130,17 @@ class Permit:
     Holds a permit of the semaphore only if requests were active when the piece began.
     """
 
-    def __init__(self, pacing: BackgroundPacing, makes_file: bool, frees_memory: bool, deadline: float) -> None:
+    def __init__(
+        self,
+        pacing: BackgroundPacing,
+        factors: tuple[int, int],
+        makes_file: bool,
+        frees_memory: bool,
+        deadline: float,
+    ) -> None:
+        """factors: the shortest and the longest pause, as multiples of the work."""
         self._pacing = pacing
+        self._factors = factors
         self._makes_file = makes_file
         self._frees_memory = frees_memory
         self._deadline = deadline
@@ -169,7 +203,7 @@ class Permit:
             self._is_held = True
             pacing.acquired_count += 1
         self._begun = pacing.clock.monotonic()
-        self._idle_before = pacing.idle_seconds()
+        self._idle_before = pacing.idle()
 
     def _end(self) -> None:
         self._pause()
@@ -185,27 +219,34 @@ class Permit:
         """Pauses for the work since the last pause, while it still holds the permit, so that no other work runs."""
         pacing = self._pacing
         worked, self._worked = self._worked + pacing.clock.monotonic() - self._begun, 0.0
-        is_urgent = self._frees_memory and pacing.memory.is_under_pressure
-        if pacing.has_active_requests() and not is_urgent:
-            is_longer = self._makes_file and not pacing.permits.statistics().waiting
-            factor, factor_max = _FILE_PAUSE_FACTORS if is_longer else _PAUSE_FACTORS
-            pause = worked * pacing.pause_share
-            seconds_left = max(0.0, self._deadline - pacing.clock.monotonic())
-            self._sleep(
-                min(factor * pause, _PAUSE_SECONDS_MAX, seconds_left),
-                min(factor_max * pause, _BUSY_PAUSE_SECONDS_MAX, seconds_left),
-            )
-        self._idle_before = pacing.idle_seconds()
+        if pacing.has_active_requests() and not self._is_urgent():
+            self._sleep(worked * pacing.pause_share)
+        self._idle_before = pacing.idle()
 
-    def _sleep(self, seconds: float, seconds_max: float) -> None:
-        """Sleeps for so long, and on until the event loop has been idle for as long since the last pause."""
+    def _sleep(self, pause: float) -> None:
+        """Sleeps for a multiple of so many seconds, and on until the event loop was idle for as long.
+
+        Its idle time since the last pause counts. The sleep ends when the work becomes urgent, and has another bound
+        when other work waits for the permit.
+        """
         pacing = self._pacing
-        pacing.sleep(seconds)
-        slept, idle_until = seconds, self._idle_before + seconds
-        while slept < seconds_max and (lacking := idle_until - pacing.idle_seconds()) > 0:
-            more = min(max(lacking, _SLEEP_SECONDS_MIN), seconds_max - slept)
+        seconds_left = max(0.0, self._deadline - pacing.clock.monotonic())
+        slept = min(self._current_factors()[0] * pause, _PAUSE_SECONDS_MAX, seconds_left)
+        idle_until = self._idle_before + slept
+        pacing.sleep(slept)
+        while (lacking := idle_until - pacing.idle()) > 0 and not self._is_urgent():
+            left = min(self._current_factors()[1] * pause, _BUSY_PAUSE_SECONDS_MAX, seconds_left) - slept
+            if left <= 0:
+                return
+            more = min(max(lacking, _SLEEP_SECONDS_MIN), left)
             pacing.sleep(more)
             slept += more
+
+    def _is_urgent(self) -> bool:
+        return self._frees_memory and self._pacing.memory.is_under_pressure
+
+    def _current_factors(self) -> tuple[int, int]:
+        return _PAUSE_FACTORS if self._pacing.permits.statistics().waiting else self._factors
 
     def _release(self) -> None:
         if self._is_held:

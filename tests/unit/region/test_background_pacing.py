@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -87,21 +89,74 @@ def test_idle_time_counts_for_one_pause_only(case: Case) -> None:
     assert sum(case.slept[1:]) == pytest.approx(0.004, abs=0.0005)
 
 
-@pytest.mark.parametrize(("makes_file", "longest"), [(False, 0.008), (True, 0.04)])
+BATCH: dict[str, bool] = {}
+COMPACTION = {"makes_file": True}
+FLUSH = {"makes_file": True, "frees_memory": True}
+BEHIND = {"makes_file": True, "is_behind": True}
+
+
+@pytest.mark.parametrize(("kind", "longest"), [(BATCH, 0.008), (FLUSH, 0.012), (COMPACTION, 0.04), (BEHIND, 0.006)])
 def test_beside_an_event_loop_that_is_never_idle_it_works_for_a_part_of_the_time(
-    case: Case, makes_file: bool, longest: float
+    case: Case, kind: dict[str, bool], longest: float
 ) -> None:
     case.pacing.note_request()
     case.idle = 30.0  # before that
     case.idle_share = 0.0
-    with case.pacing.permit(makes_file=makes_file):
+    with case.pacing.permit(**kind):
         case.work(0.002)
     assert sum(case.slept) == pytest.approx(longest)
-    case.pacing.note_request()
-    with case.pacing.permit(makes_file=makes_file):
-        case.work(0.2)
+
+
+def test_beside_an_event_loop_that_is_never_idle_no_pause_is_longer_than_half_a_second(case: Case) -> None:
+    case.idle_share = 0.0
+    with case.pacing.permit(makes_file=True):
+        case.work(2)
         case.pacing.note_request()
-    assert sum(case.slept) == pytest.approx(longest + 0.5)
+    assert sum(case.slept) == pytest.approx(0.5)
+
+
+def test_a_flush_ends_its_pause_when_memory_becomes_scarce(case: Case) -> None:
+    def fill(seconds: float) -> None:
+        case.sleep(seconds)
+        case.memory.add(Config().memstore_bytes_max * 3 // 4)
+
+    case.pacing.note_request()
+    case.idle_share = 0.0
+    case.pacing.sleep = fill
+    with case.pacing.permit(makes_file=True, frees_memory=True):
+        case.work(0.002)
+    assert case.slept == pytest.approx([0.006])
+
+
+def test_a_pause_is_shorter_when_other_work_begins_to_wait_for_the_permit(case: Case) -> None:
+    def wait() -> None:
+        with case.pacing.permit():
+            pass
+
+    def begin_to_wait(seconds: float) -> None:
+        case.sleep(seconds)
+        if len(case.slept) == 1:
+            other.start()
+            wait_until(lambda: case.pacing.permits.statistics().waiting == 1)
+
+    other = threading.Thread(target=wait)
+    case.pacing.note_request()
+    case.idle_share = 0.0
+    case.pacing.sleep = begin_to_wait
+    with case.pacing.permit(makes_file=True):
+        case.work(0.002)
+        yield_now()
+        assert sum(case.slept) == pytest.approx(0.008 + YIELD_SECONDS)
+    other.join()
+
+
+def test_the_event_loop_is_idle_while_it_waits_for_a_sync(case: Case) -> None:
+    case.pacing.note_request()
+    case.idle_share = 0.0
+    with case.pacing.permit():
+        case.pacing.note_sync_wait(0.002)
+        case.work(0.002)
+    assert case.slept == pytest.approx([0.002])
 
 
 def test_beside_a_busy_event_loop_no_pause_is_longer_than_the_deadline(case: Case) -> None:
@@ -392,6 +447,7 @@ def test_a_bulk_batch_pauses_between_its_pieces_but_never_in_the_gate(
         slept.append(seconds)
 
     lone.parts.shared.pacing.sleep = sleep
+    lone.parts.shared.pacing.idle_seconds = partial(next, itertools.count(step=1000.0))  # so no pause is longer
     rows = [(b"%d" % number, None, [b"v"] * 5) for number in reversed(range(9))]
     names = [(b"f", b"%d" % number) for number in range(5)]
     lone.bulk(row_batch(names, rows) if kind == "rows" else bulk_batch(*cells_of_rows(names, rows)))

@@ -7,10 +7,12 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import ManualClock
+from rowlock_regionserver.compaction import compactor
 from rowlock_regionserver.compaction.job import CompactionJob, Entry, StoreId, Work
 from rowlock_regionserver.compaction.picker import Kind, Plan, pick
 from rowlock_regionserver.compaction.progress import CompactionCancelledError, CompactionResult, Progress
@@ -19,6 +21,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import CorruptionError, DiskFullError, NotServingRegionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan
+from rowlock_regionserver.region.background_pacing import BackgroundPacing, Permit
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.storefile.format import HEADER_BYTES, WIDE_BLOCK_MAGIC
 
@@ -99,6 +102,24 @@ def compacted(lone: LoneRegion, kind: Kind = Kind.MAJOR, progress: Progress | No
 
 def stored(lone: LoneRegion) -> list[str]:
     return sorted(path.name for path in lone.parts.live_files.folder.glob("1-*"))
+
+
+@pytest.mark.parametrize(("file_count", "is_behind"), [(3, False), (4, True)])
+def test_a_compaction_for_which_many_files_wait_does_not_pause_for_longer(
+    lone: LoneRegion, monkeypatch: pytest.MonkeyPatch, file_count: int, is_behind: bool
+) -> None:
+    asked: list[dict[str, Any]] = []
+    permit = BackgroundPacing.permit
+
+    def noting(pacing: BackgroundPacing, **options: Any) -> Permit:
+        asked.append(options)
+        return permit(pacing, **options)
+
+    written(lone, *[b"%d" % number for number in range(file_count)])
+    monkeypatch.setattr(BackgroundPacing, "permit", noting)
+    monkeypatch.setattr(compactor, "_INPUTS_BEHIND", 3)
+    compacted(lone)
+    assert asked == [{"makes_file": True, "is_behind": is_behind}]
 
 
 def test_a_major_compaction_makes_one_base_of_all_files(lone: LoneRegion) -> None:

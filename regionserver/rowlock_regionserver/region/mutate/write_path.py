@@ -94,6 +94,7 @@ class WritePath:
         self._region_log = parts.log
         self._config = parts.shared.config
         self._clock = parts.shared.clock
+        self._pacing = parts.shared.pacing
 
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
         """Makes each row mutation, in order; calls `done` once with their outcomes, when all are published.
@@ -108,7 +109,9 @@ class WritePath:
         with self._log.claim_writing():
             is_begun = self._mutate(mutations, options, done if wait is None else wait.set_outcome, may_wait=False)
         if wait is not None and is_begun:
+            began = self._clock.monotonic()
             wait.end()
+            self._pacing.note_sync_wait(self._clock.monotonic() - began)
         return is_begun
 
     def _syncs(self, options: WriteOptions) -> bool:

@@ -221,7 +221,7 @@ class DirectConnection(asyncio.BufferedProtocol):
     def _take_turn_soon(self) -> None:
         if not self._is_turn_due:
             self._is_turn_due = True
-            # The loop makes this call before it looks for ready sockets, and the one that it asks for behind them.
+            # asyncio makes this call before those of sockets that it finds ready, and the one it asks for after them.
             self._loop.call_soon(self._loop.call_soon, self._take_due_turn)
 
     def _take_turn_later(self) -> None:
@@ -237,6 +237,7 @@ class DirectConnection(asyncio.BufferedProtocol):
 
     def _take_due_turn(self) -> None:
         self._is_turn_due = False
+        self._service.turn.end()  # Changes that came since the last slice are not behind this one.
         self._take_turn()
 
     def _must_yield(self) -> bool:

@@ -15,20 +15,20 @@ class ReadySelector(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.ready_count = 0
-        self._waited = 0.0  # seconds in all calls of `select` that have ended
-        self._waits_since: float | None = None
+        # The seconds of all calls of `select` that have ended, and since when one is waiting; replaced at once.
+        self._waits: tuple[float, float | None] = 0.0, None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        began = self._waits_since = time.monotonic()
+        waited, began = self._waits[0], time.monotonic()
+        self._waits = waited, began
         ready = super().select(timeout)
-        self._waits_since = None
-        self._waited += time.monotonic() - began
+        self._waits = waited + time.monotonic() - began, None
         self.ready_count = len(ready)
         return ready
 
     def idle_seconds(self) -> float:
         """Returns how long the event loop has had nothing to do, since it began. From any thread."""
-        waited, since = self._waited, self._waits_since
+        waited, since = self._waits
         return waited if since is None else waited + time.monotonic() - since
 
 

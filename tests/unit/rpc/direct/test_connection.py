@@ -181,6 +181,34 @@ def test_what_comes_during_a_slice_is_begun_before_the_next_slice_of_that_connec
 
 
 @pytest.mark.parametrize("port_clock", [HurryingClock()])
+def test_changes_that_come_during_a_slice_are_made_before_the_next_slice_of_that_connection(
+    run_port: RunPort, region: FakeRegion
+) -> None:
+    """Here each request is a slice of its own, and the changes are made together, at the end of their turn."""
+
+    async def test(port: Port) -> None:
+        flooding, *others = [await port.welcomed() for _ in range(3)]
+
+        class Begun(list[bytes]):
+            def append(self, row: bytes) -> None:
+                super().append(row)
+                if len(self) == 10:
+                    port.ready_count = 3
+                    for other in others:
+                        other.send_some(requests_frame(put(1, b"other")))
+
+        region.begun = Begun()
+        await flooding.send(b"".join(requests_frame(get(number, b"flood")) for number in range(20)))
+        await flooding.until(*range(20))
+        for other in others:
+            await other.until(1)
+        assert region.begun == [b"flood"] * 10 + [b"other"] * 2 + [b"flood"] * 10
+        assert region.changed_together == [[b"other", b"other"]]
+
+    run_port(test)
+
+
+@pytest.mark.parametrize("port_clock", [HurryingClock()])
 def test_a_long_frame_is_begun_in_slices(run_port: RunPort, region: FakeRegion) -> None:
     async def test(port: Port) -> None:
         flooding, other = await port.welcomed(), await port.welcomed()
