@@ -54,6 +54,7 @@ from .locks import LOCK_MUTANTS
 from .memory import MEMORY
 from .named_snapshots import NAMED_SNAPSHOT_MUTANTS
 from .opened_scans import OPENED_SCANS
+from .pacing import PACING_BUILDS
 from .picking import PICKING
 from .procedures import PROCEDURES
 from .reading import READING
@@ -82,6 +83,7 @@ MUTANTS = [
     *LOCK_MUTANTS,
     *OF_LINES,
     *BULK_AND_REQUESTS,
+    *PACING_BUILDS,
     *BULK_ROWS,
     *BULK_WRITE_MUTANTS,
     *CHANGES_MUTANTS,

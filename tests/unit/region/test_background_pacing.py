@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import threading
+import time
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DeadlineError, DiskFullError, InvalidRequestError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.ledger import Ledger
-from rowlock_regionserver.operations import Put
+from rowlock_regionserver.operations import Put, RowMutation, WriteOptions
 from rowlock_regionserver.process import YIELD_SECONDS, yield_now
 from rowlock_regionserver.region.background_pacing import BackgroundPacing
 from rowlock_regionserver.region.memory import MemoryGauge
+from rowlock_regionserver.region.mutate import brief_wait
 
 from tests.waiting import WAIT_S, wait_until
 
@@ -472,4 +474,20 @@ def test_a_flush_or_a_batch_that_fails_releases_its_permit(tmp_path: Path, monke
     engine.server.flush("t")
     assert len(engine.scan()) == 2
     assert told.value
+    engine.server.stop()
+
+
+def test_the_event_loop_is_idle_while_a_single_put_waits_for_its_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(brief_wait, "WAIT_SECONDS", WAIT_S)
+    engine = Engine(tmp_path, Config(log_quick_sync_us=3_600_000_000), Clock(), Files(), Durability.FSYNC)
+    engine.change(b"r", Put(b"f", b"q", b"0"))
+    pacing = engine.server.pacing
+    pacing.idle_seconds = lambda: 7.0
+    assert pacing.idle() == 7
+    options = WriteOptions(time.monotonic() + WAIT_S, is_alone=True)
+    mutation = RowMutation(b"r", (Put(b"f", b"q", b"1"),))
+    assert engine.region.mutate([mutation], options, lambda _: None, may_wait=False)
+    assert pacing.idle() > 7
     engine.server.stop()

@@ -573,22 +573,6 @@ def test_a_single_caller_waits_for_its_outcome(tmp_path: Path, monkeypatch: pyte
     assert not engine.fatal
 
 
-def test_the_event_loop_is_idle_while_a_single_put_waits_for_its_sync(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(brief_wait, "WAIT_SECONDS", WAIT_S)
-    engine = Engine(tmp_path, Config(log_quick_sync_us=3_600_000_000), Clock(), Files(), Durability.FSYNC)
-    engine.change(b"r", put(b"q", b"0"))
-    pacing = engine.server.pacing
-    pacing.idle_seconds = lambda: 7.0
-    assert pacing.idle() == 7
-    options = WriteOptions(time.monotonic() + WAIT_S, is_alone=True)
-    mutation = RowMutation(b"r", (put(b"q", b"1"),))
-    assert engine.region.mutate([mutation], options, lambda _: None, may_wait=False)
-    assert pacing.idle() > 7
-    engine.server.stop()
-
-
 def test_a_single_caller_stops_waiting_when_the_disk_hangs(tmp_path: Path) -> None:
     files = HeldFiles()
     config = Config(log_quick_sync_us=3_600_000_000, log_idle_marker_ms=3_600_000)
