@@ -12,11 +12,11 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
         "            # In a thread: encoding rows takes long enough to block the event loop.\n": "",
     },
     "_transport/scan_opening.py": {
-        # A thread is seldom interrupted.
+        # A thread is seldom interrupted. The lease ends the scan.
         """\
         try:
             stream = await open_stream(servers, region, continuation, timeout_s)
-        except asyncio.CancelledError:
+        except BaseException:
             servers.link_to(region).release(region, opened.held_scan)
             raise
 """: """\

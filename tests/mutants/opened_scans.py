@@ -24,7 +24,7 @@ OPENED_SCANS = [
     Mutant(
         "a scan that is cancelled before the call that continues it is sent stays held",
         "ScanStream.cancel",
-        "        if self._held_scan:  # grpc",
+        "        if held_scan:  # grpc",
         "        if False:  # grpc",
         f"{OPENED}::test_a_scan_that_is_cancelled_before_its_call_is_sent_is_not_held",
         package=CLIENT,
@@ -134,8 +134,8 @@ OPENED_SCANS = [
     Mutant(
         "a scan whose task was cancelled while it opened stays held",
         "abandon.release",
-        "            submit(releasing_request(request.table, request.row, request.region_id, held_scan))\n",
-        "            pass\n",
+        "                submit(releasing_request(request.table, request.row, request.region_id, held_scan))\n",
+        "                pass\n",
         f"{OPENED}::test_a_scan_whose_task_is_cancelled_while_it_opens_is_not_held",
         CLIENT,
     ),

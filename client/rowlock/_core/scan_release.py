@@ -6,11 +6,13 @@ tasks a second would take all of scans_open_max. For drivers whose callers are t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._core.conversation import Conversation, Request
+from rowlock.errors import ClosedError
 
 # How long the server may take to end a scan.
 _TIMEOUT_MS = 10_000
@@ -34,7 +36,8 @@ def abandon(conversation: Conversation, request: Request, submit: Callable[[Requ
     def release() -> None:
         if request.answer is not None and request.answer.opened_scan.held_scan:
             held_scan = request.answer.opened_scan.held_scan
-            submit(releasing_request(request.table, request.row, request.region_id, held_scan))
+            with contextlib.suppress(ClosedError):  # The end of the connection ends the scan.
+                submit(releasing_request(request.table, request.row, request.region_id, held_scan))
 
     if request.answer is None:
         request.wake = release

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TypeAlias
 
@@ -128,7 +127,7 @@ async def open_scan(servers: Servers, region: Region, opening: Request, timeout_
         continuation = continuation_request(opening.point.open_scan, opened)
         try:
             stream = await open_stream(servers, region, continuation, timeout_s)
-        except asyncio.CancelledError:
+        except BaseException:
             servers.link_to(region).release(region, opened.held_scan)
             raise
     return OpenedScan(list(first_batches(opened)), stream)

@@ -53,9 +53,9 @@ class ScanStream:
     def cancel(self) -> None:
         """Frees the server's read point at once. A no-op if the stream has ended."""
         self._call.cancel()
-        if self._held_scan:  # grpc may not have sent the call.
-            self._servers.link_to(self._region).release(self._region, self._held_scan)
-            self._held_scan = 0
+        held_scan, self._held_scan = self._held_scan, 0
+        if held_scan:  # grpc may not have sent the call.
+            self._servers.link_to(self._region).release(self._region, held_scan)
 
     def leave(self) -> None:
         """Ends the scan when all of its rows have come."""

@@ -1,0 +1,34 @@
+"""A scan whose opening was answered when its caller left is ended by a point request."""
+
+from __future__ import annotations
+
+import pytest
+from rowlock._core.conversation import Conversation, Request
+from rowlock._core.scan_opening import opening_request
+from rowlock._core.scan_release import abandon
+from rowlock._core.sequences import Sequences
+from rowlock.errors import ClosedError
+from rowlock_proto.v1 import region_pb2
+
+HELD = 7
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_closed_client_does_not_hide_that_the_task_was_cancelled(is_closed: bool) -> None:
+    submitted: list[Request] = []
+
+    def submit(request: Request) -> None:
+        if is_closed:
+            raise ClosedError("the client was closed")
+        submitted.append(request)
+
+    conversation = Conversation(Sequences())
+    opening = opening_request("t", region_pb2.ScanRequest(region_id=1))
+    assert opening is not None
+    opening.prepare(1, 1000, lambda: None)
+    conversation.submit(opening)
+    assert conversation.next_message() is not None
+    opened = region_pb2.OpenedScan(held_scan=HELD)
+    conversation.answered([region_pb2.PointAnswer(id=opening.id, opened_scan=opened)])
+    abandon(conversation, opening, submit)
+    assert [request.point.open_scan.held_scan for request in submitted] == ([] if is_closed else [HELD])
