@@ -50,7 +50,7 @@ PACING_BUILDS = [
         f"{PACING}::test_idle_time_counts_for_one_pause_only",
     ),
     Mutant(
-        "a flush goes on with its pause although memory has become scarce",
+        "a flush keeps pausing after memory has become scarce",
         "Permit._sleep",
         " and not self._is_urgent():",
         ":",

@@ -12,10 +12,10 @@ would queue up during a piece, and the queue would not be gone before the next o
 A bulk batch pauses, for as long as it worked, between the pieces of its steps before the gate: after each column that
 it sorts, say. It does not pause beyond its deadline, nor after it has the gate.
 
-That is how long pauses are at least. While the event loop is busy they go on until it has been idle for as long since
-the last pause. So background work takes a part of the time that requests leave, and when they queue up it waits until
-the queue is gone. If the loop is never idle, a pause is four times as long as the work; for a flush six times, because
-somebody may wait for it; and for a compaction twenty times, unless many files wait for it.
+These are the shortest pauses. While the event loop is busy, a pause lasts until the loop has been idle for that time
+since the last pause. So background work takes a part of the time that requests leave, and when requests queue up it
+waits until the queue is empty. If the loop is never idle, a pause is four times as long as the work. It is six times as
+long for a flush, because somebody may wait for it, and twenty times for a compaction, unless many files wait for it.
 
 While requests are active, background work needs a permit (fair_semaphore.py); permits are granted in order of arrival.
 A permit is released while its holder waits for a sync, and none is held while waiting for a gate: a disk or gate that
@@ -43,8 +43,8 @@ from rowlock_regionserver.region.memory import MemoryGauge
 
 # With a longer gap between requests, background work runs at full speed.
 _ACTIVE_REQUEST_SECONDS = 0.1
-# A pause as a multiple of the work before it: at least, and at most while the event loop is busy. That of bulk batches
-# is that of all work if other work waits for its permit.
+# The shortest pause, and the longest while the event loop is busy, as multiples of the work before it. The first pair
+# is for bulk batches, and for all work while other work waits for its permit.
 _PAUSE_FACTORS = 1, 4
 _FLUSH_PAUSE_FACTORS = 3, 6
 _COMPACTION_PAUSE_FACTORS = 3, 20
@@ -224,10 +224,10 @@ class Permit:
         self._idle_before = pacing.idle()
 
     def _sleep(self, pause: float) -> None:
-        """Sleeps for a multiple of so many seconds, and on until the event loop was idle for as long.
+        """Sleeps for a multiple of `pause`, in seconds, and then until the event loop has been idle for that time.
 
-        Its idle time since the last pause counts. The sleep ends when the work becomes urgent, and has another bound
-        when other work waits for the permit.
+        The loop's idle time since the last pause counts. The sleep ends early if the work becomes urgent, and is
+        shorter while other work waits for the permit.
         """
         pacing = self._pacing
         seconds_left = max(0.0, self._deadline - pacing.clock.monotonic())

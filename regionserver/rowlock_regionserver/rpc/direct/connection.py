@@ -35,7 +35,7 @@ from rowlock_regionserver.rpc.messages.failures import error_message, parsed
 
 logger = logging.getLogger(__name__)
 
-# The longest time between two yields to the event loop. A yield costs some 20 µs.
+# The longest time between two yields to the event loop. A yield costs two iterations of the loop, some 20 µs each.
 SLICE_SECONDS_MAX = 0.0005
 # A connection whose every receive is full, and that uses up so many slices meanwhile, floods the server: callers that
 # wait for their answers have fewer requests on the way. While scans are running it pauses after each slice, for so long
