@@ -7,6 +7,7 @@ from .broken_build import Mutant
 SCANS = "property/test_compressed_scans.py"
 BLOCKS = "unit/storefile/test_wide_blocks.py"
 STORED = "unit/storefile/test_stored_block.py"
+IN_PLACE = "unit/storefile/test_values_in_place.py"
 
 COMPRESSED = [
     Mutant(
@@ -54,9 +55,44 @@ COMPRESSED = [
     Mutant(
         "chunks that are decompressed together are not compared with their checksums",
         "WideChunks.raws",
-        "if list(map(codecs.checksum, stored)) != [directory.checksums[number] for number in numbers]:",
-        "if False:",
+        "        self.check_several(numbers)\n",
+        "",
         f"{STORED}::test_a_wrong_byte_of_one_of_several_columns_is_no_answer",
+    ),
+    Mutant(
+        "values that are read in place are not compared with their checksums",
+        "WideBlocks.read_to",
+        "        WideChunks(directory, stored, file.path, offset).check_several(chunks)\n",
+        "",
+        f"{IN_PLACE}::test_a_wrong_byte_of_values_in_place_is_no_answer",
+    ),
+    Mutant(
+        "bytes between values that are read in place are taken for the next ones",
+        "WideBlocks.read_to",
+        "                    if starts[chunk] > stop:\n",
+        "                    if starts[chunk] < stop:\n",
+        f"{IN_PLACE}::test_values_of_other_columns_are_passed_over",
+    ),
+    Mutant(
+        "a part of a block is read in place as if it were the whole",
+        "StoredWideBlock.fill",
+        " and stop - start == self.line_count",
+        "",
+        f"{IN_PLACE}::test_a_part_of_a_block_is_read_with_the_rest_of_it",
+    ),
+    Mutant(
+        "values that are compressed are read in place",
+        "StoredWideBlock.fill",
+        "if is_read_in_place and directory.are_plain(numbers):",
+        "if is_read_in_place:",
+        f"{IN_PLACE}::test_compressed_values_of_later_blocks_are_decompressed",
+    ),
+    Mutant(
+        "one read has a place for each of any number of chunks",
+        "_runs",
+        " or len(run) == _CHUNKS_MAX",
+        "",
+        f"{IN_PLACE}::test_one_read_has_a_bounded_number_of_places",
     ),
     Mutant(
         "a column that is decompressed already is decompressed again with others",
@@ -67,7 +103,7 @@ COMPRESSED = [
     ),
     Mutant(
         "a part of a block that is decompressed begins with its block",
-        "_filled",
+        "StoredWideBlock.fill",
         "[start * width : stop * width]",
         "[: (stop - start) * width]",
         STORED,

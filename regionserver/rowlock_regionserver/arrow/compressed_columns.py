@@ -184,8 +184,8 @@ def _filled(columns: Sequence[CompressedColumn]) -> list[Column]:
     place = 0
     for block, start, stop in lines.slices:
         end = place + stop - start
-        for target, width, raw in zip(targets, widths, block.raws(names), strict=True):
-            target[place * width : end * width] = memoryview(raw)[start * width : stop * width]
+        parts = [target[place * width : end * width] for target, width in zip(targets, widths, strict=True)]
+        block.fill(names, start, stop, parts)
         place = end
     filled: list[Column] = []
     for column, width, data, target in zip(columns, widths, buffers, targets, strict=True):

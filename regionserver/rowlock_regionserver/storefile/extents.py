@@ -38,11 +38,11 @@ def read_exactly(files: Files, descriptor: int, path: Path, byte_count: int, off
     """Reads `byte_count` bytes of the file. Raises CorruptionError when it is shorter or the disk can't read them."""
     # Arrow's pool reuses freed memory. Mapping fresh memory costs more than reading the bytes.
     buffer = pa.allocate_buffer(byte_count)
-    _read_into(files, descriptor, path, [memoryview(buffer)], offset)
+    read_into(files, descriptor, path, [memoryview(buffer)], offset)
     return buffer
 
 
-def _read_into(files: Files, descriptor: int, path: Path, pieces: list[memoryview], offset: int) -> None:
+def read_into(files: Files, descriptor: int, path: Path, pieces: list[memoryview], offset: int) -> None:
     """Fills the pieces, none empty, with the bytes at `offset`, by one read unless the system splits it."""
     unfilled = pieces
     byte_count = sum([piece.nbytes for piece in pieces])
@@ -95,7 +95,7 @@ def read_payloads(files: Files, descriptor: int, path: Path, extents: Sequence[E
         if gap:
             pieces.append(discarded[:gap])
         pieces.append(memoryview(buffer))
-    _read_into(files, descriptor, path, pieces, extents[0].offset)
+    read_into(files, descriptor, path, pieces, extents[0].offset)
     return [_verified_payload(buffer, path, extent) for buffer, extent in zip(buffers, extents, strict=True)]
 
 

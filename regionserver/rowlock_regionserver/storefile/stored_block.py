@@ -2,6 +2,9 @@
 
 The blocks of one window share a reader. A block is read when somebody first needs a chunk of it: with its neighbours if
 the scan wants most columns, else only the chunks of the columns that it wants.
+
+Most columns are read in place if their values are stored as they are and have one length: first the directory and the
+keys of each block, and then its values, straight to their places in the answer.
 """
 
 from __future__ import annotations
@@ -33,21 +36,28 @@ _WHOLE_SHARE_MIN = 0.5
 
 
 class Shares(NamedTuple):
-    """How much of a block is rows and wanted columns: of its bytes on the disk, and of those before compression."""
+    """How much of a block is rows and wanted columns: of its bytes on the disk, and of those before compression.
+
+    `is_plain`: each wanted column has a value of one length for each line, stored as it is, and no chunk beside it.
+    """
 
     stored: float
     raw: float
+    is_plain: bool
 
 
 def shares_of(directory: Directory, wanted: LinesWanted) -> Shares:
     """Returns the shares of a block; those of the other blocks of its file are alike."""
     form, starts, raw_bytes = directory.form, directory.starts, directory.raw_bytes
-    numbers = [form.columns[place].values for place in places_of(directory, wanted)]
+    places = places_of(directory, wanted)
+    numbers = [form.columns[place].values for place in places]
+    is_plain = directory.are_plain(numbers) and all(len(form.columns[place].numbers()) == 1 for place in places)
     if not wanted.without_rows:
         numbers.append(_ROWS)
     return Shares(
         sum([starts[number + 1] - starts[number] for number in numbers]) / starts[-1],
         sum([raw_bytes[number] for number in numbers]) / sum(raw_bytes),
+        is_plain,
     )
 
 
@@ -61,6 +71,14 @@ class StoredBlocks:
         self.wanted = wanted
         self.shares = shares
         self._ahead = ReadAhead(blocks.file, index, numbers, byte_count, byte_count)
+        self._reads_whole = shares.stored >= _WHOLE_SHARE_MIN
+        self._reads_in_place = self._reads_whole and shares.is_plain
+
+    def read_keys(self, number: int) -> WideChunks | None:
+        """Returns the chunks of a block's keys; None if they are to be read with all others."""
+        if self._reads_in_place and self.blocks.cached(number) is None:
+            return self.blocks.keys(number)
+        return None
 
     def read(self, number: int) -> tuple[WideChunks, Mapping[int, bytes]]:
         """Returns the chunks of a block, and those that are decompressed already."""
@@ -68,9 +86,10 @@ class StoredBlocks:
         cached = blocks.cached(number)
         if cached is not None:
             return cached.chunks()
-        if self.shares.stored < _WHOLE_SHARE_MIN:
+        if not self._reads_whole:
             return blocks.some_chunks(number, self.wanted)[0], {}
-        payload = self._ahead.payload(number, is_cached=False)
+        # The neighbours of a block whose values are not read in place mostly are.
+        payload = None if self._reads_in_place else self._ahead.payload(number, is_cached=False)
         if payload is None:
             [payload] = blocks.file.read([blocks.index.extent(number)])
         return blocks.chunks(number, payload), {}
@@ -94,8 +113,17 @@ class StoredWideBlock:
         return self._reader.read(self._number)
 
     @cached_property
+    def _start(self) -> WideChunks | None:
+        """The keys of a block whose values are read in place; None: they are read with all others."""
+        return self._reader.read_keys(self._number)
+
+    @cached_property
+    def _directory(self) -> Directory:
+        return (self._start or self._read[0]).directory
+
+    @cached_property
     def _form(self) -> Form:
-        return self._read[0].directory.form
+        return self._directory.form
 
     @property
     def layout(self) -> tuple[int, int]:
@@ -110,12 +138,12 @@ class StoredWideBlock:
     @cached_property
     def timestamps(self) -> LineNumbers:
         """The timestamps of the columns that were read."""
-        return timestamps_of(self._read[0].directory, self._raw, self._reader.wanted)
+        return timestamps_of(self._directory, self._raw, self._reader.wanted)
 
     @cached_property
     def write_numbers(self) -> LineNumbers:
         """The write numbers of the columns that were read."""
-        return write_numbers_of(self._read[0].directory, self._raw, self._reader.wanted)
+        return write_numbers_of(self._directory, self._raw, self._reader.wanted)
 
     def has(self, name: bytes) -> bool:
         """Whether the column was read, and some line has a cell of it."""
@@ -137,10 +165,23 @@ class StoredWideBlock:
         """The same, decompressed, as fixed-size binary or binary; what is below absent cells means nothing."""
         return value_array(self._raw(self._form.values_of[name]), self.line_count, self.width(name))
 
-    def raws(self, names: Sequence[bytes | None]) -> list[pa.Buffer]:
-        """The same of several columns, as buffers."""
+    def fill(self, names: Sequence[bytes | None], start: int, stop: int, targets: Sequence[memoryview]) -> None:
+        """Copies the values of the lines [start, stop) of several columns, each of one length, to the targets."""
+        directory = self._directory
+        numbers = list(map(directory.form.values_of.__getitem__, names))
+        # A checksum is that of all lines.
+        is_read_in_place = self._start is not None and "_read" not in vars(self) and stop - start == self.line_count
+        if is_read_in_place and directory.are_plain(numbers):
+            self._reader.blocks.read_to(self._number, directory, numbers, targets)
+            return
+        for target, raw in zip(targets, self._raws(numbers), strict=True):
+            width = target.nbytes // (stop - start)
+            target[:] = memoryview(raw)[start * width : stop * width]
+
+    def _raws(self, numbers: Sequence[int]) -> list[pa.Buffer]:
+        if self._start is not None and all(map(self._start.has, numbers)):
+            return self._start.raws(numbers)
         chunks, kept = self._read
-        numbers = list(map(self._form.values_of.__getitem__, names))
         if kept or not all(map(chunks.has, numbers)):
             return list(map(self._raw, numbers))
         return chunks.raws(numbers)
@@ -165,6 +206,8 @@ class StoredWideBlock:
         return np.unpackbits(bitmap, count=self.line_count, bitorder="little").astype(np.bool_)
 
     def _raw(self, number: int) -> pa.Buffer:
+        if self._start is not None and self._start.has(number):
+            return self._start.raw(number)
         chunks, kept = self._read
         raw = kept.get(number)
         if raw is not None:

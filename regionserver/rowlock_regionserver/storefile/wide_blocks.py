@@ -20,7 +20,7 @@ from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile import wide_directory
 from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
 from rowlock_regionserver.storefile.block_file import AtOnce, BlockFile, ReadAhead
-from rowlock_regionserver.storefile.extents import read_exactly, read_start
+from rowlock_regionserver.storefile.extents import read_exactly, read_into, read_start
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.wide_block import WideBlock
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
@@ -40,6 +40,8 @@ _DIRECTORY_BYTES = 2500
 _WHOLE_SHARE_MIN = 0.5
 # Bytes between two wanted chunks that cost less to read than one more read.
 GAP_BYTES_MAX = 8192
+# Of one read, because each chunk, and each gap between two of them, may have a place of its own.
+_CHUNKS_MAX = 500
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -139,6 +141,37 @@ class WideBlocks:
     def directory(self, number: int) -> Directory:
         """Returns a block's directory."""
         return self._directory_and_keys(number, self.index.directory_bytes[number])[0]
+
+    def keys(self, number: int) -> WideChunks:
+        """Returns a block's directory with the chunks of the keys, by one read; caches nothing."""
+        file, index = self.file, self.index
+        with file.handle as descriptor:
+            start = read_start(file.files, descriptor, file.path, index.extent(number), index.key_bytes[number])
+        file.count(0, start.size)
+        directory = self._directory(number, start)
+        starts = directory.starts
+        keys = {key: start.slice(starts[key], starts[key + 1] - starts[key]) for key in directory.form.key_chunks}
+        return WideChunks(directory, keys, file.path, index.offsets[number])
+
+    def read_to(self, number: int, directory: Directory, chunks: Sequence[int], targets: Sequence[memoryview]) -> None:
+        """Reads chunks of a block that are stored as they are, each to its target of its length, and verifies them."""
+        file, starts, offset = self.file, directory.starts, self.index.offsets[number]
+        target_of = dict(zip(chunks, targets, strict=True))
+        byte_count = 0
+        with file.handle as descriptor:
+            for run in _runs(sorted(chunks), starts):
+                pieces: list[memoryview] = []
+                first = stop = starts[run[0]]
+                for chunk in run:
+                    if starts[chunk] > stop:
+                        pieces.append(memoryview(bytearray(starts[chunk] - stop)))
+                    pieces.append(target_of[chunk])
+                    stop = starts[chunk + 1]
+                read_into(file.files, descriptor, file.path, pieces, offset + HEADER_BYTES + first)
+                byte_count += stop - first
+        file.count(1, byte_count)
+        stored = dict(zip(chunks, map(pa.py_buffer, targets), strict=True))
+        WideChunks(directory, stored, file.path, offset).check_several(chunks)
 
     def some_chunks(self, number: int, wanted: LinesWanted) -> tuple[WideChunks, int]:
         """Returns the chunks of a block that are wanted, and the bytes that it read, which are little more than theirs.
@@ -291,7 +324,7 @@ def _runs(chunks: Sequence[int], starts: Sequence[int]) -> Iterator[list[int]]:
     """Yields the chunks, which ascend, in groups that are close to each other."""
     run: list[int] = []
     for chunk in chunks:
-        if run and starts[chunk] - starts[run[-1] + 1] > GAP_BYTES_MAX:
+        if run and (starts[chunk] - starts[run[-1] + 1] > GAP_BYTES_MAX or len(run) == _CHUNKS_MAX):
             yield run
             run = []
         run.append(chunk)

@@ -61,6 +61,11 @@ class Directory:
     # Added to the write numbers that chunks have (adopted_numbers.py); `write_number` includes it.
     write_number_base: int = 0
 
+    def are_plain(self, numbers: Sequence[int]) -> bool:
+        """Returns whether these chunks are stored as they are, and have rows or values of one length."""
+        compressions, forms = self.compressions, self.form.chunks
+        return all(forms[number].width and not compressions[number] for number in numbers)
+
     @property
     def bytes_held(self) -> int:
         """About the memory of the numbers; the form is shared by many blocks."""

@@ -93,9 +93,12 @@ def test_a_wrong_byte_of_one_of_several_columns_is_no_answer(case: Case, compres
     assert lines.stored is not None
     [(block, _, _)] = lines.stored.slices
     numbers = [chunks.directory.form.values_of[name] for name in (b"c04", b"c05")]
-    assert block.raws([b"c04", b"c05"]) == [chunks.raw(number) for number in numbers]
+    targets = [pa.allocate_buffer(8 * 200) for _ in range(3)]
+    places = [memoryview(target) for target in targets]
+    block.fill([b"c04", b"c05"], 0, 200, places[:2])
+    assert targets[:2] == [chunks.raw(number) for number in numbers]
     with pytest.raises(CorruptionError) as raised:
-        block.raws([b"c04", b"c03", b"c05"])
+        block.fill([b"c04", b"c03", b"c05"], 0, 200, places)
     assert raised.value.offset == place + damaged
 
 

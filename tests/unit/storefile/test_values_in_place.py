@@ -1,0 +1,244 @@
+"""Values that a scan reads from the file straight to their places in its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from rowlock_regionserver.arrow.columns import Column, binary_array
+from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, decompress_together, plain
+from rowlock_regionserver.arrow.line_values import fixed_size
+from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.cells import Compression
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.sources import LinesWanted
+from rowlock_regionserver.storefile import format as layout
+from rowlock_regionserver.storefile.cell_run import CellRun
+from rowlock_regionserver.storefile.clipped_run import ClippedRun
+from rowlock_regionserver.storefile.stored_block import StoredBlocks
+from rowlock_regionserver.storefile.wide_run import WideRun
+
+from tests.unit.storefile.store_file_case import Case
+from tests.unit.storefile.test_wide_blocks import chunks_of, written
+
+_WIDTHS = (20, 7, 1, 33, 20, 8)
+_NAMES = tuple(b"c%d" % place for place in range(len(_WIDTHS)))
+_COUNT = 1000
+
+
+def random_lines(*, nulls_of: int | None = None) -> Lines:
+    """Returns rows with timestamps of their own, and values that don't shrink; one column may have nulls."""
+    chance = np.random.default_rng(11)
+    columns = []
+    for place, width in enumerate(_WIDTHS):
+        present = np.arange(_COUNT) % 3 > 0 if place == nulls_of else None
+        columns.append(fixed_size(width, _COUNT, present, pa.py_buffer(chance.bytes(width * _COUNT))))
+    rows = binary_array([b"k%06d" % number for number in range(_COUNT)])
+    return Lines(rows, np.arange(_COUNT).reshape(1, -1) + 5, np.full((1, 1), 7), _NAMES, tuple(columns))
+
+
+def data_of(column: Column) -> pa.Buffer:
+    """Returns the values of a column without offsets."""
+    data = column.buffers()[1]
+    assert data is not None
+    return data
+
+
+def read_window(
+    run: CellRun | WideRun | ClippedRun,
+    columns: Sequence[bytes] | None = None,
+    *,
+    start: bytes = b"",
+    stop: bytes = b"",
+) -> tuple[Lines, list[CompressedColumn]]:
+    """Returns the lines of the range as a scan gets them, and their columns, of which no value is read yet."""
+    names = None if columns is None else frozenset(columns)
+    found = run.read_rows(start, stop, 1 << 20, lines=LinesWanted(names, compressed=True)).lines
+    assert found is not None
+    assert found.stored is not None
+    assert len(found.stored.slices) > 2
+    return found, [column for column in found.values if isinstance(column, CompressedColumn)]
+
+
+@pytest.fixture
+def run(case: Case) -> WideRun:
+    """Blocks of some 180 random lines each."""
+    case.family = replace(case.family, block_bytes=16 * 1024)
+    return written(case, random_lines())[1]
+
+
+@pytest.fixture
+def no_whole_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails a test that reads a block whole."""
+
+    def refuse(*_: object) -> NoReturn:
+        raise AssertionError("a block was read whole")
+
+    monkeypatch.setattr(StoredBlocks, "read", refuse)
+
+
+@pytest.mark.usefixtures("no_whole_blocks")
+def test_values_that_are_stored_as_they_are_are_read_in_place(run: WideRun) -> None:
+    found, columns = read_window(run)
+    lines = random_lines()
+    decompress_together(columns)
+    assert [plain(column) for column in columns] == list(lines.columns)
+    assert found.rows.equals(lines.rows)
+    assert (found.timestamps == lines.timestamps).all()
+    assert (found.write_numbers == 7).all()
+    index_bytes = sum(block.stored_bytes for block, _, _ in columns[0].lines.slices)
+    assert run.statistics().block_read_bytes < 1.2 * index_bytes
+
+
+@pytest.mark.usefixtures("no_whole_blocks")
+def test_a_column_that_is_needed_before_the_others_is_read_alone(run: WideRun) -> None:
+    _, columns = read_window(run)
+    lines = random_lines()
+    before = run.statistics().block_read_bytes
+    assert plain(columns[3]).equals(lines.columns[3])
+    assert run.statistics().block_read_bytes - before == 33 * _COUNT
+    decompress_together(columns)
+    assert [plain(column) for column in columns] == list(lines.columns)
+
+
+@pytest.mark.usefixtures("no_whole_blocks")
+@pytest.mark.parametrize("gap_bytes_max", [0, 8192])
+def test_values_of_other_columns_are_passed_over(
+    run: WideRun, gap_bytes_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rowlock_regionserver.storefile.wide_blocks.GAP_BYTES_MAX", gap_bytes_max)
+    wanted = (0, 2, 3, 5)
+    _, columns = read_window(run, [_NAMES[place] for place in wanted])
+    decompress_together(columns[::-1])
+    assert [plain(column) for column in columns] == [random_lines().columns[place] for place in wanted]
+
+
+@pytest.mark.usefixtures("no_whole_blocks")
+def test_one_read_has_a_bounded_number_of_places(run: WideRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowlock_regionserver.storefile.wide_blocks._CHUNKS_MAX", 4)
+    _, columns = read_window(run)
+    reads: list[int] = []
+    pread_into = run._file.files.pread_into
+
+    def counted(descriptor: int, buffers: Sequence[memoryview], offset: int) -> int:
+        reads.append(len(buffers))
+        return pread_into(descriptor, buffers, offset)
+
+    monkeypatch.setattr(run._file.files, "pread_into", counted)
+    decompress_together(columns)
+    assert reads == [4, 2] * len(columns[0].lines.slices)
+    assert [plain(column) for column in columns] == list(random_lines().columns)
+
+
+def test_a_part_of_a_block_is_read_with_the_rest_of_it(run: WideRun) -> None:
+    found, columns = read_window(run, start=b"k000100", stop=b"k000900")
+    decompress_together(columns)
+    assert [plain(column) for column in columns] == [each.slice(100, 800) for each in random_lines().columns]
+    assert found.rows.equals(random_lines().rows.slice(100, 800))
+
+
+def test_values_beside_nulls_are_not_read_in_place(case: Case) -> None:
+    case.family = replace(case.family, block_bytes=16 * 1024)
+    lines = random_lines(nulls_of=2)
+    _, run = written(case, lines)
+    _, columns = read_window(run)
+    decompress_together(columns)
+    assert [plain(column) for column in columns] == list(lines.columns)
+    assert columns[2].null_count == 334
+
+
+def test_nulls_of_later_blocks_are_found(case: Case) -> None:
+    case.family = replace(case.family, block_bytes=16 * 1024)
+    complete = random_lines()
+    present = np.arange(_COUNT) < 700
+    some = fixed_size(1, _COUNT, present, data_of(complete.columns[2]))
+    lines = replace(complete, values=(*complete.columns[:2], some, *complete.columns[3:]))
+    _, run = written(case, lines)
+    _, columns = read_window(run)
+    decompress_together(columns)
+    assert [plain(column) for column in columns] == list(lines.columns)
+    assert columns[2].null_count == 300
+
+
+def test_compressed_values_of_later_blocks_are_decompressed(case: Case) -> None:
+    case.family = replace(case.family, block_bytes=16 * 1024, compression=Compression.ZSTD)
+    lines = random_lines()
+    raw = bytearray(data_of(lines.columns[3]).to_pybytes())
+    raw[33 * 600 :] = bytes(len(raw) - 33 * 600)
+    lines = replace(
+        lines, values=(*lines.values[:3], fixed_size(33, _COUNT, None, pa.py_buffer(raw)), *lines.values[4:])
+    )
+    _, run = written(case, lines)
+    _, columns = read_window(run)
+    decompress_together(columns)
+    assert [plain(column) for column in columns] == list(lines.columns)
+
+
+def test_blocks_that_are_cached_are_not_read(case: Case) -> None:
+    case.family = replace(case.family, block_bytes=16 * 1024)
+    lines = random_lines()
+    _, run = written(case, lines)
+    for number in range(0, _COUNT, 50):
+        assert len(run.row_cells(b"k%06d" % number)) == len(_NAMES)
+    before = run.statistics()
+    found, columns = read_window(run)
+    decompress_together(columns)
+    assert [plain(column) for column in columns] == list(lines.columns)
+    assert found.rows.equals(lines.rows)
+    assert run.statistics() == before
+
+
+def test_changes_are_laid_over_values_in_place(run: WideRun) -> None:
+    _, columns = read_window(run)
+    changed = columns[0].changed(np.array([5, 999]), pa.array([b"x" * 20, b"y" * 20], pa.binary(20)))
+    expected = random_lines().columns[0].to_pylist()
+    expected[5], expected[999] = b"x" * 20, b"y" * 20
+    decompress_together([changed, columns[1]])
+    assert plain(changed).to_pylist() == expected
+
+
+@pytest.mark.parametrize("column", [0, 3, 5])
+def test_a_wrong_byte_of_values_in_place_is_no_answer(case: Case, column: int) -> None:
+    case.family = replace(case.family, block_bytes=16 * 1024)
+    info, _ = written(case, random_lines())
+    place, chunks = chunks_of(case, info)[1]
+    damaged = place + layout.HEADER_BYTES + chunks.directory.starts[chunks.directory.form.columns[column].values]
+    raw = bytearray(case.path.read_bytes())
+    raw[damaged + 11] ^= 1
+    case.path.write_bytes(raw)
+    _, columns = read_window(case.open_file(info).runs[0])
+    others = [each for place, each in enumerate(columns) if place != column]
+    decompress_together(others)
+    with pytest.raises(CorruptionError, match="chunk checksum") as raised:
+        decompress_together(columns)
+    assert raised.value.offset == damaged
+
+
+def test_a_wrong_byte_of_the_keys_is_no_answer(case: Case) -> None:
+    case.family = replace(case.family, block_bytes=16 * 1024)
+    info, _ = written(case, random_lines())
+    place, chunks = chunks_of(case, info)[1]
+    damaged = place + layout.HEADER_BYTES + chunks.directory.starts[0]
+    raw = bytearray(case.path.read_bytes())
+    raw[damaged + 3] ^= 1
+    case.path.write_bytes(raw)
+    found, _ = read_window(case.open_file(info).runs[0])
+    with pytest.raises(CorruptionError) as raised:
+        _ = found.rows
+    assert raised.value.offset == damaged
+
+
+def test_a_file_that_ends_within_values_is_no_answer(case: Case) -> None:
+    case.family = replace(case.family, block_bytes=16 * 1024)
+    info, run = written(case, random_lines())
+    _, columns = read_window(run)
+    place, chunks = chunks_of(case, info)[2]
+    stop = place + layout.HEADER_BYTES + chunks.directory.starts[-1]
+    with open(case.path, "r+b") as file:
+        file.truncate(stop - 10)
+    with pytest.raises(CorruptionError, match="the file's end"):
+        decompress_together(columns)
