@@ -28,8 +28,8 @@ from rowlock.selection import Selection
 # Half-open; empty bounds are open.
 RowRange = tuple[bytes, bytes]
 
-# Of scans in row form. Larger than the server's default, because a batch costs its reader as much as many rows do.
-FORM_BATCH_BYTES = 2 << 20
+# Of scans to Arrow. Larger than the server's default, because a batch costs its reader as much as many rows do.
+ARROW_BATCH_BYTES = 2 << 20
 # Of scans for keys alone, which are short: the protocol's limit, so that only batch_bytes bounds a batch.
 KEY_BATCH_ROWS = 1_000_000
 
@@ -146,7 +146,7 @@ def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn], *, with_keys: boo
     template.row_form.fixed_size = True
     template.row_form.compressed = True
     template.row_form.without_keys = not with_keys
-    template.batch_bytes = template.batch_bytes or FORM_BATCH_BYTES
+    template.batch_bytes = template.batch_bytes or ARROW_BATCH_BYTES
     requested = RequestedColumns(template)
     for column in columns:
         if column in requested:
@@ -155,6 +155,14 @@ def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn], *, with_keys: boo
     if not template.row_form.columns:
         template.batch_rows = KEY_BATCH_ROWS
     return dataclasses.replace(plan, template=template, row_form=tuple(columns))
+
+
+def in_cells(plan: ScanPlan) -> ScanPlan:
+    """Returns the plan of the same scan to Arrow batches of cells."""
+    template = region_pb2.ScanRequest()
+    template.CopyFrom(plan.template)
+    template.batch_bytes = template.batch_bytes or ARROW_BATCH_BYTES
+    return dataclasses.replace(plan, template=template)
 
 
 def of_newest_rows(plan: ScanPlan) -> ScanPlan:

@@ -15,7 +15,7 @@ from rowlock._codec.columns import Text
 from rowlock._codec.mapped_rows import rows_from_form
 from rowlock._codec.row_form import FormColumn, form_of
 from rowlock._core.scan_opening import opening_request
-from rowlock._core.scan_plan import ScanPlan, in_row_form, of_newest_rows
+from rowlock._core.scan_plan import ScanPlan, in_cells, in_row_form, of_newest_rows
 from rowlock._core.scan_progress import CELL_SCHEMA, Received, ScanProgress
 from rowlock._core.view import View
 from rowlock.aio._transport.kept_mapping import agreed_mapping
@@ -86,7 +86,8 @@ class Scan(Generic[Text]):
         Raises InvalidArgumentError if the scan has begun.
         """
         self.expect_few_rows()
-        return _expanded(self._begin(None), python_cells, self._decode)
+        self._check_begins()
+        return _expanded(self._reader.tables(), python_cells, self._decode)
 
     async def to_batches(self, mapping: Mapping | str | None = None) -> AsyncIterator[pa.RecordBatch]:
         """Iterates Arrow batches of whole rows, in bounded memory.
@@ -99,7 +100,9 @@ class Scan(Generic[Text]):
         table's; InvalidArgumentError if the scan has begun.
         """
         if mapping is None:
-            async for table in self._begin(None):
+            self._check_begins()
+            self._reader.use_cells()
+            async for table in self._reader.tables():
                 for cells in table.to_batches():
                     yield cells
             return
@@ -112,7 +115,9 @@ class Scan(Generic[Text]):
         self, columns: Sequence[FormColumn], *, with_keys: bool = True
     ) -> AsyncIterator[pa.RecordBatch]:
         """Iterates batches in row form (see row_form.py), without copying them; for use inside rowlock."""
-        async for table in self._begin(columns, with_keys=with_keys):
+        self._check_begins()
+        self._reader.use_row_form(columns, with_keys=with_keys)
+        async for table in self._reader.tables():
             for batch in table.to_batches():
                 yield batch
 
@@ -166,13 +171,6 @@ class Scan(Generic[Text]):
             raise InvalidArgumentError("a scan can be read only once and in one way; call scan() again")
         self._has_begun = True
 
-    def _begin(self, columns: Sequence[FormColumn] | None, *, with_keys: bool = True) -> AsyncIterator[pa.Table]:
-        self._check_begins()
-        if columns is not None:
-            self._reader.use_row_form(columns, with_keys=with_keys)
-        # The reader must not refer to the scan: without a cycle the read point is freed as soon as the scan is dropped.
-        return self._reader.tables()
-
 
 async def _expanded(
     tables: AsyncIterator[B],
@@ -198,7 +196,10 @@ class NoMoreRows(AsyncIterator[Never]):
 
 
 class _Reader:
-    """Reads one scan from the servers."""
+    """Reads one scan from the servers.
+
+    Does not refer to the scan: without a cycle the read point is freed as soon as the scan is dropped.
+    """
 
     def __init__(self, servers: Servers, plan: ScanPlan, timeout_s: float) -> None:
         self._servers = servers
@@ -213,6 +214,10 @@ class _Reader:
         """Reads in row form, with only these columns. Call it before anything is read."""
         plan = in_row_form(self.progress.plan, columns, with_keys=with_keys)
         self.progress = ScanProgress(plan, self._timeout_s)
+
+    def use_cells(self) -> None:
+        """Reads cells to Arrow. Call it before anything is read."""
+        self.progress = ScanProgress(in_cells(self.progress.plan), self._timeout_s)
 
     def close(self) -> None:
         """Frees the server's read point at once; a no-op if the call has ended."""
