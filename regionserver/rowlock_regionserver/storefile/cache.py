@@ -16,13 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rowlock_regionserver.storefile.block import Block
+from rowlock_regionserver.storefile.block_keys import BlockKeys
 from rowlock_regionserver.storefile.wide_block import WideBlock
 from rowlock_regionserver.storefile.wide_directory import Directory
 
 _READER_BITS = 32
 
-# A directory is cached where only some columns of its block are read.
-AnyBlock = Block | WideBlock | Directory
+# A directory is cached where only some columns of its block are read, and the keys where a scan reads values in place.
+AnyBlock = Block | WideBlock | Directory | BlockKeys
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from rowlock_regionserver.arrow.stored_lines import CompressedChunk, LineNumbers
 from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile.block_file import ReadAhead
+from rowlock_regionserver.storefile.block_keys import BlockKeys
 from rowlock_regionserver.storefile.wide_blocks import WideBlocks
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_directory import Directory
@@ -74,7 +75,7 @@ class StoredBlocks:
         self._reads_whole = shares.stored >= _WHOLE_SHARE_MIN
         self._reads_in_place = self._reads_whole and shares.is_plain
 
-    def read_keys(self, number: int) -> WideChunks | None:
+    def read_keys(self, number: int) -> BlockKeys | None:
         """Returns the chunks of a block's keys; None if they are to be read with all others."""
         if self._reads_in_place and self.blocks.cached(number) is None:
             return self.blocks.keys(number)
@@ -113,7 +114,7 @@ class StoredWideBlock:
         return self._reader.read(self._number)
 
     @cached_property
-    def _start(self) -> WideChunks | None:
+    def _start(self) -> BlockKeys | None:
         """The keys of a block whose values are read in place; None: they are read with all others."""
         return self._reader.read_keys(self._number)
 
@@ -167,20 +168,24 @@ class StoredWideBlock:
 
     def fill(self, names: Sequence[bytes | None], start: int, stop: int, targets: Sequence[memoryview]) -> None:
         """Copies the values of the lines [start, stop) of several columns, each of one length, to the targets."""
-        directory = self._directory
-        numbers = list(map(directory.form.values_of.__getitem__, names))
+        numbers = list(map(self._form.values_of.__getitem__, names))
         # A checksum is that of all lines.
-        is_read_in_place = self._start is not None and "_read" not in vars(self) and stop - start == self.line_count
-        if is_read_in_place and directory.are_plain(numbers):
-            self._reader.blocks.read_to(self._number, directory, numbers, targets)
+        if stop - start == self.line_count and self._are_read_in_place(numbers):
+            self._reader.blocks.read_to(self._number, self._directory, numbers, targets)
             return
         for target, raw in zip(targets, self._raws(numbers), strict=True):
             width = target.nbytes // (stop - start)
             target[:] = memoryview(raw)[start * width : stop * width]
 
+    def _are_read_in_place(self, numbers: Sequence[int]) -> bool:
+        keys = self._start
+        if keys is None or "_read" in vars(self) or any(map(keys.has, numbers)):
+            return False
+        return self._directory.are_plain(numbers)
+
     def _raws(self, numbers: Sequence[int]) -> list[pa.Buffer]:
         if self._start is not None and all(map(self._start.has, numbers)):
-            return self._start.raws(numbers)
+            return list(map(self._start.raw, numbers))
         chunks, kept = self._read
         if kept or not all(map(chunks.has, numbers)):
             return list(map(self._raw, numbers))

@@ -20,6 +20,7 @@ from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile import wide_directory
 from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
 from rowlock_regionserver.storefile.block_file import AtOnce, BlockFile, ReadAhead
+from rowlock_regionserver.storefile.block_keys import BlockKeys
 from rowlock_regionserver.storefile.extents import read_exactly, read_into, read_start
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.wide_block import WideBlock
@@ -28,14 +29,18 @@ from rowlock_regionserver.storefile.wide_directory import Directory
 from rowlock_regionserver.storefile.wide_index import OlderIndex, WideIndex
 from rowlock_regionserver.storefile.wide_lines import chunks_of, decoded_lines
 
-# In the cache the numbers of wide blocks begin here, those of cell blocks at 0.
+# In the cache the numbers of wide blocks begin here, those of cell blocks at 0. All are less than 1 << 32 (cache.py).
 _FIRST_KEY = 1 << 31
 # And those of their directories here.
 _FIRST_DIRECTORY_KEY = 3 << 30
-# Those of older lines, and of their directories, begin so much later.
+# And those of their keys here.
+_FIRST_KEYS_KEY = 1 << 30
+# Those of older lines, and of their directories and keys, begin so much later.
 _OLDER_KEYS = 1 << 29
 # About the memory of one.
 _DIRECTORY_BYTES = 2500
+# About the memory of a block's keys, as a share of their bytes in the file.
+_KEY_BYTES_SHARE = 3
 # A bulk read that needs more of a block's bytes than this reads its blocks whole, with their neighbours.
 _WHOLE_SHARE_MIN = 0.5
 # Bytes between two wanted chunks that cost less to read than one more read.
@@ -60,8 +65,10 @@ class WideBlocks:
         later = _OLDER_KEYS if isinstance(index, OlderIndex) else 0
         self._first_key = _FIRST_KEY + later
         self._first_directory_key = _FIRST_DIRECTORY_KEY + later
+        self._first_keys_key = _FIRST_KEYS_KEY + later
         # Those of a very large file would displace the blocks that point reads use.
         self._keeps_directories = _DIRECTORY_BYTES * len(index) <= file.cache_bytes_max // 16
+        self._keeps_keys = _KEY_BYTES_SHARE * sum(index.key_bytes) <= file.cache_bytes_max // 16
 
     def held(self, number: int) -> HeldBlock:
         """Returns a block, and caches it."""
@@ -142,33 +149,32 @@ class WideBlocks:
         """Returns a block's directory."""
         return self._directory_and_keys(number, self.index.directory_bytes[number])[0]
 
-    def keys(self, number: int) -> WideChunks:
-        """Returns a block's directory with the chunks of the keys, by one read; caches nothing."""
-        file, index = self.file, self.index
+    def keys(self, number: int) -> BlockKeys:
+        """Returns the keys of a block, by one read, and caches them unless those of its file are too many."""
+        file, index, key = self.file, self.index, self._first_keys_key + number
+        cached = file.cached(key) if self._keeps_keys else None
+        if cached is not None:
+            assert isinstance(cached, BlockKeys), type(cached)
+            return cached
         with file.handle as descriptor:
             start = read_start(file.files, descriptor, file.path, index.extent(number), index.key_bytes[number])
         file.count(0, start.size)
         directory = self._directory(number, start)
         starts = directory.starts
-        keys = {key: start.slice(starts[key], starts[key + 1] - starts[key]) for key in directory.form.key_chunks}
-        return WideChunks(directory, keys, file.path, index.offsets[number])
+        stored = {key: start.slice(starts[key], starts[key + 1] - starts[key]) for key in directory.form.key_chunks}
+        keys = BlockKeys(WideChunks(directory, stored, file.path, index.offsets[number]))
+        if self._keeps_keys:
+            file.put(key, keys)
+        return keys
 
     def read_to(self, number: int, directory: Directory, chunks: Sequence[int], targets: Sequence[memoryview]) -> None:
         """Reads chunks of a block that are stored as they are, each to its target of its length, and verifies them."""
-        file, starts, offset = self.file, directory.starts, self.index.offsets[number]
-        target_of = dict(zip(chunks, targets, strict=True))
+        file, offset = self.file, self.index.offsets[number]
         byte_count = 0
         with file.handle as descriptor:
-            for run in _runs(sorted(chunks), starts):
-                pieces: list[memoryview] = []
-                first = stop = starts[run[0]]
-                for chunk in run:
-                    if starts[chunk] > stop:
-                        pieces.append(memoryview(bytearray(starts[chunk] - stop)))
-                    pieces.append(target_of[chunk])
-                    stop = starts[chunk + 1]
-                read_into(file.files, descriptor, file.path, pieces, offset + HEADER_BYTES + first)
-                byte_count += stop - first
+            for start, pieces in _reads(chunks, targets, directory.starts):
+                read_into(file.files, descriptor, file.path, pieces, offset + HEADER_BYTES + start)
+                byte_count += sum([piece.nbytes for piece in pieces])
         file.count(1, byte_count)
         stored = dict(zip(chunks, map(pa.py_buffer, targets), strict=True))
         WideChunks(directory, stored, file.path, offset).check_several(chunks)
@@ -330,3 +336,22 @@ def _runs(chunks: Sequence[int], starts: Sequence[int]) -> Iterator[list[int]]:
         run.append(chunk)
     if run:
         yield run
+
+
+def _reads(
+    chunks: Sequence[int], targets: Sequence[memoryview], starts: Sequence[int]
+) -> Iterator[tuple[int, list[memoryview]]]:
+    """Yields where each read of these chunks begins in the payload, and where its bytes go, in the payload's order."""
+    if list(chunks) == list(range(chunks[0], chunks[0] + len(chunks))) and len(chunks) <= _CHUNKS_MAX:
+        yield starts[chunks[0]], list(targets)
+        return
+    target_of = dict(zip(chunks, targets, strict=True))
+    for run in _runs(sorted(chunks), starts):
+        pieces: list[memoryview] = []
+        stop = starts[run[0]]
+        for chunk in run:
+            if starts[chunk] > stop:
+                pieces.append(memoryview(bytearray(starts[chunk] - stop)))
+            pieces.append(target_of[chunk])
+            stop = starts[chunk + 1]
+        yield starts[run[0]], pieces

@@ -17,6 +17,7 @@ from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile import format as layout
+from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.clipped_run import ClippedRun
 from rowlock_regionserver.storefile.stored_block import StoredBlocks
@@ -92,6 +93,43 @@ def test_values_that_are_stored_as_they_are_are_read_in_place(run: WideRun) -> N
     assert (found.write_numbers == 7).all()
     index_bytes = sum(block.stored_bytes for block, _, _ in columns[0].lines.slices)
     assert run.statistics().block_read_bytes < 1.2 * index_bytes
+
+
+@pytest.mark.parametrize("is_small", [False, True])
+def test_later_scans_find_the_keys_in_the_cache(case: Case, *, is_small: bool) -> None:
+    case.family = replace(case.family, block_bytes=16 * 1024)
+    lines = random_lines()
+    cache = BlockCache(64 << 10 if is_small else 4 << 20)
+    _, run = written(case, lines, cache=cache)
+    reads = []
+    for _ in range(2):
+        before = run.statistics().block_read_bytes
+        found, columns = read_window(run)
+        decompress_together(columns)
+        assert found.rows.equals(lines.rows)
+        assert (found.timestamps == lines.timestamps).all()
+        assert [plain(column) for column in columns] == list(lines.columns)
+        reads.append(run.statistics().block_read_bytes - before)
+    value_bytes = sum(_WIDTHS) * _COUNT
+    assert reads[0] > value_bytes
+    if is_small:  # They would take the place of blocks that are read by row.
+        assert reads[1] == reads[0]
+        assert not cache.statistics().block_count
+    else:
+        assert reads[1] == value_bytes
+        # The rows and timestamps, decompressed.
+        assert cache.statistics().bytes_held > found.rows.nbytes + 8 * _COUNT
+
+
+def test_keys_and_directories_are_cached_beside_each_other(case: Case) -> None:
+    case.family = replace(case.family, block_bytes=16 * 1024)
+    lines = random_lines()
+    _, run = written(case, lines, cache=BlockCache(4 << 20))
+    for names in (None, _NAMES[1:2], None, _NAMES[1:2]):
+        found, columns = read_window(run, names)
+        decompress_together(columns)
+        assert found.rows.equals(lines.rows)
+        assert plain(columns[-1]).equals(lines.columns[5 if names is None else 1])
 
 
 @pytest.mark.usefixtures("no_whole_blocks")

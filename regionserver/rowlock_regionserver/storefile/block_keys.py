@@ -1,0 +1,39 @@
+"""The keys of a wide block, which scans that read values in place keep in the block cache.
+
+A scan needs them before the values. To read and decompress them took a sixth of its time.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from rowlock_regionserver.storefile.wide_chunks import WideChunks
+from rowlock_regionserver.storefile.wide_directory import Directory
+
+# Memory beside the directory and the keys.
+_OVERHEAD_BYTES = 1000
+
+
+class BlockKeys:
+    """A block's directory, rows, timestamps and write numbers. Safe to use from many threads."""
+
+    __slots__ = ("_chunks", "_raw", "bytes_held", "directory")
+
+    def __init__(self, chunks: WideChunks) -> None:
+        """`chunks` has the directory and the chunks of the keys."""
+        self.directory: Directory = chunks.directory
+        self._chunks = chunks
+        self._raw: dict[int, pa.Buffer] = {}  # those that were decompressed
+        raw_bytes = sum([self.directory.raw_bytes[number] for number in self.directory.form.key_chunks])
+        self.bytes_held = _OVERHEAD_BYTES + self.directory.bytes_held + chunks.bytes_held + raw_bytes
+
+    def has(self, number: int) -> bool:
+        """Whether this is a chunk of keys."""
+        return self._chunks.has(number)
+
+    def raw(self, number: int) -> pa.Buffer:
+        """Returns a chunk, verified, decompressed and checked."""
+        raw = self._raw.get(number)
+        if raw is None:
+            raw = self._raw[number] = self._chunks.raw(number)
+        return raw
