@@ -76,17 +76,18 @@ class Echo:
         return _table(self._scan_typed(b""))
 
 
-def _frames(connected: socket.socket) -> Iterator[bytearray]:
+def _frames(connected: socket.socket) -> Iterator[pa.Buffer]:
     while length := connected.recv(LENGTH.size, socket.MSG_WAITALL):
-        message = bytearray(*LENGTH.unpack(length))
+        # Of Arrow's pool, which reuses freed memory, as the client does for the values of a scan.
+        message = pa.allocate_buffer(*LENGTH.unpack(length))
         view = memoryview(message)
         while view:
             view = view[connected.recv_into(view) :]
         yield message
 
 
-def _table(messages: Iterable[bytes | bytearray]) -> pa.Table:
-    return pa.concat_tables(pa.ipc.open_stream(pa.py_buffer(message)).read_all() for message in messages)
+def _table(messages: Iterable[bytes | pa.Buffer]) -> pa.Table:
+    return pa.concat_tables(pa.ipc.open_stream(message).read_all() for message in messages)
 
 
 @contextmanager
