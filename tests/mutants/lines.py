@@ -279,7 +279,7 @@ OF_LINES = [
     Mutant(
         "a block of older lines is taken from the cache for a wide block of its number",
         "WideBlocks.__init__",
-        "_OLDER_KEYS if isinstance(index, OlderIndex) else 0",
+        "_OLDER if isinstance(index, OlderIndex) else 0",
         "0",
         "unit/storefile/test_older_lines.py::test_older_lines_have_blocks_of_their_own",
     ),

@@ -228,9 +228,9 @@ ROWS_AND_FILES = [
         "a block that grew for a row of too many cells is counted as when it was read",
         "WideBlocks.look_up",
         "        try:\n            return find(*args)\n        finally:\n"
-        "            if block.bytes_held != before:\n                self.file.put(self._first_key + number, block)\n",
+        "            if block.bytes_held != before:\n                self.file.put(self._first_block + number, block)\n",
         "        found = find(*args)\n"
-        "        if block.bytes_held != before:\n            self.file.put(self._first_key + number, block)\n"
+        "        if block.bytes_held != before:\n            self.file.put(self._first_block + number, block)\n"
         "        return found\n",
         f"{WIDE_BLOCKS}::test_what_a_row_of_too_many_cells_decompresses_is_counted_by_the_cache",
     ),

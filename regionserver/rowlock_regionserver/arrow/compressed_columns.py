@@ -185,7 +185,7 @@ def _filled(columns: Sequence[CompressedColumn]) -> list[Column]:
     for block, start, stop in lines.slices:
         end = place + stop - start
         parts = [target[place * width : end * width] for target, width in zip(targets, widths, strict=True)]
-        block.fill(names, start, stop, parts)
+        block.values_into(names, start, stop, parts)
         place = end
     filled: list[Column] = []
     for column, width, data, target in zip(columns, widths, buffers, targets, strict=True):

@@ -77,8 +77,8 @@ class StoredBlock(Protocol):
     def values(self, name: bytes | None) -> Column:
         """The same, decompressed, as fixed-size binary or binary; what is below absent cells means nothing."""
 
-    def fill(self, names: Sequence[bytes | None], start: int, stop: int, targets: Sequence[memoryview]) -> None:
-        """Copies the values of the lines [start, stop) of several columns, each of one length, to the targets."""
+    def values_into(self, names: Sequence[bytes | None], start: int, stop: int, targets: Sequence[memoryview]) -> None:
+        """Writes the values of the lines [start, stop) of several columns, each of one length, to the targets."""
 
     def width(self, name: bytes | None) -> int:
         """The length of each of these values; 0: they may have different ones, or the block has no such column."""

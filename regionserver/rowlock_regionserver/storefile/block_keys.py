@@ -1,7 +1,4 @@
-"""The keys of a wide block, which scans that read values in place keep in the block cache.
-
-A scan needs them before the values. To read and decompress them took a sixth of its time.
-"""
+"""The keys of a wide block, which scans that read values in place keep in the block cache."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import pyarrow as pa
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_directory import Directory
 
-# Memory beside the directory and the keys.
+# Memory beside the directory and the chunks.
 _OVERHEAD_BYTES = 1000
 
 
@@ -19,13 +16,14 @@ class BlockKeys:
 
     __slots__ = ("_chunks", "_raw", "bytes_held", "directory")
 
-    def __init__(self, chunks: WideChunks) -> None:
-        """`chunks` has the directory and the chunks of the keys."""
+    def __init__(self, chunks: WideChunks, byte_count: int) -> None:
+        """`chunks` has the directory and the chunks of the keys, in so many bytes that were read together."""
         self.directory: Directory = chunks.directory
         self._chunks = chunks
-        self._raw: dict[int, pa.Buffer] = {}  # those that were decompressed
+        # Those that were decompressed. Two threads may decompress a chunk at once, which is harmless.
+        self._raw: dict[int, pa.Buffer] = {}
         raw_bytes = sum([self.directory.raw_bytes[number] for number in self.directory.form.key_chunks])
-        self.bytes_held = _OVERHEAD_BYTES + self.directory.bytes_held + chunks.bytes_held + raw_bytes
+        self.bytes_held = _OVERHEAD_BYTES + self.directory.bytes_held + byte_count + raw_bytes
 
     def has(self, number: int) -> bool:
         """Whether this is a chunk of keys."""

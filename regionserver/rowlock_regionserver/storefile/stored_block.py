@@ -3,8 +3,8 @@
 The blocks of one window share a reader. A block is read when somebody first needs a chunk of it: with its neighbours if
 the scan wants most columns, else only the chunks of the columns that it wants.
 
-Most columns are read in place if their values are stored as they are and have one length: first the directory and the
-keys of each block, and then its values, straight to their places in the answer.
+If the scan wants most columns, and their values are stored as they are and have one length, the block is read in place:
+first its directory and keys, then its values, straight to their places in the answer.
 """
 
 from __future__ import annotations
@@ -31,34 +31,39 @@ from rowlock_regionserver.storefile.wide_lines import places_of, timestamps_of, 
 
 # The number of the chunk with the rows.
 _ROWS = 0
-_KEYS = LinesWanted(frozenset())
-# A reader of more of a block's bytes than this reads it whole, with its neighbours.
-_WHOLE_SHARE_MIN = 0.5
+_ONLY_KEYS = LinesWanted(frozenset())
+# A reader of more of a block's bytes than this reads it whole, with its neighbours, or in place.
+_MOST_SHARE_MIN = 0.5
+# Where plain values are less of what is answered, it may be sent as it is stored (scan/compressed_rows.py).
+_PLAIN_SHARE_MIN = 0.75
 
 
 class Shares(NamedTuple):
     """How much of a block is rows and wanted columns: of its bytes on the disk, and of those before compression.
 
-    `is_plain`: each wanted column has a value of one length for each line, stored as it is, and no chunk beside it.
+    `are_plain`: each of these columns has a value of one length for each line, stored as it is, and no chunk beside it;
+    and these values are most of the bytes.
     """
 
     stored: float
     raw: float
-    is_plain: bool
+    are_plain: bool
 
 
 def shares_of(directory: Directory, wanted: LinesWanted) -> Shares:
     """Returns the shares of a block; those of the other blocks of its file are alike."""
     form, starts, raw_bytes = directory.form, directory.starts, directory.raw_bytes
-    places = places_of(directory, wanted)
-    numbers = [form.columns[place].values for place in places]
-    is_plain = directory.are_plain(numbers) and all(len(form.columns[place].numbers()) == 1 for place in places)
+    columns = [form.columns[place] for place in places_of(directory, wanted)]
+    numbers = [column.values for column in columns]
+    value_bytes = sum([raw_bytes[number] for number in numbers])
     if not wanted.without_rows:
         numbers.append(_ROWS)
+    wanted_bytes = sum([raw_bytes[number] for number in numbers])
     return Shares(
         sum([starts[number + 1] - starts[number] for number in numbers]) / starts[-1],
-        sum([raw_bytes[number] for number in numbers]) / sum(raw_bytes),
-        is_plain,
+        wanted_bytes / sum(raw_bytes),
+        value_bytes > _PLAIN_SHARE_MIN * wanted_bytes
+        and all(directory.is_plain(column.values) and len(column.numbers()) == 1 for column in columns),
     )
 
 
@@ -72,11 +77,11 @@ class StoredBlocks:
         self.wanted = wanted
         self.shares = shares
         self._ahead = ReadAhead(blocks.file, index, numbers, byte_count, byte_count)
-        self._reads_whole = shares.stored >= _WHOLE_SHARE_MIN
-        self._reads_in_place = self._reads_whole and shares.is_plain
+        self._takes_most = shares.stored >= _MOST_SHARE_MIN
+        self._reads_in_place = self._takes_most and shares.are_plain
 
     def read_keys(self, number: int) -> BlockKeys | None:
-        """Returns the chunks of a block's keys; None if they are to be read with all others."""
+        """Returns the keys of a block whose values are to be read in place, else None."""
         if self._reads_in_place and self.blocks.cached(number) is None:
             return self.blocks.keys(number)
         return None
@@ -87,9 +92,9 @@ class StoredBlocks:
         cached = blocks.cached(number)
         if cached is not None:
             return cached.chunks()
-        if not self._reads_whole:
+        if not self._takes_most:
             return blocks.some_chunks(number, self.wanted)[0], {}
-        # The neighbours of a block whose values are not read in place mostly are.
+        # A block that is read whole among those that are read in place mostly has no such neighbour.
         payload = None if self._reads_in_place else self._ahead.payload(number, is_cached=False)
         if payload is None:
             [payload] = blocks.file.read([blocks.index.extent(number)])
@@ -114,13 +119,13 @@ class StoredWideBlock:
         return self._reader.read(self._number)
 
     @cached_property
-    def _start(self) -> BlockKeys | None:
-        """The keys of a block whose values are read in place; None: they are read with all others."""
+    def _keys(self) -> BlockKeys | None:
+        """The keys, if the values are to be read in place."""
         return self._reader.read_keys(self._number)
 
     @cached_property
     def _directory(self) -> Directory:
-        return (self._start or self._read[0]).directory
+        return (self._keys or self._read[0]).directory
 
     @cached_property
     def _form(self) -> Form:
@@ -157,7 +162,7 @@ class StoredWideBlock:
         number = self._form.values_of[name]
         raw = kept.get(number)
         if raw is None:
-            return (chunks if chunks.has(number) else self._keys_read).stored(number)
+            return (chunks if chunks.has(number) else self._keys_apart).stored(number)
         return CompressedChunk(
             pa.py_buffer(raw), Compression.NONE, len(raw), chunks.directory.form.chunks[number].width
         )
@@ -166,30 +171,31 @@ class StoredWideBlock:
         """The same, decompressed, as fixed-size binary or binary; what is below absent cells means nothing."""
         return value_array(self._raw(self._form.values_of[name]), self.line_count, self.width(name))
 
-    def fill(self, names: Sequence[bytes | None], start: int, stop: int, targets: Sequence[memoryview]) -> None:
-        """Copies the values of the lines [start, stop) of several columns, each of one length, to the targets."""
+    def values_into(self, names: Sequence[bytes | None], start: int, stop: int, targets: Sequence[memoryview]) -> None:
+        """Writes the values of the lines [start, stop) of several columns, each of one length, to the targets.
+
+        The targets have exactly their bytes.
+        """
         numbers = list(map(self._form.values_of.__getitem__, names))
-        # A checksum is that of all lines.
+        # A part of a chunk can't be verified: its checksum is that of all lines.
         if stop - start == self.line_count and self._are_read_in_place(numbers):
-            self._reader.blocks.read_to(self._number, self._directory, numbers, targets)
+            self._reader.blocks.read_chunks(self._number, self._directory, numbers, targets)
             return
         for target, raw in zip(targets, self._raws(numbers), strict=True):
             width = target.nbytes // (stop - start)
             target[:] = memoryview(raw)[start * width : stop * width]
 
     def _are_read_in_place(self, numbers: Sequence[int]) -> bool:
-        keys = self._start
-        if keys is None or "_read" in vars(self) or any(map(keys.has, numbers)):
+        if self._keys is None or _ROWS in numbers or "_read" in vars(self):
             return False
-        return self._directory.are_plain(numbers)
+        return all(map(self._directory.is_plain, numbers))
 
     def _raws(self, numbers: Sequence[int]) -> list[pa.Buffer]:
-        if self._start is not None and all(map(self._start.has, numbers)):
-            return list(map(self._start.raw, numbers))
-        chunks, kept = self._read
-        if kept or not all(map(chunks.has, numbers)):
-            return list(map(self._raw, numbers))
-        return chunks.raws(numbers)
+        if self._keys is None or _ROWS not in numbers:
+            chunks, kept = self._read
+            if not kept and all(map(chunks.has, numbers)):
+                return chunks.raws(numbers)
+        return list(map(self._raw, numbers))
 
     def width(self, name: bytes | None) -> int:
         """The length of each of these values; 0: they may have different ones, or the block has no such column."""
@@ -211,15 +217,15 @@ class StoredWideBlock:
         return np.unpackbits(bitmap, count=self.line_count, bitorder="little").astype(np.bool_)
 
     def _raw(self, number: int) -> pa.Buffer:
-        if self._start is not None and self._start.has(number):
-            return self._start.raw(number)
+        if self._keys is not None and self._keys.has(number):
+            return self._keys.raw(number)
         chunks, kept = self._read
         raw = kept.get(number)
         if raw is not None:
             return pa.py_buffer(raw)
-        return chunks.raw(number) if chunks.has(number) else self._keys_read.raw(number)
+        return chunks.raw(number) if chunks.has(number) else self._keys_apart.raw(number)
 
     @cached_property
-    def _keys_read(self) -> WideChunks:
+    def _keys_apart(self) -> WideChunks:
         """The keys of a block of which only columns were read."""
-        return self._reader.blocks.some_chunks(self._number, _KEYS)[0]
+        return self._reader.blocks.some_chunks(self._number, _ONLY_KEYS)[0]

@@ -2,12 +2,13 @@
 
 A block that a point read needs is read whole, and cached as it is on the disk; its columns are decompressed when they
 are needed. A bulk read of all columns reads neighbouring blocks together. One of few columns reads a block's directory
-and keys, and then only the chunks of these columns.
+and keys, and then only the chunks of these columns. Where values are stored as they are, a bulk read may take a block's
+keys first, and read the values into memory of its own then (`read_chunks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TypeVar, TypeVarTuple
 
@@ -21,6 +22,7 @@ from rowlock_regionserver.storefile import wide_directory
 from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
 from rowlock_regionserver.storefile.block_file import AtOnce, BlockFile, ReadAhead
 from rowlock_regionserver.storefile.block_keys import BlockKeys
+from rowlock_regionserver.storefile.chunk_reads import close_runs, scattered_reads
 from rowlock_regionserver.storefile.extents import read_exactly, read_into, read_start
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.wide_block import WideBlock
@@ -29,24 +31,17 @@ from rowlock_regionserver.storefile.wide_directory import Directory
 from rowlock_regionserver.storefile.wide_index import OlderIndex, WideIndex
 from rowlock_regionserver.storefile.wide_lines import chunks_of, decoded_lines
 
-# In the cache the numbers of wide blocks begin here, those of cell blocks at 0. All are less than 1 << 32 (cache.py).
-_FIRST_KEY = 1 << 31
-# And those of their directories here.
-_FIRST_DIRECTORY_KEY = 3 << 30
-# And those of their keys here.
-_FIRST_KEYS_KEY = 1 << 30
-# Those of older lines, and of their directories and keys, begin so much later.
-_OLDER_KEYS = 1 << 29
-# About the memory of one.
+# In the cache the numbers of cell blocks begin at 0, and those of the keys of wide blocks, of the blocks themselves and
+# of their directories here. All are less than 1 << 32.
+_FIRST_KEYS, _FIRST_BLOCK, _FIRST_DIRECTORY = 1 << 30, 1 << 31, 3 << 30
+# Those of older lines begin so much later.
+_OLDER = 1 << 29
+# About the memory of a directory.
 _DIRECTORY_BYTES = 2500
-# About the memory of a block's keys, as a share of their bytes in the file.
-_KEY_BYTES_SHARE = 3
+# About the memory of a block's directory and keys, as a multiple of their bytes in the file.
+_KEYS_MEMORY_FACTOR = 3
 # A bulk read that needs more of a block's bytes than this reads its blocks whole, with their neighbours.
 _WHOLE_SHARE_MIN = 0.5
-# Bytes between two wanted chunks that cost less to read than one more read.
-GAP_BYTES_MAX = 8192
-# Of one read, because each chunk, and each gap between two of them, may have a place of its own.
-_CHUNKS_MAX = 500
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -62,13 +57,12 @@ class WideBlocks:
         self.file = file
         self.index = index
         self._numbers = numbers
-        later = _OLDER_KEYS if isinstance(index, OlderIndex) else 0
-        self._first_key = _FIRST_KEY + later
-        self._first_directory_key = _FIRST_DIRECTORY_KEY + later
-        self._first_keys_key = _FIRST_KEYS_KEY + later
+        later = _OLDER if isinstance(index, OlderIndex) else 0
+        self._first_block, self._first_directory = _FIRST_BLOCK + later, _FIRST_DIRECTORY + later
+        self._first_keys = _FIRST_KEYS + later
         # Those of a very large file would displace the blocks that point reads use.
         self._keeps_directories = _DIRECTORY_BYTES * len(index) <= file.cache_bytes_max // 16
-        self._keeps_keys = _KEY_BYTES_SHARE * sum(index.key_bytes) <= file.cache_bytes_max // 16
+        self._keeps_keys = _KEYS_MEMORY_FACTOR * sum(index.key_bytes) <= file.cache_bytes_max // 16
 
     def held(self, number: int) -> HeldBlock:
         """Returns a block, and caches it."""
@@ -84,7 +78,9 @@ class WideBlocks:
     def try_load(self, number: int) -> bool:
         """Loads a block if that needs no disk; see BlockFile."""
         return self.file.try_load(
-            self._first_key + number, self.index.extent(number), lambda payload: WideBlock(self.chunks(number, payload))
+            self._first_block + number,
+            self.index.extent(number),
+            lambda payload: WideBlock(self.chunks(number, payload)),
         )
 
     def loader(self, numbers: range, bytes_ahead: int, wanted: LinesWanted | None) -> WideLoader:
@@ -100,13 +96,13 @@ class WideBlocks:
 
     def block_at_once(self, number: int, at_once: AtOnce) -> WideBlock:
         """Returns a block without waiting for a disk. Raises WouldWaitError."""
-        block = at_once.block(self._first_key + number, partial(self.try_load, number))
+        block = at_once.block(self._first_block + number, partial(self.try_load, number))
         assert isinstance(block, WideBlock)
         return block
 
     def cached(self, number: int) -> WideBlock | None:
         """Returns the block if it is cached."""
-        block = self.file.cached(self._first_key + number)
+        block = self.file.cached(self._first_block + number)
         assert block is None or isinstance(block, WideBlock)
         return block
 
@@ -117,11 +113,11 @@ class WideBlocks:
             return find(*args)
         finally:
             if block.bytes_held != before:
-                self.file.put(self._first_key + number, block)
+                self.file.put(self._first_block + number, block)
 
     def put(self, number: int, chunks: WideChunks) -> None:
         """Caches a block, which was read."""
-        self.file.put(self._first_key + number, WideBlock(chunks))
+        self.file.put(self._first_block + number, WideBlock(chunks))
 
     def chunks(self, number: int, payload: pa.Buffer) -> WideChunks:
         """Returns the chunks of a block's payload."""
@@ -134,7 +130,7 @@ class WideBlocks:
         if block is None:
             [payload] = self.file.read([self.index.extent(number)])
             block = WideBlock(self.chunks(number, payload))
-            self.file.put(self._first_key + number, block)
+            self.file.put(self._first_block + number, block)
         return block
 
     def _directory(self, number: int, payload: pa.Buffer) -> Directory:
@@ -151,28 +147,29 @@ class WideBlocks:
 
     def keys(self, number: int) -> BlockKeys:
         """Returns the keys of a block, by one read, and caches them unless those of its file are too many."""
-        file, index, key = self.file, self.index, self._first_keys_key + number
-        cached = file.cached(key) if self._keeps_keys else None
+        file, cache_number = self.file, self._first_keys + number
+        cached = file.cached(cache_number) if self._keeps_keys else None
         if cached is not None:
             assert isinstance(cached, BlockKeys), type(cached)
             return cached
-        with file.handle as descriptor:
-            start = read_start(file.files, descriptor, file.path, index.extent(number), index.key_bytes[number])
+        directory, start = self._read_start(number, self.index.key_bytes[number])
         file.count(0, start.size)
-        directory = self._directory(number, start)
-        starts = directory.starts
-        stored = {key: start.slice(starts[key], starts[key + 1] - starts[key]) for key in directory.form.key_chunks}
-        keys = BlockKeys(WideChunks(directory, stored, file.path, index.offsets[number]))
+        chunks = WideChunks(directory, _key_chunks(directory, start), file.path, self.index.offsets[number])
+        keys = BlockKeys(chunks, start.size)
         if self._keeps_keys:
-            file.put(key, keys)
+            file.put(cache_number, keys)
         return keys
 
-    def read_to(self, number: int, directory: Directory, chunks: Sequence[int], targets: Sequence[memoryview]) -> None:
-        """Reads chunks of a block that are stored as they are, each to its target of its length, and verifies them."""
-        file, offset = self.file, self.index.offsets[number]
+    def read_chunks(
+        self, number: int, directory: Directory, chunks: Sequence[int], targets: Sequence[memoryview]
+    ) -> None:
+        """Reads chunks that are stored as they are, each into its target, which has its length, and verifies them."""
+        file, starts, offset = self.file, directory.starts, self.index.offsets[number]
+        lengths = [starts[chunk + 1] - starts[chunk] for chunk in chunks]
+        assert [target.nbytes for target in targets] == lengths, "targets of other lengths than their chunks"
         byte_count = 0
         with file.handle as descriptor:
-            for start, pieces in _reads(chunks, targets, directory.starts):
+            for start, pieces in scattered_reads(chunks, targets, starts):
                 read_into(file.files, descriptor, file.path, pieces, offset + HEADER_BYTES + start)
                 byte_count += sum([piece.nbytes for piece in pieces])
         file.count(1, byte_count)
@@ -193,11 +190,12 @@ class WideBlocks:
         byte_count = 0
         if start is not None:
             byte_count = start.size
-            stored = {key: start.slice(starts[key], starts[key + 1] - starts[key]) for key in keys}
+            if keys:
+                stored = _key_chunks(directory, start)
             keys = ()
         payload = index.offsets[number] + HEADER_BYTES
         with file.handle as descriptor:
-            for run in _runs([*keys, *chunks_of(directory, wanted)], starts):
+            for run in close_runs([*keys, *chunks_of(directory, wanted)], starts):
                 first, stop = starts[run[0]], starts[run[-1] + 1]
                 piece = read_exactly(file.files, descriptor, file.path, stop - first, payload + first)
                 byte_count += piece.size
@@ -208,18 +206,22 @@ class WideBlocks:
 
     def _directory_and_keys(self, number: int, byte_count: int) -> tuple[Directory, pa.Buffer | None]:
         """Returns a block's directory, and unless that was cached the start of the payload."""
-        file, key = self.file, self._first_directory_key + number
+        file, key = self.file, self._first_directory + number
         cached = file.cached(key) if self._keeps_directories else None
         if cached is not None:
             assert isinstance(cached, Directory), type(cached)
             return cached, None
-        extent = self.index.extent(number)
-        with file.handle as descriptor:
-            start = read_start(file.files, descriptor, file.path, extent, byte_count)
-        directory = self._directory(number, start)
+        directory, start = self._read_start(number, byte_count)
         if self._keeps_directories:
             file.put(key, directory)
         return directory, start
+
+    def _read_start(self, number: int, byte_count: int) -> tuple[Directory, pa.Buffer]:
+        """Reads so many first bytes of a block's payload; returns its directory and all of them."""
+        file = self.file
+        with file.handle as descriptor:
+            start = read_start(file.files, descriptor, file.path, self.index.extent(number), byte_count)
+        return self._directory(number, start), start
 
 
 class HeldBlock:
@@ -326,32 +328,7 @@ class CachedLoader:
         """Does nothing: the blocks are cached."""
 
 
-def _runs(chunks: Sequence[int], starts: Sequence[int]) -> Iterator[list[int]]:
-    """Yields the chunks, which ascend, in groups that are close to each other."""
-    run: list[int] = []
-    for chunk in chunks:
-        if run and (starts[chunk] - starts[run[-1] + 1] > GAP_BYTES_MAX or len(run) == _CHUNKS_MAX):
-            yield run
-            run = []
-        run.append(chunk)
-    if run:
-        yield run
-
-
-def _reads(
-    chunks: Sequence[int], targets: Sequence[memoryview], starts: Sequence[int]
-) -> Iterator[tuple[int, list[memoryview]]]:
-    """Yields where each read of these chunks begins in the payload, and where its bytes go, in the payload's order."""
-    if list(chunks) == list(range(chunks[0], chunks[0] + len(chunks))) and len(chunks) <= _CHUNKS_MAX:
-        yield starts[chunks[0]], list(targets)
-        return
-    target_of = dict(zip(chunks, targets, strict=True))
-    for run in _runs(sorted(chunks), starts):
-        pieces: list[memoryview] = []
-        stop = starts[run[0]]
-        for chunk in run:
-            if starts[chunk] > stop:
-                pieces.append(memoryview(bytearray(starts[chunk] - stop)))
-            pieces.append(target_of[chunk])
-            stop = starts[chunk + 1]
-        yield starts[run[0]], pieces
+def _key_chunks(directory: Directory, start: pa.Buffer) -> dict[int, pa.Buffer]:
+    """Returns the chunks of the keys, as they are stored."""
+    starts = directory.starts
+    return {key: start.slice(starts[key], starts[key + 1] - starts[key]) for key in directory.form.key_chunks}

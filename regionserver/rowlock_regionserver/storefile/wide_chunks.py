@@ -75,14 +75,9 @@ class WideChunks:
 
     def raws(self, numbers: Sequence[int]) -> list[pa.Buffer]:
         """Returns several chunks as `raw` does, in fewer steps if they are plain and have no offsets."""
-        directory = self.directory
         self.check_several(numbers)
-        stored = [self._stored[number] for number in numbers]
-        compressions, forms = directory.compressions, directory.form.chunks
-        return [
-            chunk if forms[number].width and not compressions[number] else pa.py_buffer(self._decoded(number))
-            for number, chunk in zip(numbers, stored, strict=True)
-        ]
+        is_plain, stored = self.directory.is_plain, self._stored
+        return [stored[number] if is_plain(number) else pa.py_buffer(self._decoded(number)) for number in numbers]
 
     def raw_bytes(self, number: int) -> bytes:
         """Returns a chunk as `raw` does, but as bytes, which refer to no other memory."""

@@ -61,10 +61,9 @@ class Directory:
     # Added to the write numbers that chunks have (adopted_numbers.py); `write_number` includes it.
     write_number_base: int = 0
 
-    def are_plain(self, numbers: Sequence[int]) -> bool:
-        """Returns whether these chunks are stored as they are, and have rows or values of one length."""
-        compressions, forms = self.compressions, self.form.chunks
-        return all(forms[number].width and not compressions[number] for number in numbers)
+    def is_plain(self, number: int) -> bool:
+        """Returns whether the chunk is stored as it is, and has rows or values of one length."""
+        return self.form.chunks[number].width > 0 and not self.compressions[number]
 
     @property
     def bytes_held(self) -> int:

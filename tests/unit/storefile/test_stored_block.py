@@ -95,10 +95,10 @@ def test_a_wrong_byte_of_one_of_several_columns_is_no_answer(case: Case, compres
     numbers = [chunks.directory.form.values_of[name] for name in (b"c04", b"c05")]
     targets = [pa.allocate_buffer(8 * 200) for _ in range(3)]
     places = [memoryview(target) for target in targets]
-    block.fill([b"c04", b"c05"], 0, 200, places[:2])
+    block.values_into([b"c04", b"c05"], 0, 200, places[:2])
     assert targets[:2] == [chunks.raw(number) for number in numbers]
     with pytest.raises(CorruptionError) as raised:
-        block.fill([b"c04", b"c03", b"c05"], 0, 200, places)
+        block.values_into([b"c04", b"c03", b"c05"], 0, 200, places)
     assert raised.value.offset == place + damaged
 
 

@@ -16,11 +16,13 @@ from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.sources import LinesWanted
+from rowlock_regionserver.storefile import chunk_reads
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.clipped_run import ClippedRun
 from rowlock_regionserver.storefile.stored_block import StoredBlocks
+from rowlock_regionserver.storefile.wide_blocks import WideBlocks
 from rowlock_regionserver.storefile.wide_run import WideRun
 
 from tests.unit.storefile.store_file_case import Case
@@ -31,15 +33,17 @@ _NAMES = tuple(b"c%d" % place for place in range(len(_WIDTHS)))
 _COUNT = 1000
 
 
-def random_lines(*, nulls_of: int | None = None) -> Lines:
-    """Returns rows with timestamps of their own, and values that don't shrink; one column may have nulls."""
+def random_lines() -> Lines:
+    """Returns rows with timestamps of their own, and values that don't shrink."""
     chance = np.random.default_rng(11)
-    columns = []
-    for place, width in enumerate(_WIDTHS):
-        present = np.arange(_COUNT) % 3 > 0 if place == nulls_of else None
-        columns.append(fixed_size(width, _COUNT, present, pa.py_buffer(chance.bytes(width * _COUNT))))
+    columns = [fixed_size(width, _COUNT, None, pa.py_buffer(chance.bytes(width * _COUNT))) for width in _WIDTHS]
     rows = binary_array([b"k%06d" % number for number in range(_COUNT)])
     return Lines(rows, np.arange(_COUNT).reshape(1, -1) + 5, np.full((1, 1), 7), _NAMES, tuple(columns))
+
+
+def with_column(lines: Lines, place: int, column: Column) -> Lines:
+    """Returns the lines with another column at this place."""
+    return replace(lines, values=(*lines.values[:place], column, *lines.values[place + 1 :]))
 
 
 def data_of(column: Column) -> pa.Buffer:
@@ -65,25 +69,40 @@ def read_window(
     return found, [column for column in found.values if isinstance(column, CompressedColumn)]
 
 
+def damage(case: Case, offset: int) -> None:
+    """Changes a bit of the file."""
+    raw = bytearray(case.path.read_bytes())
+    raw[offset] ^= 1
+    case.path.write_bytes(raw)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(case: Case) -> None:
+    """Makes blocks of some 250 random lines each."""
+    case.family = replace(case.family, block_bytes=16 * 1024)
+
+
 @pytest.fixture
 def run(case: Case) -> WideRun:
-    """Blocks of some 180 random lines each."""
-    case.family = replace(case.family, block_bytes=16 * 1024)
+    """A run of random lines."""
     return written(case, random_lines())[1]
 
 
 @pytest.fixture
-def no_whole_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails a test that reads a block whole."""
+def whole_blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the blocks that are read whole."""
+    numbers: list[int] = []
+    read = StoredBlocks.read
 
-    def refuse(*_: object) -> NoReturn:
-        raise AssertionError("a block was read whole")
+    def counted(self: StoredBlocks, number: int) -> object:
+        numbers.append(number)
+        return read(self, number)
 
-    monkeypatch.setattr(StoredBlocks, "read", refuse)
+    monkeypatch.setattr(StoredBlocks, "read", counted)
+    return numbers
 
 
-@pytest.mark.usefixtures("no_whole_blocks")
-def test_values_that_are_stored_as_they_are_are_read_in_place(run: WideRun) -> None:
+def test_values_that_are_stored_as_they_are_are_read_in_place(run: WideRun, whole_blocks: list[int]) -> None:
     found, columns = read_window(run)
     lines = random_lines()
     decompress_together(columns)
@@ -91,15 +110,13 @@ def test_values_that_are_stored_as_they_are_are_read_in_place(run: WideRun) -> N
     assert found.rows.equals(lines.rows)
     assert (found.timestamps == lines.timestamps).all()
     assert (found.write_numbers == 7).all()
-    index_bytes = sum(block.stored_bytes for block, _, _ in columns[0].lines.slices)
-    assert run.statistics().block_read_bytes < 1.2 * index_bytes
+    assert run.statistics().block_read_count == len(columns[0].lines.slices)
+    assert not whole_blocks
 
 
-@pytest.mark.parametrize("is_small", [False, True])
-def test_later_scans_find_the_keys_in_the_cache(case: Case, *, is_small: bool) -> None:
-    case.family = replace(case.family, block_bytes=16 * 1024)
+def test_later_scans_find_the_keys_in_the_cache(case: Case) -> None:
     lines = random_lines()
-    cache = BlockCache(64 << 10 if is_small else 4 << 20)
+    cache = BlockCache(4 << 20)
     _, run = written(case, lines, cache=cache)
     reads = []
     for _ in range(2):
@@ -112,17 +129,25 @@ def test_later_scans_find_the_keys_in_the_cache(case: Case, *, is_small: bool) -
         reads.append(run.statistics().block_read_bytes - before)
     value_bytes = sum(_WIDTHS) * _COUNT
     assert reads[0] > value_bytes
-    if is_small:  # They would take the place of blocks that are read by row.
-        assert reads[1] == reads[0]
-        assert not cache.statistics().block_count
-    else:
-        assert reads[1] == value_bytes
-        # The rows and timestamps, decompressed.
-        assert cache.statistics().bytes_held > found.rows.nbytes + 8 * _COUNT
+    assert reads[1] == value_bytes
+    # The rows and timestamps, decompressed.
+    assert cache.statistics().bytes_held > found.rows.nbytes + 8 * _COUNT
+
+
+def test_keys_of_a_file_that_is_large_for_the_cache_are_not_kept(case: Case) -> None:
+    cache = BlockCache(64 << 10)
+    _, run = written(case, random_lines(), cache=cache)
+    reads = []
+    for _ in range(2):
+        before = run.statistics().block_read_bytes
+        _, columns = read_window(run)
+        decompress_together(columns)
+        reads.append(run.statistics().block_read_bytes - before)
+    assert reads[0] == reads[1]
+    assert not cache.statistics().block_count
 
 
 def test_keys_and_directories_are_cached_beside_each_other(case: Case) -> None:
-    case.family = replace(case.family, block_bytes=16 * 1024)
     lines = random_lines()
     _, run = written(case, lines, cache=BlockCache(4 << 20))
     for names in (None, _NAMES[1:2], None, _NAMES[1:2]):
@@ -132,8 +157,7 @@ def test_keys_and_directories_are_cached_beside_each_other(case: Case) -> None:
         assert plain(columns[-1]).equals(lines.columns[5 if names is None else 1])
 
 
-@pytest.mark.usefixtures("no_whole_blocks")
-def test_a_column_that_is_needed_before_the_others_is_read_alone(run: WideRun) -> None:
+def test_a_column_that_is_needed_before_the_others_is_read_alone(run: WideRun, whole_blocks: list[int]) -> None:
     _, columns = read_window(run)
     lines = random_lines()
     before = run.statistics().block_read_bytes
@@ -141,23 +165,27 @@ def test_a_column_that_is_needed_before_the_others_is_read_alone(run: WideRun) -
     assert run.statistics().block_read_bytes - before == 33 * _COUNT
     decompress_together(columns)
     assert [plain(column) for column in columns] == list(lines.columns)
+    assert not whole_blocks
 
 
-@pytest.mark.usefixtures("no_whole_blocks")
 @pytest.mark.parametrize("gap_bytes_max", [0, 8192])
 def test_values_of_other_columns_are_passed_over(
-    run: WideRun, gap_bytes_max: int, monkeypatch: pytest.MonkeyPatch
+    run: WideRun, whole_blocks: list[int], gap_bytes_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowlock_regionserver.storefile.wide_blocks.GAP_BYTES_MAX", gap_bytes_max)
+    monkeypatch.setattr(chunk_reads, "GAP_BYTES_MAX", gap_bytes_max)
     wanted = (0, 2, 3, 5)
-    _, columns = read_window(run, [_NAMES[place] for place in wanted])
+    found, columns = read_window(run, [_NAMES[place] for place in wanted])
+    assert found.rows.equals(random_lines().rows)
+    before = run.statistics().block_read_bytes
     decompress_together(columns[::-1])
     assert [plain(column) for column in columns] == [random_lines().columns[place] for place in wanted]
+    passed_over = _WIDTHS[1] + _WIDTHS[4] if gap_bytes_max else 0
+    assert run.statistics().block_read_bytes - before == (20 + 1 + 33 + 8 + passed_over) * _COUNT
+    assert not whole_blocks
 
 
-@pytest.mark.usefixtures("no_whole_blocks")
-def test_one_read_has_a_bounded_number_of_places(run: WideRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowlock_regionserver.storefile.wide_blocks._CHUNKS_MAX", 4)
+def test_one_read_has_a_bounded_number_of_buffers(run: WideRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_reads, "SCATTERED_CHUNKS_MAX", 4)
     _, columns = read_window(run)
     reads: list[int] = []
     pread_into = run._file.files.pread_into
@@ -172,29 +200,57 @@ def test_one_read_has_a_bounded_number_of_places(run: WideRun, monkeypatch: pyte
     assert [plain(column) for column in columns] == list(random_lines().columns)
 
 
-def test_a_part_of_a_block_is_read_with_the_rest_of_it(run: WideRun) -> None:
+def test_a_part_of_a_block_is_read_with_the_rest_of_it(run: WideRun, whole_blocks: list[int]) -> None:
     found, columns = read_window(run, start=b"k000100", stop=b"k000900")
     decompress_together(columns)
     assert [plain(column) for column in columns] == [each.slice(100, 800) for each in random_lines().columns]
     assert found.rows.equals(random_lines().rows.slice(100, 800))
+    assert whole_blocks == [0, len(columns[0].lines.slices) - 1]
 
 
-def test_values_beside_nulls_are_not_read_in_place(case: Case) -> None:
-    case.family = replace(case.family, block_bytes=16 * 1024)
-    lines = random_lines(nulls_of=2)
+def test_a_column_of_a_block_that_was_read_whole_comes_from_there(run: WideRun, whole_blocks: list[int]) -> None:
+    _, columns = read_window(run)
+    block = columns[0].lines.slices[0].block
+    assert block.values(_NAMES[1]).equals(random_lines().columns[1].slice(0, block.line_count))
+    before = run.statistics()
+    decompress_together(columns)
+    assert whole_blocks == [0]
+    assert run.statistics().block_read_count - before.block_read_count == len(columns[0].lines.slices) - 1
+
+
+def test_values_beside_nulls_are_not_read_in_place(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise AssertionError("values beside nulls are read in place")
+
+    lines = random_lines()
+    some = fixed_size(1, _COUNT, np.arange(_COUNT) % 3 > 0, data_of(lines.columns[2]))
+    lines = with_column(lines, 2, some)
     _, run = written(case, lines)
+    monkeypatch.setattr(WideBlocks, "read_chunks", refuse)
     _, columns = read_window(run)
     decompress_together(columns)
     assert [plain(column) for column in columns] == list(lines.columns)
     assert columns[2].null_count == 334
 
 
+def test_values_beside_longer_rows_may_be_sent_as_they_are_stored(case: Case, whole_blocks: list[int]) -> None:
+    """A scan in row form then passes the block on, and needs it whole."""
+    case.family = replace(case.family, compression=Compression.ZSTD)
+    lines = random_lines()
+    rows = binary_array([b"%060d" % number for number in range(_COUNT)])
+    _, run = written(case, replace(lines, rows=rows))
+    found, columns = read_window(run)
+    assert columns[0].lines.slices[0].block.chunk(None).compression
+    assert found.rows.equals(rows)
+    decompress_together(columns)
+    assert [plain(column) for column in columns] == list(lines.columns)
+    assert len(whole_blocks) == len(columns[0].lines.slices)
+
+
 def test_nulls_of_later_blocks_are_found(case: Case) -> None:
-    case.family = replace(case.family, block_bytes=16 * 1024)
-    complete = random_lines()
-    present = np.arange(_COUNT) < 700
-    some = fixed_size(1, _COUNT, present, data_of(complete.columns[2]))
-    lines = replace(complete, values=(*complete.columns[:2], some, *complete.columns[3:]))
+    lines = random_lines()
+    some = fixed_size(1, _COUNT, np.arange(_COUNT) < 700, data_of(lines.columns[2]))
+    lines = with_column(lines, 2, some)
     _, run = written(case, lines)
     _, columns = read_window(run)
     decompress_together(columns)
@@ -203,13 +259,10 @@ def test_nulls_of_later_blocks_are_found(case: Case) -> None:
 
 
 def test_compressed_values_of_later_blocks_are_decompressed(case: Case) -> None:
-    case.family = replace(case.family, block_bytes=16 * 1024, compression=Compression.ZSTD)
+    case.family = replace(case.family, compression=Compression.ZSTD)
     lines = random_lines()
-    raw = bytearray(data_of(lines.columns[3]).to_pybytes())
-    raw[33 * 600 :] = bytes(len(raw) - 33 * 600)
-    lines = replace(
-        lines, values=(*lines.values[:3], fixed_size(33, _COUNT, None, pa.py_buffer(raw)), *lines.values[4:])
-    )
+    raw = data_of(lines.columns[3]).to_pybytes()[: 33 * 600] + bytes(33 * 400)
+    lines = with_column(lines, 3, fixed_size(33, _COUNT, None, pa.py_buffer(raw)))
     _, run = written(case, lines)
     _, columns = read_window(run)
     decompress_together(columns)
@@ -217,7 +270,6 @@ def test_compressed_values_of_later_blocks_are_decompressed(case: Case) -> None:
 
 
 def test_blocks_that_are_cached_are_not_read(case: Case) -> None:
-    case.family = replace(case.family, block_bytes=16 * 1024)
     lines = random_lines()
     _, run = written(case, lines)
     for number in range(0, _COUNT, 50):
@@ -230,24 +282,22 @@ def test_blocks_that_are_cached_are_not_read(case: Case) -> None:
     assert run.statistics() == before
 
 
-def test_changes_are_laid_over_values_in_place(run: WideRun) -> None:
+def test_changes_are_laid_over_values_in_place(run: WideRun, whole_blocks: list[int]) -> None:
     _, columns = read_window(run)
     changed = columns[0].changed(np.array([5, 999]), pa.array([b"x" * 20, b"y" * 20], pa.binary(20)))
     expected = random_lines().columns[0].to_pylist()
     expected[5], expected[999] = b"x" * 20, b"y" * 20
     decompress_together([changed, columns[1]])
     assert plain(changed).to_pylist() == expected
+    assert not whole_blocks
 
 
 @pytest.mark.parametrize("column", [0, 3, 5])
 def test_a_wrong_byte_of_values_in_place_is_no_answer(case: Case, column: int) -> None:
-    case.family = replace(case.family, block_bytes=16 * 1024)
     info, _ = written(case, random_lines())
     place, chunks = chunks_of(case, info)[1]
     damaged = place + layout.HEADER_BYTES + chunks.directory.starts[chunks.directory.form.columns[column].values]
-    raw = bytearray(case.path.read_bytes())
-    raw[damaged + 11] ^= 1
-    case.path.write_bytes(raw)
+    damage(case, damaged + 11)
     _, columns = read_window(case.open_file(info).runs[0])
     others = [each for place, each in enumerate(columns) if place != column]
     decompress_together(others)
@@ -257,13 +307,10 @@ def test_a_wrong_byte_of_values_in_place_is_no_answer(case: Case, column: int) -
 
 
 def test_a_wrong_byte_of_the_keys_is_no_answer(case: Case) -> None:
-    case.family = replace(case.family, block_bytes=16 * 1024)
     info, _ = written(case, random_lines())
     place, chunks = chunks_of(case, info)[1]
     damaged = place + layout.HEADER_BYTES + chunks.directory.starts[0]
-    raw = bytearray(case.path.read_bytes())
-    raw[damaged + 3] ^= 1
-    case.path.write_bytes(raw)
+    damage(case, damaged + 3)
     found, _ = read_window(case.open_file(info).runs[0])
     with pytest.raises(CorruptionError) as raised:
         _ = found.rows
@@ -271,7 +318,6 @@ def test_a_wrong_byte_of_the_keys_is_no_answer(case: Case) -> None:
 
 
 def test_a_file_that_ends_within_values_is_no_answer(case: Case) -> None:
-    case.family = replace(case.family, block_bytes=16 * 1024)
     info, run = written(case, random_lines())
     _, columns = read_window(run)
     place, chunks = chunks_of(case, info)[2]

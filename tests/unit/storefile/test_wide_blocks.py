@@ -23,7 +23,7 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.found_cells import FoundLine, LongRowError
 from rowlock_regionserver.sources import LinesWanted, RowPlace
-from rowlock_regionserver.storefile import codecs, wide_blocks, wide_directory, wide_form
+from rowlock_regionserver.storefile import chunk_reads, codecs, wide_directory, wide_form
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.cell_run import CellRun
@@ -255,7 +255,7 @@ def test_only_a_file_with_lines_has_a_version_that_older_servers_refuse(wide: Ca
 
 
 def test_a_scan_of_few_columns_reads_few_bytes(wide: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wide_blocks, "GAP_BYTES_MAX", 0)
+    monkeypatch.setattr(chunk_reads, "GAP_BYTES_MAX", 0)
     wide.family = replace(wide.family, compression=Compression.NONE)
     lines = typed_lines(2000)
     info, run = written(wide, lines)

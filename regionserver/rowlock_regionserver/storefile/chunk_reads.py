@@ -1,0 +1,44 @@
+"""Which reads get some chunks of a wide block, and where their bytes go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+# Bytes between two wanted chunks that cost less to read than one more read.
+GAP_BYTES_MAX = 8192
+# The chunks of one scattered read: with the gaps between them 999 buffers, where a read takes a thousand.
+SCATTERED_CHUNKS_MAX = 500
+
+
+def close_runs(chunks: Sequence[int], starts: Sequence[int]) -> Iterator[list[int]]:
+    """Yields the chunks, which ascend, in groups that are close to each other."""
+    run: list[int] = []
+    for chunk in chunks:
+        if run and starts[chunk] - starts[run[-1] + 1] > GAP_BYTES_MAX:
+            yield run
+            run = []
+        run.append(chunk)
+    if run:
+        yield run
+
+
+def scattered_reads(
+    chunks: Sequence[int], targets: Sequence[memoryview], starts: Sequence[int]
+) -> Iterator[tuple[int, list[memoryview]]]:
+    """Yields where each read of these chunks begins in the payload, and the buffers for its bytes, one after the other.
+
+    A target has the length of its chunk. Bytes between two chunks go to a buffer that nobody reads.
+    """
+    target_of = dict(zip(chunks, targets, strict=True))
+    unread = memoryview(bytearray(GAP_BYTES_MAX))
+    for close in close_runs(sorted(chunks), starts):
+        for first in range(0, len(close), SCATTERED_CHUNKS_MAX):
+            run = close[first : first + SCATTERED_CHUNKS_MAX]
+            buffers: list[memoryview] = []
+            stop = starts[run[0]]
+            for chunk in run:
+                if starts[chunk] > stop:
+                    buffers.append(unread[: starts[chunk] - stop])
+                buffers.append(target_of[chunk])
+                stop = starts[chunk + 1]
+            yield starts[run[0]], buffers
