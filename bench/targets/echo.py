@@ -78,7 +78,7 @@ class Echo:
 
 def _frames(connected: socket.socket) -> Iterator[pa.Buffer]:
     while length := connected.recv(LENGTH.size, socket.MSG_WAITALL):
-        # Of Arrow's pool, which reuses freed memory, as the client does for the values of a scan.
+        # Arrow's pool reuses freed memory; the client has the values of a scan there, too.
         message = pa.allocate_buffer(*LENGTH.unpack(length))
         view = memoryview(message)
         while view:

@@ -221,7 +221,8 @@ class Table(TableChanges[Text]):
         versions: how many versions of each column to read, newest first; Scan.cells() returns them all.
         cells: a CellFilter, which chooses cells of a row.
         strict: raise LeaseExpiredError after a lost connection, instead of resuming at a new read point.
-        batch_bytes: about the size of the server's batches; 0: its default, or 2 MiB if they are read to Arrow.
+        batch_bytes: about the size of the server's batches; 0: 2 MiB for Arrow, typed rows and counts,
+            else the server's default.
         snapshot: a Snapshot, or its id, to read; SnapshotEndedError if it has ended.
         busy_timeout: as in `put_arrow`; None: the table's timeout.
         session: to which the scan belongs; SessionEndedError when it ends.

@@ -88,7 +88,8 @@ EVERY_LINE = LinesWanted()
 class Reading(enum.Enum):
     """How a scan reads the blocks of store files.
 
-    BULK: past the block cache, neighbours together: a long scan must not evict what others use.
+    BULK: past the block cache, neighbours together: a long scan must not evict what others use. The cache gets no more
+    than keys and directories, if those of a file are few.
     CACHED: from the cache and into it, as gets do: a scan that will probably end after a few blocks.
     AT_ONCE: the same on the event loop. Raises WouldWaitError if a block has to come from the disk.
     """

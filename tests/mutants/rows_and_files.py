@@ -228,7 +228,8 @@ ROWS_AND_FILES = [
         "a block that grew for a row of too many cells is counted as when it was read",
         "WideBlocks.look_up",
         "        try:\n            return find(*args)\n        finally:\n"
-        "            if block.bytes_held != before:\n                self.file.put(self._first_block + number, block)\n",
+        "            if block.bytes_held != before:\n"
+        "                self.file.put(self._first_block + number, block)\n",
         "        found = find(*args)\n"
         "        if block.bytes_held != before:\n            self.file.put(self._first_block + number, block)\n"
         "        return found\n",

@@ -101,8 +101,8 @@ class LineRows:
         record = np.dtype([(str(place), f"V{width}") for place, width in enumerate(widths) if width])
         if not record.itemsize:
             return pa.py_buffer(b"")
-        # Arrow's pool keeps freed memory. The C library returns it after each scan, and each of its pages is cleared
-        # for the next one, which takes a third of the client's time.
+        # Arrow's pool keeps freed memory. The C library may return it to the system after each scan. Then the page
+        # faults of the next one take half of the client's processor time.
         buffer = pa.allocate_buffer(len(self.keys) * record.itemsize)
         records = np.frombuffer(memoryview(buffer), record)
         for place, (array, width) in enumerate(zip(self.values, widths, strict=True)):

@@ -28,7 +28,8 @@ from rowlock.selection import Selection
 # Half-open; empty bounds are open.
 RowRange = tuple[bytes, bytes]
 
-# Of scans to Arrow. Larger than the server's default, because a batch costs its reader as much as many rows do.
+# Of scans to Arrow, and in row form. Larger than the server's default, because a batch costs its reader as much as many
+# rows do.
 ARROW_BATCH_BYTES = 2 << 20
 # Of scans for keys alone, which are short: the protocol's limit, so that only batch_bytes bounds a batch.
 KEY_BATCH_ROWS = 1_000_000
@@ -140,8 +141,7 @@ def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn], *, with_keys: boo
 
     A column that the scan does not read is null in every row. Unless it is `with_keys`, the rows' keys may be null.
     """
-    template = region_pb2.ScanRequest()
-    template.CopyFrom(plan.template)
+    template = _template_of(plan)
     template.lines = False
     template.row_form.fixed_size = True
     template.row_form.compressed = True
@@ -157,17 +157,22 @@ def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn], *, with_keys: boo
     return dataclasses.replace(plan, template=template, row_form=tuple(columns))
 
 
-def in_cells(plan: ScanPlan) -> ScanPlan:
-    """Returns the plan of the same scan to Arrow batches of cells."""
-    template = region_pb2.ScanRequest()
-    template.CopyFrom(plan.template)
+def in_large_batches(plan: ScanPlan) -> ScanPlan:
+    """Returns the plan of the same scan for a reader of Arrow."""
+    template = _template_of(plan)
     template.batch_bytes = template.batch_bytes or ARROW_BATCH_BYTES
     return dataclasses.replace(plan, template=template)
 
 
 def of_newest_rows(plan: ScanPlan) -> ScanPlan:
     """Returns the plan of the same scan for a caller who needs the newest value of each column only."""
-    template = region_pb2.ScanRequest()
-    template.CopyFrom(plan.template)
+    template = _template_of(plan)
     template.newest_rows = True
     return dataclasses.replace(plan, template=template)
+
+
+def _template_of(plan: ScanPlan) -> region_pb2.ScanRequest:
+    """Returns a copy of the plan's template."""
+    template = region_pb2.ScanRequest()
+    template.CopyFrom(plan.template)
+    return template

@@ -15,7 +15,7 @@ from rowlock._codec.columns import Text
 from rowlock._codec.mapped_rows import rows_from_form
 from rowlock._codec.row_form import FormColumn, form_of
 from rowlock._core.scan_opening import opening_request
-from rowlock._core.scan_plan import ScanPlan, in_cells, in_row_form, of_newest_rows
+from rowlock._core.scan_plan import ScanPlan, in_large_batches, in_row_form, of_newest_rows
 from rowlock._core.scan_progress import CELL_SCHEMA, Received, ScanProgress
 from rowlock._core.view import View
 from rowlock.aio._transport.kept_mapping import agreed_mapping
@@ -101,7 +101,7 @@ class Scan(Generic[Text]):
         """
         if mapping is None:
             self._check_begins()
-            self._reader.use_cells()
+            self._reader.use_large_batches()
             async for table in self._reader.tables():
                 for cells in table.to_batches():
                     yield cells
@@ -198,7 +198,7 @@ class NoMoreRows(AsyncIterator[Never]):
 class _Reader:
     """Reads one scan from the servers.
 
-    Does not refer to the scan: without a cycle the read point is freed as soon as the scan is dropped.
+    It does not refer to the Scan: without a cycle the read point is freed as soon as the Scan is dropped.
     """
 
     def __init__(self, servers: Servers, plan: ScanPlan, timeout_s: float) -> None:
@@ -215,9 +215,9 @@ class _Reader:
         plan = in_row_form(self.progress.plan, columns, with_keys=with_keys)
         self.progress = ScanProgress(plan, self._timeout_s)
 
-    def use_cells(self) -> None:
-        """Reads cells to Arrow. Call it before anything is read."""
-        self.progress = ScanProgress(in_cells(self.progress.plan), self._timeout_s)
+    def use_large_batches(self) -> None:
+        """Reads batches of a size for readers of Arrow. Call it before anything is read."""
+        self.progress = ScanProgress(in_large_batches(self.progress.plan), self._timeout_s)
 
     def close(self) -> None:
         """Frees the server's read point at once; a no-op if the call has ended."""

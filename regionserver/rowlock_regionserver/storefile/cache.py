@@ -1,4 +1,4 @@
-"""The block cache: the verified, decompressed blocks that point reads used last, bounded by their bytes.
+"""The block cache: blocks that point reads used last, and keys and directories that scans did, bounded by their bytes.
 
 One cache serves all store files of a server. The key of a block is its reader's number and its own. The blocks of a
 released reader are dropped at the next change of the cache.
