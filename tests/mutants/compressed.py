@@ -76,8 +76,8 @@ COMPRESSED = [
     Mutant(
         "a part of a block is read in place as if it were the whole",
         "StoredWideBlock.values_into",
-        "stop - start == self.line_count and ",
-        "",
+        "            if stop - start == self.line_count:\n",
+        "            if True:\n",
         f"{IN_PLACE}::test_a_part_of_a_block_is_read_with_the_rest_of_it",
     ),
     Mutant(
@@ -96,10 +96,24 @@ COMPRESSED = [
     ),
     Mutant(
         "the keys of a large file displace the blocks of point reads",
-        "WideBlocks.__init__",
-        "self._keeps_keys = _KEYS_MEMORY_FACTOR",
-        "self._keeps_keys = 0",
+        "WideBlocks.keys",
+        "self._keeps_keys = keys.bytes_held * len(self.index) <= file.cache_bytes_max // 8",
+        "self._keeps_keys = True",
         f"{IN_PLACE}::test_keys_of_a_file_that_is_large_for_the_cache_are_not_kept",
+    ),
+    Mutant(
+        "keys are cached before they are verified",
+        "WideBlocks.keys",
+        "            chunks.check_all()\n",
+        "",
+        f"{IN_PLACE}::test_keys_that_were_misread_once_are_not_cached",
+    ),
+    Mutant(
+        "keys don't count a form that each block has for itself",
+        "Directory.bytes_held",
+        " + self.form.bytes_held",
+        "",
+        f"{IN_PLACE}::test_keys_count_a_form_that_each_block_has_for_itself",
     ),
     Mutant(
         "one read takes any number of chunks",

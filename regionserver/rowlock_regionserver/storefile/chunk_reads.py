@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 GAP_BYTES_MAX = 8192
 # The chunks of one scattered read: with the gaps between them 999 buffers, where a read takes a thousand.
 SCATTERED_CHUNKS_MAX = 500
+# Receives the bytes of gaps, which nobody reads, from any thread.
+_UNREAD = memoryview(bytearray(GAP_BYTES_MAX))
 
 
 def close_runs(chunks: Sequence[int], starts: Sequence[int]) -> Iterator[list[int]]:
@@ -27,10 +29,10 @@ def scattered_reads(
 ) -> Iterator[tuple[int, list[memoryview]]]:
     """Yields where each read of these chunks begins in the payload, and the buffers for its bytes, one after the other.
 
-    A target has the length of its chunk. Bytes between two chunks go to a buffer that nobody reads.
+    A target has the length of its chunk.
     """
     target_of = dict(zip(chunks, targets, strict=True))
-    unread = memoryview(bytearray(GAP_BYTES_MAX))
+    assert len(target_of) == len(chunks), f"a chunk twice: {chunks}"
     for close in close_runs(sorted(chunks), starts):
         for first in range(0, len(close), SCATTERED_CHUNKS_MAX):
             run = close[first : first + SCATTERED_CHUNKS_MAX]
@@ -38,7 +40,7 @@ def scattered_reads(
             stop = starts[run[0]]
             for chunk in run:
                 if starts[chunk] > stop:
-                    buffers.append(unread[: starts[chunk] - stop])
+                    buffers.append(_UNREAD[: starts[chunk] - stop])
                 buffers.append(target_of[chunk])
                 stop = starts[chunk + 1]
             yield starts[run[0]], buffers

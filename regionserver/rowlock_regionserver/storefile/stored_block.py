@@ -34,6 +34,8 @@ _ROWS = 0
 _ONLY_KEYS = LinesWanted(frozenset())
 # A reader of more of a block's bytes than this reads it whole, with its neighbours, or in place.
 _MOST_SHARE_MIN = 0.5
+# In a window of fewer blocks most are answered in part, and so read whole.
+_IN_PLACE_BLOCKS_MIN = 3
 # Where plain values are less of what is answered, it may be sent as it is stored (scan/compressed_rows.py).
 _PLAIN_SHARE_MIN = 0.75
 
@@ -78,7 +80,7 @@ class StoredBlocks:
         self.shares = shares
         self._ahead = ReadAhead(blocks.file, index, numbers, byte_count, byte_count)
         self._takes_most = shares.stored >= _MOST_SHARE_MIN
-        self._reads_in_place = self._takes_most and shares.are_plain
+        self._reads_in_place = self._takes_most and shares.are_plain and len(numbers) >= _IN_PLACE_BLOCKS_MIN
 
     def read_keys(self, number: int) -> BlockKeys | None:
         """Returns the keys of a block whose values are to be read in place, else None."""
@@ -86,16 +88,15 @@ class StoredBlocks:
             return self.blocks.keys(number)
         return None
 
-    def read(self, number: int) -> tuple[WideChunks, Mapping[int, bytes]]:
-        """Returns the chunks of a block, and those that are decompressed already."""
+    def read(self, number: int, *, alone: bool = False) -> tuple[WideChunks, Mapping[int, bytes]]:
+        """Returns the chunks of a block, and those that are decompressed already. alone: reads no neighbours."""
         blocks = self.blocks
         cached = blocks.cached(number)
         if cached is not None:
             return cached.chunks()
         if not self._takes_most:
             return blocks.some_chunks(number, self.wanted)[0], {}
-        # A block that is read whole among those that are read in place mostly has no such neighbour.
-        payload = None if self._reads_in_place else self._ahead.payload(number, is_cached=False)
+        payload = None if alone else self._ahead.payload(number, is_cached=False)
         if payload is None:
             [payload] = blocks.file.read([blocks.index.extent(number)])
         return blocks.chunks(number, payload), {}
@@ -177,10 +178,12 @@ class StoredWideBlock:
         The targets have exactly their bytes.
         """
         numbers = list(map(self._form.values_of.__getitem__, names))
-        # A part of a chunk can't be verified: its checksum is that of all lines.
-        if stop - start == self.line_count and self._are_read_in_place(numbers):
-            self._reader.blocks.read_chunks(self._number, self._directory, numbers, targets)
-            return
+        if self._are_read_in_place(numbers):
+            if stop - start == self.line_count:
+                self._reader.blocks.read_chunks(self._number, self._directory, numbers, targets)
+                return
+            # A part of a chunk can't be verified: its checksum is that of all lines. The neighbours are read in place.
+            self._read = self._reader.read(self._number, alone=True)
         for target, raw in zip(targets, self._raws(numbers), strict=True):
             width = target.nbytes // (stop - start)
             target[:] = memoryview(raw)[start * width : stop * width]

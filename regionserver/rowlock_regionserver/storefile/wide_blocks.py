@@ -38,8 +38,6 @@ _FIRST_KEYS, _FIRST_BLOCK, _FIRST_DIRECTORY = 1 << 30, 1 << 31, 3 << 30
 _OLDER = 1 << 29
 # About the memory of a directory.
 _DIRECTORY_BYTES = 2500
-# About the memory of a block's directory and keys, as a multiple of their bytes in the file.
-_KEYS_MEMORY_FACTOR = 3
 # A bulk read that needs more of a block's bytes than this reads its blocks whole, with their neighbours.
 _WHOLE_SHARE_MIN = 0.5
 
@@ -62,7 +60,8 @@ class WideBlocks:
         self._first_keys = _FIRST_KEYS + later
         # Those of a very large file would displace the blocks that point reads use.
         self._keeps_directories = _DIRECTORY_BYTES * len(index) <= file.cache_bytes_max // 16
-        self._keeps_keys = _KEYS_MEMORY_FACTOR * sum(index.key_bytes) <= file.cache_bytes_max // 16
+        # Whether keys are cached; None: not known yet, because none were read.
+        self._keeps_keys: bool | None = None
 
     def held(self, number: int) -> HeldBlock:
         """Returns a block, and caches it."""
@@ -146,7 +145,10 @@ class WideBlocks:
         return self._directory_and_keys(number, self.index.directory_bytes[number])[0]
 
     def keys(self, number: int) -> BlockKeys:
-        """Returns the keys of a block, by one read, and caches them unless those of its file are too many."""
+        """Returns the keys of a block, by one read.
+
+        Caches them, verified, if those of the file, as large as the first ones, take an eighth of the cache at most.
+        """
         file, cache_number = self.file, self._first_keys + number
         cached = file.cached(cache_number) if self._keeps_keys else None
         if cached is not None:
@@ -156,7 +158,10 @@ class WideBlocks:
         file.count(0, start.size)
         chunks = WideChunks(directory, _key_chunks(directory, start), file.path, self.index.offsets[number])
         keys = BlockKeys(chunks, start.size)
+        if self._keeps_keys is None:
+            self._keeps_keys = keys.bytes_held * len(self.index) <= file.cache_bytes_max // 8
         if self._keeps_keys:
+            chunks.check_all()
             file.put(cache_number, keys)
         return keys
 
@@ -164,12 +169,10 @@ class WideBlocks:
         self, number: int, directory: Directory, chunks: Sequence[int], targets: Sequence[memoryview]
     ) -> None:
         """Reads chunks that are stored as they are, each into its target, which has its length, and verifies them."""
-        file, starts, offset = self.file, directory.starts, self.index.offsets[number]
-        lengths = [starts[chunk + 1] - starts[chunk] for chunk in chunks]
-        assert [target.nbytes for target in targets] == lengths, "targets of other lengths than their chunks"
+        file, offset = self.file, self.index.offsets[number]
         byte_count = 0
         with file.handle as descriptor:
-            for start, pieces in scattered_reads(chunks, targets, starts):
+            for start, pieces in scattered_reads(chunks, targets, directory.starts):
                 read_into(file.files, descriptor, file.path, pieces, offset + HEADER_BYTES + start)
                 byte_count += sum([piece.nbytes for piece in pieces])
         file.count(1, byte_count)

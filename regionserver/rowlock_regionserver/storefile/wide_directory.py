@@ -67,8 +67,8 @@ class Directory:
 
     @property
     def bytes_held(self) -> int:
-        """About the memory of the numbers; the form is shared by many blocks."""
-        return _DIRECTORY_BYTES + _CHUNK_BYTES * len(self.compressions)
+        """About the memory of the numbers, and of the form unless many blocks share it."""
+        return _DIRECTORY_BYTES + _CHUNK_BYTES * len(self.compressions) + self.form.bytes_held
 
 
 def encode(

@@ -25,6 +25,8 @@ _COUNT = struct.Struct("<I")
 _CHUNK = struct.Struct("<BxHI")
 # A larger form is parsed for each block. All that are kept take less than 30 MiB.
 KEPT_BYTES_MAX = 4096
+# Of a parsed form, for each column; its names are usually short.
+_COLUMN_MEMORY_BYTES = 1300
 
 
 class Kind(IntEnum):
@@ -99,6 +101,13 @@ class Form:
     timestamps: int | None  # the chunk of the lines' timestamps
     write_numbers: int | None
     columns: tuple[ColumnChunks, ...]
+
+    @property
+    def bytes_held(self) -> int:
+        """About the memory that a block's directory keeps alive with the form; 0 if other blocks share it."""
+        qualifiers = self.qualifiers
+        encoded = _COUNT.size * (1 + len(qualifiers)) + _CHUNK.size * len(self.chunks) + sum(map(len, qualifiers))
+        return 0 if encoded <= KEPT_BYTES_MAX else _COLUMN_MEMORY_BYTES * len(qualifiers)
 
     @property
     def key_chunks(self) -> range:

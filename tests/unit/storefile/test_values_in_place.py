@@ -21,6 +21,7 @@ from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.cell_run import CellRun
 from rowlock_regionserver.storefile.clipped_run import ClippedRun
+from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.stored_block import StoredBlocks
 from rowlock_regionserver.storefile.wide_blocks import WideBlocks
 from rowlock_regionserver.storefile.wide_run import WideRun
@@ -39,6 +40,12 @@ def random_lines() -> Lines:
     columns = [fixed_size(width, _COUNT, None, pa.py_buffer(chance.bytes(width * _COUNT))) for width in _WIDTHS]
     rows = binary_array([b"k%06d" % number for number in range(_COUNT)])
     return Lines(rows, np.arange(_COUNT).reshape(1, -1) + 5, np.full((1, 1), 7), _NAMES, tuple(columns))
+
+
+def wide_columns() -> list[Column]:
+    """Returns three columns of long values that don't shrink."""
+    chance = np.random.default_rng(3)
+    return [fixed_size(400, _COUNT, None, pa.py_buffer(chance.bytes(400 * _COUNT))) for _ in range(3)]
 
 
 def with_column(lines: Lines, place: int, column: Column) -> Lines:
@@ -94,9 +101,9 @@ def whole_blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     numbers: list[int] = []
     read = StoredBlocks.read
 
-    def counted(self: StoredBlocks, number: int) -> object:
+    def counted(self: StoredBlocks, number: int, *, alone: bool = False) -> object:
         numbers.append(number)
-        return read(self, number)
+        return read(self, number, alone=alone)
 
     monkeypatch.setattr(StoredBlocks, "read", counted)
     return numbers
@@ -145,6 +152,36 @@ def test_keys_of_a_file_that_is_large_for_the_cache_are_not_kept(case: Case) -> 
         reads.append(run.statistics().block_read_bytes - before)
     assert reads[0] == reads[1]
     assert not cache.statistics().block_count
+
+
+def test_keys_are_as_many_as_they_take_in_memory(case: Case) -> None:
+    """These rows and timestamps shrink to a tenth."""
+    case.family = replace(case.family, compression=Compression.ZSTD)
+    lines = random_lines()
+    rows = binary_array([b"%0200d" % number for number in range(_COUNT)])
+    cache = BlockCache(8 * 210 * _COUNT)
+    _, run = written(case, replace(lines, rows=rows, values=tuple(wide_columns()), qualifiers=_NAMES[:3]), cache=cache)
+    found, columns = read_window(run)
+    decompress_together(columns)
+    assert found.rows.equals(rows.slice(0, len(found)))
+    # The directory of the first block, by which the scan chooses how it reads.
+    assert cache.statistics().block_count <= 1
+
+
+def test_keys_count_a_form_that_each_block_has_for_itself(case: Case) -> None:
+    names = tuple(b"c%03d" % place for place in range(400))
+    chance = np.random.default_rng(5)
+    columns = [fixed_size(8, 30, None, pa.py_buffer(chance.bytes(8 * 30))) for _ in names]
+    rows = binary_array([b"k%06d" % number for number in range(30)])
+    lines = Lines(rows, np.full((1, 1), 5), np.full((1, 1), 7), names, tuple(columns))
+    cache = BlockCache(1 << 28)
+    _, run = written(case, lines, cache=cache)
+    _, found = read_window(run)
+    decompress_together(found)
+    assert [plain(column) for column in found] == columns
+    # And the directory of the first block, by which the scan chooses how it reads.
+    assert cache.statistics().block_count == len(found[0].lines.slices) + 1
+    assert cache.statistics().bytes_held > 1000 * 400 * cache.statistics().block_count
 
 
 def test_keys_and_directories_are_cached_beside_each_other(case: Case) -> None:
@@ -311,10 +348,23 @@ def test_a_wrong_byte_of_the_keys_is_no_answer(case: Case) -> None:
     place, chunks = chunks_of(case, info)[1]
     damaged = place + layout.HEADER_BYTES + chunks.directory.starts[0]
     damage(case, damaged + 3)
-    found, _ = read_window(case.open_file(info).runs[0])
     with pytest.raises(CorruptionError) as raised:
-        _ = found.rows
+        _ = read_window(case.open_file(info).runs[0])[0].rows
     assert raised.value.offset == damaged
+
+
+def test_keys_that_were_misread_once_are_not_cached(case: Case) -> None:
+    lines = random_lines()
+    info, _ = written(case, lines)
+    place, chunks = chunks_of(case, info)[1]
+    damaged = place + layout.HEADER_BYTES + chunks.directory.starts[0] + 3
+    damage(case, damaged)
+    [run] = StoreFile.open(case.path, info, BlockCache(4 << 20), case.open_files).runs
+    with pytest.raises(CorruptionError):
+        read_window(run)
+    damage(case, damaged)
+    found, _ = read_window(run)
+    assert found.rows.equals(lines.rows)
 
 
 def test_a_file_that_ends_within_values_is_no_answer(case: Case) -> None:
