@@ -14,16 +14,22 @@ _OVERHEAD_BYTES = 1000
 class BlockKeys:
     """A block's directory, rows, timestamps and write numbers. Safe to use from many threads."""
 
-    __slots__ = ("_chunks", "_raw", "bytes_held", "directory")
+    __slots__ = ("_byte_count", "_chunks", "_raw", "directory")
 
     def __init__(self, chunks: WideChunks, byte_count: int) -> None:
         """`chunks` has the directory and the chunks of the keys, in so many bytes that were read together."""
         self.directory: Directory = chunks.directory
         self._chunks = chunks
+        self._byte_count = byte_count
         # Those that were decompressed. Two threads may decompress a chunk at once, which is harmless.
         self._raw: dict[int, pa.Buffer] = {}
-        raw_bytes = sum([self.directory.raw_bytes[number] for number in self.directory.form.key_chunks])
-        self.bytes_held = _OVERHEAD_BYTES + self.directory.bytes_held + byte_count + raw_bytes
+
+    @property
+    def bytes_held(self) -> int:
+        """About the memory, with all chunks decompressed. Only keys that may be cached are counted."""
+        directory = self.directory
+        raw_bytes = sum([directory.raw_bytes[number] for number in directory.form.key_chunks])
+        return _OVERHEAD_BYTES + directory.bytes_held + self._byte_count + raw_bytes
 
     def has(self, number: int) -> bool:
         """Whether this is a chunk of keys."""
