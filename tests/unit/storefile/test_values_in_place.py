@@ -26,6 +26,7 @@ from rowlock_regionserver.storefile.stored_block import StoredBlocks
 from rowlock_regionserver.storefile.wide_blocks import WideBlocks
 from rowlock_regionserver.storefile.wide_run import WideRun
 
+from tests.unit.storefile.flipping import flip
 from tests.unit.storefile.store_file_case import Case
 from tests.unit.storefile.test_wide_blocks import chunks_of, written
 
@@ -74,13 +75,6 @@ def read_window(
     assert found.stored is not None
     assert len(found.stored.slices) > 2
     return found, [column for column in found.values if isinstance(column, CompressedColumn)]
-
-
-def damage(case: Case, offset: int) -> None:
-    """Changes a bit of the file."""
-    raw = bytearray(case.path.read_bytes())
-    raw[offset] ^= 1
-    case.path.write_bytes(raw)
 
 
 @pytest.fixture(autouse=True)
@@ -334,7 +328,7 @@ def test_a_wrong_byte_of_values_in_place_is_no_answer(case: Case, column: int) -
     info, _ = written(case, random_lines())
     place, chunks = chunks_of(case, info)[1]
     damaged = place + layout.HEADER_BYTES + chunks.directory.starts[chunks.directory.form.columns[column].values]
-    damage(case, damaged + 11)
+    flip(case.path, damaged + 11, 0)
     _, columns = read_window(case.open_file(info).runs[0])
     others = [each for place, each in enumerate(columns) if place != column]
     decompress_together(others)
@@ -347,7 +341,7 @@ def test_a_wrong_byte_of_the_keys_is_no_answer(case: Case) -> None:
     info, _ = written(case, random_lines())
     place, chunks = chunks_of(case, info)[1]
     damaged = place + layout.HEADER_BYTES + chunks.directory.starts[0]
-    damage(case, damaged + 3)
+    flip(case.path, damaged + 3, 0)
     with pytest.raises(CorruptionError) as raised:
         _ = read_window(case.open_file(info).runs[0])[0].rows
     assert raised.value.offset == damaged
@@ -358,11 +352,11 @@ def test_keys_that_were_misread_once_are_not_cached(case: Case) -> None:
     info, _ = written(case, lines)
     place, chunks = chunks_of(case, info)[1]
     damaged = place + layout.HEADER_BYTES + chunks.directory.starts[0] + 3
-    damage(case, damaged)
+    flip(case.path, damaged, 0)
     [run] = StoreFile.open(case.path, info, BlockCache(4 << 20), case.open_files).runs
     with pytest.raises(CorruptionError):
         read_window(run)
-    damage(case, damaged)
+    flip(case.path, damaged, 0)
     found, _ = read_window(run)
     assert found.rows.equals(lines.rows)
 
