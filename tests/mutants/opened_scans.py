@@ -10,7 +10,7 @@ SCANS = "unit/engine/test_scans.py"
 SHORT = "unit/region/test_short_scans.py"
 GOES_ON = f"{OPENED}::test_a_scan_goes_on_at_the_same_read_point_without_losing_or_repeating_a_row"
 
-CANCELLED = f"{OPENED}::test_a_scan_whose_task_is_cancelled_at_any_step_of_its_opening_is_not_held"
+RELEASED = "unit/client/test_scan_release.py"
 
 OPENED_SCANS = [
     Mutant(
@@ -34,7 +34,7 @@ OPENED_SCANS = [
         "open_scan",
         "            servers.link_to(region).release(region, opened.held_scan)\n",
         "",
-        f"{CANCELLED}[True]",
+        f"{RELEASED}::test_a_scan_whose_task_is_cancelled_while_it_is_continued_is_released",
         package=CLIENT,
     ),
     Mutant(
