@@ -28,7 +28,7 @@ def _of(name: str, verb: str, operations: latencies.Operations, echo_method: byt
         "",
         f"the 99th percentile of {verb} at 70 % of the highest rate, while the server flushes and compacts all the "
         "time, against the quiet one",
-        partial(latencies.busy, operations=operations),
+        partial(latencies.busy, operations=operations, echo_method=echo_method),
     )
     return replace(quiet, alternative=_UNQUIET), busy
 

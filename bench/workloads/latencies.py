@@ -14,7 +14,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack
 
 from bench.bench import Bench
 from bench.histogram import Histogram
@@ -22,7 +22,7 @@ from bench.measure import Measurement, Operation, Spread, rate_of_threads
 from bench.schedule import even, open_loop
 from bench.side_process import SideProcess
 from bench.targets import cell_tables
-from bench.targets.framed_echo import FramedEcho, SharedFramedEcho, running_framed_echo
+from bench.targets.framed_echo import SharedFramedEcho, framed_echo
 from bench.targets.messages import FAMILY, row_key
 from bench.targets.rowlock import Rowlock, running_rowlock
 from bench.workloads.bulk import mapping
@@ -58,21 +58,20 @@ def quiet(bench: Bench, operations: Operations, echo_method: bytes) -> Measureme
     seconds = bench.turn_seconds * bench.scaled(_TURNS_EACH)
     samples = _Samples()
     ratios: list[float] = []
-    with running_rowlock(folder) as server, running_framed_echo(folder) as address:
+    with running_rowlock(folder) as server, framed_echo(folder) as connection:
         callers = _callers(server, _loaded(server, bench), operations)
-        with closing(FramedEcho(address)) as connection:
-            echo = SharedFramedEcho(connection, echo_method)
-            echoes = [echo.exchange] * CALLERS
-            for _ in range(min(bench.rounds, _ROUNDS_MAX)):
-                open_calls = _at_share(callers, seconds, samples, "")[1]
-                closed_calls = closed_loop(callers[0], seconds)
-                samples.add("closed loop", closed_calls)
-                ratios.append(max(_tail(open_calls), _tail(closed_calls)))
-                open_echoes = _at_share(echoes, seconds, samples, "raw echo, ")[1]
-                closed_echoes = closed_loop(echo.exchange, seconds)
-                samples.add("raw echo, closed loop", closed_echoes)
-                # Compared with a goal from below, because the figure's target is one, too.
-                samples.add_number(ECHO_P50_OF_P99, 1 / max(_tail(open_echoes), _tail(closed_echoes)))
+        echo = SharedFramedEcho(connection, echo_method)
+        echoes = [echo.exchange] * CALLERS
+        for _ in range(min(bench.rounds, _ROUNDS_MAX)):
+            open_calls = _at_share(callers, seconds, samples, "")[1]
+            closed_calls = closed_loop(callers[0], seconds)
+            samples.add("closed loop", closed_calls)
+            ratios.append(max(_tail(open_calls), _tail(closed_calls)))
+            open_echoes = _at_share(echoes, seconds, samples, "raw echo, ")[1]
+            closed_echoes = closed_loop(echo.exchange, seconds)
+            samples.add("raw echo, closed loop", closed_echoes)
+            # Compared with a goal from below, because the figure's target is one, too.
+            samples.add_number(ECHO_P50_OF_P99, 1 / max(_tail(open_echoes), _tail(closed_echoes)))
     return Measurement(Spread.of(ratios), samples.details())
 
 
@@ -80,26 +79,38 @@ def quiet(bench: Bench, operations: Operations, echo_method: bytes) -> Measureme
 ECHO_P50_OF_P99 = "the raw echo's p50 / p99"
 
 
-def busy(bench: Bench, operations: Operations) -> Measurement:
-    """Measures the p99 in the open loop while the server flushes and compacts, against the quiet p99 beside it."""
+def busy(bench: Bench, operations: Operations, echo_method: bytes) -> Measurement:
+    """Measures the p99 in the open loop while the server flushes and compacts, against the quiet p99 beside it.
+
+    The details have the same of a raw echo, a process of its own: what it loses, it loses by waiting for a core.
+    """
     folder = bench.fresh_folder("latencies-busy")
     seconds = bench.turn_seconds * bench.scaled(_TURNS_EACH)
     samples = _Samples()
     ratios: list[float] = []
-    with running_rowlock(folder) as server:
+    with ExitStack() as stack:
+        server = stack.enter_context(running_rowlock(folder))
         row_count = _loaded(server, bench)
-        callers = _callers(server, row_count, operations)
+        connection = stack.enter_context(framed_echo(folder))
         words = [server.process.address, _TABLE, str(row_count), str(seconds)]
-        with SideProcess([sys.executable, "-m", "bench.targets.churn", *words]) as churn:
-            for _ in range(min(bench.rounds, _ROUNDS_MAX)):
-                rate, calm = _at_share(callers, seconds, samples, "quiet, ")
-                churn.send("churn")
-                working = open_loop(callers, even(rate, seconds))
-                rounds = churn.receive("churn")["rounds"]
-                assert isinstance(rounds, int), f"not a number of rounds: {rounds!r}"
-                samples.add("flushing and compacting, open loop", working)
-                samples.add_number("flushes and major compactions meanwhile", rounds)
-                ratios.append(working.percentile(99) / calm.percentile(99))
+        churn = stack.enter_context(SideProcess([sys.executable, "-m", "bench.targets.churn", *words]))
+
+        def beside(callers: Sequence[Operation], prefix: str) -> float:
+            """Returns the p99 beside the churn against the quiet one."""
+            rate, calm = _at_share(callers, seconds, samples, f"{prefix}quiet, ")
+            churn.send("churn")
+            working = open_loop(callers, even(rate, seconds))
+            rounds = churn.receive("churn")["rounds"]
+            assert isinstance(rounds, int), f"not a number of rounds: {rounds!r}"
+            samples.add(f"{prefix}flushing and compacting, open loop", working)
+            samples.add_number(f"{prefix}flushes and major compactions meanwhile", rounds)
+            return working.percentile(99) / calm.percentile(99)
+
+        callers = _callers(server, row_count, operations)
+        echoes = [SharedFramedEcho(connection, echo_method).exchange] * CALLERS
+        for _ in range(min(bench.rounds, _ROUNDS_MAX)):
+            ratios.append(beside(callers, ""))
+            samples.add_number("the raw echo's busy p99 / quiet p99", beside(echoes, "raw echo, "))
     return Measurement(Spread.of(ratios), samples.details())
 
 
