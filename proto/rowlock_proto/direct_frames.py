@@ -11,6 +11,7 @@ copies its bytes to where they stay.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 MAGIC = b"rowlock"
 VERSION = 1
@@ -40,7 +41,8 @@ LARGE_BODY_BYTES = 64 * 1024
 # The largest body of a SCAN; a larger request goes by gRPC. One of SCAN_BATCH may have as much as a message of gRPC.
 SCAN_BODY_BYTES_MAX = 32 * 1024
 
-Frame = tuple[int, bytes | bytearray]
+Body = bytes | bytearray | memoryview
+Frame = tuple[int, Body]
 
 
 class FrameError(Exception):
@@ -98,7 +100,7 @@ class FrameReader:
         self._data: memoryview | bytes = b""
         self._at = self._end = 0
         # The body of a large frame, its kind, and how many bytes are missing.
-        self._large: bytearray | None = None
+        self._large: bytearray | memoryview | None = None
         self._large_view: memoryview | None = None
         self._large_kind = 0
         self._missing = 0
@@ -175,12 +177,12 @@ class FrameReader:
             self._data = bytes(self._data[self._at : self._end])
             self._at, self._end = 0, len(self._data)
 
-    def begin_large(self) -> None:
-        """Makes the buffer of the large frame that has begun."""
+    def begin_large(self, allocate: Callable[[int], bytearray | memoryview] = bytearray) -> None:
+        """Makes the buffer of the large frame that has begun. allocate: returns writable memory of so many bytes."""
         length, self._large_kind = HEAD.unpack_from(self._data, self._at)
         assert length == self.large_bytes, (length, self.large_bytes)
         came = self._data[self._at + HEAD_BYTES : self._end]
-        self._large = bytearray(length - 1)
+        self._large = allocate(length - 1)
         self._large_view = memoryview(self._large)
         self._large_view[: len(came)] = came
         self._missing = length - 1 - len(came)

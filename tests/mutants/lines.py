@@ -10,6 +10,7 @@ LINES = "property/test_lines.py"
 MERGE = "unit/scan/test_window_lines.py"
 MODEL = "property/test_scan_against_model.py::test_lines_are_answered_as_the_model_answers"
 CELLS = "property/test_scans_of_lines.py"
+BINARY = "unit/client/test_arrow_buffers.py"
 DENSE = "unit/arrow/test_dense_lines.py::test_lines_of_several_parts_become_cells_in_their_order"
 SHARED = "unit/client/test_line_rows.py::test_messages_of_one_scan_share_what_their_cells_have_alike"
 
@@ -326,6 +327,22 @@ OF_LINES = [
         "if self._columns is None or message.line_columns != self._sent:",
         "if self._columns is None:",
         SHARED,
+        CLIENT,
+    ),
+    Mutant(
+        "a part of a column's values becomes the first ones",
+        "as_binary",
+        ".slice(array.offset * width, width * count)",
+        ".slice(0, width * count)",
+        f"{BINARY}::test_values_of_one_length_become_binary_in_their_place",
+        CLIENT,
+    ),
+    Mutant(
+        "nulls of a column of one length become values",
+        "as_binary",
+        " or array.null_count",
+        "",
+        f"{BINARY}::test_without_values_or_with_nulls_they_become_binary_too",
         CLIENT,
     ),
 ]

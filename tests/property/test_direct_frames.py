@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 from rowlock_proto.direct_frames import (
@@ -25,9 +26,15 @@ SCRATCH_BYTES = 64 * 1024
 class Receiver:
     """Feeds bytes to a reader in pieces, as a socket would."""
 
-    def __init__(self, scratch: memoryview, limit: int = LIMIT) -> None:
+    def __init__(
+        self,
+        scratch: memoryview,
+        limit: int = LIMIT,
+        allocate: Callable[[int], bytearray | memoryview] = bytearray,
+    ) -> None:
         self.reader = FrameReader(limit, scratch)
         self.frames: list[Frame] = []
+        self._allocate = allocate
 
     def receive(self, data: bytes, draw: random.Random, *, piece_bytes_max: int = 3 * SCRATCH_BYTES) -> None:
         while data:
@@ -41,7 +48,7 @@ class Receiver:
             if self.reader.error is not None:
                 return
             if self.reader.large_bytes:
-                self.reader.begin_large()
+                self.reader.begin_large(self._allocate)
 
 
 def random_frames(draw: random.Random) -> list[tuple[int, bytes]]:
@@ -75,6 +82,24 @@ def test_readers_that_hold_what_they_have_share_a_scratch() -> None:
             receivers[number].receive(data, draw, piece_bytes_max=1500)
             receivers[number].reader.hold()
         assert [receiver.frames for receiver in receivers] == sent
+
+
+def test_large_bodies_are_received_in_the_memory_that_was_made_for_them() -> None:
+    draw = random.Random(drawn_seed())
+    made: list[memoryview] = []
+
+    def allocate(byte_count: int) -> memoryview:
+        made.append(memoryview(bytearray(draw.randbytes(byte_count))))
+        return made[-1]
+
+    for _ in range(50):
+        sent = random_frames(draw)
+        receiver = Receiver(memoryview(bytearray(SCRATCH_BYTES)), allocate=allocate)
+        receiver.receive(PREAMBLE + b"".join(frame(kind, body) for kind, body in sent), draw)
+        assert receiver.frames == sent
+        in_place = [body for _, body in receiver.frames if isinstance(body, memoryview)]
+        assert all(body is memory for body, memory in zip(in_place, made, strict=True))
+        made.clear()
 
 
 def test_a_reader_knows_what_it_holds_of_a_frame() -> None:

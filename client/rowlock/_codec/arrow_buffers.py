@@ -7,6 +7,7 @@ functions don't import it, and don't loop over elements in Python.
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Sequence
 from decimal import Context, Decimal
 from typing import Any, TypeAlias, cast
@@ -34,6 +35,8 @@ _MICRO = datetime.timedelta(microseconds=1)
 _EXACT = Context(prec=400)
 # Offsets of binary arrays are 32 bits.
 BINARY_BYTES_MAX = (1 << 31) - 1
+# Offsets of more elements than that are not kept.
+_KEPT_OFFSETS_MAX = 1 << 16
 
 
 def int64_array(values: npt.NDArray[np.integer]) -> Array:
@@ -70,8 +73,25 @@ def fixed_size_array(values: npt.NDArray[np.generic], width: int, is_valid: Bool
 
 
 def as_binary(array: Array) -> Array:
-    """Returns an array of binary, string or fixed-size binary as binary. Copies only the last."""
-    return array if array.type == pa.binary() else array.cast(pa.binary())
+    """Returns an array of binary, string or fixed-size binary as binary. Copies only the last, and only with nulls."""
+    if array.type == pa.binary():
+        return array
+    count = len(array)
+    width = array.type.byte_width if count and pa.types.is_fixed_size_binary(array.type) else 0
+    if not width or array.null_count or width * count > BINARY_BYTES_MAX:
+        return array.cast(pa.binary())
+    offsets = _even_offsets(width, count) if count <= _KEPT_OFFSETS_MAX else _even_offsets.__wrapped__(width, count)
+    data = cast(pa.Buffer, array.buffers()[1]).slice(array.offset * width, width * count)
+    return pa.Array.from_buffers(pa.binary(), count, [None, offsets, data], 0)
+
+
+# The columns of a table have few different lengths, and most messages of a scan as many rows.
+@functools.lru_cache(maxsize=8)
+def _even_offsets(width: int, count: int) -> pa.Buffer:
+    """Returns the offsets of so many elements of one length. They are shared, so nobody may write to them."""
+    offsets = np.arange(0, width * count + 1, width, dtype=np.int32)
+    offsets.setflags(write=False)
+    return buffer_of(offsets)
 
 
 def array_of_one(value: object, kind: pa.DataType) -> Array:

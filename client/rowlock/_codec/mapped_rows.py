@@ -78,13 +78,11 @@ def rows_from_form(form: pa.Table | pa.RecordBatch, mapping: Mapping) -> pa.Tabl
     Does not copy text and bytes. Raises MappingError if a key or value can't be decoded.
     """
     rows = one_array(form.column(0))
-    parts = dict(zip(mapping.keys, decoded_keys(mapping, rows), strict=True))
-    places = {column: place for place, column in enumerate(mapping.values, start=1)}
-    arrays = [
-        parts[column] if column.is_key else _decoded(column, one_array(form.column(places[column])), rows)
-        for column in mapping.columns
-    ]
-    return pa.Table.from_arrays(arrays, schema=mapping.schema)
+    # By names, of which Python keeps the hash.
+    arrays = dict(zip([key.name for key in mapping.keys], decoded_keys(mapping, rows), strict=True))
+    for place, column in enumerate(mapping.values, start=1):
+        arrays[column.name] = _decoded(column, one_array(form.column(place)), rows)
+    return pa.Table.from_arrays([arrays[column.name] for column in mapping.columns], schema=mapping.schema)
 
 
 def _typed(batch: pa.RecordBatch, column: MappedColumn | TimestampColumn) -> Array:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
+from rowlock_proto.direct_frames import Body
 from rowlock_proto.v1 import region_pb2
 
 _ARROW_FIELD, _COMPRESSED_FIELD = (
@@ -52,11 +53,11 @@ class ScanMessage:
         )
 
 
-def parse_scan_message(data: bytes | bytearray) -> ScanMessage:
+def parse_scan_message(data: Body) -> ScanMessage:
     """Returns the parsed message. Raises DecodeError for malformed bytes."""
     message = pa.py_buffer(data)
     large = {_ARROW_FIELD: message.slice(0, 0)}
-    other_fields: list[bytes | bytearray] = []
+    other_fields: list[Body] = []
     place = 0
     while place < len(data):
         tag, value = _varint(data, place)
@@ -70,7 +71,7 @@ def parse_scan_message(data: bytes | bytearray) -> ScanMessage:
     return ScanMessage.of(fields, large[_ARROW_FIELD], large.get(_COMPRESSED_FIELD))
 
 
-def _value_bounds(data: bytes | bytearray, wire_type: int, place: int) -> tuple[int, int]:
+def _value_bounds(data: Body, wire_type: int, place: int) -> tuple[int, int]:
     """Returns where the value of a field lies, after its length if it has one."""
     if wire_type == _VARINT:
         bounds = place, _varint(data, place)[1]
@@ -86,7 +87,7 @@ def _value_bounds(data: bytes | bytearray, wire_type: int, place: int) -> tuple[
     return bounds
 
 
-def _varint(data: bytes | bytearray, place: int) -> tuple[int, int]:
+def _varint(data: Body, place: int) -> tuple[int, int]:
     """Returns a number, 7 bits per byte, least significant first, and where it ends."""
     number = shift = 0
     while True:

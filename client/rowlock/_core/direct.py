@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from google.protobuf.message import DecodeError
-from rowlock_proto.direct_frames import ANSWERS, END, HELLO, PONG, PREAMBLE, frame
+from rowlock_proto.direct_frames import ANSWERS, END, HELLO, PONG, PREAMBLE, Body, frame
 from rowlock_proto.unix_sockets import PREFIX, SocketName
 from rowlock_proto.v1 import catalog_pb2, direct_pb2, region_pb2, types_pb2
 
@@ -110,9 +110,7 @@ def hello(*, for_scans: bool = False) -> bytes:
     return _HELLO_FOR_SCANS if for_scans else _HELLO
 
 
-def body_bytes_max_of(
-    kind: int, body: bytes | bytearray, announcement: Announcement, *, for_scans: bool = False
-) -> int:
+def body_bytes_max_of(kind: int, body: Body, announcement: Announcement, *, for_scans: bool = False) -> int:
     """Returns the server's limit of a body, from its first frame.
 
     Raises DirectUnusableError if it is not the announced server, or refuses.
@@ -138,7 +136,7 @@ def body_bytes_max_of(
     return welcome.body_bytes_max
 
 
-def take_frame(conversation: Conversation, kind: int, body: bytes | bytearray, server: str) -> RowlockError | None:
+def take_frame(conversation: Conversation, kind: int, body: Body, server: str) -> RowlockError | None:
     """Gives a frame's answers to their requests. Returns the error with which the connection ends, if it does."""
     try:
         if kind == ANSWERS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from google.protobuf.message import DecodeError
 from rowlock_proto.direct_frames import (
     END,
@@ -9,6 +10,7 @@ from rowlock_proto.direct_frames import (
     SCAN_BATCH,
     SCAN_BODY_BYTES_MAX,
     SCAN_END,
+    Body,
     Frame,
     FrameReader,
     frame,
@@ -39,11 +41,16 @@ def next_frame(frames: FrameReader, target: str) -> Frame | None:
     if frames.error is not None:
         raise lost_error(target, frames.error)
     if frames.large_bytes:
-        frames.begin_large()
+        frames.begin_large(_arrow_memory)
     return found
 
 
-def batch_of(kind: int, body: bytes | bytearray, target: str) -> ScanMessage | None:
+def _arrow_memory(byte_count: int) -> memoryview:
+    """Returns memory of Arrow's pool, which keeps what it frees. Neither it nor the system clears the memory first."""
+    return memoryview(pa.allocate_buffer(byte_count)).cast("B")
+
+
+def batch_of(kind: int, body: Body, target: str) -> ScanMessage | None:
     """Returns the batch of a frame; None if the scan has ended. Raises the error with which it ended.
 
     target: where the connection goes, for messages.

@@ -17,6 +17,7 @@ from rowlock_proto.direct_frames import (
     SCAN,
     SCAN_BATCH,
     SCAN_END,
+    Body,
     Frame,
     FrameReader,
     frame,
@@ -127,7 +128,7 @@ class FakeDirect:
             reader.received(count)
         return found
 
-    def _take(self, connection: socket.socket, kind: int, body: bytes | bytearray) -> bool:
+    def _take(self, connection: socket.socket, kind: int, body: Body) -> bool:
         if kind == HELLO:
             is_for_scans = direct_pb2.DirectHello.FromString(bytes(body)).scans
             welcome = (self.welcome_for_scans if is_for_scans else None) or self._welcome

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from rowlock._codec.scan_message import ScanMessage
 from rowlock._transport import channels, scan_opening
@@ -22,7 +23,7 @@ from rowlock.errors import ClosedError, DeadlineError, RegionTooBusyError, Serve
 from rowlock.schema import Region
 from rowlock_proto.direct_frames import ANSWERS, END, HEAD, SCAN_BATCH, SCAN_END, frame
 from rowlock_proto.v1 import types_pb2
-from rowlock_proto.v1.region_pb2 import ScanRequest
+from rowlock_proto.v1.region_pb2 import ScanBatch, ScanRequest
 
 from tests.threads import is_at
 from tests.unit.client.direct_server import LONG_S
@@ -106,6 +107,22 @@ def test_batches_come_in_order_and_in_any_pieces(server: ScanServer) -> None:
     assert batch is not None
     assert (batch.row_count, batch.arrow.size) == (4, len(large))
     assert scan.next(LONG_S) is None
+
+
+def test_a_large_batch_is_received_in_memory_of_arrows_pool(server: ScanServer) -> None:
+    rows = os.urandom(10_000_000)
+    message = ScanBatch(arrow=rows, row_count=7).SerializeToString()
+    scan = scan_of(server)
+    sender = threading.Thread(target=server.socket.sendall, args=(frame(SCAN_BATCH, message),))
+    sender.start()
+    before = pa.total_allocated_bytes()
+    batch = scan.next(LONG_S)
+    sender.join()
+    assert batch is not None
+    assert (batch.row_count, batch.arrow.to_pybytes() == rows) == (7, True)
+    assert len(message) <= pa.total_allocated_bytes() - before < len(message) + 10_000
+    del batch
+    assert pa.total_allocated_bytes() <= before
 
 
 def test_a_batch_that_does_not_come_in_time_is_a_deadline_error(server: ScanServer) -> None:

@@ -13,14 +13,15 @@ from rowlock_proto.v1.region_pb2 import ScanBatch
 def check(data: bytes) -> None:
     """Checks that protobuf and the hand-written parser give the same fields."""
     expected = ScanBatch.FromString(data)
-    read = parse_scan_message(data)
-    assert read.arrow.to_pybytes() == expected.arrow
-    assert (read.row_continues, read.read_point, read.row_count, read.row_reached) == (
-        expected.row_continues,
-        expected.read_point,
-        expected.row_count,
-        expected.row_reached,
-    )
+    for body in (data, bytearray(data), memoryview(data)):
+        read = parse_scan_message(body)
+        assert read.arrow.to_pybytes() == expected.arrow
+        assert (read.row_continues, read.read_point, read.row_count, read.row_reached) == (
+            expected.row_continues,
+            expected.read_point,
+            expected.row_count,
+            expected.row_reached,
+        )
 
 
 @pytest.mark.parametrize("length", [0, 1, 127, 128, 20_000, 3_000_000])

@@ -18,6 +18,7 @@ from rowlock_proto.direct_frames import (
     PING,
     REQUESTS,
     SHORT_BODY_BYTES_MAX,
+    Body,
     FrameReader,
     frame,
 )
@@ -170,7 +171,7 @@ class DirectConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(lost_error(self.target, exc or "the server closed it"))
 
-    def _take_welcome(self, kind: int, body: bytes | bytearray) -> None:
+    def _take_welcome(self, kind: int, body: Body) -> None:
         try:
             self._body_bytes_max = body_bytes_max_of(kind, body, self._announcement)
         except DirectUnusableError as error:

@@ -17,6 +17,7 @@ from rowlock_proto.direct_frames import (
     PING_BODY_BYTES_MAX,
     REQUESTS,
     SHORT_BODY_BYTES_MAX,
+    Body,
     Frame,
     FrameReader,
 )
@@ -158,7 +159,7 @@ class Incoming:
             if self._run is None and not self._has_more:
                 return True
 
-    def _take_requests(self, body: bytes | bytearray) -> None:
+    def _take_requests(self, body: Body) -> None:
         if len(body) > INLINE_MESSAGE_BYTES_MAX:
             self._service.turn.end_for(self._responder)
             self._count()  # From here on parse_large counts it, several times.
@@ -197,7 +198,7 @@ class Incoming:
             raise
         return True
 
-    async def _parse_large(self, body: bytes | bytearray) -> None:
+    async def _parse_large(self, body: Body) -> None:
         failure: Exception | None = None
         try:
             large = await parse_large(self._points, body, self._responder)

@@ -13,6 +13,7 @@ import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import DecodeError, Message
 from google.rpc.status_pb2 import Status
+from rowlock_proto.direct_frames import Body
 from rowlock_proto.errors import ERRORS
 from rowlock_proto.v1.types_pb2 import Error
 
@@ -122,7 +123,7 @@ async def end_call(context: grpc.aio.ServicerContext[bytes, bytes], message: Err
     await context.abort(code, message.message)
 
 
-def parsed(kind: type[M], data: bytes | bytearray) -> M:
+def parsed(kind: type[M], data: Body) -> M:
     """Parses the bytes as a message of this kind. Raises InvalidRequestError if they are not one."""
     try:
         return kind.FromString(data)  # type: ignore[arg-type]  # it takes a bytearray too

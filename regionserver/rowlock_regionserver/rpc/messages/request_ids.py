@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rowlock_proto.direct_frames import Body
 from rowlock_proto.v1.region_pb2 import PointRequest, PointRequests
 
 from rowlock_regionserver.errors import InvalidRequestError
@@ -20,7 +21,7 @@ _REQUESTS: int = PointRequests.DESCRIPTOR.fields_by_name["requests"].number
 _ID: int = PointRequest.DESCRIPTOR.fields_by_name["id"].number
 
 
-def request_ids(data: bytes | bytearray) -> list[int]:
+def request_ids(data: Body) -> list[int]:
     """Returns the ids in their order. Raises InvalidRequestError if the bytes are not a PointRequests message."""
     message = memoryview(data)
     try:

@@ -6,6 +6,7 @@ import asyncio
 from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message
+from rowlock_proto.direct_frames import Body
 from rowlock_proto.v1.region_pb2 import PointRequests
 
 from rowlock_regionserver.config import KIB
@@ -41,7 +42,7 @@ async def parsed_by_size(kind: type[M], data: bytes, workers: Workers) -> M:
 
 
 async def parse_large(
-    points: Points, data: bytes | bytearray, responder: Opener
+    points: Points, data: Body, responder: Opener
 ) -> tuple[PointRequests, LargeMessageResponder] | None:
     """Parses a large message in a worker. Returns it with the responder for its requests, which are counted.
 

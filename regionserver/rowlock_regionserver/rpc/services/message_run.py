@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from operator import length_hint
 
+from rowlock_proto.direct_frames import Body
 from rowlock_proto.v1.region_pb2 import PointRequest, PointRequests
 
 from rowlock_regionserver.engine.coalesced_changes import CoalescedChanges
@@ -87,7 +88,7 @@ class MessageRun:
         self,
         points: Points,
         responder: Responder,
-        data: bytes | bytearray,
+        data: Body,
         message: PointRequests | None,
         *,
         is_large: bool = False,
