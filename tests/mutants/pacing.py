@@ -26,21 +26,21 @@ PACING_BUILDS = [
         "Permit._sleep",
         "while (lacking",
         "while False and (lacking",
-        f"{PACING}::test_it_pauses_until_the_event_loop_was_idle_for_as_long[False-0.002]",
+        f"{PACING}::test_it_pauses_until_the_event_loop_was_idle_for_as_long[pace0-0.002]",
     ),
     Mutant(
         "background work waits for a busy event loop for half a second after each piece",
         "Permit._sleep",
-        "self._current_factors()[1] * pause",
+        "self._current_pace().longest * pause",
         "1000 * pause",
-        f"{PACING}::test_beside_an_event_loop_that_is_never_idle_it_works_for_a_part_of_the_time[kind2-0.04]",
+        f"{PACING}::test_beside_an_event_loop_that_is_never_idle_it_works_for_a_part_of_the_time[pace2-0.04]",
     ),
     Mutant(
         "the event loop's idle time from before the work counts as its pause",
         "Permit._begin",
         "        self._idle_before = pacing.idle()\n",
         "",
-        f"{PACING}::test_beside_an_event_loop_that_is_never_idle_it_works_for_a_part_of_the_time[kind2-0.04]",
+        f"{PACING}::test_beside_an_event_loop_that_is_never_idle_it_works_for_a_part_of_the_time[pace2-0.04]",
     ),
     Mutant(
         "idle time that was counted for one pause counts for the next",
@@ -59,8 +59,8 @@ PACING_BUILDS = [
     Mutant(
         "other work that begins to wait for the permit waits for a long pause",
         "Permit._sleep",
-        "self._current_factors()[1]",
-        "self._factors[1]",
+        "self._current_pace().longest",
+        "self._pace.longest",
         f"{PACING}::test_a_pause_is_shorter_when_other_work_begins_to_wait_for_the_permit",
     ),
     Mutant(
@@ -73,8 +73,8 @@ PACING_BUILDS = [
     Mutant(
         "a compaction for which many files wait pauses as long as others",
         "_Merge.pieces",
-        "is_behind=is_behind",
-        "is_behind=False",
+        "COMPACTION_BEHIND if len(self._inputs) > _INPUTS_BEHIND else COMPACTION",
+        "COMPACTION",
         "unit/region/test_compacting.py::test_a_compaction_for_which_many_files_wait_does_not_pause_for_longer",
     ),
     Mutant(

@@ -21,7 +21,7 @@ from rowlock_regionserver.cells import Family
 from rowlock_regionserver.compaction.progress import Progress
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.region.background_pacing import BackgroundPacing, Permit
+from rowlock_regionserver.region.background_pacing import COMPACTION, COMPACTION_BEHIND, BackgroundPacing, Permit
 from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
@@ -94,8 +94,8 @@ class _Merge:
 
     def pieces(self) -> Generator[pa.Table | Lines, None, None]:
         """Yields what remains, paced until the last piece is written, but not during the sync."""
-        is_behind = len(self._inputs) > _INPUTS_BEHIND
-        with self._pacing.permit(makes_file=True, is_behind=is_behind) as permit:
+        pace = COMPACTION_BEHIND if len(self._inputs) > _INPUTS_BEHIND else COMPACTION
+        with self._pacing.permit(pace) as permit:
 
             def between() -> None:
                 permit.yield_now()

@@ -21,7 +21,7 @@ While requests are active, background work needs a permit (fair_semaphore.py); p
 A permit is released while its holder waits for a sync, and none is held while waiting for a gate: a disk or gate that
 hangs would otherwise block the flushes of all regions.
 
-    with pacing.permit() as permit:
+    with pacing.permit(FLUSH) as permit:
         for piece in work:
             piece()
             permit.yield_now()
@@ -34,6 +34,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import TracebackType
 
 from rowlock_regionserver.clock import Clock
@@ -43,18 +44,34 @@ from rowlock_regionserver.region.memory import MemoryGauge
 
 # With a longer gap between requests, background work runs at full speed.
 _ACTIVE_REQUEST_SECONDS = 0.1
-# The shortest pause, and the longest while the event loop is busy, as multiples of the work before it. The first pair
-# is for bulk batches, and for all work while other work waits for its permit.
-_PAUSE_FACTORS = 1, 4
-_FLUSH_PAUSE_FACTORS = 3, 6
-_COMPACTION_PAUSE_FACTORS = 3, 20
-_PAUSE_FACTORS_BEHIND = 3, 3
 _PAUSE_SECONDS_MAX = 0.1
 _BUSY_PAUSE_SECONDS_MAX = 0.5
 # The shortest sleep within a longer pause.
 _SLEEP_SECONDS_MIN = 0.0005
 # A shorter piece of a bulk batch is followed by the next one without a pause.
 _PIECE_SECONDS_MIN = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How one kind of background work pauses.
+
+    shortest, longest: of a pause, as multiples of the work before it; the longest is for a busy event loop.
+    within_pieces: pauses at each `yield_now` of its thread, too. frees_memory: does not pause while memory is scarce.
+    """
+
+    shortest: int
+    longest: int
+    within_pieces: bool = False
+    frees_memory: bool = False
+
+
+# Of bulk batches. All work pauses so while other work waits for its permit.
+BATCH = Pace(1, 4)
+FLUSH = Pace(3, 6, within_pieces=True, frees_memory=True)
+COMPACTION = Pace(3, 20, within_pieces=True)
+# Of a compaction for which many files wait.
+COMPACTION_BEHIND = Pace(3, 3, within_pieces=True)
 
 
 def permits_of_this_machine() -> int:
@@ -101,27 +118,13 @@ class BackgroundPacing:
         """Whether a request arrived recently, so that background work must be paced."""
         return self.pause_share > 0 and self.clock.monotonic() - self.requested_at <= _ACTIVE_REQUEST_SECONDS
 
-    def permit(
-        self,
-        *,
-        makes_file: bool = False,
-        frees_memory: bool = False,
-        is_behind: bool = False,
-        deadline: float = math.inf,
-    ) -> Permit:
+    def permit(self, pace: Pace, deadline: float = math.inf) -> Permit:
         """Returns a context for background work. Entering it may wait for a permit.
 
-        The caller must not hold a gate when it enters, nor wait for one inside. `makes_file`: a flush or compaction,
-        which pauses for longer and within its pieces, too. `frees_memory`: a flush, which does not pause while memory
-        is scarce. `is_behind`: many files wait for the compaction. `deadline`: on the monotonic clock; entering, and
-        leaving `released`, raise DeadlineError if no permit was free until then.
+        The caller must not hold a gate when it enters, nor wait for one inside. `deadline`: on the monotonic clock;
+        entering, and leaving `released`, raise DeadlineError if no permit was free until then.
         """
-        factors = _PAUSE_FACTORS
-        if frees_memory:
-            factors = _FLUSH_PAUSE_FACTORS
-        elif makes_file:
-            factors = _PAUSE_FACTORS_BEHIND if is_behind else _COMPACTION_PAUSE_FACTORS
-        return Permit(self, factors, makes_file, frees_memory, deadline)
+        return Permit(self, pace, deadline)
 
 
 class Permit:
@@ -130,19 +133,9 @@ class Permit:
     Holds a permit of the semaphore only if requests were active when the piece began.
     """
 
-    def __init__(
-        self,
-        pacing: BackgroundPacing,
-        factors: tuple[int, int],
-        makes_file: bool,
-        frees_memory: bool,
-        deadline: float,
-    ) -> None:
-        """factors: the shortest and the longest pause, as multiples of the work."""
+    def __init__(self, pacing: BackgroundPacing, pace: Pace, deadline: float) -> None:
         self._pacing = pacing
-        self._factors = factors
-        self._makes_file = makes_file
-        self._frees_memory = frees_memory
+        self._pace = pace
         self._deadline = deadline
         self._is_held = False
         self._begun = 0.0
@@ -151,14 +144,14 @@ class Permit:
 
     def __enter__(self) -> Permit:
         self._begin(self._deadline)
-        if self._makes_file:
+        if self._pace.within_pieces:
             set_pause(self._pause_within)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._makes_file:
+        if self._pace.within_pieces:
             set_pause(None)
         self._end()
 
@@ -231,11 +224,11 @@ class Permit:
         """
         pacing = self._pacing
         seconds_left = max(0.0, self._deadline - pacing.clock.monotonic())
-        slept = min(self._current_factors()[0] * pause, _PAUSE_SECONDS_MAX, seconds_left)
+        slept = min(self._current_pace().shortest * pause, _PAUSE_SECONDS_MAX, seconds_left)
         idle_until = self._idle_before + slept
         pacing.sleep(slept)
         while (lacking := idle_until - pacing.idle()) > 0 and not self._is_urgent():
-            left = min(self._current_factors()[1] * pause, _BUSY_PAUSE_SECONDS_MAX, seconds_left) - slept
+            left = min(self._current_pace().longest * pause, _BUSY_PAUSE_SECONDS_MAX, seconds_left) - slept
             if left <= 0:
                 return
             more = min(max(lacking, _SLEEP_SECONDS_MIN), left)
@@ -243,10 +236,10 @@ class Permit:
             slept += more
 
     def _is_urgent(self) -> bool:
-        return self._frees_memory and self._pacing.memory.is_under_pressure
+        return self._pace.frees_memory and self._pacing.memory.is_under_pressure
 
-    def _current_factors(self) -> tuple[int, int]:
-        return _PAUSE_FACTORS if self._pacing.permits.statistics().waiting else self._factors
+    def _current_pace(self) -> Pace:
+        return BATCH if self._pacing.permits.statistics().waiting else self._pace
 
     def _release(self) -> None:
         if self._is_held:

@@ -35,6 +35,7 @@ from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.process import yield_now
+from rowlock_regionserver.region.background_pacing import FLUSH
 from rowlock_regionserver.region.idempotency.manifest_answers import with_answers
 from rowlock_regionserver.region.live_files import Edit
 from rowlock_regionserver.region.manifest import Manifest
@@ -325,7 +326,7 @@ class Flusher:
         if not is_paced:
             yield from retained_tables(segments, retention, versions, window_bytes, merge_bytes)
             return
-        with self._pacing.permit(makes_file=True, frees_memory=True) as permit:
+        with self._pacing.permit(FLUSH) as permit:
             yield from retained_tables(
                 segments, retention, versions, window_bytes, merge_bytes, between=permit.yield_now
             )

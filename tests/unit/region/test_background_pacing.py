@@ -19,7 +19,14 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.operations import Put, RowMutation, WriteOptions
 from rowlock_regionserver.process import YIELD_SECONDS, yield_now
-from rowlock_regionserver.region.background_pacing import BackgroundPacing
+from rowlock_regionserver.region.background_pacing import (
+    BATCH,
+    COMPACTION,
+    COMPACTION_BEHIND,
+    FLUSH,
+    BackgroundPacing,
+    Pace,
+)
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.mutate import brief_wait
 
@@ -57,18 +64,18 @@ def case() -> Case:
 
 def test_it_pauses_for_as_long_as_it_worked_while_requests_are_active(case: Case) -> None:
     case.pacing.note_request()
-    with case.pacing.permit() as permit:
+    with case.pacing.permit(BATCH) as permit:
         case.work(0.002)
         permit.yield_now()
         case.work(0.005)
     assert case.slept == pytest.approx([0.002, YIELD_SECONDS, 0.005])
 
 
-@pytest.mark.parametrize(("makes_file", "pause"), [(False, 0.002), (True, 0.006)])
-def test_it_pauses_until_the_event_loop_was_idle_for_as_long(case: Case, makes_file: bool, pause: float) -> None:
+@pytest.mark.parametrize(("pace", "pause"), [(BATCH, 0.002), (COMPACTION, 0.006)])
+def test_it_pauses_until_the_event_loop_was_idle_for_as_long(case: Case, pace: Pace, pause: float) -> None:
     case.pacing.note_request()
     case.idle_share = 0.5
-    with case.pacing.permit(makes_file=makes_file) as permit:
+    with case.pacing.permit(pace) as permit:
         case.work(0.002)
         permit.yield_now()
         case.work(0.002)
@@ -82,7 +89,7 @@ def test_it_pauses_until_the_event_loop_was_idle_for_as_long(case: Case, makes_f
 def test_idle_time_counts_for_one_pause_only(case: Case) -> None:
     case.pacing.note_request()
     case.idle_share = 0.5
-    with case.pacing.permit() as permit:
+    with case.pacing.permit(BATCH) as permit:
         case.idle += 0.01  # while it worked
         case.work(0.002)
         permit.pause()
@@ -91,27 +98,23 @@ def test_idle_time_counts_for_one_pause_only(case: Case) -> None:
     assert sum(case.slept[1:]) == pytest.approx(0.004, abs=0.0005)
 
 
-BATCH: dict[str, bool] = {}
-COMPACTION = {"makes_file": True}
-FLUSH = {"makes_file": True, "frees_memory": True}
-BEHIND = {"makes_file": True, "is_behind": True}
-
-
-@pytest.mark.parametrize(("kind", "longest"), [(BATCH, 0.008), (FLUSH, 0.012), (COMPACTION, 0.04), (BEHIND, 0.006)])
+@pytest.mark.parametrize(
+    ("pace", "longest"), [(BATCH, 0.008), (FLUSH, 0.012), (COMPACTION, 0.04), (COMPACTION_BEHIND, 0.006)]
+)
 def test_beside_an_event_loop_that_is_never_idle_it_works_for_a_part_of_the_time(
-    case: Case, kind: dict[str, bool], longest: float
+    case: Case, pace: Pace, longest: float
 ) -> None:
     case.pacing.note_request()
     case.idle = 30.0  # before that
     case.idle_share = 0.0
-    with case.pacing.permit(**kind):
+    with case.pacing.permit(pace):
         case.work(0.002)
     assert sum(case.slept) == pytest.approx(longest)
 
 
 def test_beside_an_event_loop_that_is_never_idle_no_pause_is_longer_than_half_a_second(case: Case) -> None:
     case.idle_share = 0.0
-    with case.pacing.permit(makes_file=True):
+    with case.pacing.permit(COMPACTION):
         case.work(2)
         case.pacing.note_request()
     assert sum(case.slept) == pytest.approx(0.5)
@@ -125,14 +128,14 @@ def test_a_flush_ends_its_pause_when_memory_becomes_scarce(case: Case) -> None:
     case.pacing.note_request()
     case.idle_share = 0.0
     case.pacing.sleep = fill
-    with case.pacing.permit(makes_file=True, frees_memory=True):
+    with case.pacing.permit(FLUSH):
         case.work(0.002)
     assert case.slept == pytest.approx([0.006])
 
 
 def test_a_pause_is_shorter_when_other_work_begins_to_wait_for_the_permit(case: Case) -> None:
     def wait() -> None:
-        with case.pacing.permit():
+        with case.pacing.permit(BATCH):
             pass
 
     def begin_to_wait(seconds: float) -> None:
@@ -145,7 +148,7 @@ def test_a_pause_is_shorter_when_other_work_begins_to_wait_for_the_permit(case: 
     case.pacing.note_request()
     case.idle_share = 0.0
     case.pacing.sleep = begin_to_wait
-    with case.pacing.permit(makes_file=True):
+    with case.pacing.permit(COMPACTION):
         case.work(0.002)
         yield_now()
         assert sum(case.slept) == pytest.approx(0.008 + YIELD_SECONDS)
@@ -155,7 +158,7 @@ def test_a_pause_is_shorter_when_other_work_begins_to_wait_for_the_permit(case: 
 def test_the_event_loop_is_idle_while_it_waits_for_a_sync(case: Case) -> None:
     case.pacing.note_request()
     case.idle_share = 0.0
-    with case.pacing.permit():
+    with case.pacing.permit(BATCH):
         case.pacing.note_sync_wait(0.002)
         case.work(0.002)
     assert case.slept == pytest.approx([0.002])
@@ -164,7 +167,7 @@ def test_the_event_loop_is_idle_while_it_waits_for_a_sync(case: Case) -> None:
 def test_beside_a_busy_event_loop_no_pause_is_longer_than_the_deadline(case: Case) -> None:
     case.pacing.note_request()
     case.idle_share = 0.0
-    with case.pacing.permit(deadline=case.clock.monotonic() + 0.008):
+    with case.pacing.permit(BATCH, deadline=case.clock.monotonic() + 0.008):
         case.work(0.003)
     assert sum(case.slept) == pytest.approx(0.005)
 
@@ -172,7 +175,7 @@ def test_beside_a_busy_event_loop_no_pause_is_longer_than_the_deadline(case: Cas
 def test_it_only_yields_without_recent_requests(case: Case) -> None:
     case.pacing.note_request()
     case.work(1)
-    with case.pacing.permit() as permit:
+    with case.pacing.permit(BATCH) as permit:
         case.work(0.002)
         permit.yield_now()
         case.work(0.005)
@@ -182,18 +185,18 @@ def test_it_only_yields_without_recent_requests(case: Case) -> None:
 def test_work_that_frees_memory_only_yields_when_memory_is_scarce(case: Case) -> None:
     case.pacing.note_request()
     case.memory.add(Config().memstore_bytes_max * 3 // 4)
-    with case.pacing.permit(frees_memory=True) as permit:
+    with case.pacing.permit(FLUSH) as permit:
         case.work(0.002)
         permit.yield_now()
     assert case.slept == [YIELD_SECONDS]
-    with case.pacing.permit():
+    with case.pacing.permit(BATCH):
         case.work(0.003)
     assert case.slept == pytest.approx([YIELD_SECONDS, 0.003])
 
 
 def test_a_flush_or_compaction_pauses_three_times_as_long_and_within_its_pieces(case: Case) -> None:
     case.pacing.note_request()
-    with case.pacing.permit(makes_file=True) as permit:
+    with case.pacing.permit(COMPACTION) as permit:
         case.work(0.002)
         yield_now()
         case.work(0.001)
@@ -201,19 +204,19 @@ def test_a_flush_or_compaction_pauses_three_times_as_long_and_within_its_pieces(
         case.work(0.004)
     assert case.slept == pytest.approx([0.006, YIELD_SECONDS, 0.003, YIELD_SECONDS, 0.012])
     yield_now()  # The work is over: it pauses no longer.
-    with case.pacing.permit():
+    with case.pacing.permit(BATCH):
         case.work(0.001)
         yield_now()
     assert case.slept[5:] == pytest.approx([0.001])
 
 
 def test_within_its_pieces_it_only_yields_without_recent_requests_or_when_memory_is_scarce(case: Case) -> None:
-    with case.pacing.permit(makes_file=True):
+    with case.pacing.permit(COMPACTION):
         case.work(0.002)
         yield_now()
     case.pacing.note_request()
     case.memory.add(Config().memstore_bytes_max * 3 // 4)
-    with case.pacing.permit(makes_file=True, frees_memory=True):
+    with case.pacing.permit(FLUSH):
         case.work(0.002)
         yield_now()
     assert case.slept == [YIELD_SECONDS] * 2
@@ -221,12 +224,12 @@ def test_within_its_pieces_it_only_yields_without_recent_requests_or_when_memory
 
 def test_it_pauses_no_longer_than_it_worked_while_other_work_waits_for_the_permit(case: Case) -> None:
     def wait() -> None:
-        with case.pacing.permit():
+        with case.pacing.permit(BATCH):
             pass
 
     other = threading.Thread(target=wait)
     case.pacing.note_request()
-    with case.pacing.permit(makes_file=True):
+    with case.pacing.permit(COMPACTION):
         other.start()
         wait_until(lambda: case.pacing.permits.statistics().waiting == 1)
         case.work(0.002)
@@ -243,7 +246,7 @@ def test_a_bulk_batch_pauses_after_pieces_of_a_millisecond_and_keeps_its_permit(
 
     case.pacing.sleep = nobody_works
     case.pacing.note_request()
-    with case.pacing.permit() as permit:
+    with case.pacing.permit(BATCH) as permit:
         permit.pause()
         case.work(0.002)
         permit.pause()
@@ -253,7 +256,7 @@ def test_a_bulk_batch_pauses_after_pieces_of_a_millisecond_and_keeps_its_permit(
 
 
 def test_a_bulk_batch_does_not_pause_between_its_pieces_without_recent_requests(case: Case) -> None:
-    with case.pacing.permit() as permit:
+    with case.pacing.permit(BATCH) as permit:
         case.work(0.002)
         permit.pause()
         case.work(0.002)
@@ -262,7 +265,7 @@ def test_a_bulk_batch_does_not_pause_between_its_pieces_without_recent_requests(
 
 def test_no_pause_is_longer_than_the_deadline(case: Case) -> None:
     case.pacing.note_request()
-    with case.pacing.permit(deadline=case.clock.monotonic() + 0.005) as permit:
+    with case.pacing.permit(BATCH, deadline=case.clock.monotonic() + 0.005) as permit:
         case.work(0.003)
         permit.pause()
         case.work(0.004)
@@ -273,7 +276,7 @@ def test_no_pause_is_longer_than_the_deadline(case: Case) -> None:
 def test_no_pause_is_long_and_none_is_made_when_it_is_configured_so() -> None:
     for percent, slept in ((100, [0.1]), (0, [])):
         case = Case(percent)
-        with case.pacing.permit():
+        with case.pacing.permit(BATCH):
             case.work(30)
             case.pacing.note_request()
         assert case.slept == slept
@@ -281,7 +284,7 @@ def test_no_pause_is_long_and_none_is_made_when_it_is_configured_so() -> None:
 
 def test_waiting_for_a_disk_counts_as_a_pause(case: Case) -> None:
     case.pacing.note_request()
-    with case.pacing.permit() as permit:
+    with case.pacing.permit(BATCH) as permit:
         case.work(0.008)
         with permit.released():
             case.work(0.003)
@@ -291,10 +294,10 @@ def test_waiting_for_a_disk_counts_as_a_pause(case: Case) -> None:
 
 def test_the_permit_is_free_during_a_wait_for_a_disk_which_is_no_pause_if_other_work_took_it(case: Case) -> None:
     case.pacing.note_request()
-    with case.pacing.permit() as permit:
+    with case.pacing.permit(BATCH) as permit:
         case.work(0.008)
         with permit.released():
-            with case.pacing.permit(deadline=case.clock.monotonic() + 0.01):
+            with case.pacing.permit(BATCH, deadline=case.clock.monotonic() + 0.01):
                 case.work(0.003)
             assert case.slept == pytest.approx([0.003])
         assert case.pacing.permits.statistics().free == 0
@@ -309,15 +312,15 @@ def test_a_disk_error_does_not_wait_for_a_permit(case: Case) -> None:
         raise OSError(errno.EIO, "lost")
 
     case.pacing.note_request()
-    with pytest.raises(OSError, match="lost"), case.pacing.permit() as permit, permit.released():
+    with pytest.raises(OSError, match="lost"), case.pacing.permit(BATCH) as permit, permit.released():
         fail()
 
 
 def test_waiting_for_a_permit_ends_at_the_deadline(case: Case) -> None:
     case.pacing.note_request()
-    with case.pacing.permit(), pytest.raises(DeadlineError, match=r"timed out after 0 s waiting for a permit"):
-        case.pacing.permit(deadline=case.clock.monotonic()).__enter__()
-    with case.pacing.permit(deadline=case.clock.monotonic()):
+    with case.pacing.permit(BATCH), pytest.raises(DeadlineError, match=r"timed out after 0 s waiting for a permit"):
+        case.pacing.permit(BATCH, deadline=case.clock.monotonic()).__enter__()
+    with case.pacing.permit(BATCH, deadline=case.clock.monotonic()):
         pass
 
 
@@ -330,7 +333,7 @@ def test_waiting_for_a_permit_after_a_disk_ends_at_the_deadline(case: Case) -> N
     case.pacing.note_request()
     with (
         pytest.raises(DeadlineError),
-        case.pacing.permit(deadline=case.clock.monotonic()) as permit,
+        case.pacing.permit(BATCH, deadline=case.clock.monotonic()) as permit,
         permit.released(),
     ):
         wait_for_the_disk()
@@ -346,7 +349,7 @@ def test_no_background_work_runs_during_a_pause(case: Case) -> None:
 
     case.pacing.sleep = nobody_works
     case.pacing.note_request()
-    with case.pacing.permit():
+    with case.pacing.permit(BATCH):
         case.work(0.002)
     assert case.slept == pytest.approx([0.002])
 
@@ -356,12 +359,12 @@ def test_one_waits_for_the_other_while_requests_are_active(case: Case) -> None:
     permits = case.pacing.permits
 
     def other() -> None:
-        with case.pacing.permit():
+        with case.pacing.permit(BATCH):
             begun.set()
 
     case.pacing.note_request()
     thread = threading.Thread(target=other)
-    with case.pacing.permit():
+    with case.pacing.permit(BATCH):
         thread.start()
         while not permits.statistics().waiting:
             threading.Event().wait(0.001)
@@ -371,7 +374,7 @@ def test_one_waits_for_the_other_while_requests_are_active(case: Case) -> None:
 
 
 def test_no_work_waits_without_requests(case: Case) -> None:
-    with case.pacing.permit(), case.pacing.permit():
+    with case.pacing.permit(BATCH), case.pacing.permit(BATCH):
         case.pacing.note_request()
     assert case.pacing.permits.statistics().free == 1
 

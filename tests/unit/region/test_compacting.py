@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rowlock_regionserver.cells import Family
@@ -21,7 +20,13 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import CorruptionError, DiskFullError, NotServingRegionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan
-from rowlock_regionserver.region.background_pacing import BackgroundPacing, Permit
+from rowlock_regionserver.region.background_pacing import (
+    COMPACTION,
+    COMPACTION_BEHIND,
+    BackgroundPacing,
+    Pace,
+    Permit,
+)
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.storefile.format import HEADER_BYTES, WIDE_BLOCK_MAGIC
 
@@ -104,22 +109,22 @@ def stored(lone: LoneRegion) -> list[str]:
     return sorted(path.name for path in lone.parts.live_files.folder.glob("1-*"))
 
 
-@pytest.mark.parametrize(("file_count", "is_behind"), [(3, False), (4, True)])
+@pytest.mark.parametrize(("file_count", "pace"), [(3, COMPACTION), (4, COMPACTION_BEHIND)])
 def test_a_compaction_for_which_many_files_wait_does_not_pause_for_longer(
-    lone: LoneRegion, monkeypatch: pytest.MonkeyPatch, file_count: int, is_behind: bool
+    lone: LoneRegion, monkeypatch: pytest.MonkeyPatch, file_count: int, pace: Pace
 ) -> None:
-    asked: list[dict[str, Any]] = []
+    asked: list[Pace] = []
     permit = BackgroundPacing.permit
 
-    def noting(pacing: BackgroundPacing, **options: Any) -> Permit:
-        asked.append(options)
-        return permit(pacing, **options)
+    def noting(pacing: BackgroundPacing, pace: Pace) -> Permit:
+        asked.append(pace)
+        return permit(pacing, pace)
 
     written(lone, *[b"%d" % number for number in range(file_count)])
     monkeypatch.setattr(BackgroundPacing, "permit", noting)
     monkeypatch.setattr(compactor, "_INPUTS_BEHIND", 3)
     compacted(lone)
-    assert asked == [{"makes_file": True, "is_behind": is_behind}]
+    assert asked == [pace]
 
 
 def test_a_major_compaction_makes_one_base_of_all_files(lone: LoneRegion) -> None:

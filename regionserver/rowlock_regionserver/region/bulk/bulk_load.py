@@ -29,7 +29,7 @@ from rowlock_regionserver.commit.commit import Commit, TakeBack
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.errors import DeadlineError, DiskFullError, RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowResult, WriteOptions
-from rowlock_regionserver.region.background_pacing import Permit
+from rowlock_regionserver.region.background_pacing import BATCH, Permit
 from rowlock_regionserver.region.batch_gate import BatchGate
 from rowlock_regionserver.region.bulk.arranged import ArrangedBatch, FamilyParts, bytes_as_cells
 from rowlock_regionserver.region.bulk.bulk_cells import arrange
@@ -148,7 +148,7 @@ class BulkLoad:
         staged: list[StagedBatch] = []
         try:
             for half in halves(batch):
-                with self._pacing.permit(deadline=deadline) as permit:
+                with self._pacing.permit(BATCH, deadline) as permit:
                     arranged = self._arranged(half, self._stores.served.table, self._numbering.newest_stamp, permit)
                     if arranged.parts:
                         for row in (arranged.first_row, arranged.last_row):
@@ -191,7 +191,7 @@ class BulkLoad:
     ) -> bool:
         """Takes all steps once. Returns False, with nothing done, if families or stamp changed after step 1."""
         record: BulkRecord | None = None
-        with self._pacing.permit(deadline=options.deadline) as permit:
+        with self._pacing.permit(BATCH, options.deadline) as permit:
             table = self._stores.served.table
             durability = table.durability_of(options.durability)
             is_logged = durability is not Durability.SKIP
