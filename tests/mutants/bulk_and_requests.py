@@ -89,7 +89,7 @@ BULK_AND_REQUESTS = [
         "a bulk batch takes its permit in the gate, and pauses there",
         "BulkLoad._apply_in_gate",
         "with self._batch_gate.exclusive(deadline):\n",
-        "with self._batch_gate.exclusive(deadline), self._pacing.permit(deadline=deadline):\n",
+        "with self._batch_gate.exclusive(deadline), self._pacing.permit(BATCH, deadline):\n",
         f"{PACING}::test_a_bulk_batch_pauses_between_its_pieces_but_never_in_the_gate[rows-True]",
     ),
     Mutant(

@@ -345,4 +345,12 @@ OF_LINES = [
         f"{BINARY}::test_without_values_or_with_nulls_they_become_binary_too",
         CLIENT,
     ),
+    Mutant(
+        "a damaged name of a column ends a scan with an error of Python",
+        "read_stream",
+        ", UnicodeDecodeError",
+        "",
+        "unit/client/test_arrow_stream.py::test_a_name_that_is_no_text_is_damage",
+        CLIENT,
+    ),
 ]

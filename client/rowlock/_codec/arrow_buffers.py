@@ -73,7 +73,10 @@ def fixed_size_array(values: npt.NDArray[np.generic], width: int, is_valid: Bool
 
 
 def as_binary(array: Array) -> Array:
-    """Returns an array of binary, string or fixed-size binary as binary. Copies only the last, and only with nulls."""
+    """Returns an array of binary, string or fixed-size binary as binary. Copies only the last, and only with nulls.
+
+    Raises ArrowInvalid beyond 2 GiB.
+    """
     if array.type == pa.binary():
         return array
     count = len(array)

@@ -14,10 +14,11 @@ import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.arrow_buffers import names_array, primitive_array
+from rowlock._codec.arrow_stream import read_stream
 from rowlock._core.catalog import check_table_name
 from rowlock._core.change_parts import ReturnedParts
 from rowlock._core.change_requests import checked_offset, offset_of
-from rowlock.errors import InvalidArgumentError, ServerError
+from rowlock.errors import InvalidArgumentError
 
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("row", pa.binary(), nullable=False),
@@ -108,7 +109,7 @@ class ChangeProgress:
     def take(self, answer: region_pb2.ReadChangesResponse) -> None:
         """Takes the answer to the request. Raises ServerError if it makes no sense."""
         assert self._row is not None, "an answer without a request"
-        changes = _read(answer.arrow) if answer.arrow else _NO_CHANGES
+        changes = read_stream(answer.arrow, _SCHEMA.equals, "a batch of changes") if answer.arrow else _NO_CHANGES
         was_partial = self.is_partial
         is_continued = bool(self._position) and answer.region_id == self._region_id
         new = changes
@@ -142,19 +143,6 @@ class ChangeProgress:
             return None
         self._offset = self._offset_after
         return _with_names_of_kinds(batch)
-
-
-def _read(arrow: bytes) -> pa.Table:
-    try:
-        with pa.ipc.open_stream(pa.py_buffer(arrow)) as reader:
-            table = reader.read_all()
-        if not table.schema.equals(_SCHEMA, check_metadata=False):
-            raise ServerError(f"changes have the wrong schema: {table.schema}")
-        # Otherwise a forged offset could lead outside of the buffer.
-        table.validate(full=True)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ServerError(f"changes are damaged: {error}") from error
-    return table
 
 
 def _single_batch(changes: pa.Table) -> pa.RecordBatch:

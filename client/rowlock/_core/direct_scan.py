@@ -24,6 +24,8 @@ from rowlock.errors import ServerError
 
 # A batch has a part of a row at least, so it may be as large as the largest value.
 BATCH_BYTES_MAX = (1 << 32) - 2
+# A larger one comes seldom, and Arrow's pool would keep its memory.
+_POOLED_BYTES_MAX = 64 << 20
 
 
 def scan_frame(request: region_pb2.ScanRequest) -> bytes | None:
@@ -41,12 +43,14 @@ def next_frame(frames: FrameReader, target: str) -> Frame | None:
     if frames.error is not None:
         raise lost_error(target, frames.error)
     if frames.large_bytes:
-        frames.begin_large(_arrow_memory)
+        frames.begin_large(_memory)
     return found
 
 
-def _arrow_memory(byte_count: int) -> memoryview:
-    """Returns memory of Arrow's pool, which keeps what it frees. Neither it nor the system clears the memory first."""
+def _memory(byte_count: int) -> bytearray | memoryview:
+    """Returns memory of Arrow's pool, which keeps what it frees, so that nobody clears it again; if it is not large."""
+    if byte_count > _POOLED_BYTES_MAX:
+        return bytearray(byte_count)
     return memoryview(pa.allocate_buffer(byte_count)).cast("B")
 
 

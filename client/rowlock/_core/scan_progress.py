@@ -16,6 +16,7 @@ import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.arrow_buffers import Ints, bools_of, cells_schema, one_array
+from rowlock._codec.arrow_stream import read_stream
 from rowlock._codec.line_rows import LineReader, LineRows
 from rowlock._codec.newest_rows import NewestRows, read_newest_rows
 from rowlock._codec.row_form import RowFormReader
@@ -225,16 +226,7 @@ class ScanProgress:
 
 def read_cells(arrow: bytes | pa.Buffer) -> pa.Table:
     """Returns the cells of a batch. Raises ServerError unless they are valid and have the protocol's schema."""
-    try:
-        with pa.ipc.open_stream(pa.py_buffer(arrow)) as reader:
-            table = reader.read_all()
-        if not table.schema.equals(CELL_SCHEMA, check_metadata=False):
-            raise ServerError(f"a batch of a scan has the wrong schema: {table.schema}")
-        # Otherwise a forged offset could lead outside of the buffer.
-        table.validate(full=True)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ServerError(f"a batch of a scan is damaged: {error}") from error
-    return table.combine_chunks()
+    return read_stream(arrow, CELL_SCHEMA.equals, "a batch of a scan").combine_chunks()
 
 
 def row_starts(cells: pa.Table) -> Ints:

@@ -95,6 +95,7 @@ class Scan(Generic[Text]):
         mapping: None: the batches hold cells: row, family, qualifier, timestamp, value. A Mapping, or its text: they
         hold one row per row of the table, with the mapping's columns. A row without any of these columns is returned
         with nulls. To leave such rows out, scan the mapping's columns only: `table.scan(columns=mapping.cell_columns)`.
+        A column that outlives its batch may keep all of it in memory. To keep few columns, scan only these.
 
         Raises MappingError for a value that the mapping can't decode, and for a mapping that does not agree with the
         table's; InvalidArgumentError if the scan has begun.

@@ -245,7 +245,7 @@ def test_what_is_no_offset_is_a_type_error(since: object) -> None:
 
 def test_damaged_changes_are_an_error() -> None:
     progress = ChangeProgress("t", {1: 1})
-    with pytest.raises(ServerError, match="changes are damaged"):
+    with pytest.raises(ServerError, match="a batch of changes is damaged"):
         progress.take(ReadChangesResponse(arrow=b"nothing of Arrow", region_id=1))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, pa.schema([("row", pa.int64())])):

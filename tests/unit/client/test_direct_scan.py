@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from rowlock._codec.scan_message import ScanMessage
+from rowlock._core import direct_scan
 from rowlock._transport import channels, scan_opening
 from rowlock._transport.direct_scan import DirectScan
 from rowlock._transport.scan_opening import RepeatableScan
@@ -109,18 +110,25 @@ def test_batches_come_in_order_and_in_any_pieces(server: ScanServer) -> None:
     assert scan.next(LONG_S) is None
 
 
-def test_a_large_batch_is_received_in_memory_of_arrows_pool(server: ScanServer) -> None:
+@pytest.mark.parametrize("is_too_large", [False, True])
+def test_a_large_batch_is_received_in_memory_of_arrows_pool_unless_it_is_too_large(
+    server: ScanServer, monkeypatch: pytest.MonkeyPatch, is_too_large: bool
+) -> None:
     rows = os.urandom(10_000_000)
     message = ScanBatch(arrow=rows, row_count=7).SerializeToString()
+    if is_too_large:
+        monkeypatch.setattr(direct_scan, "_POOLED_BYTES_MAX", len(message) - 1)
     scan = scan_of(server)
     sender = threading.Thread(target=server.socket.sendall, args=(frame(SCAN_BATCH, message),))
     sender.start()
+    gc.collect()
     before = pa.total_allocated_bytes()
     batch = scan.next(LONG_S)
     sender.join()
     assert batch is not None
     assert (batch.row_count, batch.arrow.to_pybytes() == rows) == (7, True)
-    assert len(message) <= pa.total_allocated_bytes() - before < len(message) + 10_000
+    expected = 0 if is_too_large else len(message)
+    assert expected <= pa.total_allocated_bytes() - before < expected + 10_000
     del batch
     assert pa.total_allocated_bytes() <= before
 

@@ -170,7 +170,7 @@ class Incoming:
             self._run = MessageRun(self._points, self._responder, body, None)
             return
         try:
-            message = PointRequests.FromString(body)  # type: ignore[arg-type]  # it takes a bytearray too
+            message = PointRequests.FromString(body)  # type: ignore[arg-type]  # it takes any memory
         except DecodeError:
             raise _not_requests(len(body)) from None
         count = len(message.requests)

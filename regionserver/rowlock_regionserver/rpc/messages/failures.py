@@ -126,7 +126,7 @@ async def end_call(context: grpc.aio.ServicerContext[bytes, bytes], message: Err
 def parsed(kind: type[M], data: Body) -> M:
     """Parses the bytes as a message of this kind. Raises InvalidRequestError if they are not one."""
     try:
-        return kind.FromString(data)  # type: ignore[arg-type]  # it takes a bytearray too
+        return kind.FromString(data)  # type: ignore[arg-type]  # it takes any memory
     except DecodeError as error:
         raise InvalidRequestError(
             f"the {len(data)} bytes sent are not a {kind.DESCRIPTOR.full_name} message ({error}); "

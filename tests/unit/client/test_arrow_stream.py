@@ -1,0 +1,77 @@
+"""A damaged Arrow stream of a server is a ServerError, or a sound table, but nothing else."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from rowlock._codec.arrow_stream import read_stream
+from rowlock.errors import ServerError
+
+FIELDS: list[pa.Field[Any]] = [
+    pa.field("row", pa.binary(), nullable=False),
+    pa.field("n", pa.int64()),
+    pa.field("value", pa.binary(3)),
+]
+SCHEMA = pa.schema(FIELDS, {"key": "value"})
+TABLE = pa.table(
+    [
+        pa.array([b"a", b"bc", b"def"], pa.binary()),
+        pa.array([1, None, 3], pa.int64()),
+        pa.array([b"xyz", None, b"uvw"], pa.binary(3)),
+    ],
+    schema=SCHEMA,
+)
+
+
+def stream_of(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def fits(schema: pa.Schema) -> bool:
+    return schema.names == SCHEMA.names and schema.equals(SCHEMA)
+
+
+def read(data: bytes) -> pa.Table:
+    return read_stream(data, fits, "a batch")
+
+
+def test_a_stream_is_read_without_being_copied() -> None:
+    data = pa.py_buffer(stream_of(TABLE))
+    table = read_stream(data, fits, "a batch")
+    assert table.equals(TABLE)
+    [row] = table.column("row").chunks
+    values = row.buffers()[2]
+    assert values is not None
+    assert data.address <= values.address < data.address + data.size
+
+
+def test_another_schema_is_refused_and_shown() -> None:
+    with pytest.raises(ServerError, match="a batch has the wrong schema: other: string"):
+        read(stream_of(pa.table({"other": ["a"]})))
+
+
+def test_a_name_that_is_no_text_is_damage() -> None:
+    with pytest.raises(ServerError, match=r"a batch is damaged: .*codec"):
+        read(stream_of(TABLE).replace(b"row", b"\xff\xfe\xfd"))
+
+
+def test_random_damage_is_refused_or_gives_a_sound_table() -> None:
+    chance = random.Random(11)
+    whole = stream_of(TABLE)
+    refused = 0
+    for _ in range(5000):
+        data = bytearray(whole[: chance.choice([len(whole), chance.randrange(len(whole))])])
+        for _ in range(chance.randint(1, 3)):
+            if data:
+                data[chance.randrange(len(data))] = chance.randrange(256)
+        try:
+            read(bytes(data)).validate(full=True)
+        except ServerError:
+            refused += 1
+    assert 1000 < refused < 5000
