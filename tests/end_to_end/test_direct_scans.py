@@ -77,7 +77,7 @@ def test_an_asyncio_client_scans_directly_too_and_a_dropped_scan_ends(server: Se
             assert [row async for row, _ in db.table("t").scan()] == ROWS
             assert scans_of(db) == (1, 0)
             for is_closed in (True, False):
-                scan = db.table("t").scan().to_batches()
+                scan = small_batches(db)
                 await anext(scan)
                 assert open_scans(server) == 1
                 if is_closed:
@@ -86,10 +86,14 @@ def test_an_asyncio_client_scans_directly_too_and_a_dropped_scan_ends(server: Se
                 del scan
                 while open_scans(server):
                     await asyncio.sleep(0.01)
-            scan = db.table("t").scan().to_batches()
+            scan = small_batches(db)
             await anext(scan)
         with pytest.raises(rowlock.ClosedError):
             await asyncio.wait_for(read(scan), 60)
+
+    def small_batches(db: rowlock.aio.Client) -> AsyncIterator[object]:
+        # In large ones the server would have made all of them before the scan is dropped.
+        return db.table("t").scan(batch_bytes=100_000).to_batches()
 
     async def read(batches: AsyncIterator[object]) -> None:
         async for _ in batches:
