@@ -83,16 +83,27 @@ def as_binary(array: Array) -> Array:
     width = array.type.byte_width if count and pa.types.is_fixed_size_binary(array.type) else 0
     if not width or array.null_count or width * count > BINARY_BYTES_MAX:
         return array.cast(pa.binary())
-    offsets = _even_offsets(width, count) if count <= _KEPT_OFFSETS_MAX else _even_offsets.__wrapped__(width, count)
+    even = _kept_offsets if count <= _KEPT_OFFSETS_MAX else _even_offsets
     data = cast(pa.Buffer, array.buffers()[1]).slice(array.offset * width, width * count)
-    return pa.Array.from_buffers(pa.binary(), count, [None, offsets, data], 0)
+    return pa.Array.from_buffers(pa.binary(), count, [None, even(width, count), data], 0)
+
+
+def _even_offsets(width: int, count: int) -> pa.Buffer:
+    return repeated_offsets([width], count)
 
 
 # The columns of a table have few different lengths, and most messages of a scan as many rows.
-@functools.lru_cache(maxsize=8)
-def _even_offsets(width: int, count: int) -> pa.Buffer:
-    """Returns the offsets of so many elements of one length. They are shared, so nobody may write to them."""
-    offsets = np.arange(0, width * count + 1, width, dtype=np.int32)
+_kept_offsets = functools.lru_cache(maxsize=8)(_even_offsets)
+
+
+def repeated_offsets(lengths: Sequence[int], count: int) -> pa.Buffer:
+    """Returns the offsets of values that have these lengths one after the other, so many times, in 2 GiB at most.
+
+    They can't be written to, so that many arrays may share them.
+    """
+    ends = np.cumsum(lengths, dtype=np.int32)
+    offsets = np.zeros(count * len(lengths) + 1, np.int32)
+    np.add.outer(np.arange(count, dtype=np.int32) * ends[-1], ends, out=offsets[1:].reshape(count, len(lengths)))
     offsets.setflags(write=False)
     return buffer_of(offsets)
 

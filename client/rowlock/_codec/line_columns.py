@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
-from rowlock._codec.arrow_buffers import BINARY_BYTES_MAX, Array, buffer_of
+from rowlock._codec.arrow_buffers import BINARY_BYTES_MAX, Array, repeated_offsets
 from rowlock._codec.row_form import FormColumn, RowFormReader
 from rowlock.errors import ServerError
 
@@ -62,7 +61,7 @@ class RepeatedOffsets:
             raise OverflowError(f"{byte_count} bytes are too many for one Arrow array; use smaller batches")
         size = 4 * (len(lengths) * count + 1)
         if lengths != self._lengths or self._made.size < size:
-            self._lengths, self._made = lengths, _offsets(lengths, count)
+            self._lengths, self._made = lengths, repeated_offsets(lengths, count)
         return self._made.slice(0, size)
 
 
@@ -83,11 +82,3 @@ class _RepeatedNames:
             self._made = pa.py_buffer(self._joined * count)
         buffers = [None, offsets, self._made.slice(0, size)]
         return pa.Array.from_buffers(pa.binary(), len(self._lengths) * count, buffers)
-
-
-def _offsets(lengths: Sequence[int], count: int) -> pa.Buffer:
-    ends = np.cumsum(lengths, dtype=np.int32)
-    offsets = np.zeros(count * len(lengths) + 1, np.int32)
-    np.add.outer(np.arange(count, dtype=np.int32) * ends[-1], ends, out=offsets[1:].reshape(count, len(lengths)))
-    offsets.setflags(write=False)  # many tables share them
-    return buffer_of(offsets)

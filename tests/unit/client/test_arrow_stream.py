@@ -10,6 +10,8 @@ import pytest
 from rowlock._codec.arrow_stream import read_stream
 from rowlock.errors import ServerError
 
+from tests.unit.client.plain_row_form import stream_of
+
 FIELDS: list[pa.Field[Any]] = [
     pa.field("row", pa.binary(), nullable=False),
     pa.field("n", pa.int64()),
@@ -24,13 +26,6 @@ TABLE = pa.table(
     ],
     schema=SCHEMA,
 )
-
-
-def stream_of(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
 
 
 def fits(schema: pa.Schema) -> bool:
