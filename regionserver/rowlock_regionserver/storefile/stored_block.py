@@ -23,7 +23,7 @@ from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile.block_file import ReadAhead
 from rowlock_regionserver.storefile.block_keys import BlockKeys
-from rowlock_regionserver.storefile.wide_blocks import WideBlocks
+from rowlock_regionserver.storefile.wide_blocks import MOST_SHARE_MIN, WideBlocks
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_directory import Directory
 from rowlock_regionserver.storefile.wide_form import Form
@@ -32,8 +32,6 @@ from rowlock_regionserver.storefile.wide_lines import places_of, timestamps_of, 
 # The number of the chunk with the rows.
 _ROWS = 0
 _ONLY_KEYS = LinesWanted(frozenset())
-# A reader of more of a block's bytes than this reads it whole, with its neighbours, or in place.
-_MOST_SHARE_MIN = 0.5
 # In a window of fewer blocks most are answered in part, and so read whole.
 _IN_PLACE_BLOCKS_MIN = 3
 # Where plain values are less of what is answered, it may be sent as it is stored (scan/compressed_rows.py).
@@ -79,7 +77,7 @@ class StoredBlocks:
         self.wanted = wanted
         self.shares = shares
         self._ahead = ReadAhead(blocks.file, index, numbers, byte_count, byte_count)
-        self._takes_most = shares.stored >= _MOST_SHARE_MIN
+        self._takes_most = shares.stored > MOST_SHARE_MIN
         self._reads_in_place = self._takes_most and shares.are_plain and len(numbers) >= _IN_PLACE_BLOCKS_MIN
 
     def read_keys(self, number: int) -> BlockKeys | None:

@@ -38,8 +38,8 @@ _FIRST_KEYS, _FIRST_BLOCK, _FIRST_DIRECTORY = 1 << 30, 1 << 31, 3 << 30
 _OLDER = 1 << 29
 # About the memory of a directory.
 _DIRECTORY_BYTES = 2500
-# A bulk read that needs more of a block's bytes than this reads its blocks whole, with their neighbours.
-_WHOLE_SHARE_MIN = 0.5
+# A bulk read that needs more of a block's bytes than this reads its blocks whole, with their neighbours, or in place.
+MOST_SHARE_MIN = 0.5
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -275,7 +275,7 @@ class WideLoader:
             return cached.lines(self._wanted)
         if not self._reads_whole:
             chunks, byte_count = blocks.some_chunks(number, self._wanted)
-            self._reads_whole = byte_count > _WHOLE_SHARE_MIN * blocks.index.payload_bytes[number]
+            self._reads_whole = byte_count > MOST_SHARE_MIN * blocks.index.payload_bytes[number]
             return decoded_lines(chunks.directory, chunks.raw, self._wanted)
         payload = self._ahead.payload(number, is_cached=False)
         if payload is None:

@@ -111,8 +111,7 @@ class WideChunks:
 
     def check_all(self) -> None:
         """Raises CorruptionError unless every chunk has its checksum."""
-        for number in self._stored:
-            self.check(number)
+        self.check_several(list(self._stored))
 
     def check_several(self, numbers: Sequence[int]) -> None:
         """Raises CorruptionError unless each of these chunks has its checksum. Takes fewer steps than one by one."""
