@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.stored_lines import CompressedChunk
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_directory import Directory
 
@@ -34,6 +35,10 @@ class BlockKeys:
     def has(self, number: int) -> bool:
         """Whether this is a chunk of keys."""
         return self._chunks.has(number)
+
+    def stored(self, number: int) -> CompressedChunk:
+        """Returns a chunk as it is stored, verified."""
+        return self._chunks.stored(number)
 
     def raw(self, number: int) -> pa.Buffer:
         """Returns a chunk, verified, decompressed and checked."""

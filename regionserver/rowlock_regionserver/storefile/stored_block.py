@@ -31,7 +31,6 @@ from rowlock_regionserver.storefile.wide_lines import places_of, timestamps_of, 
 
 # The number of the chunk with the rows.
 _ROWS = 0
-_ONLY_KEYS = LinesWanted(frozenset())
 # In a window of fewer blocks most are answered in part, and so read whole.
 _IN_PLACE_BLOCKS_MIN = 3
 # Where plain values are less of what is answered, it may be sent as it is stored (scan/compressed_rows.py).
@@ -227,6 +226,6 @@ class StoredWideBlock:
         return chunks.raw(number) if chunks.has(number) else self._keys_apart.raw(number)
 
     @cached_property
-    def _keys_apart(self) -> WideChunks:
+    def _keys_apart(self) -> BlockKeys:
         """The keys of a block of which only columns were read."""
-        return self._reader.blocks.some_chunks(self._number, _ONLY_KEYS)[0]
+        return self._reader.blocks.keys(self._number)
