@@ -123,7 +123,8 @@ class BulkWrite:
         check_timestamp(timestamp)
         if puts:
             self._rows.put(row, puts, timestamp)
-        self._rows.delete(row, deletes, timestamp)
+        if deletes:
+            self._rows.delete(row, deletes, timestamp)
         self._send_if_full()
 
     def _send_if_full(self) -> None:

@@ -132,9 +132,16 @@ def array_of_one(value: object, kind: pa.DataType) -> Array:
 def names_array(names: Sequence[bytes | None]) -> Array:
     """Returns a binary array of values; None is a null. O(values) in Python."""
     values = [name or b"" for name in names]
-    offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=offsets[1:])
     is_valid = np.array([name is not None for name in names], np.bool_) if None in names else None
     return binary_array(offsets, pa.py_buffer(b"".join(values)), is_valid)
+
+
+def integers_array(numbers: Sequence[int | None]) -> Array:
+    """Returns an int64 array of numbers; None is a null. O(numbers) in Python."""
+    is_valid = np.array([number is not None for number in numbers], np.bool_) if None in numbers else None
+    return primitive_array(pa.int64(), np.array([number or 0 for number in numbers], np.int64), is_valid)
 
 
 def validity(is_valid: Bools | pa.Buffer | None) -> pa.Buffer | None:

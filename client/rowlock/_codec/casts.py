@@ -8,13 +8,13 @@ float to the decimal that it approximates.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rowlock._codec.arrow_buffers import Array
+from rowlock._codec.arrow_buffers import Array, Bools, bools_of, valid_of, values_of
 from rowlock._codec.encodings import timestamps_of_text
 from rowlock.errors import MappingError
 
@@ -87,13 +87,18 @@ def _first_changed(array: Array, result: Array) -> int | None:
             local = pc.local_timestamp(local)
         is_changed = pc.not_equal(result.cast(local.type), local)
     elif pa.types.is_decimal(result.type) and pa.types.is_floating(array.type):
-        is_changed = _is_rounded(array, result)
+        return _first(_is_rounded(array, result), valid_of(array))
     elif pa.types.is_boolean(result.type) and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
         is_changed = pc.not_equal(result.cast(array.type), array)
     else:
         return None
-    place: int = pc.index(is_changed, True).as_py()
-    return None if place < 0 else place
+    return _first(bools_of(is_changed), valid_of(is_changed))
+
+
+def _first(is_changed: Bools, is_valid: Bools | None) -> int | None:
+    # pc.index would import pandas.
+    places = np.flatnonzero(is_changed if is_valid is None else is_changed & is_valid)
+    return int(places[0]) if len(places) else None
 
 
 def _is_infinite(array: Array) -> Array:
@@ -105,11 +110,14 @@ def _is_infinite(array: Array) -> Array:
     return pc.match_substring(array.cast(pa.string()), "inf", ignore_case=True)
 
 
-def _is_rounded(array: Array, result: Array) -> Array:
-    """Returns which floats differ from their decimals by more than _LAST_BITS, and 1e-9 of the decimal's last place."""
-    floats: Floats = array.to_numpy(zero_copy_only=False)
-    back: Floats = result.cast(array.type).to_numpy(zero_copy_only=False)
+def _is_rounded(array: Array, result: Array) -> Bools:
+    """Returns which floats differ from their decimals by more than _LAST_BITS, and 1e-9 of the decimal's last place.
+
+    Those of nulls are undefined.
+    """
+    dtype = np.dtype(f"f{array.type.bit_width // 8}")
+    floats = cast(Floats, values_of(array, dtype))
+    back = cast(Floats, values_of(result.cast(array.type), dtype))
     scale: int = result.type.scale
     nearly: Floats = np.maximum(_LAST_BITS * np.spacing(np.abs(floats)), 1e-9 * 10.0**-scale)
-    is_far: npt.NDArray[np.bool_] = np.abs(back - floats) > nearly
-    return pa.array(is_far)
+    return np.abs(back - floats) > nearly

@@ -39,7 +39,7 @@ _DECIMAL_BYTES, _SCALE_BYTES = 16, 4
 # Text that Arrow and Python parse alike.
 _PLAIN_INTEGER = re.compile(rb"-?[0-9]{1,18}")
 _PLAIN_DATE = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_PLAIN_TIME = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?")
+_PLAIN_TIME = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(\.[0-9]{6})?")
 
 
 @dataclass(frozen=True, slots=True)

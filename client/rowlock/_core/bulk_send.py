@@ -325,8 +325,7 @@ class BulkSend:
         if pc.all(is_inside).as_py():
             return
         inside = bulk.batch.data.filter(is_inside)
-        if inside.batch.num_rows == 0:
-            raise LimitExceededError("a batch has no row in its region", table=self.table)
+        assert inside.batch.num_rows, f"a batch without a row of region {region.region_id}, found by its first row"
         outside = Piece(bulk.batch.rows, bulk.batch.data.filter(pc.invert(is_inside)))
         if bulk.age_ms:
             self._become_part(bulk)

@@ -8,18 +8,20 @@ from dataclasses import dataclass
 import pyarrow as pa
 from rowlock_proto.v1 import sessions_pb2, types_pb2
 
+from rowlock._codec.arrow_buffers import integers_array, names_array
 from rowlock._codec.columns import (
     Name,
     check_number,
     encoded_bound,
     encoded_row,
     encoded_value,
+    listed,
     parse_cell_column,
     prefix_stop,
 )
 from rowlock._codec.escapes import row_text
 from rowlock._core.lock_requests import lock_options
-from rowlock._core.point import ColumnName, Data
+from rowlock._core.point import ColumnName, Data, check_data
 from rowlock._core.snapshot_requests import TakenSnapshot, snapshot_id_for
 from rowlock.errors import BulkError, InvalidArgumentError, RowlockError
 
@@ -123,8 +125,7 @@ class GatheredRows:
     def put(self, row: Name, data: Data[ColumnName], timestamp: int | None) -> None:
         """Adds puts. Raises InvalidArgumentError and TypeError."""
         key = encoded_row(row)
-        if not data:
-            raise InvalidArgumentError(f"a put of row {row_text(key)} has no columns")
+        check_data(data)
         cells: list[tuple[bytes, bytes, bytes, int | None, bytes | None]] = []
         for column, value in data.items():
             family, qualifier = parse_cell_column(column)
@@ -132,9 +133,12 @@ class GatheredRows:
         self._add(cells)
 
     def delete(self, row: Name, columns: Iterable[Name], timestamp: int | None) -> None:
-        """Adds deletes of columns."""
+        """Adds deletes of columns. Raises InvalidArgumentError, also if there are none, and TypeError."""
         key = encoded_row(row)
-        self._add([(key, *parse_cell_column(column), timestamp, None) for column in columns])
+        names = list(listed("columns", "columns", columns))
+        if not names:
+            raise InvalidArgumentError("the list of columns is empty; name the columns to delete")
+        self._add([(key, *parse_cell_column(column), timestamp, None) for column in names])
 
     def _add(self, cells: list[tuple[bytes, bytes, bytes, int | None, bytes | None]]) -> None:
         self._cells += cells
@@ -153,10 +157,10 @@ class GatheredRows:
         rows, families, qualifiers, timestamps, values = zip(*self._cells, strict=True)
         return pa.table(
             {
-                "row": pa.array(rows, pa.binary()),
-                "family": pa.array(families, pa.binary()),
-                "qualifier": pa.array(qualifiers, pa.binary()),
-                "timestamp": pa.array(timestamps, pa.int64()),
-                "value": pa.array(values, pa.binary()),
+                "row": names_array(rows),
+                "family": names_array(families),
+                "qualifier": names_array(qualifiers),
+                "timestamp": integers_array(timestamps),
+                "value": names_array(values),
             }
         )

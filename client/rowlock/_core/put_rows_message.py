@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import pyarrow as pa
 from rowlock_proto.v1 import region_pb2, types_pb2
 
+from rowlock._codec.arrow_buffers import integers_array, names_array
 from rowlock._codec.bulk_rows import BulkRows, bulk_rows, fill_arrow
 from rowlock._core.put_rows import PutRow, columns_of
 
@@ -34,8 +34,8 @@ def _as_columns(rows: Sequence[PutRow]) -> BulkRows:
         values = [[of_row.get(column) for of_row in by_column] for column in columns]
     return bulk_rows(
         columns,
-        pa.array([row.row for row in rows], pa.binary()),
-        [pa.array(of_column, pa.binary()) for of_column in values],
-        pa.array([row.timestamp for row in rows], pa.int64()),
+        names_array([row.row for row in rows]),
+        list(map(names_array, values)),
+        integers_array([row.timestamp for row in rows]),
         nulls_delete=False,
     )

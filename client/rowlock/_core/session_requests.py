@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from rowlock_proto.v1 import sessions_pb2, types_pb2
 
+from rowlock._core.view import milliseconds_of
 from rowlock.errors import InvalidArgumentError, SessionEndedError
 from rowlock.session_info import SessionInfo, session_info_from
 
@@ -54,7 +55,7 @@ def open_request(
         session_id=checked_id(session_id),
         owner=default_owner() if owner is None else checked_text("owner", owner),
         purpose=checked_text("purpose", purpose),
-        idle_ms=idle_ms_of(idle_s),
+        idle_ms=milliseconds_of("idle_s", idle_s),
     )
 
 
@@ -72,15 +73,6 @@ def checked_id(session_id: str) -> str:
             f"{session_id!r:.100} is no session id: use 1 to 128 letters, digits, '_', '.', ':' and '-'"
         )
     return session_id
-
-
-def idle_ms_of(idle_s: float) -> int:
-    """Returns an idle limit in milliseconds. Raises InvalidArgumentError unless it is a positive number of seconds."""
-    if isinstance(idle_s, bool) or not isinstance(idle_s, int | float) or not 0 < idle_s < 1e15:
-        raise InvalidArgumentError(
-            f"idle_s must be a number of seconds, more than 0 and at most a day, not {idle_s!r:.100}"
-        )
-    return max(1, round(idle_s * 1000))
 
 
 class OpenedSession:

@@ -57,17 +57,6 @@ def checked_name(name: str) -> str:
     return name
 
 
-def lease_ms_of(lease_s: float) -> int:
-    """Returns a lease in milliseconds. Raises InvalidArgumentError unless it is positive, TypeError for no number."""
-    if isinstance(lease_s, bool) or not isinstance(lease_s, int | float):
-        raise TypeError(f"lease_s must be a number of seconds, not {type(lease_s).__name__}")
-    if not 0 < lease_s < 1e15:
-        raise InvalidArgumentError(
-            f"lease_s must be a number of seconds, more than 0 and at most a day, not {lease_s!r}"
-        )
-    return max(1, round(lease_s * 1000))
-
-
 def make_request(table: str, snapshot_id: bytes, incarnation_id: str, lease_ms: int) -> catalog_pb2.MakeSnapshotRequest:
     """Returns the request that makes a snapshot; see MakeSnapshotRequest."""
     return catalog_pb2.MakeSnapshotRequest(

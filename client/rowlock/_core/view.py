@@ -32,6 +32,14 @@ class View(Generic[Text]):
         )
 
 
+def milliseconds_of(name: str, seconds: float) -> int:
+    """Returns the argument `name` in milliseconds, at least one.
+
+    Raises InvalidArgumentError unless it is positive, TypeError if it is not a number.
+    """
+    return max(1, round(checked_timeout(seconds, name) * 1000))
+
+
 def checked_timeout(timeout: float, name: str = "timeout") -> float:
     """Returns a timeout in seconds. Raises InvalidArgumentError outside (0, 1e9], TypeError if it is no number."""
     if not isinstance(timeout, int | float) or isinstance(timeout, bool):

@@ -122,7 +122,8 @@ class BulkWrite:
         check_timestamp(timestamp)
         if puts:
             self._rows.put(row, puts, timestamp)
-        self._rows.delete(row, deletes, timestamp)
+        if deletes:
+            self._rows.delete(row, deletes, timestamp)
         await self._send_if_full()
 
     async def _send_if_full(self) -> None:

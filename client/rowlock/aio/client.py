@@ -21,8 +21,8 @@ from rowlock._core.catalog import (
 from rowlock._core.lock_requests import lock_options
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
 from rowlock._core.search import PROTOCOL, check_has_status
-from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, checked_id, lease_ms_of
-from rowlock._core.view import checked_timeout
+from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, checked_id
+from rowlock._core.view import checked_timeout, milliseconds_of
 from rowlock._transport import methods
 from rowlock.aio._change_calls import ChangeCalls
 from rowlock.aio._snapshot_calls import SnapshotCalls
@@ -302,7 +302,7 @@ class Client(SnapshotCalls, ChangeCalls):
         Raises LockUnavailableError while others hold the table's exclusive lock.
         """
         check_table_name(name)
-        lease_ms = lease_ms_of(lease_s)
+        lease_ms = milliseconds_of("lease_s", lease_s)
         policy = self._lock_policy
         return MakingSnapshot(lambda: new_snapshot(self._servers, name, lease_ms, self._timeout_s, policy, session))
 

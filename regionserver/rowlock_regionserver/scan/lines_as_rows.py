@@ -46,7 +46,8 @@ def lines_as_rows(window: Sequence[FamilyCells], *, reverse: bool) -> LinesAsRow
         timed = [(families[0][0], qualifier) for qualifier in _timed_for_all(families[0][1])] or columns
     layout = _layout(tuple(columns), tuple(timed))
     rows = zipped([of_lines(lines, layout.families[name]) for name, lines in families])
-    key_bytes = max([lines.rows.nbytes // len(lines) for _, lines in families])
+    # With the offset of one. All keys would have to be read.
+    key_bytes = 4 + max([max(len(lines.row(0)), len(lines.row(-1))) for _, lines in families])
     beside = sum([key_bytes + len(name) + len(qualifier) + CELL_BYTES_BESIDE for name, qualifier in columns])
     return LinesAsRows(rows.answer(layout, reverse=reverse), layout.columns, beside)
 

@@ -21,6 +21,7 @@ import itertools
 import os
 import threading
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -129,6 +130,7 @@ class OpenFiles:
         found = self.borrow_if_open(number)
         if found is not None:
             return found
+        self.close_released()
         descriptor = self._opened(handle)
         with self._lock:
             self._opened_count += 1
@@ -137,7 +139,6 @@ class OpenFiles:
             surplus = self._pop_idle(self.count_max)
         for each in surplus if opened.descriptor == descriptor else (*surplus, descriptor):
             self.files.close(each)
-        self.close_released()
         return opened.descriptor
 
     def borrow_if_open(self, number: int) -> int | None:
@@ -243,19 +244,23 @@ class OpenFiles:
                 self._unlinked.append(descriptor)
                 self._is_freeing = True
         if is_first:
-            threading.Thread(target=self._free, name="file-remover", daemon=True).start()
+            try:
+                threading.Thread(target=self._free, name="file-remover", daemon=True).start()
+            except RuntimeError:  # The system has no thread for it, or the process ends.
+                self._free(self.files.close)
         elif not is_queued:
             self.files.close(descriptor)
 
-    def _free(self) -> None:
-        """Frees removed files until there are none."""
+    def _free(self, free: Callable[[int], None] | None = None) -> None:
+        """Frees removed files until there are none; in pieces, unless `free` says how."""
         while True:
             with self._lock:
                 if not self._unlinked:
                     self._is_freeing = False
                     return
                 descriptor = self._unlinked.popleft()
-            self.files.free_unlinked(descriptor)
+            with contextlib.suppress(OSError):  # The next file is to be freed, too.
+                (free or self.files.free_unlinked)(descriptor)
 
     def _check(self) -> None:
         """Asserts that at most `count_max` descriptors are open beside those in use."""

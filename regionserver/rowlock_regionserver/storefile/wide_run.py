@@ -16,7 +16,7 @@ from rowlock_regionserver.arrow.cell_columns import first_not_below
 from rowlock_regionserver.arrow.columns import empty_cells
 from rowlock_regionserver.arrow.line_merging import cells_of_parts, concatenated_lines
 from rowlock_regionserver.arrow.line_slices import last_slice_of, slices_of
-from rowlock_regionserver.arrow.line_values import cell_bytes_of_all
+from rowlock_regionserver.arrow.line_values import as_binary, cell_bytes_of_all
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.arrow.stored_lines import BlockSlice, StoredLines
 from rowlock_regionserver.cells import CELL_BYTES_BESIDE, TIMESTAMP_MAX
@@ -232,9 +232,9 @@ class WideRun:
         every = index.blocks_of_range(start, stop)
         if not every:
             return self._chunk(window, empty_cells(), None, 0)
-        ascending, byte_count = list(reversed(every)) if reverse else every, 0
-        shares = self._shares(ascending[0], wanted)
-        for number in ascending:
+        in_order, byte_count = list(reversed(every)) if reverse else every, 0
+        shares = self._shares(in_order[0], wanted)
+        for number in in_order:
             block_bytes = int(index.raw_bytes[number] * shares.raw)
             if wanted.counts_cells:
                 block_bytes += index.cell_counts[number] * (len(index.first_rows[number]) + CELL_BYTES_BESIDE)
@@ -254,11 +254,13 @@ class WideRun:
             columns = frozenset().union(*[block.qualifiers for block in blocks])
         qualifiers = tuple(sorted(columns))
         lines = BlockLines(StoredLines(tuple([BlockSlice(each, 0, each.line_count) for each in blocks])), qualifiers)
-        clipped = _clipped(
-            lines,
-            start if start > index.first_rows[numbers[0]] else b"",
-            stop if stop and stop <= index.last_rows[numbers[-1]] else b"",
-        )
+        # Only the rows of the first and the last block may be outside.
+        first, last = 0, len(lines)
+        if start > index.first_rows[numbers[0]]:
+            first = first_not_below(as_binary(blocks[0].values(None)), start)
+        if stop and stop <= index.last_rows[numbers[-1]]:
+            last -= blocks[-1].line_count - first_not_below(as_binary(blocks[-1].values(None)), stop)
+        clipped = lines.slice(first, max(first, last))
         return self._chunk(window, empty_cells(), clipped, clipped.bytes_held) if len(clipped) else None
 
     def _shares(self, number: int, wanted: LinesWanted) -> Shares:

@@ -1,10 +1,13 @@
-"""Values of one length become binary without being copied."""
+"""Arrays of Python objects and numpy buffers, made without a copy or pandas."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pyarrow as pa
 import pytest
-from rowlock._codec.arrow_buffers import Array, as_binary
+from rowlock._codec.arrow_buffers import Array, as_binary, integers_array, names_array
 
 VALUES = [b"%05d" % number for number in range(70_000)]
 
@@ -51,3 +54,41 @@ def test_values_of_no_length_become_binary_too() -> None:
 def test_binary_stays_as_it_is() -> None:
     array = pa.array([b"a", None, b"bcd"], pa.binary())
     assert as_binary(array) is array
+
+
+@pytest.mark.parametrize("values", [[], [b"a"], [b"", None, b"bcd"], [None]])
+def test_names_become_an_array(values: list[bytes | None]) -> None:
+    array = names_array(values)
+    array.validate(full=True)
+    assert (array.type, array.to_pylist()) == (pa.binary(), values)
+
+
+@pytest.mark.parametrize("numbers", [[], [5, -(1 << 63)], [1, None, (1 << 63) - 1], [None, None]])
+def test_integers_become_an_array(numbers: list[int | None]) -> None:
+    array = integers_array(numbers)
+    array.validate(full=True)
+    assert (array.type, array.to_pylist()) == (pa.int64(), numbers)
+
+
+def test_batches_and_casts_do_not_import_pandas() -> None:
+    """Which would cost the first batch of a process half a second and 60 MB."""
+    pytest.importorskip("pandas")
+    program = """
+import sys
+import numpy as np
+import pyarrow as pa
+from rowlock._codec.arrow_buffers import primitive_array
+from rowlock._codec.casts import as_type
+from rowlock._core.bulk_write_requests import GatheredRows
+from tests.unit.client.test_put_rows import WHOLE, key, lines_of, send_of
+lines = lines_of(*[(key(number), {"f:a": b"1", "f:%d" % (number % 2): b"2"}, number or None) for number in range(99)])
+assert send_of(lines).request_for(WHOLE, takes_columns=True).point.put_rows.rows.columns
+rows = GatheredRows()
+rows.put("a", {"f:a": b"1"}, None)
+rows.delete("a", ["f:b"], 5)
+assert rows.table().num_rows == 2
+floats = primitive_array(pa.float64(), np.array([1.25, 2.5]), np.array([True, False]))
+assert len(as_type(floats, pa.decimal128(10, 2))) == 2
+assert "pandas" not in sys.modules, "pandas was imported"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

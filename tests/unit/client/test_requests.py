@@ -8,8 +8,10 @@ import pyarrow as pa
 import pytest
 import rowlock
 from rowlock._core import point
+from rowlock._core.bulk_write_requests import GatheredRows
 from rowlock._core.conversation import Request
 from rowlock.checks import compared_columns, set_condition
+from rowlock.errors import InvalidArgumentError
 from rowlock.selection import Selection
 from rowlock_proto.v1 import region_pb2, types_pb2
 
@@ -265,3 +267,21 @@ WRONG_TYPES: list[tuple[str, BadCall]] = [
 def test_arguments_of_a_wrong_type_are_type_errors(unreachable: rowlock.Client, words: str, call: BadCall) -> None:
     with pytest.raises(TypeError, match=words):
         call(unreachable, unreachable.table("t"))
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "add"),
+    [
+        (TypeError, "columns must be a list of columns, not one", lambda rows: rows.delete("r", "f:a", None)),
+        (InvalidArgumentError, "the list of columns is empty", lambda rows: rows.delete("r", [], None)),
+        (TypeError, "data must be a dict", lambda rows: rows.put("r", [("f:a", b"1")], None)),
+        (InvalidArgumentError, "no column is given", lambda rows: rows.put("r", {}, None)),
+    ],
+)
+def test_a_bulk_write_refuses_what_a_table_refuses(
+    error: type[Exception], message: str, add: Callable[[GatheredRows], None]
+) -> None:
+    rows = GatheredRows()
+    with pytest.raises(error, match=message):
+        add(rows)
+    assert rows.table() is None

@@ -230,6 +230,30 @@ def test_a_value_that_is_away_keeps_its_file(case: Case) -> None:
     assert not case.path.exists()
 
 
+def test_without_a_thread_the_space_of_large_files_is_freed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system may have no more threads, and a process that ends starts none."""
+
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    open_files = OpenFiles(Files())
+    *removed, kept = written(tmp_path, 3, open_files)
+    monkeypatch.setattr("rowlock_regionserver.files._FREED_BYTES", kept.info.file_bytes // 3)
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    for file in removed:
+        file.remove_when_unused()
+    del file
+    removed.clear()
+    gc.collect()
+    assert open_files.close_idle()
+    assert reads_right(kept)
+    assert list(tmp_path.iterdir()) == [kept.path]
+    assert (open_files.statistics().borrowed_count, open_files._is_freeing) == (0, False)
+    assert descriptors_of(tmp_path) == open_files.statistics().open_count == 1
+
+
 @pytest.mark.parametrize("queued_max", [16, 0])
 def test_the_space_of_large_files_is_freed_in_pieces_by_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queued_max: int

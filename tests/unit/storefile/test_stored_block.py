@@ -16,6 +16,8 @@ from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile import format as layout
+from rowlock_regionserver.storefile.block_keys import BlockKeys
+from rowlock_regionserver.storefile.wide_blocks import WideBlocks
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_form import Kind
 
@@ -31,6 +33,33 @@ def stored_lines(case: Case, *lines: Lines, start: bytes = b"", stop: bytes = b"
     assert found is not None
     assert found.stored is not None
     return found
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "blocks_read"), [(3, 1995, 2), (3, 10, 1), (0, 1995, 1), (3, 2000, 1), (0, 2000, 0)]
+)
+def test_a_range_reads_only_the_keys_of_blocks_that_it_begins_or_ends_in(
+    case: Case, monkeypatch: pytest.MonkeyPatch, start: int, stop: int, blocks_read: int
+) -> None:
+    case.family = replace(case.family, block_bytes=16 * 1024, compression=Compression.ZSTD)
+    lines = typed_lines(2000)
+    _, run = written(case, lines)
+    read: set[int] = set()
+    keys = WideBlocks.keys
+
+    def noted(self: WideBlocks, number: int) -> BlockKeys:
+        read.add(number)
+        return keys(self, number)
+
+    monkeypatch.setattr(WideBlocks, "keys", noted)
+    wanted = LinesWanted(frozenset([b"c01"]), compressed=True, without_rows=True)
+    bounds = b"k%06d" % start, b"k%06d" % stop
+    found = run.read_rows(*bounds, 1 << 20, lines=wanted).lines
+    assert found is not None
+    assert len(run.row_weights()) > 5
+    assert len(read) == blocks_read
+    assert (len(found), found.row(0), found.row(-1)) == (stop - start, bounds[0], b"k%06d" % (stop - 1))
+    assert plain(found.values[0]).equals(lines.slice(start, stop).columns[1])
 
 
 def test_a_scan_reads_each_chunk_once_and_no_write_numbers(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
