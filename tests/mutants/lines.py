@@ -122,16 +122,16 @@ OF_LINES = [
     ),
     Mutant(
         "lines pass with a cell beyond the read point",
-        "WindowReader._are_seen",
-        "return write_number_max <= self._read_point.write_number and not expires",
+        "are_seen",
+        "return write_number_max <= read_point.write_number and not expires",
         "return not expires",
         MODEL,
     ),
     Mutant(
         "lines pass with an expired cell",
-        "WindowReader._are_seen",
-        "return write_number_max <= self._read_point.write_number and not expires",
-        "return write_number_max <= self._read_point.write_number",
+        "are_seen",
+        "return write_number_max <= read_point.write_number and not expires",
+        "return write_number_max <= read_point.write_number",
         MODEL,
     ),
     Mutant(
@@ -151,8 +151,8 @@ OF_LINES = [
     Mutant(
         "rows that the read point does not see stand for those of other families",
         "RedundantRows._is_seen",
-        "return timestamp_min is not None and self._are_seen(source.write_number_max, timestamp_min, family)",
-        "return timestamp_min is not None",
+        "return timestamp_min is not None and are_seen(",
+        "return timestamp_min is not None or are_seen(",
         f"{REDUNDANT}::test_rows_that_are_not_seen_do_not_stand_for_others",
     ),
     Mutant(

@@ -21,16 +21,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from rowlock_regionserver.arrow.columns import empty_cells
-from rowlock_regionserver.cells import TIMESTAMP_MAX, Family
+from rowlock_regionserver.cells import TIMESTAMP_MAX, Family, ReadPoint
 from rowlock_regionserver.few_rows import FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.row_ranges import RowRange, clipped
 from rowlock_regionserver.scan.window_split import View
 from rowlock_regionserver.sources import Chunk, FewWanted, LinesWanted, Reading, RowPlace, RowSource, Source
+from rowlock_regionserver.versions.visibility import are_seen
 
 # One look-up takes at most so many groups, so that a short scan stays short. The next one continues behind them.
 _GROUPS_MAX = 256
@@ -38,19 +39,13 @@ _GROUPS_MAX = 256
 _COVERING_MAX = 16
 
 
-class AreSeen(Protocol):
-    """Returns whether the read point sees all puts within these bounds, and none has expired."""
-
-    def __call__(self, write_number_max: int, timestamp_min: int, family: Family, /) -> bool: ...
-
-
 class RedundantRows:
     """Reduces the views of one scan. Used by one thread."""
 
-    def __init__(self, columns: Mapping[bytes, frozenset[bytes]], are_seen: AreSeen) -> None:
+    def __init__(self, columns: Mapping[bytes, frozenset[bytes]], read_point: ReadPoint) -> None:
         """`columns` are the requested ones, by family."""
         self._columns = columns
-        self._are_seen = are_seen
+        self._read_point = read_point
         self._view: View = ()
         self._reduced: View = ()
         # Those of the last view, by the id() of their sources, to which they refer.
@@ -105,7 +100,7 @@ class RedundantRows:
 
     def _is_seen(self, source: Source, family: Family) -> bool:
         timestamp_min = source.line_timestamp_min
-        return timestamp_min is not None and self._are_seen(source.write_number_max, timestamp_min, family)
+        return timestamp_min is not None and are_seen(self._read_point, source.write_number_max, timestamp_min, family)
 
 
 def _is_newer(source: Source, other: Source) -> bool:

@@ -22,7 +22,7 @@ from typing import NamedTuple, cast
 
 from rowlock_regionserver.cells import Family, ReadPoint
 from rowlock_regionserver.config import KIB
-from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues
+from rowlock_regionserver.few_rows import FewRows, LineValues
 from rowlock_regionserver.operations import ColumnSelector, ScanPlan
 from rowlock_regionserver.row_ranges import is_empty
 from rowlock_regionserver.scan.newest_rows import NewestRows
@@ -30,7 +30,7 @@ from rowlock_regionserver.scan.ranges import RowsAt
 from rowlock_regionserver.scan.selection import requested_qualifiers, selects_columns_only
 from rowlock_regionserver.scan.window_split import View
 from rowlock_regionserver.sources import FewWanted, Reading, Source, WouldWaitError
-from rowlock_regionserver.versions.visibility import visible_cells
+from rowlock_regionserver.versions.visibility import are_seen, visible_cells
 
 # Without a limit, the client probably leaves soon, or goes on for long.
 ROWS_MAX = 128
@@ -202,13 +202,9 @@ class _Merge:
         if not few.rows:
             return
         family, _ = self._families[-1]
-        are_seen = few.facts is not None and self._are_seen(few.facts, family)
-        self._parts.append(_Part(len(self._families) - 1, family.name + b":", few, are_seen=are_seen))
-
-    def _are_seen(self, facts: LineFacts, family: Family) -> bool:
-        if family.past or facts.write_number_max > self._read_point.write_number:
-            return False
-        return not (family.time_to_live_ms and facts.timestamp_min + family.time_to_live_ms <= self._read_point.now_ms)
+        facts = few.facts
+        is_seen = facts is not None and are_seen(self._read_point, facts.write_number_max, facts.timestamp_min, family)
+        self._parts.append(_Part(len(self._families) - 1, family.name + b":", few, are_seen=is_seen))
 
     def first_rows(self, rows_max: int) -> FoundRows:
         """Returns the first rows that have a visible cell, at most `rows_max`, perhaps none."""

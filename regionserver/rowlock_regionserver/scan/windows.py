@@ -28,7 +28,7 @@ from rowlock_regionserver.scan.window_lines import window_lines
 from rowlock_regionserver.scan.window_selection import FamilyCells
 from rowlock_regionserver.scan.window_split import View, WideRow, Window, split_window
 from rowlock_regionserver.sources import CELLS_OF_LINES, Chunk, LinesWanted, Reading, Source, WouldWaitError
-from rowlock_regionserver.versions.past_limits import gone_through
+from rowlock_regionserver.versions.visibility import are_seen
 from rowlock_regionserver.versions.visibility_columns import visible
 
 # A worker reads from more of them, because each takes its time.
@@ -81,7 +81,7 @@ class WindowReader:
         self._window_bytes = window_bytes
         self._bytes_held_max = bytes_held_max
         self._chunks = SourceChunks(row_range, reverse=reverse, bytes_held_max=bytes_held_max)
-        self._redundant = None if line_columns is None else RedundantRows(line_columns, self._are_seen)
+        self._redundant = None if line_columns is None else RedundantRows(line_columns, read_point)
         # The parts of one window that was split, to be returned one by one.
         self._pending: deque[Window | WideRow] = deque()
         self._window_bytes_held = 0
@@ -170,8 +170,8 @@ class WindowReader:
         columns = self._line_columns.get(family.name, frozenset())
         for source in sources:
             timestamp_min = source.line_timestamp_min
-            is_line_hidden = timestamp_min is not None and not self._are_seen(
-                source.write_number_max, timestamp_min, family
+            is_line_hidden = timestamp_min is not None and not are_seen(
+                self._read_point, source.write_number_max, timestamp_min, family
             )
             if source.has_tombstones or is_line_hidden:
                 # Any cell of a line may decide whether its row is there.
@@ -219,13 +219,9 @@ class WindowReader:
 
     def _is_visible(self, chunk: Chunk, family: Family) -> bool:
         """Returns whether every cell is a put that the read point sees, unless a later put of its column hides it."""
-        return not chunk.has_tombstones and self._are_seen(chunk.write_number_max, chunk.timestamp_min, family)
-
-    def _are_seen(self, write_number_max: int, timestamp_min: int, family: Family) -> bool:
-        """Returns whether the read point sees puts within these bounds, and none has expired."""
-        expires = family.time_to_live_ms and timestamp_min + family.time_to_live_ms <= self._read_point.now_ms
-        is_gone = family.past and timestamp_min <= gone_through(family)
-        return write_number_max <= self._read_point.write_number and not expires and not is_gone
+        return not chunk.has_tombstones and are_seen(
+            self._read_point, chunk.write_number_max, chunk.timestamp_min, family
+        )
 
 
 def _of_qualifiers(run: SortedRun, qualifiers: frozenset[bytes]) -> SortedRun:

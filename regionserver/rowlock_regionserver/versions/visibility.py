@@ -31,12 +31,22 @@ from typing import TypeVar
 
 from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, NEWEST, PUT, Family, ReadPoint
 from rowlock_regionserver.found_cells import AnyCell
-from rowlock_regionserver.versions.past_limits import alters
+from rowlock_regionserver.versions.past_limits import alters, gone_through
 
 T = TypeVar("T")
 
 _qualifier_of = itemgetter(0)
 _AT_THE_END = ReadPoint(NEWEST, 0)
+
+
+def are_seen(read_point: ReadPoint, write_number_max: int, timestamp_min: int, family: Family) -> bool:
+    """Returns whether a read sees all puts within these bounds that no tombstone and no other put hides.
+
+    family: with the limits for this read point (Family.as_of).
+    """
+    expires = family.time_to_live_ms and timestamp_min + family.time_to_live_ms <= read_point.now_ms
+    is_gone = family.past and timestamp_min <= gone_through(family)
+    return write_number_max <= read_point.write_number and not expires and not is_gone
 
 
 def visible_cells(cells: Sequence[AnyCell], read_point: ReadPoint, family: Family) -> list[AnyCell]:

@@ -165,7 +165,7 @@ def test_older_lines_do_not_stand_for_others() -> None:
 
 def test_what_was_read_ahead_is_used_when_another_source_comes() -> None:
     f, g = Grouped(F, "ab", "cd", block_count=2), Grouped(G, "ab", "cd")
-    reduced = RedundantRows({}, lambda *_: True)
+    reduced = RedundantRows({}, READ_POINT)
     first = dict(reduced.reduced([(F, [f]), (G, [g])]))
     assert isinstance(first[F][0], RemainingRows)
     assert first[G] == [g]
