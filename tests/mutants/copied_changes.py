@@ -50,7 +50,7 @@ COPIED_CHANGES_MUTANTS = [
     Mutant(
         "copied changes are not durable at the catalog's commit",
         "CopiedChanges.finish",
-        "        if not self._log.sync(gives_up=lambda: self._log.waits_for_space):\n",
+        "        if not self._log.sync():\n",
         "        if False:\n",
         f"{FAILURES}::test_copies_are_durable_at_the_catalogs_commit",
     ),
@@ -92,8 +92,8 @@ COPIED_CHANGES_MUTANTS = [
     Mutant(
         "a split counts although the log has no space for copied changes",
         "CopiedChanges.finish",
-        "        if not self._log.sync(gives_up=lambda: self._log.waits_for_space):\n",
-        "        self._log.sync(gives_up=lambda: self._log.waits_for_space)\n        if False:\n",
+        "        if not self._log.sync():\n",
+        "        self._log.sync()\n        if False:\n",
         f"{FAILURES}::test_a_split_does_not_wait_for_space_of_the_log",
     ),
     Mutant(
@@ -111,11 +111,11 @@ COPIED_CHANGES_MUTANTS = [
         f"{COPIED}::test_the_last_number_of_an_ancestor_is_known_unless_the_server_crashes_before_a_manifest",
     ),
     Mutant(
-        "a split waits for space of the log with the gate held",
-        "CopiedChanges.finish",
-        "gives_up=lambda: self._log.waits_for_space",
-        "gives_up=lambda: False",
-        f"{FAILURES}::test_a_split_does_not_wait_for_space_of_the_log",
+        "a bulk commit waits for space of the log with gates and the catalog's lock held",
+        "Log.sync",
+        " and not self.waits_for_space",
+        "",
+        "unit/host/test_full_log.py::test_a_bulk_commit_does_not_wait_for_space_of_the_log",
     ),
     Mutant(
         "changes are copied to a log without space",

@@ -40,16 +40,16 @@ REGION_MUTANTS = [
     ),
     Mutant(
         "a part of a bulk batch that was staged is staged again",
-        "Batch.is_of",
+        "StagedContents.find",
         "in (request.sequence, *request.parts_of)",
         "in (request.sequence,)",
         "unit/host/test_bulk_commit.py::test_a_part_of_a_batch_that_was_staged_is_not_staged_again",
     ),
     Mutant(
         "a bulk batch of which a part was staged is staged as a whole",
-        "Batch.is_of",
-        " or request.sequence in self.parts_of",
-        "",
+        "StagedContents.find",
+        "        return self._of_part.get((request.client, request.sequence))",
+        "        return None",
         "unit/host/test_many_batches.py::test_a_whole_batch_that_comes_after_a_part_of_it_adds_nothing",
     ),
     Mutant(

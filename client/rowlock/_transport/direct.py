@@ -147,9 +147,6 @@ class DirectConnection:
             conversation = self._channel.conversation.statistics()
             return DirectStatistics(conversation, self._handed_on_count, self._repaired_count)
 
-    def __del__(self) -> None:
-        self._channel.close()
-
     # Sections
 
     def _enter(self) -> bool:

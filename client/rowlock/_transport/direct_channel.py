@@ -201,3 +201,6 @@ class DirectChannel:
             self._socket.close()
             os.close(self._woken)
             os.close(self._waker)
+
+    def __del__(self) -> None:
+        self.close()

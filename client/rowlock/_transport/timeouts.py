@@ -53,11 +53,12 @@ class Timeouts:
         limit = Limit(on_expiry)
         entry = (time.monotonic() + seconds, next(self._count), limit)
         with self._condition:
-            heapq.heappush(self._limits, entry)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="rowlock timeouts", daemon=True)
-                self._thread.start()
-            elif self._limits[0] is entry:
+                thread = threading.Thread(target=self._run, name="rowlock timeouts", daemon=True)
+                thread.start()  # Raises at the limit of threads; then the next wait tries again.
+                self._thread = thread
+            heapq.heappush(self._limits, entry)
+            if self._limits[0] is entry:
                 self._condition.notify()
         try:
             yield limit

@@ -37,7 +37,7 @@ class LiveCatalog:
             with self._log.order:
                 self._log.note_catalog(self._generation)
             yield
-            self._log.sync(gives_up=self._waits_for_space)
+            self._log.sync()  # Without space it is not durable: this operation may be a drop that frees some.
         except UnknownOutcomeError:
             raise
         except Exception as error:  # Of any kind: the served tables may differ from the catalog.
@@ -59,7 +59,3 @@ class LiveCatalog:
         """Makes this bound of the numbers of sessions and locks durable. Raises as `committed`."""
         with self.committed(replace(self.state, session_numbers_until=until), "numbers of sessions were reserved"):
             pass
-
-    def _waits_for_space(self) -> bool:
-        """Without space the sync is not awaited: this operation may be a drop that frees some."""
-        return self._log.waits_for_space

@@ -23,7 +23,13 @@ from typing import Protocol
 from rowlock_regionserver.arrow.columns import bytes_at
 from rowlock_regionserver.catalog.commits import CommitEntry, Identity
 from rowlock_regionserver.config import MIB
-from rowlock_regionserver.errors import ConflictError, InvalidRequestError, RegionServerError, UnknownOutcomeError
+from rowlock_regionserver.errors import (
+    ConflictError,
+    DiskFullError,
+    InvalidRequestError,
+    RegionServerError,
+    UnknownOutcomeError,
+)
 from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.host.bulk_write import BulkWrite
 from rowlock_regionserver.host.bulk_writes import BulkWrites
@@ -312,7 +318,8 @@ class _Committing:
                 commits[region_id].prepare(number, stamp)
             for staged, of_batch in zip(self._staged, parts, strict=True):
                 commits[staged.region_id].add(staged.record_for(number, stamp), of_batch)
-            self._log.sync(gives_up=lambda: False)
+            if not self._log.sync():
+                raise DiskFullError("no disk space for the log; nothing was committed, free some disk space and retry")
             written = [*self._staged, *self._write.contents.spilled()]
             entry = CommitEntry(
                 number,

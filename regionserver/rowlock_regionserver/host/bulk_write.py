@@ -32,9 +32,8 @@ class BulkWrite:
         # Held for a whole spill, which the end of the write waits for.
         self._spill_lock = threading.Lock()
         self._lock = threading.Lock()
-        # Guarded by self._lock for writing; replaced by one assignment:
+        # Guarded by self._lock, until the write is closed:
         self.contents = contents
-        # Guarded by self._lock:
         self._file_count = max([info.number for each in contents.spills for info in each.infos()], default=0)
         self._is_closed = False
         self._is_committed = False  # or may be: its bulk files belong to the log
@@ -42,7 +41,7 @@ class BulkWrite:
     @property
     def bulk_file_bytes(self) -> int:
         """The bytes of its bulk files, without the batches that were spilled."""
-        return sum([each.record.file_bytes for each in self.staged()])
+        return self.contents.unspilled_bytes
 
     @property
     def byte_count(self) -> int:
@@ -51,7 +50,12 @@ class BulkWrite:
 
     def staged(self) -> list[StagedBatch]:
         """Returns the bulk files that are in no spill, in the order in which they were sent."""
-        return [each for _, each in self.contents.unspilled()]
+        return [each for _, each in self.unspilled()]
+
+    def unspilled(self) -> list[tuple[int, StagedBatch]]:
+        """Returns the same with the numbers of their batches."""
+        with self._lock:
+            return self.contents.unspilled()
 
     def item(self) -> HeldItem:
         text = f"bulk write of {self.write.table} ({_size_text(self.byte_count)})"
@@ -69,7 +73,8 @@ class BulkWrite:
         """Returns what this request has staged before, or the one that it is a part of, or parts of it."""
         if request is None:
             return None
-        return next((each for each in self.contents.batches.values() if each.is_of(request)), None)
+        with self._lock:
+            return self.contents.find(request)
 
     def add(self, request: RequestId | None, staged: Sequence[StagedBatch], staging: Staging) -> Batch | None:
         """Makes a batch part of the write, durably; returns None.
@@ -80,12 +85,12 @@ class BulkWrite:
         batch = Batch(_key_of(request), tuple(staged), () if request is None else request.parts_of)
         with self._lock:
             self._check_open()
-            known = self.find(request)
+            known = None if request is None else self.contents.find(request)
             if known is not None:
                 return known
-            number = 1 + max(self.contents.batches, default=0)
+            number = self.contents.next_number
             staging.add(self.write, number, batch)
-            self.contents = self.contents.with_batch(number, batch)
+            self.contents.add(number, batch)
         return None
 
     def _check_open(self) -> None:
@@ -117,7 +122,7 @@ class BulkWrite:
         """Makes a spill take the place of its batches, durably; inside `spilling`. Raises OSError."""
         with self._lock:
             staging.add_spill(self.write, 1 + len(self.contents.spills), spill)
-            self.contents = self.contents.with_spill(spill)
+            self.contents.add_spill(spill)
 
     @contextlib.contextmanager
     def closed(self) -> Iterator[None]:

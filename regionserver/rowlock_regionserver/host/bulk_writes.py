@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rowlock_regionserver.errors import InvalidRequestError, SessionEndedError
+from rowlock_regionserver.errors import InvalidRequestError, SessionEndedError, UnknownOutcomeError
 from rowlock_regionserver.host.bulk_write import BulkWrite
 from rowlock_regionserver.host.client_state import ClientState
+from rowlock_regionserver.host.disk_failures import DiskFailures
 from rowlock_regionserver.host.spilling import Spilling
 from rowlock_regionserver.host.staging import StagedContents, StagedWrite, Staging
 from rowlock_regionserver.operations import RequestId
@@ -31,7 +32,8 @@ from rowlock_regionserver.table import Table
 class BulkWrites:
     """All open bulk writes of a server. Thread-safe."""
 
-    def __init__(self, folder: Path, shared: SharedParts, clients: ClientState) -> None:
+    def __init__(self, folder: Path, shared: SharedParts, clients: ClientState, failures: DiskFailures) -> None:
+        self._failures = failures
         self._config = shared.config
         self._clock = shared.clock
         self._files = shared.files
@@ -43,6 +45,7 @@ class BulkWrites:
         # By session number and table id; each change is one step.
         self._writes: dict[tuple[int, int], BulkWrite] = {}
         self._lock = threading.Lock()
+        self._opening = threading.Lock()  # held while a write is looked up and opened, also during its disk accesses
         self._ended: deque[BulkWrite] = deque()  # guarded by self._lock
 
     def restore(self, found: Iterable[tuple[StagedWrite, StagedContents]]) -> None:
@@ -62,9 +65,10 @@ class BulkWrites:
     def open(self, ref: SessionRef, table: Table) -> int:
         """Opens a bulk write of the session; an open one of this table stays. Returns its number. Blocks.
 
-        Raises SessionEndedError.
+        Raises SessionEndedError, and as DiskFailures.are_final.
         """
-        with self._sessions.using(ref) as session:
+        # One at a time: a call and its repetition must not open two.
+        with self._failures.are_final(), self._sessions.using(ref) as session, self._opening:
             known = self._writes.get((session.number, table.table_id))
             if known is None:
                 write = StagedWrite(
@@ -119,9 +123,9 @@ class BulkWrites:
     def stage(self, ref: SessionRef, region: Region, batch: BulkBatch, request: RequestId | None) -> BulkResult:
         """Stages a batch of a region; returns when it is durable.
 
-        Raises the errors of BulkLoad.stage and of Spilling.make_room, and SessionEndedError.
+        Raises the errors of BulkLoad.stage and of Spilling.make_room, SessionEndedError, and as DiskFailures.are_final.
         """
-        with self._sessions.using(ref) as session:
+        with self._failures.are_final(), self._sessions.using(ref) as session:
             write = self.find(session, region.table)
             known = write.find(request)
             if known is not None:
@@ -132,6 +136,8 @@ class BulkWrites:
                 byte_count = sum([each.record.file_bytes for each in staged])
                 self.spilling.make_room(write, region.table, byte_count)
                 known = write.add(request, staged, self.staging)
+            except UnknownOutcomeError:
+                raise  # The batch may be staged, and then a start needs its files.
             except BaseException:
                 self._remove_files(staged)
                 raise

@@ -224,7 +224,7 @@ class Opening:
             # Without the note, the next start can't distinguish what an interrupted create has left from the trace of a
             # lost catalog. If the log fails, `on_fatal` ends the server.
             with contextlib.suppress(UnknownOutcomeError):
-                log.sync(gives_up=lambda: log.waits_for_space)
+                log.sync()
         # The replay has shown which bulk files the log names.
         staged = Staging(self._folder / "staging", self._files).read(self._state)
         bulk_numbers = BulkNumbers(1 + self._remove_unnamed_bulk_files(regions, staged))

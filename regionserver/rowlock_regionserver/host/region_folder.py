@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Collection
 from pathlib import Path
 
+from rowlock_regionserver.errors import TooManyOpenFilesError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.leftovers import Unnamed
 from rowlock_regionserver.host.set_aside import set_aside
@@ -22,7 +23,7 @@ def remove_region_folder(files: Files, folder: Path, but: Collection[Path] = ())
 
     `but`: files that their last reader removes, and the folder with the last of them.
     """
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, TooManyOpenFilesError):
         for name in files.list_folder(folder):
             if folder / name not in but:
                 files.remove_if_there(folder / name)

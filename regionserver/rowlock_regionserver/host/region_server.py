@@ -124,7 +124,7 @@ class RegionServer(ServedRegions):
         self._catalog = LiveCatalog(self._folder, self._files, opened.log, opened.generation, opened.state)
         config, clock = self._shared.config, self._shared.clock
         self.clients = ClientState(config, clock, opened.state.session_numbers_until, self._reserve_session_numbers)
-        self.bulk_writes = BulkWrites(self._folder, self._shared, self.clients)
+        self.bulk_writes = BulkWrites(self._folder, self._shared, self.clients, self._failures)
         self.bulk_writes.restore(opened.staged)
         self._flusher = FlushThreads(
             self._regions_to_flush,
@@ -310,8 +310,7 @@ class RegionServer(ServedRegions):
         return CommitParts(self._catalog, self._log, self._shared, self._regions, self._damaged)
 
     def stage(self, session: SessionRef, region_id: int, batch: BulkBatch, request: RequestId | None) -> BulkResult:
-        with self._failures.are_final():
-            return self.bulk_writes.stage(session, self.region(region_id), batch, request)
+        return self.bulk_writes.stage(session, self.region(region_id), batch, request)
 
     def _reserve_session_numbers(self, until: int) -> None:
         with self.catalog_change():
@@ -360,7 +359,7 @@ class RegionServer(ServedRegions):
         """Writes the memstores of a table's regions to store files. Blocks."""
         results = [self.flush_region(region) for region in self.regions_of(name)]
         # So that the loss of a manifest is noticed.
-        self._log.sync(gives_up=lambda: self._log.waits_for_space)
+        self._log.sync()
         return sum(results, FlushResult(0, 0))
 
     def flush_region(self, region: Region) -> FlushResult:

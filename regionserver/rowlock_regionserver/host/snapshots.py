@@ -218,8 +218,9 @@ class Snapshots:
         self._made_count += 1
         self._renew(opened)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="snapshots", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="snapshots", daemon=True)
+            thread.start()  # Raises at the limit of threads; then the next snapshot tries again.
+            self._thread = thread
         return snapshot
 
     def renew(self, snapshot_id: bytes) -> Snapshot:

@@ -49,7 +49,7 @@ class Spilling:
             return
         with write.spilling():
             while write.bulk_file_bytes + byte_count > self.bytes_max:
-                unspilled = write.contents.unspilled()
+                unspilled = write.unspilled()
                 if not unspilled:
                     return  # It is one large batch.
                 region_id = _largest_region(unspilled)

@@ -17,14 +17,14 @@ import base64
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rowlock_regionserver import generations
 from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX, replace_file
-from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.errors import CorruptionError, TooManyOpenFilesError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import RequestId
 from rowlock_regionserver.region.bulk.spilled import Spill
@@ -61,45 +61,67 @@ class Batch:
     staged: tuple[StagedBatch, ...]
     parts_of: tuple[int, ...] = ()
 
-    def is_of(self, request: RequestId) -> bool:
-        """Whether the request staged this, or is a part of the one that did, or this is a part of it, and it is late.
+
+class StagedContents:
+    """What a bulk write has staged: batches by number, and spills in their order. Not thread-safe."""
+
+    def __init__(self, batches: Mapping[int, Batch] | None = None, spills: Iterable[Spill] = ()) -> None:
+        self._batches: dict[int, Batch] = {}
+        self._of_request: dict[RequestKey, Batch] = {}
+        self._of_part: dict[RequestKey, Batch] = {}  # by the requests that the batch is a part of
+        self.spills: tuple[Spill, ...] = ()
+        self.unspilled_bytes = 0  # of the bulk files that are in no spill
+        self.next_number = 1
+        for number, batch in sorted((batches or {}).items()):
+            self.add(number, batch)
+        for spill in spills:
+            self.add_spill(spill)
+
+    def add(self, number: int, batch: Batch) -> None:
+        """Adds a batch, whose number is not less than `next_number`. O(1)."""
+        self._batches[number] = batch
+        self.next_number = number + 1
+        self.unspilled_bytes += _byte_count(batch)
+        if batch.request is not None:
+            client, sequence = batch.request
+            self._of_request[client, sequence] = batch
+            for part_of in batch.parts_of:
+                self._of_part.setdefault((client, part_of), batch)
+
+    def add_spill(self, spill: Spill) -> None:
+        """Adds a spill of some batches."""
+        self.spills = (*self.spills, spill)
+        self.unspilled_bytes -= sum([_byte_count(self._batches[number]) for number in spill.batches])
+
+    def find(self, request: RequestId) -> Batch | None:
+        """Returns what this request has staged, or the one that it is a part of, or a part of it.
 
         A client sends parts of a batch when it does not know whether the whole was staged. It sends all parts, so a
         whole that comes after one of them adds nothing, and could win over later batches.
         """
-        if self.request is None or self.request[0] != request.client:
-            return False
-        return self.request[1] in (request.sequence, *request.parts_of) or request.sequence in self.parts_of
-
-
-@dataclass(frozen=True, slots=True)
-class StagedContents:
-    """What a bulk write has staged: batches by number, and spills in their order. Immutable."""
-
-    batches: Mapping[int, Batch] = field(default_factory=dict)
-    spills: tuple[Spill, ...] = ()
+        for sequence in (request.sequence, *request.parts_of):
+            found = self._of_request.get((request.client, sequence))
+            if found is not None:
+                return found
+        return self._of_part.get((request.client, request.sequence))
 
     def unspilled(self) -> list[tuple[int, StagedBatch]]:
         """Returns the staged files that are in no spill, with the numbers of their batches, as they were sent."""
         spilled = {number for spill in self.spills for number in spill.batches}
-        rest = [(number, batch) for number, batch in sorted(self.batches.items()) if number not in spilled]
+        rest = [(number, batch) for number, batch in self._batches.items() if number not in spilled]
         return [(number, each) for number, batch in rest for each in batch.staged]
 
     def spilled(self) -> list[StagedBatch]:
         """Returns the batches that are in spills; their bulk files are gone."""
-        return [each for spill in self.spills for number in spill.batches for each in self.batches[number].staged]
+        return [each for spill in self.spills for number in spill.batches for each in self._batches[number].staged]
 
     def every_batch(self) -> list[StagedBatch]:
         """Returns all batches, in spills or not."""
-        return [each for batch in self.batches.values() for each in batch.staged]
+        return [each for batch in self._batches.values() for each in batch.staged]
 
-    def with_batch(self, number: int, batch: Batch) -> StagedContents:
-        """Returns it with one batch more."""
-        return StagedContents({**self.batches, number: batch}, self.spills)
 
-    def with_spill(self, spill: Spill) -> StagedContents:
-        """Returns it with one spill more."""
-        return StagedContents(self.batches, (*self.spills, spill))
+def _byte_count(batch: Batch) -> int:
+    return sum([each.record.file_bytes for each in batch.staged])
 
 
 class Staging:
@@ -180,13 +202,13 @@ class Staging:
         """Removes what a spill has left that did not finish."""
         files = [file for spill in contents.spills for run in spill.runs for file in run.files]
         named = {store_file_path(folder, family_number, info.number).name for family_number, info in files}
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, TooManyOpenFilesError):
             for name in self._files.list_folder(folder):
                 if name.endswith(TEMPORARY_SUFFIX) or (name.endswith(".store") and name not in named):
                     self._files.remove_if_there(folder / name)
 
     def _remove(self, folder: Path) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, TooManyOpenFilesError):
             # `write` last: without it nothing of the folder counts.
             for name in self._files.list_folder(folder):
                 self._files.remove_if_there(folder / name)

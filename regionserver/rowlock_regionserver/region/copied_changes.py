@@ -64,7 +64,7 @@ class CopiedChanges:
         with self._log.order:
             for region in self._successors:
                 self._log.reserve(region.region_id, last, stamps_until)
-        if not self._log.sync(gives_up=lambda: self._log.waits_for_space):
+        if not self._log.sync():
             raise DiskFullError("no disk space for the log; nothing was split, free some disk space and retry")
 
     def _copy(self) -> int:

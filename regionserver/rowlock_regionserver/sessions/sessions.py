@@ -330,8 +330,9 @@ class Sessions:
         self._opened_count += 1
         self._renew(session)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="sessions", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="sessions", daemon=True)
+            thread.start()  # Raises at the limit of threads; then the next session tries again.
+            self._thread = thread
         return session
 
     def _find(self, ref: SessionRef, *, to_end: bool = False) -> _Session:

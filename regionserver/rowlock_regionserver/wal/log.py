@@ -215,10 +215,11 @@ class Log:
                 retry_after_ms=self._config.retry_after_ms,
             )
 
-    def sync(self, gives_up: Callable[[], bool] = lambda: False) -> bool:
-        """Blocks until everything that was appended is durable, or `gives_up` returns True; calls it every 0.1 s.
+    def sync(self) -> bool:
+        """Blocks until everything that was appended is durable, or until the writer waits for disk space.
 
-        Returns whether it is durable. The caller does not hold `order`. Raises UnknownOutcomeError when the log fails
+        Returns whether it is durable. Does not wait for space: its caller may keep others from freeing some. The caller
+        does not hold `order`. Raises UnknownOutcomeError when the log fails
         first.
         """
         assert threading.current_thread() is not self._writer.thread, "the writer's thread would wait for itself"
@@ -226,7 +227,7 @@ class Log:
         with self.order:
             self._pending.pass_through(Durability.FSYNC, done.set)
             self._waiting.add(done)
-        while not done.wait(_CHECK_AGAIN_SECONDS) and not gives_up():
+        while not done.wait(_CHECK_AGAIN_SECONDS) and not self.waits_for_space:
             pass
         with self.order:
             self._waiting.discard(done)

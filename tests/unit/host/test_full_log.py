@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from rowlock_regionserver.errors import DiskFullError, UnknownOutcomeError
+from rowlock_regionserver.host.bulk_commit import CommitRequest, _Committing, commit_bulk_write, regions_locked
 from rowlock_regionserver.host.region_server import RegionServer
+from rowlock_regionserver.host.snapshot_parts import SnapshotPart
+from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.operations import RowOutcome
 from rowlock_regionserver.wal.log import Log
 
 from tests.unit.host.test_stopping import SEGMENT_BYTES, Serving
+from tests.unit.region.conftest import bulk_batch
 from tests.waiting import WAIT_S, wait_until
 
 
@@ -113,3 +117,40 @@ def test_a_region_whose_changes_wait_for_space_does_not_hold_up_the_flushes_of_o
     assert not isinstance(waiting[0], Exception)
     assert serving.stop() == []
     assert serving.fatal == []
+
+
+def test_a_bulk_commit_does_not_wait_for_space_of_the_log(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait with the catalog's lock held, and no table could be dropped to make space."""
+    server = serving.server
+    ref = server.clients.sessions.open("job", "ana").ref
+    server.bulk_writes.open(ref, server.table("t"))
+    (region,) = server.regions_of("t")
+    server.bulk_writes.stage(ref, region, bulk_batch((b"a", b"f", b"q", None, b"v")), None)
+    request = CommitRequest(ref, "t")
+    checked = _Committing._check_unchanged
+
+    def fill(committing: _Committing, since: Sequence[SnapshotPart]) -> None:
+        """After the commit has found space in the log, a put of another table meets the full disk."""
+        serving.fill("log")
+        serving.begin_put("u", b"late", b"v" * SEGMENT_BYTES)
+        wait_until(lambda: server.statistics().log.is_full)
+        checked(committing, since)
+
+    def commit() -> None:
+        with pytest.raises(DiskFullError, match="nothing was committed"):
+            commit_bulk_write(server, request, Caller("ana", ref), regions_locked(server, request))
+
+    monkeypatch.setattr(_Committing, "_check_unchanged", fill)
+    in_time(commit)
+    in_time(lambda: server.drop_table("u"))
+    assert not serving.has(server, "t", b"a")
+    monkeypatch.undo()
+    serving.empty()
+    wait_until(lambda: not server.statistics().log.is_full)
+    assert commit_bulk_write(server, request, Caller("ana", ref), regions_locked(server, request)).row_count == 1
+    assert serving.has(server, "t", b"a")
+    assert serving.stop() == []
+    assert serving.fatal == []
+    again = serving.opened(serving.disk.root)
+    assert serving.has(again, "t", b"a")
+    assert again.stop() == []

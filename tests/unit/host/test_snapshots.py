@@ -535,3 +535,18 @@ def test_stopping_ends_all_and_makes_no_more(held: Engine) -> None:
     with pytest.raises(StoppingError):
         server.snapshots.make(OTHER_ID, lambda: [held.region])
     Snapshots(CONFIG, Clock()).stop()
+
+
+def test_after_a_lack_of_threads_snapshots_end_as_before(
+    held: Engine, clock: LookedAtClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as without_threads:
+        without_threads.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError):
+            make(held.server, lease_ms=1000)
+    make(held.server, OTHER_ID, lease_ms=1000)
+    clock.advance(1000)
+    wait_until(lambda: held.server.snapshots.statistics().open_count == 0)

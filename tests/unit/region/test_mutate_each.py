@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import FamilyNotFoundError, InvalidRequestError, UnknownOutcomeError
+from rowlock_regionserver.errors import CorruptionError, FamilyNotFoundError, InvalidRequestError, UnknownOutcomeError
+from rowlock_regionserver.found_cells import FoundCell
 from rowlock_regionserver.operations import Append, Put, RequestId, RowMutation, RowOutcome, RowResult, WriteOptions
+from rowlock_regionserver.region.mutate.row_state import RowState
 
 from tests.unit.region.conftest import Engine, HeldFiles, abandon
 from tests.unit.region.lone_region import LoneRegion
@@ -161,3 +164,28 @@ def test_when_one_would_have_to_wait_nothing_is_done(lone: LoneRegion) -> None:
     assert told.groups == []
     assert lone.scan() == []
     assert lone.parts.row_locks.statistics().held == 0
+
+
+def test_a_row_that_can_not_be_read_does_not_fail_others(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its stamp must be later than its cells, which are damaged."""
+    cells = RowState.family_cells
+
+    def family_cells(state: RowState, family: Family) -> Sequence[FoundCell]:
+        if state._row == b"b":
+            raise CorruptionError(Path("1.store"), 0, "a block", "zeros")
+        return cells(state, family)
+
+    monkeypatch.setattr(Numbering, "reads_rows", lambda *_: True)
+    monkeypatch.setattr(RowState, "family_cells", family_cells)
+    outcomes: list[RowOutcome] = []
+    done = threading.Event()
+
+    def finish(all_outcomes: list[RowOutcome]) -> None:
+        outcomes.extend(all_outcomes)
+        done.set()
+
+    rows = [put(b"a", b"1"), put(b"b", b"2"), put(b"c", b"3")]
+    engine.region.mutate(rows, WriteOptions(time.monotonic() + WAIT_S), finish, may_wait=True)
+    assert done.wait(WAIT_S)
+    assert [type(outcome) for outcome in outcomes] == [RowResult, CorruptionError, RowResult]
+    assert [engine.values(row) for row in (b"a", b"c")] == [{b"f:q": b"1"}, {b"f:q": b"3"}]

@@ -272,3 +272,18 @@ def test_an_end_is_a_line_in_the_log(
             "released: it 0, it 1, it 2, it 3, it 4 and 2 more",
         ),
     ]
+
+
+def test_after_a_lack_of_threads_sessions_end_as_before(
+    sessions: Sessions, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as without_threads:
+        without_threads.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError):
+            sessions.open("a", "ana")
+    sessions.open("b", "ana")
+    clock.advance(1000)
+    wait_until(lambda: sessions.infos() == [])

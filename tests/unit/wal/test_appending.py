@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import RegionTooBusyError, StoppingError, UnknownOutcomeError
+from rowlock_regionserver.wal.log import Log
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
 from tests.unit.wal.log_case import LogCase, read_all, read_alone, small_config
@@ -194,20 +195,24 @@ def test_a_failed_sync_that_drops_its_pages_loses_nothing_that_was_completed(
     after.log.close()
 
 
-def test_a_thread_that_waits_for_a_sync_gets_the_failure_of_the_log(case: LogCase, disk: SimulatedFiles) -> None:
+def test_a_thread_that_waits_for_a_sync_gets_the_failure_of_the_log(
+    case: LogCase, disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate = Gate(disk, "fdatasync")
     case.append(1, b"first")
     assert gate.reached.wait(WAIT_S)
     errors: list[BaseException] = []
     waits = threading.Event()
 
-    def gives_up() -> bool:
+    def waits_for_space(log: Log) -> bool:
         waits.set()
         return False
 
+    monkeypatch.setattr(Log, "waits_for_space", property(waits_for_space))
+
     def wait_for_sync() -> None:
         try:
-            case.log.sync(gives_up)
+            case.log.sync()
         except UnknownOutcomeError as error:
             errors.append(error)
 

@@ -38,10 +38,10 @@ class ReadingChanges:
     ) -> PendingOutcome:
         """Takes steps 3 to 6 for a mutation that reads the row. Returns errors as outcomes."""
         state = RowState(self._stores.served.lookups, mutation.row, self._mvcc.read_point)
-        if self._numbering.reads_rows(stamp):
-            cells_of_row = itertools.chain.from_iterable(map(state.family_cells, table.families))
-            stamp = self._numbering.stamp_later_than(mutation.row, cells_of_row, stamp)
         try:
+            if self._numbering.reads_rows(stamp):
+                cells_of_row = itertools.chain.from_iterable(map(state.family_cells, table.families))
+                stamp = self._numbering.stamp_later_than(mutation.row, cells_of_row, stamp)
             increment = lone_increment(mutation)
             if increment is not None:
                 made = self._increment(table, mutation, increment, state, stamp, durability, budget)

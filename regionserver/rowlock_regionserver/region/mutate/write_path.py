@@ -213,7 +213,8 @@ class WritePath:
         except RegionServerError as error:
             if not is_begun:
                 raise
-            pending.update((i, (error.without_frames(), 0, 0)) for i in remaining)
+            # Those of its batch that were made keep their outcomes.
+            pending.update((i, (error.without_frames(), 0, 0)) for i in remaining if i not in pending)
         return pending
 
     def _check(
