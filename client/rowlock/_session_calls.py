@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from rowlock_proto.v1 import sessions_pb2, types_pb2
 
 from rowlock._codec.columns import Name
+from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core.catalog import check_table_name
 from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockingRequest, LockPolicy
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
@@ -163,10 +164,11 @@ class SessionCalls:
         Raises TableNotFoundError and SessionEndedError. docs/bulk_writes.md.
         """
         # Here, because pyarrow is slow to import.
-        from rowlock._core.bulk_write_requests import write_options
-        from rowlock.bulk_write import open_bulk_write
-        from rowlock.typed_bulk_write import encoded_range, open_typed_bulk_write
-        from rowlock.typed_table import TypedTable
+        with Uninterrupted():
+            from rowlock._core.bulk_write_requests import write_options
+            from rowlock.bulk_write import open_bulk_write
+            from rowlock.typed_bulk_write import encoded_range, open_typed_bulk_write
+            from rowlock.typed_table import TypedTable
 
         if not isinstance(table, TypedTable):
             check_table_name(table, "table")

@@ -253,7 +253,7 @@ def one_array(column: pa.ChunkedArray[Any] | Array) -> Array:
 
 def first_places(array: Array, pattern: bytes) -> Ints:
     """Returns the position of the pattern in each element, -1 if it does not occur. No element may be null."""
-    import pyarrow.compute as pc
+    from rowlock._codec.late_compute import compute as pc
 
     # The stubs only know text.
     found: Array = pc.find_substring(array, pattern)  # type: ignore[call-overload]
@@ -262,7 +262,7 @@ def first_places(array: Array, pattern: bytes) -> Ints:
 
 def joined(*parts: Array | bytes) -> Array:
     """Concatenates the parts element by element; a part that is bytes is the same in every element."""
-    import pyarrow.compute as pc
+    from rowlock._codec.late_compute import compute as pc
 
     # Any: the stubs don't know that arrays and scalars can be mixed.
     columns: list[Any] = [binary_scalar(part) if isinstance(part, bytes) else part for part in parts]

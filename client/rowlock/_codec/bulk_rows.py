@@ -75,7 +75,7 @@ class BulkRows:
 
     def cells(self) -> pa.RecordBatch:
         """Returns the cells of the rows, in the order of the rows. Raises OverflowError beyond 2 GiB."""
-        import pyarrow.compute as pc
+        from rowlock._codec.late_compute import compute as pc
 
         row_count, column_count = self.batch.num_rows, len(self.columns)
         # Cell i, row by row, has row i // C and column i % C; its value is at (i % C) * N + i // C.

@@ -73,7 +73,7 @@ def _text(array: Array, place: int) -> str:
 
 
 def _first_changed(array: Array, result: Array) -> int | None:
-    import pyarrow.compute as pc
+    from rowlock._codec.late_compute import compute as pc
 
     is_changed: Array
     if pa.types.is_floating(result.type):
@@ -102,7 +102,7 @@ def _first(is_changed: Bools, is_valid: Bools | None) -> int | None:
 
 
 def _is_infinite(array: Array) -> Array:
-    import pyarrow.compute as pc
+    from rowlock._codec.late_compute import compute as pc
 
     if pa.types.is_floating(array.type):
         return pc.is_inf(array)

@@ -162,13 +162,13 @@ def terminated_codec(arrow: pa.DataType) -> Codec:
     plain = bytes_codec(arrow)
 
     def encode(array: Array) -> Array:
-        import pyarrow.compute as pc
+        from rowlock._codec.late_compute import compute as pc
 
         escaped = pc.replace_substring(plain.encode(array), b"\0", b"\0\xff")
         return joined(escaped, b"\0\0")
 
     def decode(array: Array) -> Array:
-        import pyarrow.compute as pc
+        from rowlock._codec.late_compute import compute as pc
 
         # Without the terminator, which decoded_keys has removed.
         return plain.decode(pc.replace_substring(array, b"\0\xff", b"\0"))
@@ -180,7 +180,7 @@ def text_codec(arrow: pa.DataType) -> Codec:
     """Returns the codec of numbers, booleans, dates and timestamps as text."""
 
     def encode(array: Array) -> Array:
-        import pyarrow.compute as pc
+        from rowlock._codec.late_compute import compute as pc
 
         _check_years(array)
         if pa.types.is_timestamp(arrow):
@@ -202,7 +202,7 @@ def text_codec(arrow: pa.DataType) -> Codec:
 
 def timestamps_of_text(text: Array) -> Array:
     """Parses ISO 8601 timestamps; those without a zone are UTC. Raises ArrowInvalid for other strings."""
-    import pyarrow.compute as pc
+    from rowlock._codec.late_compute import compute as pc
 
     # Arrow parses an array only if all strings have a zone, or none has.
     has_zone = pc.match_substring_regex(text, r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$")

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock._codec.escapes import row_text
+from rowlock._codec.late_imports import Uninterrupted
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Request
 from rowlock._core.put_rows import Line, PutRow, chosen_rows
@@ -98,7 +99,8 @@ class BatchSend:
         in_columns = chosen_rows(lines) if takes_columns and not self._is_mutations_only else []
         if in_columns:
             self._requested = [line.row for line in in_columns]
-            from rowlock._core.put_rows_message import put_rows_message
+            with Uninterrupted():
+                from rowlock._core.put_rows_message import put_rows_message
 
             message = put_rows_message(in_columns, self._durability)
         else:

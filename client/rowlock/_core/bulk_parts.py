@@ -47,7 +47,7 @@ class Bulk:
 
     def shares_row_with(self, other: Bulk) -> bool:
         """Returns whether both batches have a row in common. O(rows or cells) if their key ranges overlap."""
-        import pyarrow.compute as pc
+        from rowlock._codec.late_compute import compute as pc
 
         rows, other_rows = self.batch.data.keys, other.batch.data.keys
         bounds = cast(dict[str, bytes], pc.min_max(rows).as_py())  # a struct of two

@@ -314,7 +314,7 @@ class BulkSend:
                 self._sequences.release(sequence)
 
     def _split_off_other_regions(self, bulk: Bulk, region: Region) -> None:
-        import pyarrow.compute as pc
+        from rowlock._codec.late_compute import compute as pc
 
         if not region.start and not region.stop:
             return

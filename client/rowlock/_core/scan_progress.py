@@ -231,7 +231,7 @@ def read_cells(arrow: bytes | pa.Buffer) -> pa.Table:
 
 def row_starts(cells: pa.Table) -> Ints:
     """Returns the index of each row's first cell; a row's cells are contiguous. Vectorised, O(cells)."""
-    import pyarrow.compute as pc
+    from rowlock._codec.late_compute import compute as pc
 
     if cells.num_rows == 0:
         return np.empty(0, np.int64)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.columns import Name, Text, Value
+from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core import point
 from rowlock._core.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
 from rowlock._core.conversation import Request
@@ -197,7 +198,8 @@ class TableChanges(Generic[Text]):
         raises after rows were sent. Raises MappingError if the first batch does not fit the mapping.
         """
         # Here, because pyarrow is slow to import.
-        from rowlock._transport.bulk import put_arrow
+        with Uninterrupted():
+            from rowlock._transport.bulk import put_arrow
 
         return put_arrow(self._servers, self._view, data, mapping, timestamp, batch_bytes, busy_timeout, on_progress)
 

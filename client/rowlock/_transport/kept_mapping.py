@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from rowlock._codec.columns import Text
+from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core.retry import Attempts, Kind
 from rowlock._core.view import View
 from rowlock._transport.servers import Servers
@@ -65,8 +66,9 @@ def encoded_by_mapping(servers: Servers, view: View[Text], mapping: TableMapping
 def agreed_mapping(servers: Servers, view: View[Text], mapping: Mapping | str) -> Mapping:
     """Returns a caller's mapping after a comparison with what the table keeps. Raises MappingError."""
     # Here, because pyarrow is slow to import.
-    from rowlock._core.kept_mapping import agreed
-    from rowlock.mapping import as_mapping
+    with Uninterrupted():
+        from rowlock._core.kept_mapping import agreed
+        from rowlock.mapping import as_mapping
 
     parsed = as_mapping(mapping)
     return agreed(parsed, kept_mapping_text(servers, view.table, view.timeout_s), view.table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core.change_requests import check_has_changes, newest_request, offset_of
 from rowlock._core.retry import TABLE_OPERATION_S
 from rowlock._transport import methods
@@ -35,7 +36,8 @@ class ChangeCalls:
         has no feed or the offset is not one of this table, and TableNotFoundError.
         """
         # Here, because it imports Arrow.
-        from rowlock.aio.change_feed import ChangeFeed
+        with Uninterrupted():
+            from rowlock.aio.change_feed import ChangeFeed
 
         check_has_changes(self._servers.protocols.get(self._servers.catalog_address), self._servers.catalog_address)
         return ChangeFeed(self._servers, table, since, follow_s, self._timeout_s)

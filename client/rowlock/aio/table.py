@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, overload
 from rowlock_proto.v1 import types_pb2
 
 from rowlock._codec.columns import Name, Text, encoded_row, encoded_rows, parse_cell_column
+from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core import point
 from rowlock._core.batch_send import RowsRead
 from rowlock._core.defaults import PART_BYTES_DEFAULT
@@ -232,8 +233,9 @@ class Table(TableChanges[Text]):
         Raises InvalidArgumentError for arguments that contradict each other; errors of the server come from the Scan.
         """
         # Here, because pyarrow is slow to import.
-        from rowlock._core.scan_plan import scan_plan
-        from rowlock.aio.scan import Scan
+        with Uninterrupted():
+            from rowlock._core.scan_plan import scan_plan
+            from rowlock.aio.scan import Scan
 
         plan = scan_plan(
             self._view.table,
@@ -268,8 +270,9 @@ class Table(TableChanges[Text]):
         bytes in the families of `columns`, estimated from block indexes and memstores. The other arguments are those
         of `scan`.
         """
-        from rowlock.aio._transport.splits import splits
-        from rowlock.split_plan import plan_to_cut
+        with Uninterrupted():
+            from rowlock.aio._transport.splits import splits
+            from rowlock.split_plan import plan_to_cut
 
         plan = plan_to_cut(self._view.table, start, stop, prefix, ranges, columns, part_bytes)
         return await splits(self._servers, plan, part_bytes, self._view.timeout_s)

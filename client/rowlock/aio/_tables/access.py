@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from rowlock._codec.columns import decoder
+from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core.catalog import (
     check_table_name,
     parsed_mapping,
@@ -161,8 +162,9 @@ class TableAccess:
         *,
         follows: bool,
     ) -> TypedTable[Any]:
-        from rowlock._core.table_mapping import TableMapping
-        from rowlock.aio.typed_table import TypedTable
+        with Uninterrupted():
+            from rowlock._core.table_mapping import TableMapping
+            from rowlock.aio.typed_table import TypedTable
 
         view = View(name, self._timeout_s, bytes).with_options(durability, timeout)
         return TypedTable(self._servers, view, TableMapping(name, mapping, row_type, follows=follows))
