@@ -74,7 +74,7 @@ ADMISSION = [
     ),
     Mutant(
         "a request beyond the bound is accepted",
-        "Points.get",
+        "Points._accepts",
         "        if self._in_flight >= self.config.requests_in_flight_max:\n",
         "        if False:\n",
         f"{POINTS}::test_a_request_too_many_is_refused_unread",

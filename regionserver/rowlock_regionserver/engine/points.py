@@ -115,10 +115,8 @@ class Points:
         `is_large`: the request is of a message that is too large to be decoded on the loop, and that the ledger counts
         already.
         """
-        if self._in_flight >= self.config.requests_in_flight_max:
-            self._refuse(request, responder)
+        if not self._accepts(request, responder):
             return
-        self._accepted_count += 1
         if not is_large and (answer := got_inline(self, request, responder)) is not None:
             responder.send(answer)
             return
@@ -129,15 +127,21 @@ class Points:
         """Opens a scan, and answers with its first rows, once; see scan_openings.py. `is_large`: as in `get`."""
         openings = self.openings
         assert openings is not None, "these points open no scans"
-        if self._in_flight >= self.config.requests_in_flight_max:
-            self._refuse(request, responder)
+        if not self._accepts(request, responder):
             return
-        self._accepted_count += 1
         run = openings.open(self, request, responder, is_large=is_large)
         if run is not None:
             self._in_flight += 1
             self._handed_over_count += 1
             run.hand_over(self.workers.streams, self._loop, is_counted=is_large)
+
+    def _accepts(self, request: Request, responder: Responder) -> bool:
+        """Counts the request; or returns False, and answers that too many are in flight."""
+        if self._in_flight >= self.config.requests_in_flight_max:
+            self._refuse(request, responder)
+            return False
+        self._accepted_count += 1
+        return True
 
     def region_to_change(self, region_id: int, mutations: Sequence[RowMutation]) -> PointRegion:
         """Returns the region, or the one that has taken over all of these rows of it.
@@ -164,10 +168,8 @@ class Points:
 
         `is_large`: as in `get`. `is_single`: its message has no other request.
         """
-        if self._in_flight >= self.config.requests_in_flight_max:
-            self._refuse(request, responder)
+        if not self._accepts(request, responder):
             return
-        self._accepted_count += 1
         is_alone = is_single and not self._in_flight and self._open_calls() == 1
         self._in_flight += 1
         run = ChangeRun(self, request, responder)
@@ -176,19 +178,15 @@ class Points:
 
     def put_rows(self, request: PutRowsRequest, responder: Responder, *, is_large: bool = False) -> None:
         """Makes puts in columns and answers them once. A worker makes them: they are many. `is_large`: as in `get`."""
-        if self._in_flight >= self.config.requests_in_flight_max:
-            self._refuse(request, responder)
+        if not self._accepts(request, responder):
             return
-        self._accepted_count += 1
         self._in_flight += 1
         self._hand_over(PutRowsRun(self, request, responder), is_large)
 
     def call(self, request: CallRequest, responder: Responder, *, is_large: bool = False) -> None:
         """Calls a row procedure and answers it once, perhaps before this returns. `is_large`: as in `get`."""
-        if self._in_flight >= self.config.requests_in_flight_max:
-            self._refuse(request, responder)
+        if not self._accepts(request, responder):
             return
-        self._accepted_count += 1
         try:
             self.procedures.check(request.name)
         except ProcedureNotFoundError as error:

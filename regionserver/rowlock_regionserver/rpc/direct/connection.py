@@ -292,10 +292,10 @@ class DirectConnection(asyncio.BufferedProtocol):
         return self._outgoing.unread_bytes
 
     def reserve(self, byte_count: int, *, must_fit: bool) -> bool:
-        return self._outgoing.reserve(byte_count, must_fit=must_fit)
+        return self._outgoing.answers.reserve(byte_count, must_fit=must_fit)
 
     def release(self, byte_count: int) -> None:
-        self._outgoing.release(byte_count)
+        self._outgoing.answers.release(byte_count)
 
     def send(self, answer: bytes, count: int = 1) -> None:
         """Sends answers. Those that arrive while a frame is taken, or together, are sent together."""

@@ -7,11 +7,11 @@ indefinitely. It counts the bytes twice, because gRPC copies what it writes.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable
 
 from rowlock_regionserver.ledger import Account
 from rowlock_regionserver.memory_plan import ANSWER_COST
+from rowlock_regionserver.rpc.waiting_answers import WaitingAnswers
 
 
 class Outbox:
@@ -25,12 +25,8 @@ class Outbox:
         self._write = write
         self._message_bytes_max = message_bytes_max
         self._account = account
-        self._answers: list[bytes] = []
-        self._waiting_bytes = 0
+        self.answers = WaitingAnswers(account)
         self._writing_bytes = 0
-        self._reserved_lock = threading.Lock()
-        # Guarded by self._reserved_lock:
-        self._reserved_bytes = 0
         self._is_writing = False
         self._is_writer_due = False  # a writer task was created, and has not begun
         self._is_closed = False
@@ -40,47 +36,27 @@ class Outbox:
     @property
     def unread_bytes(self) -> int:
         """The bytes that wait, are being written, or are reserved. From any thread."""
-        return self._waiting_bytes + self._writing_bytes + self._reserved_bytes
-
-    def reserve(self, byte_count: int, *, must_fit: bool) -> bool:
-        """Counts an answer that will be added. From any thread.
-
-        With `must_fit`, returns False if all answers together would exceed their bound.
-        """
-        if not must_fit:
-            self._account.add(ANSWER_COST * byte_count)
-        elif not self._account.try_take(ANSWER_COST * byte_count):
-            return False
-        with self._reserved_lock:
-            self._reserved_bytes += byte_count
-        return True
-
-    def release(self, byte_count: int) -> None:
-        """Cancels a reservation, because the answer is added next."""
-        with self._reserved_lock:
-            self._reserved_bytes -= byte_count
-        self._account.give(ANSWER_COST * byte_count)
+        return self.answers.bytes_with_reserved + self._writing_bytes
 
     @property
     def is_empty(self) -> bool:
         """Whether everything was written, or the stream is closed."""
-        return self._is_closed or not (self._answers or self._is_writing)
+        return self._is_closed or not (self.answers.byte_count or self._is_writing)
 
     def add(self, answer: bytes) -> None:
         """Appends the answer to those that wait, or drops it if the stream is closed."""
         if not self._is_closed:
             self._account.add(ANSWER_COST * len(answer))
-            self._answers.append(answer)
-            self._waiting_bytes += len(answer)
+            self.answers.add(answer)
 
     async def flush(self) -> None:
         """Writes all waiting answers. If another writer is active, returns, because that one writes them too."""
-        if self._is_writing or not self._answers:
+        if self._is_writing or not self.answers.byte_count:
             return
         self._is_writing = True
         try:
-            while self._answers:
-                await self._write_one(self._next_message())
+            while self.answers.byte_count:
+                await self._write_one(self.answers.next_message(self._message_bytes_max))
         except BaseException:
             self.close()
             raise
@@ -99,7 +75,7 @@ class Outbox:
 
     def flush_soon(self) -> None:
         """Schedules a flush from a callback: one new task writes all answers that are added before it begins."""
-        if not self._is_writing and not self._is_writer_due and self._answers:
+        if not self._is_writing and not self._is_writer_due and self.answers.byte_count:
             self._is_writer_due = True
             self._task = asyncio.get_running_loop().create_task(self._flush_quietly())
 
@@ -120,21 +96,6 @@ class Outbox:
     def close(self) -> None:
         """Drops the waiting answers and all later ones."""
         self._is_closed = True
-        self._answers.clear()
-        self._account.give(ANSWER_COST * self._waiting_bytes)
-        self._waiting_bytes = 0
+        self._account.give(ANSWER_COST * self.answers.byte_count)
+        self.answers.clear()
         self._written.set()
-
-    def _next_message(self) -> bytes:
-        answers = self._answers
-        if self._waiting_bytes <= self._message_bytes_max:
-            self._answers = []
-            self._waiting_bytes = 0
-            return answers[0] if len(answers) == 1 else b"".join(answers)
-        count, byte_count = 0, 0
-        while count < len(answers) and (not count or byte_count + len(answers[count]) <= self._message_bytes_max):
-            byte_count += len(answers[count])
-            count += 1
-        self._answers = answers[count:]
-        self._waiting_bytes -= byte_count
-        return b"".join(answers[:count])

@@ -126,10 +126,10 @@ class Conversation:
         return self._outbox.unread_bytes
 
     def reserve(self, byte_count: int, *, must_fit: bool) -> bool:
-        return self._outbox.reserve(byte_count, must_fit=must_fit)
+        return self._outbox.answers.reserve(byte_count, must_fit=must_fit)
 
     def release(self, byte_count: int) -> None:
-        self._outbox.release(byte_count)
+        self._outbox.answers.release(byte_count)
 
     def send(self, answer: bytes, count: int = 1) -> None:
         """Puts answers into the outbox. Those that arrive while a message is being taken are sent together."""
