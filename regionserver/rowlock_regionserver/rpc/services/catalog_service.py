@@ -6,7 +6,6 @@ import asyncio
 import functools
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from typing import Protocol
 
 from google.protobuf.message import Message
@@ -33,9 +32,9 @@ from rowlock_regionserver.rpc.messages.tables import (
     statistics_message,
     table_message,
 )
-from rowlock_regionserver.rpc.services.locked_calls import run_locked
 from rowlock_regionserver.rpc.services.region_operations import RegionOperations, RegionsHost
 from rowlock_regionserver.rpc.services.snapshot_operations import SnapshotOperations, SnapshotsHost
+from rowlock_regionserver.rpc.services.worker_calls import in_worker, run_locked
 from rowlock_regionserver.table import Table
 
 PROTOCOL = 10
@@ -135,7 +134,7 @@ class CatalogService:
             "ServerInfo": self._server_info,
         }
         in_workers = {
-            name: _in_worker(pool, answer)
+            name: in_worker(pool, answer)
             for pool, answers in ((self._workers.tables, slow), (self._workers.quick, quick))
             for name, answer in answers.items()
         }
@@ -281,14 +280,6 @@ class CatalogService:
                 timestamp_ahead_ms_max=config.timestamp_ahead_ms_max,
             ),
         )
-
-
-def _in_worker(pool: Executor, answer: Callable[[bytes], Message]) -> Method:
-    async def method(data: bytes, _: Context) -> bytes:
-        message = await asyncio.get_running_loop().run_in_executor(pool, answer, data)
-        return message.SerializeToString()
-
-    return method
 
 
 @functools.cache

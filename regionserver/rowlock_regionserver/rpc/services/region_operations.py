@@ -30,7 +30,7 @@ from rowlock_regionserver.rpc.grpc.calls import Context, Method
 from rowlock_regionserver.rpc.messages.failures import parsed
 from rowlock_regionserver.rpc.messages.sessions import caller_of
 from rowlock_regionserver.rpc.messages.tables import damaged_message, entry_message, region_message, statistics_message
-from rowlock_regionserver.rpc.services.locked_calls import run_locked
+from rowlock_regionserver.rpc.services.worker_calls import run_locked
 
 
 class RegionsHost(Protocol):

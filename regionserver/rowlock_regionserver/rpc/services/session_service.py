@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from google.protobuf.message import Message
 from rowlock_proto.v1 import sessions_pb2
 
 from rowlock_regionserver.engine.engine import Engine
@@ -35,7 +34,7 @@ from rowlock_regionserver.rpc.messages.sessions import (
     session_message,
     session_ref,
 )
-from rowlock_regionserver.rpc.services.locked_calls import run_locked
+from rowlock_regionserver.rpc.services.worker_calls import in_worker, run_locked
 from rowlock_regionserver.sessions.session import SessionInfo, session_ended_error
 
 
@@ -55,28 +54,20 @@ class SessionService:
 
     def methods(self) -> dict[str, Method]:
         """Returns the methods by their names in sessions.proto."""
+        slow, quick = self._workers.tables, self._workers.quick
         return {
             # The first session after a start writes the catalog, and an end may remove files.
-            "OpenSession": self._in_worker(self._open_session, is_slow=True),
-            "EndSession": self._in_worker(self._end_session, is_slow=True),
-            "RenewSession": self._in_worker(self._renew_session),
-            "ListSessions": self._in_worker(self._list_sessions),
+            "OpenSession": in_worker(slow, self._open_session),
+            "EndSession": in_worker(slow, self._end_session),
+            "RenewSession": in_worker(quick, self._renew_session),
+            "ListSessions": in_worker(quick, self._list_sessions),
             "TakeLock": self._take_lock,
-            "ReleaseLock": self._in_worker(self._release_lock),
-            "ListLocks": self._in_worker(self._list_locks),
-            "OpenBulkWrite": self._in_worker(self._open_bulk_write, is_slow=True),
+            "ReleaseLock": in_worker(quick, self._release_lock),
+            "ListLocks": in_worker(quick, self._list_locks),
+            "OpenBulkWrite": in_worker(slow, self._open_bulk_write),
             "CommitBulkWrite": self._commit_bulk_write,
-            "AbortBulkWrite": self._in_worker(self._abort_bulk_write, is_slow=True),
+            "AbortBulkWrite": in_worker(slow, self._abort_bulk_write),
         }
-
-    def _in_worker(self, answer: Callable[[bytes], Message], *, is_slow: bool = False) -> Method:
-        pool = self._workers.tables if is_slow else self._workers.quick
-
-        async def method(data: bytes, _: Context) -> bytes:
-            message = await asyncio.get_running_loop().run_in_executor(pool, answer, data)
-            return message.SerializeToString()
-
-        return method
 
     def _open_session(self, data: bytes) -> sessions_pb2.OpenSessionResponse:
         message = parsed(sessions_pb2.OpenSessionRequest, data)

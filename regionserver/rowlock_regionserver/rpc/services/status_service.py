@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,11 @@ from rowlock_regionserver.host.status import StatusHost, TableStatus, folder_byt
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.procedures.runner import ProcedureStatistics
 from rowlock_regionserver.resident import anonymous_bytes
-from rowlock_regionserver.rpc.grpc.calls import Context, Method
+from rowlock_regionserver.rpc.grpc.calls import Method
 from rowlock_regionserver.rpc.messages.failures import parsed
 from rowlock_regionserver.rpc.messages.tables import snapshot_message
 from rowlock_regionserver.rpc.services.catalog_service import version
+from rowlock_regionserver.rpc.services.worker_calls import in_worker
 
 _Response = catalog_pb2.ServerStatusResponse
 
@@ -63,17 +63,11 @@ class StatusService:
         self._procedures = procedures
 
     def methods(self) -> dict[str, Method]:
-        """Returns the method by its name in catalog.proto. It runs in a worker."""
+        """Returns the method by its name in catalog.proto."""
+        return {"ServerStatus": in_worker(self._workers.quick, self._status)}
 
-        async def server_status(data: bytes, _: Context) -> bytes:
-            parsed(catalog_pb2.ServerStatusRequest, data)
-            loop = asyncio.get_running_loop()
-            message = await loop.run_in_executor(self._workers.quick, self._status)
-            return message.SerializeToString()
-
-        return {"ServerStatus": server_status}
-
-    def _status(self) -> _Response:
+    def _status(self, data: bytes) -> _Response:
+        parsed(catalog_pb2.ServerStatusRequest, data)
         host = self._host
         statistics = host.statistics()
         counts = self._call_counts()

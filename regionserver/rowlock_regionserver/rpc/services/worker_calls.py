@@ -1,4 +1,4 @@
-"""Calls that take locks: the event loop waits for the locks, and then a worker runs the operation."""
+"""Calls that a worker runs. The event loop waits for the locks of those that take some."""
 
 from __future__ import annotations
 
@@ -7,11 +7,24 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
 
+from google.protobuf.message import Message
+
 from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
+from rowlock_regionserver.rpc.grpc.calls import Context, Method
 
 R = TypeVar("R")
+
+
+def in_worker(pool: Executor, answer: Callable[[bytes], Message]) -> Method:
+    """Returns a method that a worker answers."""
+
+    async def method(data: bytes, _: Context) -> bytes:
+        message = await asyncio.get_running_loop().run_in_executor(pool, answer, data)
+        return message.SerializeToString()
+
+    return method
 
 
 async def run_locked(
