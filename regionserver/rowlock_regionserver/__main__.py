@@ -79,7 +79,7 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
     # Heavy imports come after the signal handlers.
     from rowlock_regionserver.errors import FolderInUseError, RegionServerError
     from rowlock_regionserver.host.stopping import unflushed_text
-    from rowlock_regionserver.rpc.grpc.addresses import ListenError
+    from rowlock_regionserver.rpc.addresses import ListenError
     from rowlock_regionserver.rpc.grpc.cancelled_calls import ignore_cancelled_calls
     from rowlock_regionserver.server import Server
     from rowlock_regionserver.settings import config_of

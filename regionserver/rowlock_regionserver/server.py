@@ -47,6 +47,7 @@ from rowlock_regionserver.memory_plan import planned
 from rowlock_regionserver.procedures.installed import installed_procedures
 from rowlock_regionserver.procedures.runner import ProcedureRunner
 from rowlock_regionserver.resident import anonymous_bytes
+from rowlock_regionserver.rpc.addresses import Address, AnyAddress, UnixAddress, checked_listen, parsed_address
 from rowlock_regionserver.rpc.direct import ready_selector
 from rowlock_regionserver.rpc.direct.clients import DirectClients
 from rowlock_regionserver.rpc.direct.drop_log import DropLog
@@ -54,7 +55,6 @@ from rowlock_regionserver.rpc.direct.listener import DirectListener, DirectStati
 from rowlock_regionserver.rpc.direct.plan import check_plan, direct_plan
 from rowlock_regionserver.rpc.direct.service import DirectService
 from rowlock_regionserver.rpc.direct.turn import Turn
-from rowlock_regionserver.rpc.grpc.addresses import Address, AnyAddress, UnixAddress, checked_listen, parsed_address
 from rowlock_regionserver.rpc.grpc.calls import Calls
 from rowlock_regionserver.rpc.grpc.connections import Connections
 from rowlock_regionserver.rpc.grpc.listener import CATALOG, REGION_SERVICE, SESSIONS, Listener

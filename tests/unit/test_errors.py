@@ -15,7 +15,7 @@ from rowlock_regionserver.errors import (
     listed,
 )
 from rowlock_regionserver.operations import Increment, Put, RowMutation
-from rowlock_regionserver.region.mutate.check import check_mutation
+from rowlock_regionserver.region.check import check_mutation
 from rowlock_regionserver.scan.filters import check_family
 from rowlock_regionserver.table import Table
 

@@ -11,7 +11,7 @@ from rowlock_regionserver.cells import PUT, Durability, Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LimitExceededError, RegionServerError
 from rowlock_regionserver.operations import Put, RowMutation
-from rowlock_regionserver.region.mutate.check import check_mutation
+from rowlock_regionserver.region.check import check_mutation
 from rowlock_regionserver.region.mutate.conditional import families_read
 from rowlock_regionserver.region.mutate.row_changer import are_puts, only_puts
 from rowlock_regionserver.row_puts import PutColumns, RowPuts

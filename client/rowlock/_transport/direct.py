@@ -3,7 +3,7 @@
     one caller      sends its request, waits for the socket, reads its answer: no other thread takes part
     many callers    each adds its request; one of them, the reader, waits for the socket and reads for all
 
-What a caller adds while another thread is in a section (4), it leaves to that thread, and waits for its answer at once.
+If another thread is in a section (4), a caller leaves its request to that thread, and waits for the answer at once.
 
 1. At any time at most one caller is the reader. Only the reader waits for the socket: for answers, and for room if the
    system did not take all bytes of a frame. So a client that can't send always reads.

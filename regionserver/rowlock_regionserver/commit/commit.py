@@ -72,7 +72,7 @@ class Commit:
 
     @property
     def are_changes_noted(self) -> bool:
-        """For a holder of the gate: it stays so."""
+        """Whether changes are noted. Does not change while the caller holds the gate."""
         return self._note is not None
 
     def wait_while_noted(self, seconds: float) -> bool:

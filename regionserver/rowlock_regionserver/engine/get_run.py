@@ -9,7 +9,7 @@ from rowlock_regionserver.engine.interfaces import GetRequest, Responder
 from rowlock_regionserver.engine.point_run import INLINE_ROWS_MAX, PointRun
 from rowlock_regionserver.ledger import Account
 from rowlock_regionserver.memory_plan import MAKING_COST
-from rowlock_regionserver.region.mutate.check import check_answer
+from rowlock_regionserver.region.check import check_answer
 
 if TYPE_CHECKING:
     from rowlock_regionserver.engine.points import Points

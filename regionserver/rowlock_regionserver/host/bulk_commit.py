@@ -1,9 +1,9 @@
 """The commit of a bulk write: all of it in all regions of the table at once, or nothing. docs/bulk_writes.md.
 
-1. Read the staged files, and check that all regions can take them. If the commit replaces rows, find these. The store
-   files of a large write are linked into the folders of the regions that will adopt them, and these are flushed.
-2. Gates of all regions, exclusively, by region id. Wait until every write is published, and in regions that adopt files
-   flushed. Check what has changed.
+1. Read the staged files, and check that all regions can take them. If the commit replaces rows, find those. The store
+   files of a large write are linked into the folders of the regions that will adopt them; those regions are flushed.
+2. Gates of all regions, exclusively, by region id. Wait until every write is published, and is flushed in
+   regions that adopt files. Check what has changed.
 3. In each region a write number is taken that stays incomplete, so the read point stops before it. Store files get the
    next numbers, and a manifest names them. The batches are logged and applied under the numbers after that, and the log
    is synced. A log record counts only with its commit, and so does an entry of the manifest.

@@ -18,7 +18,7 @@ from rowlock_regionserver.escapes import name_text
 from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, FoundAnswer, LongRowError, loaded
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
-from rowlock_regionserver.region.mutate.check import check_answer, check_in_region, check_row, unknown_family
+from rowlock_regionserver.region.check import check_answer, check_in_region, check_row, unknown_family
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, Lookups, RowView, Served, View, view_in_memory
 from rowlock_regionserver.row_ranges import EVERYTHING

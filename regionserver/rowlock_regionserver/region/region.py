@@ -279,7 +279,7 @@ class Region(ReadableRegion):
         return described(self._parts)
 
     def describe_published_changes(self) -> Described:
-        """Returns the same, when everything from before the feed is published. Blocking."""
+        """Like `describe_changes`, but first waits until everything from before the feed is published. Blocks."""
         self._check_writable()
         return described_when_published(self._parts)
 

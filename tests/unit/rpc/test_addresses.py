@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 import pytest
-from rowlock_regionserver.rpc.grpc.addresses import Address, ListenError, checked_listen
+from rowlock_regionserver.rpc.addresses import Address, ListenError, checked_listen
 
 
 @pytest.mark.parametrize(

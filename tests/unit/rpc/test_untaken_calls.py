@@ -13,7 +13,7 @@ import grpc
 from grpc_health.v1 import health_pb2
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.ledger import Ledger
-from rowlock_regionserver.rpc.grpc.addresses import Address
+from rowlock_regionserver.rpc.addresses import Address
 from rowlock_regionserver.rpc.grpc.calls import Calls
 from rowlock_regionserver.rpc.grpc.listener import Listener
 

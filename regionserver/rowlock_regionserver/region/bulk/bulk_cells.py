@@ -35,7 +35,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.region.bulk.arranged import FAMILY_CELLS_SCHEMA, ArrangedBatch, FamilyPart
-from rowlock_regionserver.region.mutate.check import check_family
+from rowlock_regionserver.region.check import check_family
 from rowlock_regionserver.table import Table
 
 Chunks: TypeAlias = "pa.ChunkedArray[Any]"  # Any: pyarrow's stubs type an array by its scalars

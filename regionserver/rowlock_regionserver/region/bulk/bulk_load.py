@@ -39,9 +39,9 @@ from rowlock_regionserver.region.bulk.bulk_segments import PreparedSegments
 from rowlock_regionserver.region.bulk.region_commit import RegionCommit
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch, RowBatch
 from rowlock_regionserver.region.bulk.staged import StagedBatch, halves
+from rowlock_regionserver.region.check import check_in_region
 from rowlock_regionserver.region.idempotency.answer import RepeatedAnswer
 from rowlock_regionserver.region.idempotency.repeated import is_definite_without_change
-from rowlock_regionserver.region.mutate.check import check_in_region
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log

@@ -1,7 +1,7 @@
 """Arranges a bulk batch of rows: checks it, sorts it by row, and splits it into lines and cells by family.
 
-Most rows become lines, whose columns are those of the message, uncopied. These become cells, which are arranged as if
-they had come as cells (bulk_cells.py), so the result is the same:
+Most rows become lines, whose columns are those of the message, uncopied. The following become cells, and are handled
+like a batch of cells (bulk_cells.py), so the result is the same:
 
 - rows that occur several times: they collapse cell by cell, the later first, nulls aside;
 - deletes, which nulls are if `nulls_delete` is set; the row's values stay a line;

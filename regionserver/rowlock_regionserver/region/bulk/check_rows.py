@@ -10,7 +10,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 from rowlock_regionserver.escapes import column_text, row_text
 from rowlock_regionserver.region.bulk.row_batch import RowBatch
-from rowlock_regionserver.region.mutate.check import check_family
+from rowlock_regionserver.region.check import check_family
 from rowlock_regionserver.table import Table
 
 

@@ -39,7 +39,7 @@ from rowlock_regionserver.region.bulk.bulk_file import encode_parts
 from rowlock_regionserver.region.bulk.bulk_rows import arrange_rows
 from rowlock_regionserver.region.bulk.bulk_segments import PreparedSegments
 from rowlock_regionserver.region.bulk.put_batch import PutBatch
-from rowlock_regionserver.region.mutate.check import check_in_region
+from rowlock_regionserver.region.check import check_in_region
 from rowlock_regionserver.region.mutate.reading_changes import PendingOutcome
 from rowlock_regionserver.region.mutate.write_path import Done, WritePath
 from rowlock_regionserver.region.region_parts import RegionParts

@@ -40,9 +40,9 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.procedures.failure import failed
 from rowlock_regionserver.procedures.runner import Run, Runner
+from rowlock_regionserver.region.check import check_in_region, check_mutation, check_row
 from rowlock_regionserver.region.idempotency.answer_size import AnswerSize
 from rowlock_regionserver.region.idempotency.repeated import is_definite_without_change, repeated
-from rowlock_regionserver.region.mutate.check import check_in_region, check_mutation, check_row
 from rowlock_regionserver.region.mutate.conditional import changed_timestamp_max
 from rowlock_regionserver.region.mutate.procedure_reads import CELL_BYTES, ProcedureReads
 from rowlock_regionserver.region.mutate.reading_changes import PendingOutcome

@@ -8,7 +8,7 @@ from rowlock_regionserver.cells import Cell, Durability
 from rowlock_regionserver.commit.commit import Commit, TakeBack
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.operations import RequestId, RowResult
-from rowlock_regionserver.region.mutate.check import check_record
+from rowlock_regionserver.region.check import check_record
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log

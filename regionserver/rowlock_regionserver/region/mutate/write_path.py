@@ -51,10 +51,10 @@ from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.errors import RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.memstore.row_segment import CELL_BYTES
 from rowlock_regionserver.operations import RowMutation, RowOutcome, RowResult, WriteOptions
+from rowlock_regionserver.region.check import check_in_region, check_mutation
 from rowlock_regionserver.region.idempotency.answer_size import cell_budget
 from rowlock_regionserver.region.idempotency.repeated import is_definite_without_change, repeated
 from rowlock_regionserver.region.mutate.brief_wait import BriefWait
-from rowlock_regionserver.region.mutate.check import check_in_region, check_mutation
 from rowlock_regionserver.region.mutate.conditional import (
     families_read,
     reads_whole_rows,

@@ -5,9 +5,9 @@ the oldest is dropped. When as many have greeted as may, one that is only kept f
 that has greeted may be idle for as long as it likes, but not on a connection for scans. TCP's own keepalive finds its
 machine gone; on a Unix socket the system reports the end of a process.
 
-Each few seconds all connections are looked at. Dropped are those that do not greet, that began a frame and send it too
-slowly, that read no answer for a minute although answers wait, that do not close after the server ended them, and that
-are for scans and have had none for a minute.
+Every few seconds all connections are looked at. A connection is dropped if it does not greet, if it began a frame and
+sends it too slowly, if it reads no answer for a minute although answers wait, if it does not close after the server
+ended it, or if it is for scans and has had none for a minute.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from pathlib import Path
 from rowlock_proto.unix_sockets import SocketName
 from rowlock_proto.v1.catalog_pb2 import DirectAddress
 
+from rowlock_regionserver.rpc.addresses import Address, ListenError
 from rowlock_regionserver.rpc.direct.acceptor import Acceptor
 from rowlock_regionserver.rpc.direct.plan import SOCKET, DirectPlan
 from rowlock_regionserver.rpc.direct.service import DirectService
-from rowlock_regionserver.rpc.grpc.addresses import Address, ListenError
 
 _BACKLOG = 128
 logger = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rowlock_regionserver.rpc.grpc.addresses import Address, AnyAddress, ListenError, check_reach
+from rowlock_regionserver.rpc.addresses import Address, AnyAddress, ListenError, check_reach
 
 OFF = "off"
 # The name of the socket in a data folder.

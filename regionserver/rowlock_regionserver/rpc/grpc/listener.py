@@ -15,7 +15,7 @@ from rowlock_proto.unix_sockets import SocketName
 from rowlock_proto.v1 import catalog_pb2, region_pb2, sessions_pb2
 
 from rowlock_regionserver.config import KIB, MIB, Config
-from rowlock_regionserver.rpc.grpc.addresses import Address, AnyAddress, ListenError, UnixAddress
+from rowlock_regionserver.rpc.addresses import Address, AnyAddress, ListenError, UnixAddress
 from rowlock_regionserver.rpc.grpc.calls import Calls
 
 CATALOG: ServiceDescriptor = catalog_pb2.DESCRIPTOR.services_by_name["Catalog"]

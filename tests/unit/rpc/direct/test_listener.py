@@ -15,11 +15,11 @@ import pytest
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.workers import Workers
+from rowlock_regionserver.rpc.addresses import Address, ListenError
 from rowlock_regionserver.rpc.direct import acceptor
 from rowlock_regionserver.rpc.direct.connection import DirectConnection
 from rowlock_regionserver.rpc.direct.listener import DirectListener
 from rowlock_regionserver.rpc.direct.plan import DirectPlan
-from rowlock_regionserver.rpc.grpc.addresses import Address, ListenError
 
 from tests.unit.engine.fakes import FakeRegion
 from tests.unit.engine.loops import run as run_on_loop

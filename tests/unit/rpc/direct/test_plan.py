@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from rowlock_regionserver.rpc.addresses import Address, AnyAddress, ListenError, parsed_address
 from rowlock_regionserver.rpc.direct.plan import DirectPlan, check_plan, direct_plan
-from rowlock_regionserver.rpc.grpc.addresses import Address, AnyAddress, ListenError, parsed_address
 
 LOCAL = Address("127.0.0.1", 7460)
 OTHER = Address("10.0.0.5", 7000)

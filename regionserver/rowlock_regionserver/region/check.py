@@ -1,6 +1,6 @@
-"""CHECK: the first step of a write. Validates a mutation by its content alone, so that a refusal changes nothing.
+"""CHECK: validates what a region is asked to do by its content alone, so that a refusal changes nothing.
 
-Also checks the rows of a get, and the size of its answer.
+It is the first step of a write. Gets are checked too, and the size of their answers.
 """
 
 from __future__ import annotations
