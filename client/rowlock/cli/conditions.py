@@ -7,7 +7,7 @@ value and match no rows. Input that looks like one is refused; escapes make it a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rowlock._codec.escapes import typed
@@ -28,7 +28,10 @@ _NO_NAME = re.compile(r"\s|\A\(", re.ASCII)
 _QUOTED = re.compile(r"""\s*(['"]).*\1\s*""", re.DOTALL)
 # An empty value needs quotes: a missing one may be an unset shell variable.
 _EMPTY = ("''", '""')
-_JOINED = re.compile(r"\s(?P<word>and|or)\s+\(?(?P<second>[^\s:]+:.*)", re.DOTALL | re.IGNORECASE)
+_JOINED = re.compile(r"\s(?P<word>and|or|&&|\|\|)(?:\s*\([\s(]*|\s+)(?:not\b[\s(]*)?", re.IGNORECASE)
+_COMPARED_OR_PRESENT = (
+    r"(?:\s+as\s+[a-z]+(?:\s+text)?)?\s*(?:!=|[=<>~])|\s+is\s+(?:absent|present)\s*(?:\Z|[)&|]|(?:and|or)\b)"
+)
 # Any: a ColumnExpression with an Operand, or a TypedColumn with a value of its type.
 _OPERATORS: dict[str, Callable[[Any, Any], Filter]] = {
     "=": lambda column, operand: column == operand,
@@ -64,13 +67,13 @@ def _all(conditions: Sequence[Filter]) -> Filter | None:
     return found
 
 
-def condition(text: str) -> Filter:
-    """Returns the filter of one condition on bytes."""
+def condition(text: str, names: Collection[str] = ()) -> Filter:
+    """Returns the filter of one condition on bytes. names: of a mapping's columns."""
     from rowlock.filters import column
 
     if match := _PRESENCE.fullmatch(text):
         return _presence(column(_column(text, match["column"])), match["state"])
-    name, kind, is_text, op, value = _compared(text)
+    name, kind, is_text, op, value = _compared(text, names)
     encoded = _column(text, name)
     if op == "~":
         return column(encoded).matches(value)
@@ -80,13 +83,17 @@ def condition(text: str) -> Filter:
 
 
 def _typed_condition(text: str, table: TypedTable[Any], value_of: Callable[[str, str], object]) -> Filter:
+    mapping = table.mapping
+    names = [column.name for column in mapping.columns]
+    if mapping.timestamp is not None:
+        names.append(mapping.timestamp.name)
     if match := _PRESENCE.fullmatch(text):
         if _is_unmapped(match["column"], table):
             return condition(text)
         return _presence(table.column(match["column"]), match["state"])
-    name, kind, is_text, op, value = _compared(text)
+    name, kind, is_text, op, value = _compared(text, names)
     if _is_unmapped(name.strip(), table):
-        return condition(text)
+        return condition(text, names)
     if kind or is_text:
         raise ArgumentError(f"{typed(text)} names a type, but the table's mapping has that of {typed(name.strip())}")
     expression = table.column(name.strip())
@@ -105,8 +112,11 @@ def _presence(expression: ColumnExpression | TypedColumn, state: str) -> Filter:
     return expression.is_absent() if state.lower() == "absent" else expression.is_present()
 
 
-def _compared(text: str) -> tuple[str, str | None, bool, str, str]:
-    """Returns column, type, whether `text` follows it, operator and value of a comparison. Raises ArgumentError."""
+def _compared(text: str, names: Collection[str]) -> tuple[str, str | None, bool, str, str]:
+    """Returns column, type, whether `text` follows it, operator and value of a comparison. Raises ArgumentError.
+
+    names: of a mapping's columns.
+    """
     match = _COMPARISON.fullmatch(text)
     if match is None:
         raise ArgumentError(
@@ -115,6 +125,7 @@ def _compared(text: str) -> tuple[str, str | None, bool, str, str]:
         )
     value = match["value"]
     if match["op"] == "~":
+        _check_one_condition(text, value, names)
         return match["column"], match["type"], bool(match["text"]), "~", value
     if re.match(r"[=<>!]", value):
         raise ArgumentError(
@@ -127,7 +138,12 @@ def _compared(text: str) -> tuple[str, str | None, bool, str, str]:
         )
     if value.strip() in _EMPTY:
         value = ""
-    _check_one_value(text, value)
+    if quoted := _QUOTED.fullmatch(value):
+        raise ArgumentError(
+            rf"the value of {typed(text)} is in quotes, which would be part of the value: omit them, or write \x"
+            rf"{ord(quoted[1]):02x} for a literal quote"
+        )
+    _check_one_condition(text, value, names)
     return match["column"], match["type"], bool(match["text"]), match["op"], value
 
 
@@ -141,20 +157,21 @@ def _column(text: str, name: str) -> bytes:
     return arguments.column(name)
 
 
-def _check_one_value(text: str, value: str) -> None:
-    """Raises ArgumentError if the value is quoted, or looks like a second condition."""
-    if quoted := _QUOTED.fullmatch(value):
-        raise ArgumentError(
-            rf"the value of {typed(text)} is in quotes, which would be part of the value: omit them, or write \x"
-            rf"{ord(quoted[1]):02x} for a literal quote"
-        )
-    joined = _JOINED.search(value)
-    if joined and (_COMPARISON.fullmatch(joined["second"]) or _PRESENCE.fullmatch(joined["second"].rstrip(" )"))):
-        raise ArgumentError(
-            f"{typed(text)} looks like two conditions, but {typed(value)} would be one value: give each condition "
-            "separately; all of them must hold, and there is no 'or'. "
-            rf"In a value write ' {joined['word']} ' as \x20{joined['word']}\x20"
-        )
+def _check_one_condition(text: str, value: str, names: Collection[str]) -> None:
+    """Raises ArgumentError if the value looks as if a second condition were in it.
+
+    A second condition begins with any word, because a mistyped name would be part of the value too, or with one of
+    `names`, which may have blanks.
+    """
+    column = "|".join([r"[^\s=!<>~]+?", *map(re.escape, names)])
+    second = re.compile(rf"(?:{column})(?:{_COMPARED_OR_PRESENT})", re.IGNORECASE)
+    for joined in _JOINED.finditer(value):
+        if second.match(value, joined.end()):
+            raise ArgumentError(
+                f"{typed(text)} looks like two conditions, but {typed(value)} would be one value: give each condition "
+                "separately; all of them must hold, and there is no 'or'. "
+                rf"In a value write ' {joined['word']} ' as \x20{joined['word']}\x20"
+            )
 
 
 def _operand(kind: str, text: str) -> Operand:

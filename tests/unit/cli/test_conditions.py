@@ -1,9 +1,20 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
 import pytest
-from rowlock import Filter, column
+from rowlock import Filter, Mapping, column
+from rowlock._core.typed_filters import TypedColumn
+from rowlock._core.typed_rows import RowCodec
 from rowlock.cli.arguments import ArgumentError
-from rowlock.cli.conditions import where
+from rowlock.cli.conditions import where, where_typed
+
+if TYPE_CHECKING:
+    from rowlock import TypedTable
+
+MAPPING = Mapping("id STRING :key, dest STRING i:dest, delay INT i:delay, `dep time` INT i:t, at TIMESTAMP :timestamp")
+CODEC = RowCodec(MAPPING)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +87,8 @@ def test_an_invalid_condition_is_refused(text: str) -> None:
         ("f:a = IAH or f:b as int > 15", r"looks like two conditions.*\\x20or\\x20"),
         ("f:a = IAH AND f:b is present", r"looks like two conditions.*\\x20AND\\x20"),
         ("f:a = IAH or (f:b=5)", "looks like two conditions"),
+        ("f:a != IAH and b > 5", "looks like two conditions"),
+        ("f:a ~ IAH && f:b > 5", r"looks like two conditions.*\\x20&&\\x20"),
     ],
 )
 def test_an_ambiguous_condition_is_refused(text: str, message: str) -> None:
@@ -112,3 +125,47 @@ def test_an_unknown_operator_is_not_part_of_the_value(text: str) -> None:
     found = where([r"f:a=\x3d5"])
     assert found is not None
     assert found.message == (column("f:a") == b"=5").message
+
+
+def typed_where(text: str) -> Filter:
+    table = SimpleNamespace(mapping=MAPPING, column=lambda name: TypedColumn(CODEC.cell(name)))
+    found = where_typed([text], cast("TypedTable[Any]", table), lambda name, text: text)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dest != IAH and delay > 5",
+        "dest != IAH AND delay>5",
+        "dest != IAH Or (delay is absent)",
+        "dest != IAH and(delay >= 5)",
+        "dest != IAH and not delay = 5",
+        "dest != IAH or dep time < 5",
+        "dest != IAH and at < 2013-01-31",
+        "dest != IAH and dealy > 5",
+        "dest != IAH and rock and delay > 5",
+        "dest != IAH and i:gate = 5",
+        "dest != IAH and delay is present and dep time > 5",
+        "dest ~ IAH and delay > 5",
+        "i:gate != IAH and dep time > 5",
+    ],
+)
+def test_two_conditions_by_a_mapping_are_not_one_value(text: str) -> None:
+    with pytest.raises(ArgumentError, match=r"looks like two conditions.*give each condition separately"):
+        typed_where(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("dest != rock and roll", "rock and roll"),
+        ("dest != delay and dest", "delay and dest"),
+        ("dest != salt and that is absent-minded", "salt and that is absent-minded"),
+        ("dest != sand > 5", "sand > 5"),
+        (r"dest != x\x20and delay > 5", r"x\x20and delay > 5"),
+    ],
+)
+def test_a_value_may_have_the_word_and(text: str, value: str) -> None:
+    assert typed_where(text).message == (TypedColumn(CODEC.cell("dest")) != value).message
