@@ -188,7 +188,7 @@ def test_several_rows_are_put_from_standard_input(run: Run, rowlock_client: rowl
             "line 2 of standard input: the line has a row and no cells; write ROW COLUMN=VALUE ...; the row",
         ),
         ("a x=1\n", "line 1 of standard input: 'x' is not a column"),
-        ("a 'f:x=1\n", "line 1 of standard input: No closing quotation"),
+        ("a 'f:x=1\n", "line 1 of standard input: the quote ' is not closed"),
         ('{"row": "a"}\n', 'line 1 of standard input: the object lacks "row" and "cells"'),
         ('{"row"\n', "line 1 of standard input: Expecting ':' delimiter"),
     ):

@@ -10,18 +10,19 @@ from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.layouts import Layout, TypedLayout
 from rowlock.cli.quantities import count_text
 from rowlock.cli.session import Call
-from rowlock.cli.words import words_of
+from rowlock.cli.words import check_length, lines_of, words_of
 
 
 def put_lines(call: Call, table: str, layout: Layout, timestamp: int | None) -> None:
     """Writes all lines, and reports how many rows and cells. Raises ArgumentError that names the line."""
     rows = cells = 0
     with call.output.progress(f"putting into {table}", None, "rows") as progress, layout.table.batch() as batch:
-        for number, line in enumerate(call.session.stdin, start=1):
-            text = line.strip()
-            if not text:
-                continue
+        for number, line in enumerate(lines_of(call.session.stdin), start=1):
             try:
+                check_length(line)
+                text = line.strip()
+                if not text:
+                    continue
                 key, changes = _row(layout, text)
             except (ArgumentError, ValueError, TypeError) as error:
                 # What came before it is sent with the batch's next message or has been sent: say how far it went.

@@ -14,7 +14,7 @@ import typer
 
 from rowlock.cli.session import Call, Session
 from rowlock.cli.shared_options import integer_from
-from rowlock.cli.words import words_of
+from rowlock.cli.words import lines_of, words_of
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -34,7 +34,7 @@ def shell(call: Call) -> int:
     session = call.session
     shared = _shared_options(call)
     if not session.stdin.isatty():
-        return _run_script(session, session.stdin, shared)
+        return _run_script(session, lines_of(session.stdin), shared)
     session.is_shell = True
     try:
         _interact(call, shared)

@@ -2,25 +2,56 @@
 
 from __future__ import annotations
 
-import shlex
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TextIO
 
-_BLANK = " \t\n"
+# More than a request may have by default, with some escapes.
+LINE_CHARACTERS_MAX = 100_000_000
+
+# A part of a word, or the blanks after it.
+_PART = re.compile(
+    r"""(?P<blanks>[ \t\r\n]+)|(?P<plain>[^ \t\r\n'"]+)|'(?P<single>[^']*)'|"(?P<double>[^"]*)"|(?P<unclosed>['"])"""
+)
+_BLANK = " \t\r\n"
 _QUOTES = "'\""
 # What a word of bash may have without a backslash.
 _PLAIN_IN_BASH = frozenset("%+,-./:=@_")
 
 
-def words_of(line: str) -> list[str]:
-    r"""Splits a command line into words. Quotes group; backslashes are literal, so that \xNN needs no quoting.
+def lines_of(stdin: TextIO) -> Iterator[str]:
+    """Yields the lines of standard input, of which `check_length` refuses those that are too long."""
+    while line := stdin.readline(LINE_CHARACTERS_MAX + 1):
+        yield line
 
-    Raises ValueError for a missing closing quote.
+
+def check_length(line: str) -> None:
+    """Raises ValueError for a line of more than LINE_CHARACTERS_MAX. It may be only the beginning of the line."""
+    if len(line) > LINE_CHARACTERS_MAX:
+        raise ValueError(f"the line is longer than {LINE_CHARACTERS_MAX:,} characters")
+
+
+def words_of(line: str) -> list[str]:
+    r"""Splits a command line into words. Quotes group; backslashes are literal, so that \xNN needs no quoting. O(n).
+
+    Raises ValueError for a missing closing quote, and for a line that is too long.
     """
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
-    lexer.whitespace_split = True
-    lexer.escape = ""
-    lexer.commenters = ""  # a '#' inside a key is a character
-    return list(lexer)
+    check_length(line)
+    words: list[str] = []
+    parts: list[str] = []
+    for match in _PART.finditer(line):
+        kind = match.lastgroup
+        if kind == "unclosed":
+            raise ValueError(f"the quote {match[0]} is not closed")
+        if kind != "blanks":
+            parts.append(match[match.lastindex or 0])
+        elif parts:
+            words.append("".join(parts))
+            parts = []
+    if parts:
+        words.append("".join(parts))
+    return words
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def test_a_line_is_split_into_words_and_backslashes_are_literal(line: str, words
 
 
 def test_a_missing_closing_quote_is_refused() -> None:
-    with pytest.raises(ValueError, match="quotation"):
+    with pytest.raises(ValueError, match="the quote ' is not closed"):
         words_of("get t 'r")
 
 
