@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -41,3 +43,19 @@ def test_a_command_imports_no_module_of_another_one() -> None:
     assert "rowlock.cli.rows" in loaded
     others = ("tables", "scans", "checks", "compactions", "status", "shell", "transfer")
     assert not [name for name in loaded if name.split(".")[2] in others]
+
+
+@pytest.mark.parametrize("command", ["rowlock", "rowlock-server"])
+def test_an_interrupt_before_the_first_import_is_one_line(root: Path, command: str) -> None:
+    target = tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"][command]
+    module, _, function = target.partition(":")
+    code = (
+        f"import os, signal, sys\nbefore = set(sys.modules)\nfrom {module} import {function}\n"
+        f"assert set(sys.modules) - before == {{{module!r}, {module.partition('.')[0]!r}}}\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, *ignored):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        f"sys.meta_path.insert(0, Interrupted())\n{function}()\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (130, "interrupted\n")

@@ -17,19 +17,20 @@ from tools.index_description import WITHOUT_ADDRESS, described
 _ROOTS = {
     "client/rowlock": "rowlock",
     "client/pyspark_rowlock": "pyspark_rowlock",
+    "client/rowlock_command.py": "rowlock_command.py",
     "regionserver/rowlock_regionserver": "rowlock_regionserver",
     "proto/rowlock_proto": "rowlock_proto",
 }
 
 
-def test_wheel_holds_the_four_packages_and_nothing_else(
+def test_wheel_holds_the_four_packages_the_entry_point_and_nothing_else(
     root: Path, wheel: Path, committed_files: Sequence[Path]
 ) -> None:
     expected = set()
     for path in committed_files:
         name = path.relative_to(root).as_posix()
         for folder, package in _ROOTS.items():
-            if name.startswith(f"{folder}/"):
+            if name == folder or name.startswith(f"{folder}/"):
                 expected.add(package + name.removeprefix(folder))
     with zipfile.ZipFile(wheel) as archive:
         found = {name for name in archive.namelist() if ".dist-info/" not in name}
@@ -94,8 +95,8 @@ def test_packages_import_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> No
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "import rowlock, rowlock.cli.main, rowlock.pytest_plugin, rowlock.spark, rowlock_regionserver.__main__\n"
-        "import rowlock_proto.v1.region_pb2, pyspark_rowlock\n"
-        "for module in (rowlock, rowlock_regionserver, rowlock_proto, pyspark_rowlock):\n"
+        "import rowlock_proto.v1.region_pb2, pyspark_rowlock, rowlock_command\n"
+        "for module in (rowlock, rowlock_regionserver, rowlock_proto, pyspark_rowlock, rowlock_command):\n"
         "    assert module.__file__.startswith(sys.argv[1]), module.__file__\n"
     )
     ran = subprocess.run([sys.executable, "-P", "-c", code, str(tmp_path)], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""The entry point of the command `rowlock`: handles interrupts before it imports large modules.
+"""The start of the command `rowlock`, behind its entry point: handles interrupts before it imports large modules.
 
 1. During imports no request is in flight, so an interrupt ends the process at once. As an exception it would print a
    traceback, or look like a broken module.
