@@ -301,7 +301,7 @@ def test_a_file_that_is_wrong_in_the_middle_is_reported_with_what_was_written(
         f"rowlock: {source} can't be read as csv with this mapping: line 6002, column 'n': 'many' is not "
     )
     assert err.endswith(
-        f" give --null many. {written} rows were written: correct the file and repeat the import; it "
+        f" to 2147483647. {written} rows were written: correct the file and repeat the import; it "
         "writes the same rows again\n"
     )
 

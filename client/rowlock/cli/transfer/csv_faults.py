@@ -26,6 +26,8 @@ from rowlock.cli.value_forms import form_of
 # How much Arrow parses at a time.
 _BLOCK_BYTES = 1 << 20
 _SHOWN_CHARACTERS = 100
+# Texts that commonly mean null, in lower case and without blanks around them.
+_LIKE_NULL = ("", "''", '""', "-", "n/a", "na", "nan", "none", "null", r"\n")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 # Returns the error of parsing these bytes of a file, heading and records, as these columns; None if they are valid.
 Parse: TypeAlias = Callable[[bytes, FileColumns], Exception | None]
@@ -188,6 +190,5 @@ def _problem(column: FileColumn, value: bytes, nulls: Sequence[str], error: Exce
     kind = column.type_text
     if not text or text in nulls:
         return f"{shown} is quoted, so it is a value and not a null, and it is not a valid {kind}"
-    if any(character.isdigit() for character in text):
-        return f"{shown} is not a valid {kind}; write {form_of(column.type)}"
-    return f"{shown} is not a valid {kind}; if it means null, give --null {shlex.quote(text)}"
+    hint = f"; if it means null, give --null {shlex.quote(text)}" if text.strip().lower() in _LIKE_NULL else ""
+    return f"{shown} is not a valid {kind}; write {form_of(column.type)}{hint}"

@@ -127,6 +127,9 @@ def fault(
     return str(caught.value).removeprefix(f"{path} ").removeprefix("can't be read as csv with this mapping: ")
 
 
+WRITE = f"write a whole number from {-(1 << 31)} to {(1 << 31) - 1}"
+
+
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("good_rows", [0, 3, 70_000])
 @pytest.mark.parametrize(
@@ -134,8 +137,10 @@ def fault(
     [
         (b"x,b,12.5,,,,", "column 'delay': '12.5' is not a valid INT"),
         (b"x,,1,,,,", "column 'id': '' is not a valid key; every row needs one"),
-        (b"x,b,NA,,,,", "column 'delay': 'NA' is not a valid INT; if it means null, give --null NA"),
-        (b"x,b,#?,,,,", "column 'delay': '#?' is not a valid INT; if it means null, give --null '#?'"),
+        (b"x,b,NA,,,,", f"column 'delay': 'NA' is not a valid INT; {WRITE}; if it means null, give --null NA\n"),
+        (b"x,b, ,,,,", f"column 'delay': ' ' is not a valid INT; {WRITE}; if it means null, give --null ' '\n"),
+        (b"x,b,\\N,,,,", f"column 'delay': '\\N' is not a valid INT; {WRITE}; if it means null, give --null '\\N'\n"),
+        (b"x,b,yes,,,,", f"column 'delay': 'yes' is not a valid INT; {WRITE}\n"),
         (b'x,b,"",,,,', "column 'delay': '' is quoted, so it is a value and not a null, and it is not a valid INT"),
         (b"x,b,1,M\xfcnchen,,,", r"column 'name': 'M\xfcnchen' is not UTF-8; convert the file first, for"),
         (b"x,b,1,,2013-13-01 00:00:00,,", "column 'at': '2013-13-01 00:00:00' is not a valid TIMESTAMP"),
@@ -149,7 +154,8 @@ def test_an_invalid_value_of_a_csv_file_is_reported_with_line_and_column(
 ) -> None:
     content = HEADING + b"x,a,1,,,,\n" * good_rows + row + b"\nx,c,also wrong,,,,\n"
     found = fault(tmp_path / "rows.csv", content.replace(b"\n", line_end))
-    assert found.startswith(f"line {good_rows + 2}, {message}")
+    # A message that ends with a line break is the whole one.
+    assert f"{found}\n".startswith(f"line {good_rows + 2}, {message}")
 
 
 def test_a_number_that_is_too_large_for_a_float_is_reported(tmp_path: Path) -> None:
