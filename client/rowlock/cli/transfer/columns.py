@@ -22,6 +22,13 @@ _CELLS = Mapping(
 )
 
 
+class TooLargeError(ArgumentError):
+    """A number is too large for its column's type."""
+
+    def __init__(self, number: object, kind: str) -> None:
+        super().__init__(f"{number} is too large for a {kind}")
+
+
 @dataclass(frozen=True, slots=True)
 class FileColumns:
     """Columns to read or write, in order.

@@ -19,7 +19,7 @@ from typing import TextIO, TypeAlias
 import pyarrow as pa
 
 from rowlock._codec.escapes import escaped, typed
-from rowlock.cli.transfer.columns import FileColumn, FileColumns, missing_value
+from rowlock.cli.transfer.columns import FileColumn, FileColumns, TooLargeError, missing_value
 from rowlock.cli.transfer.sources import COMPRESSION_ERRORS, Source
 from rowlock.cli.value_forms import form_of
 
@@ -188,6 +188,8 @@ def _problem(column: FileColumn, value: bytes, nulls: Sequence[str], error: Exce
     if pa.types.is_binary(column.arrow):
         return str(error)
     kind = column.type_text
+    if isinstance(error, TooLargeError):
+        return f"{shown} is too large for a {kind}"
     if not text or text in nulls:
         return f"{shown} is quoted, so it is a value and not a null, and it is not a valid {kind}"
     hint = f"; if it means null, give --null {shlex.quote(text)}" if text.strip().lower() in _LIKE_NULL else ""

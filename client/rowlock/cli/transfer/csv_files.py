@@ -25,7 +25,7 @@ from rowlock._codec.encodings import timestamps_of_text
 from rowlock._codec.escapes import escaped
 from rowlock.cli.arguments import ArgumentError, bytes_of
 from rowlock.cli.transfer.batches import Content, Read
-from rowlock.cli.transfer.columns import FileColumns, columns_among
+from rowlock.cli.transfer.columns import FileColumns, TooLargeError, columns_among
 from rowlock.cli.transfer.csv_faults import NoValueError, first_fault
 from rowlock.cli.transfer.formats import SEPARATORS
 from rowlock.cli.transfer.sources import COMPRESSION_ERRORS, Source
@@ -193,10 +193,10 @@ def _as_read(field: pa.Field[Any]) -> pa.Field[Any]:  # Any: a field of any type
 
 
 def _floats(doubles: Array) -> Array:
-    """Returns numbers as FLOAT. Raises ArgumentError for one that only a DOUBLE can hold."""
+    """Returns numbers as FLOAT. Raises TooLargeError for one that only a DOUBLE can hold."""
     floats = doubles.cast(pa.float32())
     if pc.any(pc.not_equal(pc.is_inf(floats), pc.is_inf(doubles))).as_py():
-        raise ArgumentError("a number is too large for a FLOAT")
+        raise TooLargeError("a number", "FLOAT")
     return floats
 
 

@@ -22,7 +22,7 @@ from rowlock._codec.arrow_buffers import Array
 from rowlock._codec.escapes import typed
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.transfer.batches import Content, Read
-from rowlock.cli.transfer.columns import FileColumn, FileColumns, missing_value, other_column
+from rowlock.cli.transfer.columns import FileColumn, FileColumns, TooLargeError, missing_value, other_column
 from rowlock.cli.transfer.sources import COMPRESSION_ERRORS, Source
 from rowlock.cli.typed_text import json_of, value_of
 from rowlock.cli.value_forms import form_of
@@ -176,7 +176,7 @@ def _array(column: FileColumn, values: Sequence[Any], columns: FileColumns) -> A
         values = [None if value is None else _value(column, value) for value in values]
     array = pa.array(values, column.arrow)
     if column.type == "float" and pc.is_inf(array).to_pylist().count(True) != sum(map(_is_infinite, values)):
-        raise ArgumentError("a number is too large for a FLOAT")
+        raise TooLargeError("a number", "FLOAT")
     return array
 
 
@@ -188,7 +188,7 @@ def _value(column: FileColumn, value: object) -> object:
     if column.type in ("float", "double") and isinstance(value, int | float | Decimal) and is_number:
         number = float(value)
         if math.isinf(number) and isinstance(value, Decimal):
-            raise ArgumentError(f"{value} is too large for a DOUBLE")
+            raise TooLargeError(value, column.type_text)
         if isinstance(value, int) and number != value:
             raise ArgumentError(f"a DOUBLE can't hold {value} exactly")
         return number
@@ -222,6 +222,8 @@ def _problem(column: FileColumn, value: object, error: Exception) -> str:
     shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
     if column.type == "binary" and isinstance(value, str):
         return str(error)
+    if isinstance(error, TooLargeError):
+        return f"{shown} is too large for a {column.type_text}"
     return (
         f"{shown} is not a valid {column.type_text}; write {_FORMS.get(column.type) or form_of(column.type)}, or null"
     )

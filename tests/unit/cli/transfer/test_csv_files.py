@@ -164,7 +164,7 @@ def test_a_number_that_is_too_large_for_a_float_is_reported(tmp_path: Path) -> N
     path.write_bytes(b"k,v\na,0.1\nb,-inf\nc,\nd,3.4028235e38\n")
     values = [row["v"] for row in read_rows(path, mapping)]
     assert pa.array(values, pa.float32()) == pa.array([0.1, float("-inf"), None, 3.4028235e38], pa.float32())
-    assert fault(path, b"k,v\na,1\nb,-1e300\n", mapping).startswith("line 3, column 'v': '-1e300' is not a valid FLOAT")
+    assert fault(path, b"k,v\na,1\nb,-1e300\n", mapping) == "line 3, column 'v': '-1e300' is too large for a FLOAT"
 
 
 def test_lines_are_counted_as_editors_do(tmp_path: Path) -> None:
