@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -44,6 +45,8 @@ _CONNECT_SECONDS = 2.0
 _LOCK_WAIT_S_MAX = 600.0
 # Completion asks for candidates by this word: `rowlock __complete SHELL ...`. It is no command, so that help omits it.
 _COMPLETE = "__complete"
+# What the parser takes for an option.
+_NEGATIVE = re.compile(r"-[0-9.]")
 # Also those after which a doubt would do no harm: a compaction changes no answer, and a session ends once.
 _READ_ONLY = {
     *("changes", "tables", "describe", "get", "exists", "scan", "count", "export", "snapshot", "status", "shell"),
@@ -203,6 +206,8 @@ def _report(output: Output, error: Exception, session: Session) -> None:
         where = getattr(getattr(error, "ctx", None), "command_path", "rowlock").strip()
         advice = f"help {where}".strip() if session.is_shell else f"{where} --help"
         message = error.format_message().rstrip(".")
+        if _NEGATIVE.match(getattr(error, "option_name", None) or ""):
+            message += "; write -- before a key or value that begins with '-', as in -- -5"
         output.error(f"{message}{'' if message.endswith('?') else '.'} Try '{advice}'.", kind="UsageError")
     elif isinstance(error, OSError) and error.filename is not None:
         output.error(f"{error.filename}: {error.strerror}", kind=type(error).__name__)

@@ -59,6 +59,17 @@ def test_a_usage_error_points_to_the_help_of_its_command(console: Console) -> No
     assert console.err.endswith("Try 'rowlock --help'.\n")
 
 
+def test_a_negative_key_is_not_an_unknown_option_without_advice(console: Console) -> None:
+    assert console.run("put", "t", "-5", "f:a=1") == 2
+    assert console.err == (
+        "rowlock: No such option: -5; write -- before a key or value that begins with '-', as in -- -5. "
+        "Try 'rowlock put --help'.\n"
+    )
+    assert console.run("put", "t", "--", "-5", "f:a=1") == 0
+    assert console.run("put", "t", "-x", "f:a=1") == 2
+    assert console.err == "rowlock: No such option: -x. Try 'rowlock put --help'.\n"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
