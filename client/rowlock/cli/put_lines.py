@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.layouts import Layout, TypedLayout
 from rowlock.cli.quantities import count_text
 from rowlock.cli.session import Call
 from rowlock.cli.words import check_length, lines_of, words_of
+
+_Value = TypeVar("_Value")
 
 
 def put_lines(call: Call, table: str, layout: Layout, timestamp: int | None) -> None:
@@ -27,7 +29,7 @@ def put_lines(call: Call, table: str, layout: Layout, timestamp: int | None) -> 
             except (ArgumentError, ValueError, TypeError) as error:
                 # What came before it is sent with the batch's next message or has been sent: say how far it went.
                 batch.send()
-                raise ArgumentError(f"line {number} of standard input: {error}; {_written(rows)}") from error
+                raise ArgumentError(f"line {number} of standard input: {error}{_written(rows)}") from error
             for stamp, data in changes:
                 batch.put(key, data, timestamp=timestamp if stamp is None else stamp)
                 cells += len(data)
@@ -39,7 +41,9 @@ def put_lines(call: Call, table: str, layout: Layout, timestamp: int | None) -> 
 
 
 def _written(rows: int) -> str:
-    return f"the {rows} rows before it were written" if rows != 1 else "the row before it was written"
+    if not rows:
+        return ""
+    return f"; the {rows} rows before it were written" if rows != 1 else "; the row before it was written"
 
 
 # The cells of one timestamp; None: the server's clock.
@@ -55,14 +59,36 @@ def _row(layout: Layout, text: str) -> tuple[Any, _Changes]:
     record = json.loads(text)
     if isinstance(layout, TypedLayout):
         return _typed_row(layout, record)
-    if not isinstance(record.get("row"), str) or not isinstance(record.get("cells"), list):
-        raise ArgumentError('the object lacks "row" and "cells", as \'get --json\' prints them')
+    key, cells = _field(record, "row", str, "the object"), _field(record, "cells", list, "the object")
     by_time: dict[int | None, dict[Any, Any]] = {}
-    for cell in record["cells"]:
-        column = layout.column(cell["column"])
+    for cell in cells:
+        if not isinstance(cell, dict):
+            raise ArgumentError(f'"cells" must hold objects, and not {_shown(cell)}')
+        column = layout.column(_field(cell, "column", str, "a cell"))
+        value = layout.value(column, _field(cell, "value", str, "a cell"))
+        timestamp = None if cell.get("timestamp") is None else _field(cell, "timestamp", int, "a cell")
         # The first one is the newest version.
-        by_time.setdefault(cell.get("timestamp"), {}).setdefault(column, layout.value(column, cell["value"]))
-    return layout.key(record["row"]), by_time.items()
+        by_time.setdefault(timestamp, {}).setdefault(column, value)
+    return layout.key(key), by_time.items()
+
+
+_KINDS: Mapping[type, str] = {str: "a string", list: "a list", int: "a whole number"}
+_SHOWN_CHARACTERS = 100
+
+
+def _field(record: Mapping[str, Any], name: str, kind: type[_Value], what: str) -> _Value:
+    """Returns a field of an object, as 'get --json' prints it. Raises ArgumentError if it is missing or no `kind`."""
+    if name not in record:
+        raise ArgumentError(f"{what} lacks \"{name}\", which 'get --json' prints")
+    value = record[name]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ArgumentError(f'"{name}" must be {_KINDS[kind]}, and not {_shown(value)}')
+    return value
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
 def _typed_row(layout: TypedLayout, record: Mapping[str, Any]) -> tuple[Any, _Changes]:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import io
 import re
 from collections import deque
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import pytest
 from rowlock.checks import CheckResult
@@ -22,6 +24,28 @@ def test_put_sends_one_row_with_all_of_its_cells(console: Console) -> None:
 def test_put_reports_as_json_how_many_cells_it_wrote(console: Console) -> None:
     assert console.run("put", "t", r"r\x00", "f:a=1", "--json") == 0
     assert console.records == [{"table": "t", "row": r"r\x00", "cells": 1}]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"row": 5, "cells": []}', '"row" must be a string, and not 5'),
+        ('{"row": "a", "cells": {"f:a": "1"}}', '"cells" must be a list, and not {"f:a": "1"}'),
+        ('{"cells": []}', "the object lacks \"row\", which 'get --json' prints"),
+        ('{"row": "a", "cells": [1]}', '"cells" must hold objects, and not 1'),
+        ('{"row": "a", "cells": [{"column": "f:a"}]}', "a cell lacks \"value\", which 'get --json' prints"),
+        ('{"row": "a", "cells": [{"column": "f:a", "value": true}]}', '"value" must be a string, and not true'),
+        (
+            '{"row": "a", "cells": [{"column": "f:a", "value": "", "timestamp": "5"}]}',
+            '"timestamp" must be a whole number, and not "5"',
+        ),
+    ],
+)
+def test_put_says_what_is_wrong_with_a_line_of_json(console: Console, line: str, message: str) -> None:
+    console.client.answers["batch"] = nullcontext(console.client)
+    console.stdin = io.StringIO(line)
+    assert console.run("put", "t", "-") == 2
+    assert console.err == f"rowlock: line 1 of standard input: {message}\n"
 
 
 def test_get_shows_one_line_per_cell(console: Console) -> None:
