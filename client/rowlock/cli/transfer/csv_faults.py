@@ -19,6 +19,7 @@ from typing import TextIO, TypeAlias
 import pyarrow as pa
 
 from rowlock._codec.escapes import escaped, typed
+from rowlock.cli.quantities import count_text
 from rowlock.cli.transfer.columns import FileColumn, FileColumns, TooLargeError, missing_value
 from rowlock.cli.transfer.sources import COMPRESSION_ERRORS, Source
 from rowlock.cli.value_forms import form_of
@@ -74,6 +75,8 @@ def first_fault(
             for block in _blocks(records):
                 record = _first_invalid(block, lambda part: parse_error(heading.raw + _raw(part), columns) is not None)
                 if record is not None:
+                    if _is_open(record, separator):
+                        return f"line {record.line}: a quote is not closed, so the row extends to the end of the file"
                     return _description(heading, record, columns, nulls, parse_error)
         except _TooLongError as error:
             return (
@@ -115,6 +118,16 @@ def _records(file: TextIO, separator: str, bytes_max: int) -> Iterator[_Record]:
             yield _Record(ended + 1, "".join(raw).encode("latin-1"), fields)
         ended = reader.line_num
         raw.clear()
+
+
+def _is_open(record: _Record, separator: str) -> bool:
+    """Returns whether the file ends within a quoted field of the record."""
+    try:
+        for _ in csv.reader([record.raw.decode("latin-1")], delimiter=separator, strict=True):
+            """Without an error each field is closed."""
+    except csv.Error as error:
+        return str(error) == "unexpected end of data"
+    return False
 
 
 def _blocks(records: Iterator[_Record]) -> Iterator[list[_Record]]:
@@ -162,7 +175,8 @@ def _description(
     if len(record.fields) != len(names):
         last = record.line + len(_LINE_END.findall(record.raw.decode("latin-1").rstrip("\r\n")))
         extent = f", and extends to line {last}: is a closing quote missing?" if last > record.line else ""
-        return f"line {record.line} has {len(record.fields)} fields, but the heading has {len(names)}{extent}"
+        found = count_text(len(record.fields), "field")
+        return f"line {record.line} has {found}, but the heading has {len(names)}{extent}"
     for column in columns.columns:
         error = parse_error(heading.raw + record.raw, columns.only([column]))
         if error is not None:

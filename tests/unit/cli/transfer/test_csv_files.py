@@ -178,8 +178,25 @@ def test_lines_are_counted_as_editors_do(tmp_path: Path) -> None:
 def test_a_row_with_another_number_of_fields_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     assert fault(path, b"id,delay\na,1\nb,2,3\n", MAPPING_OF_TWO) == "line 3 has 3 fields, but the heading has 2"
-    found = fault(path, b'id,delay\na,1\n"b,2\nc,3\nd,4\n', MAPPING_OF_TWO)
-    assert found == "line 3 has 1 fields, but the heading has 2, and extends to line 5: is a closing quote missing?"
+    assert fault(path, b"id,delay\na,1\nb\n", MAPPING_OF_TWO) == "line 3 has 1 field, but the heading has 2"
+    found = fault(path, b'id,delay\na,1\n"b,2\nc,3\nd",4,5\n', MAPPING_OF_TWO)
+    assert found == "line 3 has 3 fields, but the heading has 2, and extends to line 5: is a closing quote missing?"
+
+
+@pytest.mark.parametrize(
+    ("row", "line"),
+    [
+        (b'"b,2\n', 3),
+        (b'"b,2\nc,3\nd,4\n', 3),
+        (b'b,"2\n', 3),
+        (b'b,"2"\n"c,3\n', 4),
+        (b'"b"" ,2\n', 3),
+        (b'b "c,2\n"d,3', 4),
+    ],
+)
+def test_a_quote_that_is_not_closed_is_reported_with_its_line(tmp_path: Path, row: bytes, line: int) -> None:
+    found = fault(tmp_path / "rows.csv", b"id,delay\na,1\n" + row, MAPPING_OF_TWO)
+    assert found == f"line {line}: a quote is not closed, so the row extends to the end of the file"
 
 
 def test_a_quoted_null_is_reported_as_quoted(tmp_path: Path) -> None:
