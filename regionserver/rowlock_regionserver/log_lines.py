@@ -35,6 +35,13 @@ def begin_log(level: str, log_format: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
+def reason_of(error: Exception) -> str:
+    """Returns the message of an error. An OSError of the system gives its file and the reason, without the number."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 def say_error(message: str, log_format: str) -> None:
     """Says in one line why the command ends. At any level of the log, and safe after a failure of logging itself."""
     line = f"rowlock-server: {' '.join(message.split())}"

@@ -188,6 +188,9 @@ def test_an_interrupt_after_the_command_is_done_changes_nothing() -> None:
         (["get", "wide", "r00000", "--json"], ""),
         (["get", "wide", "r00000", "--json"], "1"),
         (["--help"], ""),
+        (["--help"], "1"),
+        (["scan", "--help"], "1"),
+        (["--version"], "1"),
     ],
 )
 def test_output_that_can_not_be_written_is_one_line(

@@ -108,3 +108,14 @@ def test_a_folder_that_others_may_write_to_needs_the_option_insecure(folder: Pat
     assert f"run 'chmod go-w {folder}'" in refused(folder)
     with ServerCommand("--data", folder, "--listen", "127.0.0.1:0", "--insecure") as server:
         server.ready()
+
+
+@pytest.mark.parametrize("words", [("verify",), ("salvage", "out"), ("remove-set-aside",)])
+def test_a_folder_that_may_not_be_read_is_refused_in_words(
+    folder: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    folder.chmod(0)
+    command, *others = words
+    out = [tmp_path / name for name in others]
+    with ServerCommand(command, folder, *out, program=("-c", WITHOUT_RIGHTS)) as server:
+        assert server.ended() == (2, "", f"rowlock-server {command}: {folder}: Permission denied\n")

@@ -130,6 +130,11 @@ def check_and_mutate(
     check_text(row)
     if not conditions:
         raise arguments.ArgumentError("give at least one --if CONDITION")
+    if not any((puts, deletes, delete_row, increments, appends, else_puts, else_deletes, else_increments)):
+        raise arguments.ArgumentError(
+            "give at least one change: --put, --delete, --delete-row, --increment, --append, --else-put, --else-delete "
+            "or --else-increment"
+        )
     layout = layout_of(call, table, mapping)
     key = layout.key(row)
     then: list[Change] = [Delete()] if delete_row else []

@@ -13,7 +13,7 @@ from rowlock.cli import arguments
 from rowlock.cli.aligned import aligned
 from rowlock.cli.quantities import clock_text, duration_text, size_text
 from rowlock.cli.session import Call
-from rowlock.cli.shared_options import AnyTableArgument, PropertyOption, TableArgument
+from rowlock.cli.shared_options import AnyTableArgument, PropertyOption, TableArgument, integer
 
 if TYPE_CHECKING:
     from rowlock import Client
@@ -63,7 +63,13 @@ def compactions(
     watch: Annotated[bool, typer.Option("--watch", help="Show changes until interrupted.")] = False,
     cancelled: Annotated[
         list[int] | None,
-        typer.Option("--cancel", metavar="ID", show_default=False, help="Cancel a compaction; may be repeated."),
+        typer.Option(
+            "--cancel",
+            parser=integer,
+            metavar="ID",
+            show_default=False,
+            help="Cancel a compaction; may be repeated.",
+        ),
     ] = None,
 ) -> None:
     """Shows compactions: those that work and wait, and the last that ended, the newest first.

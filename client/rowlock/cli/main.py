@@ -45,6 +45,7 @@ _CONNECT_SECONDS = 2.0
 _LOCK_WAIT_S_MAX = 600.0
 # Completion asks for candidates by this word: `rowlock __complete SHELL ...`. It is no command, so that help omits it.
 _COMPLETE = "__complete"
+_TEXT_OPTIONS = frozenset({"-h", "--help", "--version"})
 # What the parser takes for an option.
 _NEGATIVE = re.compile(r"-[0-9.]")
 # Also those after which a doubt would do no harm: a compaction changes no answer, and a session ends once.
@@ -171,12 +172,15 @@ def run(arguments: Sequence[str], session: Session) -> int:
     """Runs one command line in a session and returns its exit code. Reports every error in one line."""
     output = session.output(json_lines="--json" in arguments)
     try:
-        result = typer.main.get_command(application).main(
-            args=list(arguments) or ["--help"],
-            prog_name="" if session.is_shell else "rowlock",
-            standalone_mode=False,
-            obj=session,
-        )
+        # typer itself writes these texts.
+        has_text = not arguments or not _TEXT_OPTIONS.isdisjoint(arguments)
+        with writing_to(session.stdout) if has_text else contextlib.nullcontext():
+            result = typer.main.get_command(application).main(
+                args=list(arguments) or ["--help"],
+                prog_name="" if session.is_shell else "rowlock",
+                standalone_mode=False,
+                obj=session,
+            )
         session.stdout.flush()
         if result == INTERRUPTED:
             _note_interrupt(output, session)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowlock._codec.escapes import typed
 from rowlock.cli.aligned import aligned
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.quantities import clock_text
@@ -46,7 +47,7 @@ def sessions(
     if words:
         if words[0] != "end" or len(words) < 2:
             raise ArgumentError("to end sessions, give their ids: rowlock sessions end ID...")
-        _show(call, [call.client.end_session(session_id) for session_id in words[1:]])
+        _show(call, [_end(call, session_id) for session_id in words[1:]])
         return
     _show(call, call.client.sessions(ended=ended))
 
@@ -78,6 +79,17 @@ def locks(
         rows = [(*_lock_fields(each), *(_extended_fields(each) if extended else ())) for each in found]
         shown = aligned(heading, rows, list(map(_lock_details, found)), right=("region", *_EXTENDED_HEADING))
         call.output.record({}, "\n".join(shown))
+
+
+def _end(call: Call, session_id: str) -> SessionInfo:
+    from rowlock.errors import SessionEndedError
+
+    try:
+        return call.client.end_session(session_id)
+    except SessionEndedError as error:
+        raise ArgumentError(
+            f"session {typed(session_id)} is not open: {error.reason}; 'rowlock sessions' lists the open ones"
+        ) from error
 
 
 def _show(call: Call, found: Sequence[SessionInfo]) -> None:

@@ -53,12 +53,27 @@ def snapshot(
         raise ArgumentError("--lease is for a new snapshot; --renew restarts the lease that it was taken with")
     if table is not None:
         with noting_lock_waits(call, table):
-            taken = call.client.snapshot(table) if lease is None else call.client.snapshot(table, lease)
-        _show(call, taken)
+            _show(call, _taken(call, table, lease))
     for found in [snapshot_id(text) for text in renewed or ()]:
         _show(call, call.client.open_snapshot(found))
     for found in [snapshot_id(text) for text in ended or ()]:
         call.client.open_snapshot(found).end()
+
+
+def _taken(call: Call, table: str, lease: float | None) -> Snapshot:
+    from rowlock.errors import LimitExceededError
+
+    if lease is None:
+        return call.client.snapshot(table)
+    try:
+        return call.client.snapshot(table, lease)
+    except LimitExceededError as error:
+        if error.limit != "snapshot_lease_ms_max":
+            raise
+        raise ArgumentError(
+            f"--lease {lease:.15g} is longer than the server allows: at most {error.limit_value / 1000:.15g} seconds; "
+            "each scan of the snapshot renews it"
+        ) from error
 
 
 def _show(call: Call, taken: Snapshot) -> None:

@@ -18,6 +18,7 @@ from rowlock_regionserver.errors import DataFolderError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.set_aside import list_set_aside, remove_set_aside
 from rowlock_regionserver.inspection.folder import held
+from rowlock_regionserver.log_lines import reason_of
 
 REMOVED, DECLINED, NOT_REMOVED = 0, 1, 2
 
@@ -42,7 +43,7 @@ def main(
         with held(options.folder, Files()):
             return _remove(options.folder, is_confirmed=options.yes, stdin=stdin, stdout=stdout)
     except (DataFolderError, OSError, EOFError) as error:
-        stderr.write(f"rowlock-server remove-set-aside: {error}\n")
+        stderr.write(f"rowlock-server remove-set-aside: {reason_of(error)}\n")
         return NOT_REMOVED
 
 

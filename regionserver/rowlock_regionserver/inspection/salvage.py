@@ -27,6 +27,7 @@ from rowlock_regionserver.errors import CorruptionError, DataFolderError, Region
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.folder import held, read_folder
 from rowlock_regionserver.inspection.salvaged_cells import SalvagedRegion, read_cells
+from rowlock_regionserver.log_lines import reason_of
 from rowlock_regionserver.operations import ScanPlan, Selection
 from rowlock_regionserver.scan.ranges import RowsAt
 from rowlock_regionserver.scan.scanner import scan
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
         with _new_file(options.out / "report.txt", Files()) as file:
             file.write(report.encode())
     except (RegionServerError, OSError) as error:
-        stderr.write(f"rowlock-server salvage: {error}\n")
+        stderr.write(f"rowlock-server salvage: {reason_of(error)}\n")
         return NOT_WRITTEN
     stdout.write(report)
     return DAMAGED if damage else INTACT

@@ -21,6 +21,7 @@ from rowlock_regionserver.host.set_aside import list_set_aside
 from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion, held, read_folder
 from rowlock_regionserver.inspection.log import check_log
 from rowlock_regionserver.inspection.unnamed import lost_generations, unnamed_in
+from rowlock_regionserver.log_lines import reason_of
 from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, read_bulk_file
 from rowlock_regionserver.region.idempotency.answers_file import read_checked
 from rowlock_regionserver.region.store_file_names import store_file_path
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
     try:
         found = verify(folder, Files())
     except (DataFolderError, OSError) as error:
-        stderr.write(f"rowlock-server verify: {error}\n")
+        stderr.write(f"rowlock-server verify: {reason_of(error)}\n")
         return NOT_CHECKED
     for remark in found.remarks:
         stdout.write(f"{remark}\n")

@@ -133,6 +133,8 @@ def test_cancel_shows_what_was_cancelled(console: Console) -> None:
     assert "there is no compaction 8; 'rowlock compactions' lists them" in console.err
     assert console.run("compactions", "t", "--cancel", "7") == 2
     assert "--cancel takes ids" in console.err
+    assert console.run("compactions", "--cancel", "abc") == 2
+    assert "'--cancel': 'abc' is not an integer. " in console.err
 
 
 def test_compact_requests_and_shows_what_is_queued(console: Console) -> None:

@@ -16,7 +16,7 @@ from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.commands import COMMANDS
 from rowlock.cli.layouts import TypedLayout
 from rowlock.cli.main import main
-from rowlock.errors import BulkError, ServerUnavailableError, TableNotFoundError
+from rowlock.errors import BulkError, LimitExceededError, ServerUnavailableError, TableNotFoundError
 from rowlock.schema import Family, TableDescription
 
 from tests.unit.cli.recording import Console
@@ -287,3 +287,19 @@ def test_the_arguments_of_the_process_are_the_default(
     monkeypatch.setattr(sys, "argv", ["rowlock", "nonsense"])
     assert main() == 2
     assert "nonsense" in capsys.readouterr().err
+
+
+def test_a_lease_that_is_too_long_is_reported_in_seconds(console: Console) -> None:
+    console.client.answers["snapshot"] = LimitExceededError(
+        "a lease", limit="snapshot_lease_ms_max", limit_value=86_400_000
+    )
+    assert console.run("snapshot", "t", "--lease", "999999999") == 2
+    assert console.err.startswith(
+        "rowlock: --lease 999999999 is longer than the server allows: at most 86400 seconds; each scan"
+    )
+
+
+def test_check_and_mutate_needs_a_change(console: Console) -> None:
+    assert console.run("check-and-mutate", "t", "r", "--if", "f:n = 5") == 2
+    assert console.err.startswith("rowlock: give at least one change: --put, --delete, ")
+    assert not console.connected

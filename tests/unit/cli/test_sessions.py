@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rowlock.errors import SessionEndedError
 from rowlock.session_info import HeldItem, LockInfo, SessionInfo
 
 from tests.unit.cli.recording import Console
@@ -148,3 +149,11 @@ def test_a_terminal_is_told_that_there_are_none_and_a_program_gets_nothing(conso
     assert console.out == "no sessions\n"
     assert console.run("locks") == 0
     assert console.out == "no locks\n"
+
+
+def test_ending_a_session_that_is_not_open_says_where_the_open_ones_are(console: Console) -> None:
+    console.client.answers["end_session"] = SessionEndedError("open a new one", reason="its owner ended it")
+    assert console.run("sessions", "end", "load-42") == 2
+    assert console.err == (
+        "rowlock: session 'load-42' is not open: its owner ended it; 'rowlock sessions' lists the open ones\n"
+    )
