@@ -196,7 +196,9 @@ def test_rows_that_are_written_are_left_out(
     words = ["import", "t", "-", "--format", kind, "--skip-rows"]
     assert run(*words, "7", stdin=content.encode())[:2] == (0, "3 rows, 3 cells\n")
     assert [row for row, _ in rowlock_client.table("t").scan()] == [b"r7", b"r8", b"r9"]
-    assert run(*words, "99", stdin=content.encode())[:2] == (0, "0 rows, 0 cells\n")
+    assert run(*words, "10", stdin=content.encode())[:2] == (0, "0 rows, 0 cells\n")
+    exit_code, _, err = run(*words, "99", stdin=content.encode())
+    assert (exit_code, err.count("has only 10 rows; nothing was written")) == (2, 1)
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -135,6 +135,11 @@ def import_rows(
     ):
         rows = FileRows(content, source.name, parsed, skip_rows or 0)
         result = put_rows(call, table, rows, parsed)
+    if rows.read_count < rows.skipped:
+        raise ArgumentError(
+            f"--skip-rows {rows.skipped} leaves out more than there is: {rows.name} has only "
+            f"{count_text(rows.read_count, 'row')}; nothing was written"
+        )
     if cells:
         text = count_text(result.cell_count, "cell")
     else:
@@ -220,6 +225,8 @@ class FileRows:
         self._reads = content.reads
         self._names = None if mapping is None else {column.name for column in mapping.values}
         self.skipped = skipped
+        # Also those that are left out.
+        self.read_count = 0
         # The first rows of the file that are certainly written or left out.
         self._written = skipped
         # Of batches that are not written yet: the number of rows up to their ends, and the positions there.
@@ -242,7 +249,7 @@ class FileRows:
         from rowlock.cli.transfer.batches import without_first
 
         read: Read
-        for read in without_first(self._reads, self.skipped):
+        for read in without_first(self._counted(), self.skipped):
             self.count += read.batch.num_rows
             self.without_cells += self._count_without_cells(read.batch)
             self._unwritten.append((self.count, read.position))
@@ -250,6 +257,11 @@ class FileRows:
         if self._unwritten and self.total is not None:
             # What follows the last row is read too.
             self._unwritten[-1] = (self.count, self.total)
+
+    def _counted(self) -> Iterator[Read]:
+        for read in self._reads:
+            self.read_count += read.batch.num_rows
+            yield read
 
     def written_to(self, count: int) -> None:
         """Records that the first `count` rows are written, of those that are not left out."""

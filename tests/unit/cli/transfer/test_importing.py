@@ -90,6 +90,15 @@ def test_an_interrupt_says_how_many_rows_were_written_and_how_to_go_on(file: Pat
     assert "rows" not in console.err
 
 
+def test_an_import_that_leaves_out_more_rows_than_there_are_is_an_error(file: Path) -> None:
+    console = Console(WritingClient())
+    assert console.run("import", "t", str(file), *WORDS, "--skip-rows", "6") == 2
+    assert console.err == (
+        f"rowlock: --skip-rows 6 leaves out more than there is: {file} has only 5 rows; nothing was written\n"
+    )
+    assert console.run("import", "t", str(file), *WORDS, "--skip-rows", "5") == 0
+
+
 def test_no_such_table_is_an_error_before_the_file_is_read(tmp_path: Path) -> None:
     client = WritingClient()
     client.answers["kept_mapping"] = TableNotFoundError("there is no table 't'", table="t")
