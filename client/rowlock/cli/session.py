@@ -18,7 +18,7 @@ from typer.core import TyperCommand
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output
 from rowlock.cli.plain_parameters import with_plain_parsers
-from rowlock.cli.shared_options import seconds
+from rowlock.cli.shared_options import address, seconds
 
 if TYPE_CHECKING:
     from rowlock import Client
@@ -117,7 +117,10 @@ class Call:
 ServerOption = Annotated[
     str | None,
     typer.Option(
-        "--server", metavar="HOST:PORT", help=f"Or unix:PATH. Default: $ROWLOCK_SERVER, else {DEFAULT_SERVER}."
+        "--server",
+        parser=address,
+        metavar="HOST:PORT",
+        help=f"Or unix:PATH. Default: $ROWLOCK_SERVER, else {DEFAULT_SERVER}.",
     ),
 ]
 TIMEOUT_SECONDS = 60.0

@@ -44,6 +44,14 @@ def seconds(text: str | float) -> float:
     return number
 
 
+def address(text: str) -> str:
+    """Returns the address of a server, which may not be empty."""
+    if not text.strip():
+        # Perhaps of a shell variable that is not set: another server than was meant must not be changed.
+        raise typer.BadParameter("it is empty; name a server, or omit the option for the default")
+    return text
+
+
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", show_default=False)]
 AnyTableArgument = Annotated[
     str | None, typer.Argument(metavar="TABLE", show_default=False, help="Default: all tables.")

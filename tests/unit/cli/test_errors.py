@@ -303,3 +303,10 @@ def test_check_and_mutate_needs_a_change(console: Console) -> None:
     assert console.run("check-and-mutate", "t", "r", "--if", "f:n = 5") == 2
     assert console.err.startswith("rowlock: give at least one change: --put, --delete, ")
     assert not console.connected
+
+
+@pytest.mark.parametrize("words", [["tables", "--server", ""], ["--server", " ", "tables"]])
+def test_an_empty_server_is_not_the_default_one(console: Console, words: Sequence[str]) -> None:
+    assert console.run(*words) == 2
+    assert "Invalid value for '--server': it is empty; name a server" in console.err
+    assert not console.connected
