@@ -92,7 +92,9 @@ def unnamed_files_of_region(paths: list[Path], region_id: int, recovered: Recove
     is_proven = logged is not None and logged.manifest_generation > 0 and not recovered.gaps
     for path in paths:
         if is_proven:
-            yield Unnamed(path, "its flush was interrupted, or its family dropped", is_leftover=True)
+            yield Unnamed(
+                path, "its flush was interrupted, its family dropped, or a compaction replaced it", is_leftover=True
+            )
         else:
             yield Unnamed(path, "the region's manifest does not name it, and may not be the newest", is_leftover=False)
 

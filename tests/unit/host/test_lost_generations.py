@@ -218,3 +218,12 @@ def test_a_flush_that_was_cut_short_leaves_nothing_and_its_number_is_used_again(
     assert set(rows_of(server, "old")) == {b"flushed", b"logged", b"more"}
     server.stop()
     assert server.set_aside == ()
+
+
+def test_an_unnamed_store_file_may_be_what_a_compaction_replaced(folder: Path) -> None:
+    unnamed = folder / "regions" / "1" / "1-000000000009.store"
+    unnamed.write_bytes(b"cells that are in another file too")
+    (remark,) = verified(folder).remarks
+    assert remark.startswith(
+        f"unnamed: {unnamed} (its flush was interrupted, its family dropped, or a compaction replaced it); the next"
+    )
