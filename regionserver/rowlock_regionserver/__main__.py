@@ -27,6 +27,9 @@ logger = logging.getLogger("rowlock_regionserver.__main__")  # __name__ is __mai
 STARTED = time.perf_counter()
 DEFAULT_LISTEN = "127.0.0.1:7460"
 DEFAULT_LINGER_SECONDS = 3.0
+# As the client's: threads can't wait longer than about 292 years.
+_SECONDS_MAX = 1e9
+_INSPECTIONS = ("verify", "salvage", "remove-set-aside")
 EXIT_CANT_START = 2
 EXIT_FOLDER_IN_USE = 4
 
@@ -34,10 +37,24 @@ EXIT_FOLDER_IN_USE = 4
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command, and ends the process with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] in (["verify"], ["salvage"], ["remove-set-aside"]):
+    if words and words[0] in _INSPECTIONS:
         sys.exit(_inspect(words[0], words[1:]))
+    if words and not words[0].startswith("-"):
+        sys.exit(_refuse(words[0]))
     signals = Signals()
     sys.exit(_serve(_parser().parse_args(words), signals))
+
+
+def _refuse(command: str) -> int:
+    """Says that there is no such command. Returns the exit code."""
+    from rowlock_proto.nearest import did_you_mean
+
+    say_error(
+        f"no such command: {command!r}{did_you_mean(command, _INSPECTIONS)}; the commands are "
+        f"{', '.join(_INSPECTIONS)}; to serve a folder, give --data DIR",
+        "text",
+    )
+    return EXIT_CANT_START
 
 
 def _inspect(command: str, words: list[str]) -> int:
@@ -156,6 +173,16 @@ class _AddSetting(argparse.Action):
         options.config = [*options.config, value]
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not 0 <= seconds <= _SECONDS_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not from 0 to {_SECONDS_MAX:g} seconds")
+    return seconds
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rowlock-server",
@@ -211,7 +238,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--linger",
         metavar="SECONDS",
-        type=float,
+        type=_seconds,
         default=DEFAULT_LINGER_SECONDS,
         help=f"with --embedded: stop this long after the last client ({DEFAULT_LINGER_SECONDS:g})",
     )
