@@ -35,11 +35,14 @@ def value_of(column: MappedColumn | TimestampColumn, text: str) -> Any:
     try:
         if column.type == "string":
             return data.decode()
-        return _scalars(column).decode(data)
+        value = _scalars(column).decode(data)
     except (MappingError, UnicodeDecodeError, ValueError, OverflowError):
         raise ArgumentError(
             f"{typed(text)} is not a valid {column.type_text} for {column.name}: write {form_of(column.type)}"
         ) from None
+    if isinstance(value, float) and math.isinf(value) and "inf" not in text.lower():
+        raise ArgumentError(f"{typed(text)} is too large for a {column.type_text}, the type of {column.name}")
+    return value
 
 
 def text_of(column: MappedColumn, value: object) -> str:

@@ -11,7 +11,8 @@ import pytest
 from rowlock import Mapping
 from rowlock._codec.arrow_buffers import array_of_one
 from rowlock._core.typed_rows import python_rows
-from rowlock.cli.typed_text import json_of, key_text, records_of, text_of, texts_of
+from rowlock.cli.arguments import ArgumentError
+from rowlock.cli.typed_text import json_of, key_text, records_of, text_of, texts_of, value_of
 from rowlock.errors import MappingError
 
 MAPPING = Mapping(
@@ -96,3 +97,12 @@ def test_an_array_of_one_value_is_that_of_arrow(value: object, kind: pa.DataType
     found.validate(full=True)
     assert found.type == kind
     assert found.equals(pa.array([value], kind))
+
+
+@pytest.mark.parametrize(("name", "text"), [("half", "1e40"), ("half", "-1e39"), ("ratio", "1e400")])
+def test_a_number_that_is_too_large_does_not_become_infinite(name: str, text: str) -> None:
+    (column,) = [column for column in MAPPING.values if column.name == name]
+    with pytest.raises(ArgumentError, match="is too large for a"):
+        value_of(column, text)
+    assert value_of(column, "-inf") == float("-inf")
+    assert value_of(column, "1e30") == pytest.approx(1e30)
