@@ -46,7 +46,7 @@ def test_ranges_are_deleted(table: rowlock.Table[bytes]) -> None:
     assert table.delete_range(prefix="r1") == 1000
     assert table.delete_range(prefix="r1") == 0
     assert table.delete_range(ranges=[(None, "r0010"), ("r2490", None)]) == 20
-    assert table.delete_range("", None) == 1430
+    assert table.delete_range("\0") == 1430
     assert table.count() == 0
 
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 PIECE_ROWS = 1000
 
 
-def check_is_bounded(*bounds: object) -> None:
-    """Raises InvalidArgumentError if no bound is given."""
-    if all(bound is None for bound in bounds):
+def check_is_bounded(scan: Scan[Text]) -> None:
+    """Raises InvalidArgumentError if no bound is given, or only empty ones."""
+    if scan.is_unbounded:
         raise InvalidArgumentError(
-            "no range is given: pass start, stop, prefix or ranges; truncate_table() deletes all rows"
+            "no range is given: pass start, stop, prefix or ranges, not empty; truncate_table() deletes all rows"
         )
 
 

@@ -62,6 +62,11 @@ class Scan(Generic[Text]):
         """Whether the scan resumed at a new read point after a failure, so that its rows are not of one moment."""
         return self._reader.progress.has_resumed
 
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether the scan's range is the whole table; for use inside rowlock."""
+        return self._reader.progress.plan.ranges == ((b"", b""),)
+
     def __aiter__(self) -> AsyncIterator[tuple[Text, dict[Text, Text]]]:
         # No error after the end: a loop that reads a hundred rows at a time iterates once more there.
         return self

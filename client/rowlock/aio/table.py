@@ -181,11 +181,11 @@ class Table(TableChanges[Text]):
         that are created in the range meanwhile may stay. where: deletes only rows that match a filter, also at the
         moment of their deletion. on_progress: called with the number of rows deleted so far.
 
-        Raises PartlyDeletedError, which says how many rows were deleted, and InvalidArgumentError without a range:
-        `truncate_table` deletes all rows.
+        Raises PartlyDeletedError, which says how many rows were deleted, and InvalidArgumentError without a range or
+        with empty bounds only: `truncate_table` deletes all rows.
         """
-        check_is_bounded(start, stop, prefix, ranges)
         scan = self.scan(start, stop, prefix, where=where, ranges=ranges)
+        check_is_bounded(scan)
         return await delete_rows(self._servers, self._view, scan, where, on_progress)
 
     def scan(

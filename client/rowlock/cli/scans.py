@@ -177,8 +177,10 @@ def delete_range(
 
     --json: {"table", "rows": number deleted}
     """
-    if start is None and stop is None and prefix is None:
-        raise arguments.ArgumentError("give --prefix, --start or --stop; 'rowlock truncate' deletes all rows")
+    if not (start or stop or prefix):
+        raise arguments.ArgumentError(
+            "give --prefix, --start or --stop, not empty; 'rowlock truncate' deletes all rows"
+        )
     check_text(start, stop, prefix)
     layout = layout_of(call, table, mapping)
     first, last, begins = layout.bounds(start, stop, prefix)

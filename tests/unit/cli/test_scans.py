@@ -53,3 +53,13 @@ def test_a_warning_says_that_rows_are_not_of_one_moment(
     monkeypatch.chdir(tmp_path)
     assert main(words) == 0
     assert capsys.readouterr() == (out, WARNING if is_lost else "")
+
+
+@pytest.mark.parametrize("bounds", [["--prefix", ""], ["--start", ""], ["--start", "", "--stop", ""], []])
+def test_empty_bounds_delete_no_rows(
+    fake_server: FakeServer, capsys: pytest.CaptureFixture[str], bounds: list[str]
+) -> None:
+    assert main(["delete-range", "t", *bounds, "--yes"]) == 2
+    out, errors = capsys.readouterr()
+    assert (out, fake_server.scans) == ("", [])
+    assert "give --prefix, --start or --stop, not empty; 'rowlock truncate' deletes all rows" in errors

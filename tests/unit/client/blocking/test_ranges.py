@@ -85,7 +85,7 @@ def test_rows_are_deleted_while_the_filter_matches_them(
 def test_typed_ranges_are_deleted_as_whole_rows(db: rowlock.Client, fake_server: FakeServer) -> None:
     fake_server.scan = lambda request: iter([batch(b"alice", b"bob")])
     table = db.table("t", mapping=MAPPING)
-    assert table.delete_range(prefix="", where=table.column("orders") > 5) == 2
+    assert table.delete_range("a", where=table.column("orders") > 5) == 2
     assert deleted_rows(fake_server.requests[-1]) == [b"alice", b"bob"]
     filtered = fake_server.requests[-1].mutate.mutations[0].condition.filter
     assert filtered.column.operand == (5).to_bytes(8, "big")
@@ -120,3 +120,25 @@ def test_all_rows_are_not_deleted_by_a_forgotten_argument(db: rowlock.Client) ->
             table.delete_range()
         with pytest.raises(InvalidArgumentError, match="no range is given"):
             table.delete_range(where=rowlock.row_key().starts_with("a"))
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"prefix": ""},
+        {"start": ""},
+        {"stop": ""},
+        {"start": "", "stop": ""},
+        {"ranges": [(None, None)]},
+        {"ranges": [("a", "b"), ("", "")]},
+        {"ranges": [(None, "b"), ("b", None)]},
+    ],
+)
+def test_all_rows_are_not_deleted_by_empty_bounds(
+    db: rowlock.Client, fake_server: FakeServer, bounds: dict[str, Any]
+) -> None:
+    fake_server.scan = lambda request: iter([batch(b"alice", b"bob")])
+    for table in (db.table("t"), db.table("t", mapping=MAPPING)):
+        with pytest.raises(InvalidArgumentError, match="no range is given: "):
+            table.delete_range(**bounds)
+    assert fake_server.scans == fake_server.requests == []
