@@ -11,7 +11,8 @@ from rowlock.errors import BulkError, ClosedError, InvalidArgumentError, Rowlock
 class BulkResult:
     """The result of a put_arrow that wrote all rows.
 
-    row_count: rows of the input; without a mapping each cell is a row of the input.
+    row_count: rows of the input, with those whose values are all null; without a mapping each cell is a row of the
+        input.
     cell_count: cells written; cells of one batch with the same key and timestamp count once.
     """
 
@@ -38,6 +39,7 @@ class BulkOutcome:
         self.row_count = 0
         self._cell_count = 0
         self._applied: list[range] = []
+        self._without_cells: list[range] = []
         self._failed: list[tuple[range, RowlockError]] = []
         self._unknown: list[tuple[range, RowlockError]] = []
         self._raised_by_input: Exception | None = None
@@ -47,6 +49,11 @@ class BulkOutcome:
         portion.is_applied_in_part = True
         self._cell_count += cell_count
         self._part_ended(portion)
+
+    def had_no_cells(self, rows: range) -> None:
+        """Records rows of which nothing is to be written."""
+        self._without_cells.append(rows)
+        self.row_count += len(rows)
 
     def part_failed(self, portion: Portion, error: RowlockError) -> None:
         """Records the error of a part: UnknownOutcomeError if it may have been written, else it was not."""
@@ -85,7 +92,7 @@ class BulkOutcome:
             reason = f"{error.reason}. Read them to find out."
         raise BulkError(
             f"{self.row_count} rows were written; rows {rows.start} to {rows.stop - 1} {outcome}: {reason}",
-            applied=self._applied,
+            applied=sorted(self._applied + self._without_cells, key=lambda rows: rows.start),
             failed=self._failed,
             unknown=self._unknown,
             table=table,

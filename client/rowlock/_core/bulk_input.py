@@ -47,7 +47,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows or cells to send as one batch, made from the rows of the input with these numbers."""
+    """Rows or cells to send as one batch, made from the rows of the input with these numbers; perhaps none."""
 
     rows: range
     data: BulkData
@@ -125,7 +125,7 @@ def cut_batches(
     mapping: Mapping | None,
     sizes: Sizes,
 ) -> Iterator[Piece]:
-    """Cuts batches, between rows, into pieces of about the sizes. Leaves out pieces without cells.
+    """Cuts batches, between rows, into pieces of about the sizes. A piece whose values are all null has no cells.
 
     mapping: for the estimate of their size; None: a piece is as large as its rows.
     """
@@ -196,7 +196,7 @@ def _sized(
         half = piece.num_rows // 2
         yield from _sized(piece.slice(0, half), position, convert, sizes)
         yield from _sized(piece.slice(half), position + half, convert, sizes)
-    elif converted.data.batch.num_rows:
+    else:
         yield converted
 
 

@@ -126,7 +126,7 @@ class BulkSend:
         """
         if self._is_draining or self.pause_s or len(self._in_flight) >= WINDOW:
             return None
-        if not self._next and not self._is_exhausted:
+        while not self._next and not self._is_exhausted:
             self._pull()
         while self._next and not self._set_age(self._next[0]):
             pass
@@ -242,7 +242,7 @@ class BulkSend:
                 self._sequences.release(self._taken.pop())
 
     def _pull(self) -> None:
-        """Reads the next batch of the input. An error of the input ends it."""
+        """Reads the next batch of the input, and queues it if it has cells. An error of the input ends it."""
         try:
             batch = next(self._batches, None)
         except Exception as error:
@@ -252,9 +252,12 @@ class BulkSend:
             batch = None
         if batch is None:
             self._is_exhausted = True
-        else:
+        elif batch.data.batch.num_rows:
             self._next_row = batch.rows.stop
             self._next.append(Bulk(batch, self._take()))
+        else:
+            self._next_row = batch.rows.stop
+            self._outcome.had_no_cells(batch.rows)
 
     def _too_large(self, byte_count: int) -> Bulk | None:
         """Returns the largest batch in flight, if it exceeds byte_count. 0: the limit is unknown; returns None."""

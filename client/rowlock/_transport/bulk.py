@@ -60,15 +60,19 @@ def put_pieces(
         servers.repeated_for_s,
     )
     send.stage = stage
+    reported = 0
     try:
         while not send.is_done:
             with contextlib.closing(_answers(servers, send)) as answers:
                 for _ in answers:
                     # Outside of _answers: an exception of the caller's function is no failure of the stream.
                     if on_progress is not None:
-                        on_progress(send.written_count)
+                        reported = send.written_count
+                        on_progress(reported)
             pause, send.pause_s = send.pause_s, 0.0
             time.sleep(pause)
+        if on_progress is not None and send.written_count > reported:  # Batches without cells have no answer.
+            on_progress(send.written_count)
         return send.finish()
     finally:
         send.stop()

@@ -36,6 +36,34 @@ def test_put_arrow_of_nothing_sends_nothing(db: rowlock.Client, fake_server: Fak
     assert fake_server.bulks == []
 
 
+def row_of(key: str, value: str | None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([key]), pa.array([value], pa.string())], ["k", "v"])
+
+
+@pytest.mark.parametrize("values", [[None], ["1", None, None], [None, "1", None], [*"123456", None]])
+def test_rows_without_values_are_counted_however_the_data_is_cut(
+    db: rowlock.Client, fake_server: FakeServer, values: list[str | None]
+) -> None:
+    progress: list[int] = []
+    data = [row_of(str(place), value) for place, value in enumerate(values)]
+    result = db.table("t").put_arrow(data, MAPPING, on_progress=progress.append)
+    assert result.row_count == progress[-1] == len(values)
+    assert result.cell_count == len(fake_server.bulks) == sum(value is not None for value in values)
+
+
+def test_rows_without_values_are_among_those_written_before_a_failure(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    bad = pa.RecordBatch.from_pydict({"k": [None], "v": ["1"]})
+    progress: list[int] = []
+    with pytest.raises(rowlock.BulkError, match=r"2 rows were written; rows 2 to 2 were not") as caught:
+        db.table("t").put_arrow([rows("a"), row_of("b", None), bad], MAPPING, on_progress=progress.append)
+    assert caught.value.applied == [range(1), range(1, 2)]
+    assert progress[-1] == 2
+    with pytest.raises(rowlock.MappingError):  # No row was sent.
+        db.table("t").put_arrow([row_of("b", None), bad], MAPPING)
+
+
 def test_put_arrow_continues_after_a_loss_with_the_same_numbers(db: rowlock.Client, fake_server: FakeServer) -> None:
     fake_server.bulk_script.extend([Mishap.NONE, Mishap.ANSWER_IS_LOST])
     result = db.table("t").put_arrow([rows("a"), rows("b"), rows("c")], MAPPING)
