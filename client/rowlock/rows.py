@@ -1,11 +1,11 @@
-"""Converts Arrow cells of whole rows into Python rows."""
+"""Converts Arrow cells of whole rows into Python rows, and typed rows into a pandas DataFrame."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic, cast
+from typing import TYPE_CHECKING, Generic, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,9 @@ import pyarrow as pa
 from rowlock._codec.arrow_buffers import int64_array, joined, one_array, values_of
 from rowlock._codec.columns import Text
 from rowlock._core.scan_progress import Received, row_starts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,24 @@ def check_pandas() -> None:
     """Raises ImportError, with the command that installs pandas, if pandas is missing."""
     if importlib.util.find_spec("pandas") is None:
         raise ImportError("to_pandas needs pandas: pip install 'rowlock[pandas]'", name="pandas")
+
+
+def data_frame(rows: pa.Table) -> pd.DataFrame:
+    """Returns rows as a DataFrame, with pandas' nullable types for integers and booleans.
+
+    Its other types have no null for them: a null would make the whole column floats, in which integers beyond 2^53
+    change.
+    """
+    import pandas as pd
+
+    nullable = {
+        pa.int8(): pd.Int8Dtype(),
+        pa.int16(): pd.Int16Dtype(),
+        pa.int32(): pd.Int32Dtype(),
+        pa.int64(): pd.Int64Dtype(),
+        pa.bool_(): pd.BooleanDtype(),
+    }
+    return rows.to_pandas(types_mapper=nullable.get)
 
 
 def python_rows(found: Received, decode: Callable[[bytes], Text]) -> Iterator[tuple[Text, dict[Text, Text]]]:

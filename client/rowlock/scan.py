@@ -23,7 +23,7 @@ from rowlock._transport.scan_opening import OpenedScan, RegionStream, open_scan,
 from rowlock._transport.servers import Servers
 from rowlock.errors import ClosedError, InvalidArgumentError, NotServingRegionError, RowlockError
 from rowlock.mapping import Mapping, as_mapping
-from rowlock.rows import Cell, check_pandas, python_cells, python_rows
+from rowlock.rows import Cell, check_pandas, data_frame, python_cells, python_rows
 from rowlock.schema import Region
 
 if TYPE_CHECKING:
@@ -133,9 +133,13 @@ class Scan(Generic[Text]):
         return pa.Table.from_batches(batches, schema=CELL_SCHEMA if parsed is None else parsed.schema)
 
     def to_pandas(self, mapping: Mapping | str | None = None) -> pd.DataFrame:
-        """Reads all rows into a pandas DataFrame; see to_batches. Raises ImportError if pandas is not installed."""
+        """Reads all rows into a pandas DataFrame; see to_batches. Raises ImportError if pandas is not installed.
+
+        With a mapping, integers and booleans have pandas' nullable types, such as Int64, with or without nulls.
+        """
         check_pandas()
-        return self.to_arrow(mapping).to_pandas()
+        rows = self.to_arrow(mapping)
+        return rows.to_pandas() if mapping is None else data_frame(rows)
 
     def count(self, on_progress: Callable[[int], None] | None = None) -> int:
         """Reads all rows and returns how many there are. The server sends only their keys.

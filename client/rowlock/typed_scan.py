@@ -17,7 +17,7 @@ from rowlock._transport.kept_mapping import mapping_in_use
 from rowlock._transport.servers import Servers
 from rowlock.errors import MappingError
 from rowlock.mapping import Mapping
-from rowlock.rows import check_pandas
+from rowlock.rows import check_pandas, data_frame
 from rowlock.scan import NoMoreRows, Scan
 
 if TYPE_CHECKING:
@@ -80,9 +80,12 @@ class TypedScan(Generic[Row]):
         return pa.Table.from_batches(batches, schema=mapping.schema)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Reads all rows into a pandas DataFrame. Raises ImportError if pandas is not installed."""
+        """Reads all rows into a pandas DataFrame. Raises ImportError if pandas is not installed.
+
+        Integers and booleans have pandas' nullable types, such as Int64, with or without nulls.
+        """
         check_pandas()
-        return self.to_arrow().to_pandas()
+        return data_frame(self.to_arrow())
 
     def count(self, on_progress: Callable[[int], None] | None = None) -> int:
         """Reads all rows and returns how many there are; see Scan.count."""

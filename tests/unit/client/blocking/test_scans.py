@@ -201,3 +201,10 @@ def test_a_limit_holds_over_the_whole_scan(db: rowlock.Client, fake_server: Fake
     assert fake_server.scans == []
     assert len(list(db.table("t").scan(limit=2))) == 2
     assert fake_server.scans[0].row_limit == 2
+
+
+def test_the_types_of_a_data_frame_do_not_depend_on_its_rows(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([])
+    mapping = "k STRING :key, n BIGINT f:n, b BOOLEAN f:b, x DOUBLE f:x"
+    for scan in (db.table("t").scan().to_pandas(mapping), db.table("t", mapping=mapping).scan().to_pandas()):
+        assert [str(dtype) for dtype in scan.dtypes] == ["object", "Int64", "boolean", "float64"]
