@@ -19,8 +19,10 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import rowlock
 import rowlock.aio
@@ -37,6 +39,17 @@ _LIST_ITEM = re.compile(r"[a-z_]+(, [a-z_]+)*: ")
 # The blank between two items of a paragraph, which may be anywhere in a line.
 _BETWEEN_ITEMS = re.compile(r"(?<=\.) (?=[a-z_]+(?:, [a-z_]+)*: )")
 _WIDTH = 115
+# Types of few values, with their modules.
+_LITERALS = {
+    "CompareOp": "rowlock.checks",
+    "CompactionKind": "rowlock.compactions",
+    "CompactionState": "rowlock.compactions",
+    "Compression": "rowlock.schema",
+    "HeldKind": "rowlock.session_info",
+    "LockMode": "rowlock.session_info",
+    "RegionState": "rowlock.region_info",
+    "SessionState": "rowlock.session_info",
+}
 
 _INTRODUCTION = """
 All public names, with their docstrings, which `help()` shows too. [client.md](client.md) and
@@ -47,14 +60,19 @@ All public names, with their docstrings, which `help()` shows too. [client.md](c
 | `Name` | `bytes` or `str`: a row's key, or a column as `family:qualifier`; `str` is encoded as UTF-8 |
 | `Value` | `bytes`, `bytearray`, `memoryview` or `str` |
 | `Text` | what a table returns: `bytes`, or `str` if it was opened with an encoding |
-| `Data` | `{column: value}` |
+| `Data`, `Data[ColumnName]` | `{column: value}`, with columns all `bytes` or all `str` |
 | `Key` | of a typed table: the value of its key, or a tuple of the key's parts |
 | `Row`, `TypedData` | of a typed table: `{name: value}`, or your `TypedDict` |
 | `Change` | [Put](#put), [Delete](#delete), [Increment](#increment) or [Append](#append) |
-| `CompareOp` | one of `=`, `!=`, `<`, `<=`, `>`, `>=` |
 | `TimeRange` | `(start, stop)` in milliseconds, half-open; `None` leaves an end open |
 | `ArrowInput` | an Arrow table, batch or reader, an iterable of batches, or a pandas DataFrame |
 | `RowMapping` | [Mapping](#mapping) |
+| `RowRange` | `(start, stop)`, keys as `bytes`, half-open; an empty bound is open |
+| `TypedValue` | of a column of bytes a `Value`; of a typed one a value of its type; `None`: absent |
+| `ValueType` | `bytes`, `str`, `int`, `float`, `bool`, or the name of a type of a Mapping |
+| `Operand` | a `Value`, `int`, `float` or `bool` |
+| `DecodeCell` | a function from `family:qualifier` and a cell's bytes to its value |
+| `OpenedSession` | [Session](#session), of this module or of `rowlock.aio` |
 | `TakenSnapshot` | [Snapshot](#snapshot), of this module or of `rowlock.aio` |
 """
 _AIO = """
@@ -79,7 +97,7 @@ def page() -> str:
         ("rowlock.aio", _AIO, (), rowlock.aio),
         ("rowlock.spark", markdown(inspect.getdoc(rowlock.spark) or ""), sorted(rowlock.spark.__all__), rowlock.spark),
     ]
-    parts = ["# API reference", _MADE, _INTRODUCTION]
+    parts = ["# API reference", _MADE, _INTRODUCTION.rstrip() + "\n" + "\n".join(_literals())]
     for title, introduction, public, module in sections:
         parts += [f"## {title}", introduction, _contents(public)]
         parts += [part for name in public for part in _described(name, module)]
@@ -89,6 +107,13 @@ def page() -> str:
     parts += [part for name in _FIXTURES for part in _fixture(name)]
     parts += _described("RowlockServer", rowlock.pytest_plugin)
     return "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
+
+
+def _literals() -> Iterator[str]:
+    """Yields a line of the introduction's table for each type that has few values."""
+    for name, module in _LITERALS.items():
+        values = ", ".join(f'`"{value}"`' for value in get_args(getattr(import_module(module), name)))
+        yield f"| `{name}` | one of {values} |"
 
 
 def markdown(docstring: str) -> str:

@@ -61,7 +61,10 @@ def function_code(described: Described) -> list[str]:
     if isinstance(described, property):
         assert described.fget is not None, "every property can be read"
         return ["@property", _signature(described.fget)]
-    decorators = ["@contextmanager"] if inspect.isgeneratorfunction(inspect.unwrap(described)) else []
+    # contextmanager wraps a generator function; one that is not wrapped is an iterator.
+    unwrapped = inspect.unwrap(described)
+    is_manager = unwrapped is not described and inspect.isgeneratorfunction(unwrapped)
+    decorators = ["@contextmanager"] if is_manager else []
     return [*decorators, *(_signature(each) for each in typing.get_overloads(described) or [described])]
 
 

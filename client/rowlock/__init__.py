@@ -22,6 +22,8 @@ from rowlock.errors import *  # noqa: F403
 
 if TYPE_CHECKING:
     from rowlock import aio
+    from rowlock._core.bulk_write_requests import BulkWriteResult
+    from rowlock._core.typed_filters import TypedColumn
     from rowlock.batch import Batch
     from rowlock.bulk_outcome import BulkResult
     from rowlock.bulk_write import BulkWrite
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from rowlock.compactions import Compaction
     from rowlock.connecting import connect, open
     from rowlock.counters import counter_value
-    from rowlock.filters import Filter, column, row_key
+    from rowlock.filters import ColumnExpression, Filter, RowKeyExpression, column, row_key
     from rowlock.lock import Lock
     from rowlock.mapping import Mapping
     from rowlock.named_snapshot import NamedSnapshot
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
     from rowlock.typed_table import TypedTable
 
 _MODULES = {
+    "rowlock._core.bulk_write_requests": ("BulkWriteResult",),
+    "rowlock._core.typed_filters": ("TypedColumn",),
     "rowlock.batch": ("Batch",),
     "rowlock.bulk_outcome": ("BulkResult",),
     "rowlock.bulk_write": ("BulkWrite",),
@@ -75,7 +79,7 @@ _MODULES = {
     # Not named after its functions: importing a module sets its name on the package, which would hide the function.
     "rowlock.connecting": ("connect", "open"),
     "rowlock.counters": ("counter_value",),
-    "rowlock.filters": ("Filter", "column", "row_key"),
+    "rowlock.filters": ("ColumnExpression", "Filter", "RowKeyExpression", "column", "row_key"),
     "rowlock.lock": ("Lock",),
     "rowlock.mapping": ("Mapping",),
     "rowlock.named_snapshot": ("NamedSnapshot",),
@@ -114,6 +118,7 @@ __all__ = [
     "Batch",
     "BulkResult",
     "BulkWrite",
+    "BulkWriteResult",
     "Cell",
     "CellFilter",
     "ChangeFeed",
@@ -121,6 +126,7 @@ __all__ = [
     "CheckResult",
     "Client",
     "ClientStatistics",
+    "ColumnExpression",
     "Compaction",
     "ConnectionStatistics",
     "Delete",
@@ -141,6 +147,7 @@ __all__ = [
     "Region",
     "RegionInfo",
     "RegionStatistics",
+    "RowKeyExpression",
     "Scan",
     "ServerInfo",
     "ServerStatus",
@@ -155,6 +162,7 @@ __all__ = [
     "TypedBatch",
     "TypedBulkWrite",
     "TypedCheckResult",
+    "TypedColumn",
     "TypedScan",
     "TypedTable",
     "column",

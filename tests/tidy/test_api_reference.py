@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
+import collections.abc
 import re
+import typing
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +20,9 @@ import rowlock.spark
 from tools import api
 from tools.api_signatures import class_code, function_code, members_of
 
+# Names in signatures that other packages describe.
+_OF_OTHERS = ("DataFrame", "Path", "PathLike", "SparkSession", "StructType")
+
 
 def test_the_page_has_every_public_name_once(root: Path) -> None:
     headings = re.findall(r"^### (.+)$", (root / "docs" / "api.md").read_text(), re.MULTILINE)
@@ -24,6 +30,22 @@ def test_the_page_has_every_public_name_once(root: Path) -> None:
     expected = [*rowlock.__all__, *rowlock.spark.__all__, *fixtures]
     expected.remove("aio")
     assert sorted(headings) == sorted(expected)
+
+
+def test_the_page_explains_each_name_of_its_signatures(root: Path) -> None:
+    page = (root / "docs" / "api.md").read_text()
+    introduction, _, rest = page.partition("\n## ")
+    explained = set(re.findall(r"^#+ (\w+)$", rest, re.MULTILINE)) | set(re.findall(r"\w+", introduction))
+    known = {*dir(builtins), *dir(typing), *dir(collections.abc), *_OF_OTHERS}
+    signatures = "\n".join(re.findall(r"```python\n((?:@|def |class ).*?)```", page, re.DOTALL))
+    found = set(re.findall(r"(?<![\w.'\"])[A-Z]\w+", re.sub(r"'[^'\n]*'", "", signatures)))
+    assert sorted(found - explained - known) == []
+
+
+def test_the_page_describes_what_a_column_and_a_bulk_write_can_do(root: Path) -> None:
+    page = (root / "docs" / "api.md").read_text()
+    for name in ("ColumnExpression.matches", "TypedColumn.is_in", "BulkWrite.result", "Batch.applied_count"):
+        assert f"\n#### {name}\n" in page, name
 
 
 def test_each_class_of_asyncio_has_the_members_of_its_namesake() -> None:
@@ -68,6 +90,10 @@ def opened() -> Iterator[int]:
     yield 1
 
 
+def iterated() -> Iterator[int]:
+    yield 1
+
+
 class _Base:
     def inherited(self) -> None:
         """Is public."""
@@ -95,6 +121,7 @@ def test_signatures_are_written_as_in_the_source() -> None:
         "def sample(a: str, *rest: bytes, kind: type[bytes] = bytes, **others: object) -> str: ...",
     ]
     assert function_code(opened) == ["@contextmanager", "def opened() -> Iterator[int]: ..."]
+    assert function_code(iterated) == ["def iterated() -> Iterator[int]: ..."]
     assert class_code(_Sample) == "class _Sample:\n    a: int\n    b: list[str] = []"
 
 

@@ -117,7 +117,7 @@ class OpenedSession:
 
     @property
     def ref(self) -> types_pb2.SessionRef:
-        """Names the session in requests."""
+        """Names the session in requests; for use inside rowlock."""
         return types_pb2.SessionRef(session_id=self.id, number=self.number)
 
     def note_ended(self, error: SessionEndedError | None) -> None:
@@ -144,7 +144,7 @@ class OpenedSession:
                 raise SessionEndedError(f"session {self.id!r} was ended by its client", reason="its client ended it")
 
     def pause_s(self, *, has_failed: bool) -> float:
-        """Returns the seconds until the next heartbeat."""
+        """Returns the seconds until the next heartbeat; for use inside rowlock."""
         return self.idle_s / (_RETRY_PART if has_failed else _BEAT_PART)
 
 

@@ -30,8 +30,12 @@ class Batch(Generic[Text]):
         self._servers = servers
         self._view: View[Text] = view
         self._lines = BatchLines(size, max_bytes)
-        self.applied_count = 0
+        self._applied_count = 0
+
+    @property
+    def applied_count(self) -> int:
         """Rows changed so far; a row counts once per send."""
+        return self._applied_count
 
     async def put(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> None:
         """Adds a Table.put to the batch."""
@@ -69,7 +73,7 @@ class Batch(Generic[Text]):
         if not lines:
             return
         send = await send_lines(self._servers, self._view, lines)
-        self.applied_count += send.finish()
+        self._applied_count += send.finish()
 
     async def _send_if_full(self) -> None:
         if self._lines.is_full:

@@ -60,10 +60,18 @@ class BulkWrite:
         self._is_session_mine = is_session_mine
         self._rows = GatheredRows()
         self._is_over = False
-        self.session = session
+        self._session = session
+        self._result: BulkWriteResult | None = None
+
+    @property
+    def session(self) -> Session:
         """The session that holds it: its own, or the one that was passed."""
-        self.result: BulkWriteResult | None = None
+        return self._session
+
+    @property
+    def result(self) -> BulkWriteResult | None:
         """The result of the commit; None before."""
+        return self._result
 
     def __repr__(self) -> str:
         return f"<rowlock.aio.BulkWrite of {self._view.table!r}>"
@@ -170,8 +178,8 @@ class BulkWrite:
         Raises ConflictError, LockUnavailableError, SessionEndedError and InvalidArgumentError. Then nothing was
         written, and what was staged stays: commit again, or abort.
         """
-        if self.result is not None:
-            return self.result
+        if self._result is not None:
+            return self._result
         await self._send_gathered()
         self._check()
         request = self._options.commit_request(self.session.ref, self._number)
@@ -179,10 +187,10 @@ class BulkWrite:
             answer = await call_with_locks(
                 self._servers, methods.COMMIT_BULK_WRITE, request, self._policy, self._view.timeout_s
             )
-        self.result = result_from(answer)
+        self._result = result_from(answer)
         self._is_over = True
         await self._end_session()
-        return self.result
+        return self._result
 
     async def abort(self) -> None:
         """Removes what was staged. Idempotent."""

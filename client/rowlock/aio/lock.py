@@ -41,8 +41,12 @@ class Lock:
         self._timeout_s = timeout_s
         self._is_session_mine = is_session_mine
         self._is_released = False
-        self.session = session
+        self._session = session
+
+    @property
+    def session(self) -> Session:
         """The session that holds it: its own, or the one that was passed."""
+        return self._session
 
     @property
     def number(self) -> int:

@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from rowlock.spark.checking import check
     from rowlock.spark.counting import count
     from rowlock.spark.loading import load
-    from rowlock.spark.report import Report
+    from rowlock.spark.report import Place, Report
     from rowlock.spark.snapshots import HeldSnapshot, snapshot
 
-__all__ = ["HeldSnapshot", "Report", "check", "configure", "count", "load", "prepare_environment", "snapshot"]
+__all__ = ["HeldSnapshot", "Place", "Report", "check", "configure", "count", "load", "prepare_environment", "snapshot"]
 
 # These names need Arrow, gRPC or PySpark; they are imported from these modules on first use.
 _LAZY_MODULES = {
     "HeldSnapshot": "snapshots",
+    "Place": "report",
     "Report": "report",
     "check": "checking",
     "count": "counting",
