@@ -17,7 +17,6 @@ CompareOp = Literal["=", "!=", "<", "<=", ">", ">="]
 
 _OPS: dict[str, types_pb2.CompareOp] = {
     "=": types_pb2.COMPARE_OP_EQUAL,
-    "==": types_pb2.COMPARE_OP_EQUAL,
     "!=": types_pb2.COMPARE_OP_NOT_EQUAL,
     "<": types_pb2.COMPARE_OP_LESS,
     "<=": types_pb2.COMPARE_OP_LESS_OR_EQUAL,
@@ -33,11 +32,21 @@ class Check:
     It is compared as bytes, in a typed table as the column's type.
     expected: None: the column is absent (op "="), or present (op "!="). b"" is an empty value, not an absent column.
     op: =, !=, <, <=, > or >=. An absent column fails every comparison with a value, even "!=".
+
+    Raises InvalidArgumentError for another operator, and for one of order with None.
     """
 
     column: Name
     expected: TypedValue
     op: CompareOp = "="
+
+    def __post_init__(self) -> None:
+        compare_op(self.op)
+        if self.expected is None and self.op not in ("=", "!="):
+            raise InvalidArgumentError(
+                "an expected value of None means an absent cell, which can only be checked with = and !=, "
+                f"not {self.op!r}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,7 @@ def compare_op(op: str) -> types_pb2.CompareOp:
 def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filter]) -> None:
     """Fills in a condition that holds if all checks do.
 
-    Raises InvalidArgumentError for an empty list or an impossible check, TypeError for an object that is no check.
+    Raises InvalidArgumentError for an empty list, TypeError for an object that is no check.
     """
     filters: list[Filter] = []
     for check in listed("checks", "checks", checks):
@@ -112,11 +121,6 @@ def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filt
         message.op = compare_op(check.op)
         if check.expected is not None:
             message.operand = encoded_value(check.expected, "expected")
-        elif message.op not in (types_pb2.COMPARE_OP_EQUAL, types_pb2.COMPARE_OP_NOT_EQUAL):
-            raise InvalidArgumentError(
-                "an expected value of None means an absent cell, which can only be checked with = and !=, "
-                f"not {check.op!r}"
-            )
     if not condition.checks and not filters:
         raise InvalidArgumentError("no check is given; use mutate_row() for a change without a condition")
     if filters:

@@ -13,12 +13,12 @@ from rowlock._core.point import results_of
 from rowlock._core.typed_filters import compared, has_exact_bytes
 from rowlock._core.typed_rows import EncodedRow, RowCodec, TypedCell
 from rowlock.changes import Append, Change, Delete, Increment, Put
-from rowlock.checks import Check, CompareOp, compare_op
+from rowlock.checks import Check, CompareOp
 from rowlock.errors import MappingError
 from rowlock.filters import Filter, columns_of
 from rowlock.typed_checks import TypedCheckResult
 
-_EQUALITY = ("=", "==", "!=")
+_EQUALITY = ("=", "!=")
 
 
 def changes_of(encoded: EncodedRow) -> list[Change]:
@@ -94,7 +94,6 @@ def encoded_check(codec: RowCodec, check: Check | Filter) -> Check | Filter:
     cell = codec.cell(check.column)
     if check.expected is None:
         return Check(cell.target, None, check.op)
-    compare_op(check.op)
     if _compares_as_bytes(cell, check.op):
         return Check(cell.target, cell.encode(check.expected), check.op)
     return compared(cell, check.op, check.expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -180,6 +181,14 @@ def test_an_invalid_call_is_refused_before_it_is_sent(unreachable: rowlock.Clien
 
 
 CHECK = rowlock.Check("f:q", "1")
+
+
+@pytest.mark.parametrize(("expected", "op"), [("1", "xx"), ("1", "=="), ("1", "<>"), ("1", ""), (None, "<")])
+def test_an_operator_is_checked_when_a_check_is_made(expected: str | None, op: Any) -> None:
+    with pytest.raises(InvalidArgumentError):
+        rowlock.Check("f:q", expected, op)
+
+
 WRONG_TYPES: list[tuple[str, BadCall]] = [
     (r"increment\(\)", lambda db, t: t.put("r", {"f:q": 5})),  # type: ignore[dict-item]
     ("a list of columns, not one", lambda db, t: t.row("r", "f:q")),
