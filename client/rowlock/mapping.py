@@ -161,9 +161,13 @@ class Mapping:
         chosen = [column.name for column in self.values if column.name in names]
         return self if len(chosen) == len(self.values) else self.select(chosen)
 
+    def is_key_part(self, name: object) -> bool:
+        """Returns whether it is the name of a part of the key; for use inside rowlock."""
+        return any(column.name == name for column in self.keys)
+
     def unknown_column(self, name: object) -> str:
         """Returns the message for a name that is no value column."""
-        if any(column.name == name for column in self.keys):
+        if self.is_key_part(name):
             return f"{name!r} is part of the key, and not a column of cells"
         names = [column.name for column in self.values]
         known = ", ".join(names) or "none besides the key"

@@ -43,7 +43,13 @@ class TypedTable(TypedTableChanges[Row]):
 
         Raises MappingError for an unknown column and for a part of the key, for which a scan has bounds.
         """
-        return TypedColumn(self._mapping.in_use.codec.cell(name))
+        codec = self._mapping.in_use.codec
+        if codec.mapping.is_key_part(name):
+            raise MappingError(
+                f"{codec.mapping.unknown_column(name)}: choose rows by a scan's start, stop or prefix, or compare the "
+                "key's bytes with rowlock.row_key()"
+            )
+        return TypedColumn(codec.cell(name))
 
     def with_options(self, *, durability: Durability | None = None, timeout: float | None = None) -> TypedTable[Row]:
         """Returns a view of this table with another durability or timeout (seconds); None keeps the current one."""

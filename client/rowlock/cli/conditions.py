@@ -90,14 +90,22 @@ def _typed_condition(text: str, table: TypedTable[Any], value_of: Callable[[str,
     if match := _PRESENCE.fullmatch(text):
         if _is_unmapped(match["column"], table):
             return condition(text)
-        return _presence(table.column(match["column"]), match["state"])
+        return _presence(_typed_column(match["column"], table), match["state"])
     name, kind, is_text, op, value = _compared(text, names)
     if _is_unmapped(name.strip(), table):
         return condition(text, names)
     if kind or is_text:
         raise ArgumentError(f"{typed(text)} names a type, but the table's mapping has that of {typed(name.strip())}")
-    expression = table.column(name.strip())
+    expression = _typed_column(name.strip(), table)
     return expression.matches(value) if op == "~" else _OPERATORS[op](expression, value_of(name.strip(), value))
+
+
+def _typed_column(name: str, table: TypedTable[Any]) -> TypedColumn:
+    if table.mapping.is_key_part(name):
+        raise ArgumentError(
+            f"{table.mapping.unknown_column(name)}: commands on many rows choose them by --start, --stop or --prefix"
+        )
+    return table.column(name)
 
 
 def _is_unmapped(name: str, table: TypedTable[Any]) -> bool:

@@ -4,9 +4,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+import rowlock
 from rowlock import Filter, Mapping, column
 from rowlock._core.typed_filters import TypedColumn
 from rowlock._core.typed_rows import RowCodec
+from rowlock._transport.servers import Servers
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.conditions import where, where_typed
 
@@ -169,3 +171,10 @@ def test_two_conditions_by_a_mapping_are_not_one_value(text: str) -> None:
 )
 def test_a_value_may_have_the_word_and(text: str, value: str) -> None:
     assert typed_where(text).message == (TypedColumn(CODEC.cell("dest")) != value).message
+
+
+@pytest.mark.parametrize("text", ["c = UA", "c ~ U", "c is absent"])
+def test_a_condition_on_a_part_of_the_key_says_what_to_use(text: str) -> None:
+    table = rowlock.Client(Servers(("127.0.0.1:1",)), 0.01).table("t", mapping="c STRING :key, n INT f:n")
+    with pytest.raises(ArgumentError, match=r"'c' is part of the key, .* by --start, --stop or --prefix"):
+        where_typed([text], table, lambda name, value: value)

@@ -219,6 +219,7 @@ async def test_checks_are_typed_and_find_typed_values(db: rowlock.aio.Client, fa
             lambda t: t.put("a", {"count:orders": 1}),
         ),
         ("'user' is part of the key", lambda t: t.put("a", {"user": "a"})),
+        (r"'user' is part of the key, .*by a scan's start, stop or prefix, .*row_key\(\)", lambda t: t.column("user")),
         ("the column 'orders' can't be 9223372036854775808", lambda t: t.put("a", {"orders": 1 << 63})),
         ("the column 'score' is DOUBLE as 'binary'; only a BIGINT", lambda t: t.increment("a", "score")),
         ("the column 'score' is DOUBLE; only a STRING or BINARY", lambda t: t.append("a", "score", "1")),
