@@ -33,13 +33,16 @@ def test_the_examples_work_in_one_session(tmp_path: Path) -> None:
             for block in blocks_of(PAGE):
                 if "def test_" not in block.text:
                     paste.run(block)
-    late, all_of_them, tables = (paste.names[name] for name in ("late", "all_of_them", "tables"))
+    late, all_of_them, tables, typed = (paste.names[name] for name in ("late", "all_of_them", "tables", "typed"))
     assert isinstance(late, pa.Table)
     assert isinstance(all_of_them, pa.Table)
     assert isinstance(tables, list)
+    assert isinstance(typed, list)
     assert len({*late["row"].to_pylist()}) == 74
     assert len({*all_of_them["row"].to_pylist()}) == 103
     assert sum(table.num_rows for table in tables) == all_of_them.num_rows
+    assert sum(table.num_rows for table in typed) == 103
+    assert typed[0].schema.names == ["id", "dest"]
 
 
 def test_the_example_of_a_test_passes(tmp_path: Path) -> None:
