@@ -6,7 +6,9 @@ parts, from the first one on.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from rowlock._codec.escapes import row_text
@@ -50,6 +52,17 @@ class KeyCodec:
             values.append(self._decoded(part, codec, row[position:stop], row))
             position = following
         return tuple(values)
+
+    def shown(self, row: bytes) -> str:
+        """Returns a row for a message: as text if its bytes are, else as its key, as in (2013-06-01, 'DL', 1)."""
+        last = self._parts[-1]
+        if all(part.encoding == "text" or (part.is_bytes and part is last) for part in self._parts):
+            return row_text(row)
+        try:
+            key = self.decode(row)
+        except MappingError:
+            return row_text(row)
+        return f"({', '.join(map(_shown, key))})" if isinstance(key, tuple) else _shown(key)
 
     def bound(self, bound: Key | None) -> bytes | None:
         """Returns the first row of a key's first parts; None for None."""
@@ -140,3 +153,9 @@ class KeyCodec:
                 f"the key column {part.name!r} of row {row_text(row)} can't be read as {part.type_text}: {error}",
                 row=row,
             ) from error
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, datetime.datetime):
+        return value.replace(tzinfo=None).isoformat()
+    return str(value) if isinstance(value, datetime.date | Decimal) else f"{value!r:.100}"

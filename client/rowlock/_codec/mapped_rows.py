@@ -13,7 +13,7 @@ from rowlock._codec.bulk_rows import BulkRows, bulk_rows, timestamps_array
 from rowlock._codec.casts import as_type
 from rowlock._codec.columns import TIMESTAMP_MAX
 from rowlock._codec.encodings import first_refused
-from rowlock._codec.escapes import row_text
+from rowlock._codec.key_scalars import KeyCodec
 from rowlock._codec.keys import decoded_keys, encoded_keys
 from rowlock._codec.unreadable import first_unreadable
 from rowlock.errors import MappingError
@@ -39,7 +39,7 @@ def bulk_rows_of(
     columns = sorted(mapping.values, key=lambda column: (column.family, column.qualifier))
     if not columns:
         raise ColumnsRefusedError(f"{mapping!r} has only a key; a row needs at least one cell")
-    values = [_encoded(batch, column, keys) for column in columns]
+    values = [_encoded(batch, mapping, column, keys) for column in columns]
     names = [(column.family, column.qualifier) for column in columns]
     return bulk_rows(names, keys, values, _timestamps(batch, mapping, timestamp), nulls_delete=nulls_delete)
 
@@ -81,7 +81,7 @@ def rows_from_form(form: pa.Table | pa.RecordBatch, mapping: Mapping) -> pa.Tabl
     # By names, of which Python keeps the hash.
     arrays = dict(zip([key.name for key in mapping.keys], decoded_keys(mapping, rows), strict=True))
     for place, column in enumerate(mapping.values, start=1):
-        arrays[column.name] = _decoded(column, one_array(form.column(place)), rows)
+        arrays[column.name] = _decoded(mapping, column, one_array(form.column(place)), rows)
     return pa.Table.from_arrays([arrays[column.name] for column in mapping.columns], schema=mapping.schema)
 
 
@@ -113,14 +113,14 @@ def _typed_part(batch: pa.RecordBatch, part: MappedColumn) -> Array:
         raise MappingError(f"{error}; in row {place} this part of the key is {value}") from error
 
 
-def _encoded(batch: pa.RecordBatch, column: MappedColumn, keys: Array) -> Array:
+def _encoded(batch: pa.RecordBatch, mapping: Mapping, column: MappedColumn, keys: Array) -> Array:
     try:
         return _encoded_values(batch, column)
     except MappingError as refused:
         place, error = _refused(batch, column, refused)
         key: bytes = keys[place].as_py()
         raise MappingError(
-            f"{error}; it is row {place}, with the key {row_text(key)} and the value "
+            f"{error}; it is row {place}, with the key {KeyCodec(mapping).shown(key)} and the value "
             f"{_shown(batch.column(column.name), place)}",
             row=key,
             family=column.family,
@@ -172,15 +172,15 @@ def _shown(values: Array, place: int) -> str:
     return f"{value!r:.100}" if isinstance(value, bytes | str) else f"{value!s:.100}"
 
 
-def _decoded(column: MappedColumn, values: Array, rows: Array) -> Array:
+def _decoded(mapping: Mapping, column: MappedColumn, values: Array, rows: Array) -> Array:
     try:
         return column.codec.decode(values)
     except MappingError as refused:
         place, reason = first_unreadable(column, values, refused)
         row: bytes = rows[place].as_py()
         raise MappingError(
-            f"{column.column.decode(errors='backslashreplace')} of row {row_text(row)} can't be read as "
-            f"{column.type_text} {column.encoding}: {reason}",
+            f"{column.column.decode(errors='backslashreplace')} of row {KeyCodec(mapping).shown(row)} can't be read "
+            f"as {column.type_text} {column.encoding}: {reason}",
             row=row,
             family=column.family,
             qualifier=column.qualifier,

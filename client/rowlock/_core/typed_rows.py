@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -29,11 +29,15 @@ _MICROS_PER_MILLI = 1000
 
 @dataclass(frozen=True, slots=True)
 class TypedCell:
-    """A column of cells: its place in the mapping, b"family:qualifier", and the codec of its values."""
+    """A column of cells: its place in the mapping, b"family:qualifier", and the codec of its values.
+
+    shown_row: formats a row for a message.
+    """
 
     mapped: MappedColumn
     target: bytes
     scalar: ScalarCodec
+    shown_row: Callable[[bytes], str] = row_text
 
     def encode(self, value: object) -> bytes:
         """Returns a value's bytes. Raises TypeError and MappingError that name the column."""
@@ -56,7 +60,7 @@ class TypedCell:
         except MappingError as error:
             mapped = self.mapped
             raise MappingError(
-                f"{self.target.decode(errors='backslashreplace')} of row {row_text(row)} can't be read as "
+                f"{self.target.decode(errors='backslashreplace')} of row {self.shown_row(row)} can't be read as "
                 f"{mapped.type_text} {mapped.encoding}: {error}",
                 row=row,
                 family=mapped.family,
@@ -79,7 +83,8 @@ class RowCodec:
     def __init__(self, mapping: RowMapping) -> None:
         self.mapping = mapping
         self.key = KeyCodec(mapping)
-        cells = [TypedCell(column, column.column, scalar_codec(column)) for column in mapping.values]
+        shown_row = self.key.shown
+        cells = [TypedCell(column, column.column, scalar_codec(column), shown_row) for column in mapping.values]
         self._by_name = {cell.mapped.name: cell for cell in cells}
         self._by_column = {(cell.mapped.family, cell.mapped.qualifier): cell for cell in cells}
         self._time = mapping.timestamp

@@ -23,7 +23,8 @@ from rowlock._codec.arrow_buffers import (
     values_of,
 )
 from rowlock._codec.encodings import TIMESTAMP, Numbers
-from rowlock._codec.escapes import escaped, row_text
+from rowlock._codec.escapes import escaped
+from rowlock._codec.key_scalars import KeyCodec
 from rowlock._codec.keys import decoded_keys
 from rowlock._codec.unreadable import first_unreadable
 from rowlock._core.scan_progress import row_starts
@@ -55,9 +56,9 @@ def rows_of_form(batch: pa.RecordBatch, frame: Frame, schema: pa.Schema, malform
         stored = batch.column(place)
         place += 1
         if column.source is Source.TIMESTAMP:
-            arrays.append(_timestamps(column.mapped, stored, rows))
+            arrays.append(_timestamps(frame, column.mapped, stored, rows))
         else:
-            arrays.append(_values(column.mapped, stored, rows, malformed_is_null))
+            arrays.append(_values(frame, column.mapped, stored, rows, malformed_is_null))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -104,7 +105,7 @@ def _keys(frame: Frame, rows: Array, malformed_is_null: bool) -> dict[str, Array
     return dict(zip(names, _readable(lambda taken: decoded_keys(frame.mapping, taken), types, rows), strict=True))
 
 
-def _values(column: MappedColumn, stored: Array, rows: Array, malformed_is_null: bool) -> Array:
+def _values(frame: Frame, column: MappedColumn, stored: Array, rows: Array, malformed_is_null: bool) -> Array:
     try:
         return column.codec.decode(stored)
     except MappingError as refused:
@@ -118,8 +119,8 @@ def _values(column: MappedColumn, stored: Array, rows: Array, malformed_is_null:
         if row is None:
             raise
         raise MappingError(
-            f"the column {column.name!r} ({column.column.decode(errors='backslashreplace')}) of row {row_text(row)} "
-            f"can't be read as {column.type.upper()}: {reason}{_ADVICE}",
+            f"the column {column.name!r} ({column.column.decode(errors='backslashreplace')}) of row "
+            f"{KeyCodec(frame.mapping).shown(row)} can't be read as {column.type.upper()}: {reason}{_ADVICE}",
             row=row,
             family=column.family,
             qualifier=column.qualifier,
@@ -159,7 +160,7 @@ def _null(kind: pa.DataType) -> Array:
     return array
 
 
-def _timestamps(column: MappedColumn, stored: Array, rows: Array) -> Array:
+def _timestamps(frame: Frame, column: MappedColumn, stored: Array, rows: Array) -> Array:
     millis: Numbers = values_of(stored, np.int64)
     is_outside = millis > _MILLIS_MAX
     is_valid = valid_of(stored)
@@ -171,9 +172,9 @@ def _timestamps(column: MappedColumn, stored: Array, rows: Array) -> Array:
         if row is None:
             raise MappingError(f"a timestamp of {int(millis[place])} ms does not fit Spark's TIMESTAMP")
         raise MappingError(
-            f"the cell {column.column.decode(errors='backslashreplace')} of row {row_text(row)} has the timestamp "
-            f"{int(millis[place])} ms, which does not fit Spark's TIMESTAMP; remove the column from the option "
-            "timestamps",
+            f"the cell {column.column.decode(errors='backslashreplace')} of row {KeyCodec(frame.mapping).shown(row)} "
+            f"has the timestamp {int(millis[place])} ms, which does not fit Spark's TIMESTAMP; remove the column from "
+            "the option timestamps",
             row=row,
             family=column.family,
             qualifier=column.qualifier,

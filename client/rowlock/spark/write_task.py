@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rowlock._codec.bulk_rows import BulkData
 from rowlock._codec.escapes import name_text, row_text
+from rowlock._codec.key_scalars import KeyCodec
 from rowlock._core.bulk_input import Piece, cut_batches
 from rowlock._transport.bulk import put_pieces
 from rowlock.errors import BulkError, MappingError, RowlockError
@@ -101,9 +102,11 @@ class _Rows:
         keys = cast(list[bytes], self._plan.form.keys(batch).to_pylist())  # never null
         for index, key in enumerate(keys):
             if key in self._seen:
+                mapping = self._plan.form.mapping
+                shown = row_text(key) if mapping is None else KeyCodec(mapping).shown(key)
                 raise MappingError(
-                    f"row {self.count + index} has the same key {row_text(key)} as an earlier row; drop duplicates "
-                    "first, or set the option duplicates to last",
+                    f"row {self.count + index} has the same key {shown} as an earlier row; drop duplicates first, or "
+                    "set the option duplicates to last",
                     row=key,
                 )
             self._seen.add(key)

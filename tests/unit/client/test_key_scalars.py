@@ -12,6 +12,9 @@ import pytest
 from rowlock import Mapping, MappingError
 from rowlock._codec.key_scalars import KeyCodec
 from rowlock._codec.keys import decoded_keys, encoded_keys
+from rowlock._codec.mapped_rows import bulk_rows_of, rows_from_form
+from rowlock._core.typed_rows import RowCodec
+from rowlock_proto.v1 import types_pb2
 
 from tests.seeds import generator_of
 
@@ -145,3 +148,38 @@ def test_rows_that_are_no_keys_are_refused() -> None:
         with pytest.raises(MappingError, match=message) as raised:
             codec.decode(row)
         assert raised.value.row == row
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "shown"),
+    [
+        ("d DATE :key ordered, c STRING :key ordered, n INT :key ordered", (2013, "DL", 1), "(2013-06-01, 'DL', 1)"),
+        ("n BIGINT :key ordered", (-5,), "-5"),
+        ("p DECIMAL(6,2) :key ordered", (Decimal("-1.5"),), "-1.50"),
+        ("t TIMESTAMP :key binary", (2013,), "2013-06-01T05:00:00"),
+        # Text stays as it is in the table.
+        ("c STRING :key, n INT :key", ("DL", 1), "'DL|1'"),
+        ("c STRING :key ordered", ("DL",), "'DL'"),
+    ],
+)
+def test_a_row_is_shown_by_its_key_unless_it_is_text(key: str, values: tuple[Any, ...], shown: str) -> None:
+    codec = KeyCodec(Mapping(f"{key}, v STRING f:v"))
+    moment = datetime.datetime(2013, 6, 1, 5, tzinfo=datetime.UTC)
+    day = moment if "TIMESTAMP" in key else moment.date()
+    assert codec.shown(codec.encode(tuple(day if value == 2013 else value for value in values))) == shown
+    assert codec.shown(b"") == "''"
+
+
+def test_errors_show_the_key_of_an_ordered_row() -> None:
+    mapping = Mapping("d DATE :key ordered, c STRING :key ordered, n INT :key ordered, v TINYINT f:v")
+    rows: dict[str, list[Any]] = {"d": [datetime.date(2013, 6, 1)], "c": ["DL"], "n": [1], "v": [1000]}
+    key = r"\(2013-06-01, 'DL', 1\)"
+    with pytest.raises(MappingError, match=rf"it is row 0, with the key {key} and the value 1000") as written:
+        bulk_rows_of(pa.RecordBatch.from_pydict(rows), mapping, None)
+    row = written.value.row
+    assert row is not None
+    with pytest.raises(MappingError, match=rf"f:v of row {key} can't be read as TINYINT"):
+        RowCodec(mapping).row(row, [types_pb2.Cell(family=b"f", qualifier=b"v", value=b"long")])
+    form = pa.table([pa.array([row]), pa.array([b"long"])], names=["row", "0"])
+    with pytest.raises(MappingError, match=rf"f:v of row {key} can't be read as TINYINT"):
+        rows_from_form(form, mapping)
