@@ -56,6 +56,13 @@ def unscaled_number(value: Decimal, scale: int) -> int:
     return int(value.scaleb(scale, _EXACT))
 
 
+def is_missing(value: object) -> bool:
+    """Returns whether it is what pandas or numpy have instead of None: NA, NaT. Does not import pandas."""
+    kind = type(value)
+    is_of_pandas = kind.__name__ in ("NAType", "NaTType") and kind.__module__.startswith("pandas.")
+    return is_of_pandas or _plain(value) is None
+
+
 def _plain(value: object) -> object:
     """Returns the Python value of a numpy scalar; anything else as it is."""
     item = getattr(value, "item", None)
@@ -164,7 +171,9 @@ def _date(value: object) -> datetime.date:
 def _timestamp(value: object) -> datetime.datetime:
     found = _plain(value)
     if isinstance(found, datetime.datetime):
-        if getattr(found, "nanosecond", 0):
+        if getattr(found, "nanosecond", 0):  # NaT, too, is a datetime, and has NaN of them.
+            if is_missing(found):
+                raise _wrong("a datetime.datetime", value)
             raise MappingError(f"{value} has nanoseconds, and a TIMESTAMP microseconds; round it first")
         return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
     if isinstance(found, datetime.date):

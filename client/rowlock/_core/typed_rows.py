@@ -13,7 +13,7 @@ from rowlock._codec.arrow_buffers import Array, one_array
 from rowlock._codec.columns import TIMESTAMP_MAX, listed
 from rowlock._codec.escapes import row_text
 from rowlock._codec.key_scalars import Key, KeyCodec
-from rowlock._codec.python_values import value_check
+from rowlock._codec.python_values import is_missing, value_check
 from rowlock._codec.scalars import ScalarCodec, date_of, micros_of, scalar_codec, time_of
 from rowlock.errors import InvalidArgumentError, MappingError
 from rowlock.mapping import MappedColumn
@@ -45,7 +45,8 @@ class TypedCell:
         try:
             return self.scalar.encode(value)
         except TypeError as error:
-            raise TypeError(f"the column {name!r} is {kind} and {error}") from None
+            advice = "; an absent cell is None" if is_missing(value) else ""
+            raise TypeError(f"the column {name!r} is {kind} and {error}{advice}") from None
         except MappingError as error:
             raise MappingError(
                 f"the column {name!r} can't be {value!r:.100}: {error}",

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from rowlock import Mapping, MappingError
 from rowlock._codec.scalars import scalar_codec
+from rowlock._core.typed_rows import RowCodec
 from rowlock.mapping import MappedColumn
 
 from tests.seeds import generator_of
@@ -208,3 +209,12 @@ def test_an_error_of_bytes_says_what_would_fit() -> None:
         MappingError, match="a value has 2 bytes instead of 8; it is BIGINT as text: write 'text' after f:v"
     ):
         scalar_codec(mapped("BIGINT", "binary")).decode(b"15")
+
+
+@pytest.mark.parametrize("kind", ["INT", "DOUBLE", "BOOLEAN", "STRING", "BINARY", "DECIMAL(4,1)", "DATE", "TIMESTAMP"])
+def test_a_missing_value_of_pandas_or_numpy_is_no_value(kind: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    cell = RowCodec(Mapping(f"k STRING :key, v {kind} f:v")).cell("v")
+    for missing in (pandas.NaT, pandas.NA, np.datetime64("NaT")):
+        with pytest.raises(TypeError, match=r"the column 'v' is .* and takes .*, not .*; an absent cell is None"):
+            cell.encode(missing)
