@@ -20,7 +20,7 @@ from rowlock._transport.embedded import FolderServer, running_server
 from rowlock._transport.finding import find_server
 from rowlock._transport.servers import Servers
 from rowlock.client import Client
-from rowlock.errors import InvalidArgumentError
+from rowlock.errors import InvalidArgumentError, RowlockError
 
 
 def connect(
@@ -63,8 +63,8 @@ def open(
     Blocks until the server is ready, which takes as long as its recovery. timeout: seconds that each call may take,
     retries included. lock_wait_s, lock_retries, lock_retry_s_max: as in `connect`.
 
-    Raises EmbeddedServerError, with the server's last output, if it can't be started. Raises InvalidArgumentError for
-    an empty folder name.
+    Raises EmbeddedServerError, with the server's last output, if it can't be started; and with its address if a
+    rowlock-server serves the folder at one, for `connect`. Raises InvalidArgumentError for an empty folder name.
     """
     seconds = checked_timeout(timeout)
     policy = LockPolicy(lock_wait_s, lock_retries, lock_retry_s_max)
@@ -73,7 +73,7 @@ def open(
         servers = Servers((server.address,), is_held_open=True, folder_id=server.folder_id)
         return _connected(servers, seconds, folder_search(server, seconds), policy)
 
-    return running_server(given_folder(folder), join)
+    return running_server(given_folder(folder), join, lambda server: _answers(server, seconds))
 
 
 def reached_server(folder: Path, timeout_s: float) -> FolderServer:
@@ -83,7 +83,16 @@ def reached_server(folder: Path, timeout_s: float) -> FolderServer:
         _connected(Servers((server.address,)), timeout_s, folder_search(server, timeout_s)).close()
         return server
 
-    return running_server(folder, reached)
+    return running_server(folder, reached, lambda server: _answers(server, timeout_s))
+
+
+def _answers(server: FolderServer, timeout_s: float) -> bool:
+    """Returns whether a server with the folder's id answers at the address."""
+    try:
+        _connected(Servers((server.address,)), timeout_s, folder_search(server, timeout_s)).close()
+    except RowlockError:
+        return False
+    return True
 
 
 def folder_search(server: FolderServer, timeout_s: float) -> Search:

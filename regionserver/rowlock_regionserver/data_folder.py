@@ -1,7 +1,8 @@
 """The data folder: its owner, its format and its lock.
 
     format    one line, written once: the program that made this folder, the version of its layout, and its random id
-    lock      held with flock by the process that serves the folder; the pid inside is for people only
+    lock      held with flock by the process that serves the folder; the pid inside is for people only. A second line
+              is the address of a server that is not embedded, for clients who look for an embedded one
     address   the address of an embedded server; `socket` is the socket on which it listens (embedded.py)
 
 Everything else belongs to host/region_server.py.
@@ -100,6 +101,10 @@ class DataFolder:
             undo.pop_all()
         return cls(path, folder_id, files, [lock, folder])
 
+    def note_address(self, address: str) -> None:
+        """Writes into the lock file at which address this process serves the folder; blocks on the disk."""
+        _write_holder(self._locks[0], self._files, f"{os.getpid()}\n{address}\n")
+
     def close(self) -> None:
         """Releases the folder. Idempotent."""
         while self._locks:
@@ -166,21 +171,25 @@ def _take_lock_file(path: Path, files: Files) -> int:
     try:
         if not files.lock(lock):
             raise _in_use(path, files)
-        # The pid is for people, so a full disk is no error. A second name may be another user's file.
-        if os.fstat(lock).st_nlink == 1:
-            with contextlib.suppress(OSError):
-                files.truncate(lock, 0)
-                files.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        _write_holder(lock, files, f"{os.getpid()}\n")
     except BaseException:
         files.close(lock)
         raise
     return lock
 
 
+def _write_holder(lock: int, files: Files, text: str) -> None:
+    # Nothing depends on it, so a full disk is no error. A second name may be another user's file.
+    if os.fstat(lock).st_nlink == 1:
+        with contextlib.suppress(OSError):
+            files.truncate(lock, 0)
+            files.pwrite(lock, os.fsencode(text), 0)
+
+
 def _in_use(path: Path, files: Files) -> FolderInUseError:
     holder = ""
     with contextlib.suppress(OSError):
-        holder = files.read(path / LOCK)[:20].strip().decode("ascii", "replace")
+        holder = files.read(path / LOCK)[:20].partition(b"\n")[0].decode("ascii", "replace")
     process = f" (process {holder})" if holder.isdigit() else ""
     return FolderInUseError(
         f"{path} is in use by another rowlock-server{process}; stop it first, or name another folder"

@@ -390,6 +390,8 @@ class Server:
         address_file = AddressFile(folder.path, self._files)
         if self._linger_seconds is not None:
             address_file.write(self.address)
+        else:
+            folder.note_address(self.address)
         presence.begin()
         self._started.set()
         await stopping.wait()

@@ -19,6 +19,7 @@ import pytest
 import rowlock
 
 from tests.drawn_cases import drawn
+from tests.end_to_end.server_command import ServerCommand
 from tests.ending import end_at_once
 from tests.waiting import WAIT_S
 
@@ -195,3 +196,19 @@ def test_opening_from_asyncio(folder: Path) -> None:
     threads_before = threading.active_count()
     asyncio.run(body())
     assert threading.active_count() < threads_before + 20
+
+
+def test_opening_a_folder_that_a_server_with_an_address_serves_names_the_address(folder: Path) -> None:
+    """Once it waited for two minutes. The address stays in the folder when the server is killed."""
+    with ServerCommand("--data", folder, "--listen", "127.0.0.1:0") as server:
+        address = server.ready()
+        for open_folder in (rowlock.open, lambda path: asyncio.run(opened_by_asyncio(path))):
+            with pytest.raises(rowlock.EmbeddedServerError, match=rf"use rowlock\.connect\('{address}'\)"):
+                open_folder(folder)
+    with rowlock.open(folder) as db:
+        assert db.tables() == []
+
+
+async def opened_by_asyncio(folder: Path) -> None:
+    async with rowlock.aio.open(folder):
+        pass

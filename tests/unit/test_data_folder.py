@@ -115,6 +115,16 @@ def test_a_second_process_is_refused_with_the_pid_of_the_first(tmp_path: Path) -
     DataFolder.open(tmp_path, Files()).close()
 
 
+def test_the_lock_file_has_the_address_of_the_server_until_the_next_one_takes_it(tmp_path: Path) -> None:
+    with DataFolder.open(tmp_path, Files()) as folder:
+        folder.note_address("127.0.0.1:7460")
+        assert (tmp_path / LOCK).read_text() == f"{os.getpid()}\n127.0.0.1:7460\n"
+        with pytest.raises(FolderInUseError, match=rf"\(process {os.getpid()}\)"):
+            DataFolder.open(tmp_path, Files())
+    with DataFolder.open(tmp_path, Files()):
+        assert (tmp_path / LOCK).read_text() == f"{os.getpid()}\n"
+
+
 def test_a_folder_is_held_also_when_its_lock_file_is_removed_or_replaced(tmp_path: Path) -> None:
     with DataFolder.open(tmp_path, Files()):
         for replaced in (False, True):

@@ -7,6 +7,7 @@
    flock. So of several started at the same time one wins, writes `address` and prints a line; the others exit with
    code 4.
 3. A client whose process exited with 4 joins the winner: back to 1, until the deadline.
+4. A rowlock-server with an address of its own writes it into `folder/lock`. If it answers there, `open` fails at once.
 
 The client does not read `address` in a folder that another user could have written to; the server refuses such a folder
 and says why. Process ids are never used, and a stale `address` only costs one refused connection.
@@ -40,6 +41,7 @@ logger = logging.getLogger("rowlock")
 
 ADDRESS_FILE = "address"
 FORMAT_FILE = "format"
+LOCK_FILE = "lock"
 # Long, because a large log must be replayed.
 START_SECONDS_MAX = 120.0
 _FOLDER_IN_USE = 4
@@ -63,11 +65,12 @@ class FolderServer:
     folder_id: str
 
 
-def running_server(folder: Path, join: Callable[[FolderServer], C]) -> C:
+def running_server(folder: Path, join: Callable[[FolderServer], C], answers: Callable[[FolderServer], bool]) -> C:
     """Finds or starts the folder's server, and returns join(server).
 
-    join must raise ServerUnavailableError if the folder's server does not answer at the address. Raises
-    EmbeddedServerError if no server can be started or reached.
+    join must raise ServerUnavailableError if the folder's server does not answer at the address; `answers` returns
+    whether it does. Raises EmbeddedServerError if no server can be started or reached, and at once if a server that is
+    not private answers.
     """
     began_at = time.monotonic()
     deadline = began_at + START_SECONDS_MAX
@@ -81,6 +84,12 @@ def running_server(folder: Path, join: Callable[[FolderServer], C]) -> C:
                 return join(server)
             except ServerUnavailableError as error:
                 last_error = error
+        other = other_server(folder)
+        if other is not None and answers(other):
+            raise EmbeddedServerError(
+                f"a rowlock-server serves the folder {folder} at {other.address}; use "
+                f"rowlock.connect({other.address!r})"
+            )
         if not start_server(folder, deadline):
             # Another process's server has locked the folder, and will soon accept clients or end.
             if not is_noted and time.monotonic() - began_at >= _NOTE_AFTER_SECONDS:
@@ -106,11 +115,31 @@ def named_server(folder: Path) -> FolderServer | None:
     Raises EmbeddedServerError if another user could have written the files.
     """
     folder = folder.resolve()
+    server = _server_of(folder, ADDRESS_FILE, 0)
+    if server is None or not server.address.startswith(PREFIX):
+        return server
+    # The socket is in the folder, even if the server knows the folder by another path.
+    return FolderServer(f"{PREFIX}{folder / Path(server.address).name}", server.folder_id)
+
+
+def other_server(folder: Path) -> FolderServer | None:
+    """Returns the rowlock-server with an address of its own that serves the folder, or did; None for none.
+
+    None also for a folder that can't be read or is not ours: the server that is started next says what is wrong.
+    """
+    try:
+        return _server_of(folder.resolve(), LOCK_FILE, 1)
+    except EmbeddedServerError:
+        return None
+
+
+def _server_of(folder: Path, name: str, line_number: int) -> FolderServer | None:
+    """Returns the server whose address is this line of a file of the folder."""
     try:
         # Through one descriptor, so that the folder that is checked is the one that is read.
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            address = _read(ADDRESS_FILE, descriptor).strip()
+            lines = _read(name, descriptor).splitlines()
             line = _FORMAT_LINE.fullmatch(_read(FORMAT_FILE, descriptor))
             is_ours = _is_ours(os.fstat(descriptor))
         finally:
@@ -124,12 +153,8 @@ def named_server(folder: Path) -> FolderServer | None:
             f"other users can write to the folder {folder}, or own it, so they could direct clients to a server of "
             f"theirs; run 'chown' and 'chmod go-w {folder}', or use another folder"
         )
-    if not address or line is None:
-        return None
-    if address.startswith(PREFIX):
-        # The socket is in the folder, even if the server knows the folder by another path.
-        address = f"{PREFIX}{folder / Path(address).name}"
-    return FolderServer(address, line[1])
+    address = lines[line_number].strip() if len(lines) > line_number else ""
+    return FolderServer(address, line[1]) if address and line is not None else None
 
 
 def _is_ours(status: os.stat_result) -> bool:

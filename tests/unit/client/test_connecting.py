@@ -177,6 +177,34 @@ def test_a_folder_that_another_server_has_is_looked_at_ever_more_rarely(
     assert started_at[:7] == [0, 0.5, 1.5, 3.5, 7.5, 15.5, 23.5]
 
 
+def test_a_server_with_an_address_of_its_own_is_named_at_once_if_it_has_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Path] = []
+
+    def start_server(folder: Path, deadline: float) -> bool:
+        started.append(folder)
+        return False
+
+    monkeypatch.setattr(embedded, "start_server", start_server)
+    monkeypatch.setattr(embedded, "START_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(embedded, "_LOOK_SECONDS_FIRST", 0.01)
+    (tmp_path / "format").write_text(f"rowlock data folder, format 1, id {'a' * 32}\n")
+    for folder_id, message in (
+        ("a" * 32, r"serves the folder .* at 127.*use rowlock\.connect"),
+        ("b" * 32, "within 0.1"),
+    ):
+        server = FakeServer()
+        server.folder_id = folder_id
+        (tmp_path / "lock").write_text(f"5\n{server.address}\n")
+        try:
+            with pytest.raises(rowlock.EmbeddedServerError, match=message):
+                rowlock.open(tmp_path)
+        finally:
+            server.stop()
+        assert bool(started) == (folder_id == "b" * 32)
+
+
 def test_a_folder_that_another_server_has_is_waited_for_with_a_line_that_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
