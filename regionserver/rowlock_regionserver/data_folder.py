@@ -2,7 +2,7 @@
 
     format    one line, written once: the program that made this folder, the version of its layout, and its random id
     lock      held with flock by the process that serves the folder; the pid inside is for people only. A second line
-              is the address of a server that is not embedded, for clients who look for an embedded one
+              is the address of a server that is not embedded, for clients that look for an embedded one
     address   the address of an embedded server; `socket` is the socket on which it listens (embedded.py)
 
 Everything else belongs to host/region_server.py.
