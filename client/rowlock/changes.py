@@ -46,8 +46,9 @@ class Put:
 class Delete:
     """Deletes a column (`family:qualifier`), a family (`family`) or the whole row (None).
 
-    timestamp: milliseconds since the epoch; deletes the versions at or before it; None: all versions. exact: deletes
-    one version of the column only, the one at the timestamp, or the newest if there is no timestamp.
+    timestamp: milliseconds since the epoch; deletes the versions at or before it; None: the server's clock, so versions
+    that were put at a later timestamp stay. exact: deletes one version of the column only, the one at the timestamp, or
+    the newest if there is no timestamp.
     """
 
     column: Name | None = None

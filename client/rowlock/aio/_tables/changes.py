@@ -64,8 +64,9 @@ class TableChanges(Generic[Text]):
     ) -> None:
         """Deletes columns (`family:qualifier`), whole families (`family`), or the row if columns is None.
 
-        timestamp: deletes the versions at or before it; None: all versions. exact: deletes one version only, the one
-        at the timestamp, or the newest if there is no timestamp; only columns can be deleted so.
+        timestamp: deletes the versions at or before it; None: the server's clock, so versions that were put at a later
+        timestamp stay. exact: deletes one version only, the one at the timestamp, or the newest if there is no
+        timestamp; only columns can be deleted so.
         """
         await self._call(point.delete(self._view.table, row, columns, timestamp, exact, self._view.durability))
 
