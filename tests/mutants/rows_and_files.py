@@ -62,8 +62,8 @@ ROWS_AND_FILES = [
     Mutant(
         "the versions of a wide row are counted over its columns",
         "RowReading._selected",
-        "places_in_runs(puts.column[selected])",
-        "np.arange(len(selected))",
+        "mask, puts.column, self",
+        "mask, np.zeros(len(mask), np.int64), self",
         f"{WIDE}::test_times_and_versions_are_chosen_of_each_column_of_a_wide_row",
     ),
     Mutant(

@@ -34,20 +34,29 @@ def selection_mask(
 
     The table is sorted, has one chunk a column, and at most `versions_max` versions of a column.
     """
-    mask = np.ones(table.num_rows, np.bool_)
+    mask = in_times(integers(column(table, TIMESTAMP)), selection)
     if qualifiers is not None:
         mask &= by_qualifier(table, partial(is_one_of, operands=qualifiers))
+    if selection.versions < versions_max:
+        same_column = equals_previous(column(table, ROW)) & equals_previous(column(table, QUALIFIER))
+        drop_older_versions(mask, np.cumsum(~same_column, dtype=np.int64), selection.versions)
+    return mask
+
+
+def in_times(timestamps: Integers, selection: Selection) -> Mask:
+    """Returns which timestamps are in the selection's range."""
+    mask = np.ones(len(timestamps), np.bool_)
     if not is_whole_time(selection):
-        timestamps = integers(column(table, TIMESTAMP))
         mask &= timestamps >= selection.time_start
         if selection.time_stop:
             mask &= timestamps < selection.time_stop
-    if selection.versions < versions_max:
-        same_column = equals_previous(column(table, ROW)) & equals_previous(column(table, QUALIFIER))
-        selected = np.flatnonzero(mask)
-        newest_first = places_in_runs(np.cumsum(~same_column, dtype=np.int64)[selected])
-        mask[selected[newest_first >= selection.versions]] = False
     return mask
+
+
+def drop_older_versions(mask: Mask, columns: Integers, versions: int) -> None:
+    """Clears the mask where a column has this many newer cells in it; `columns` numbers each cell's column."""
+    selected = np.flatnonzero(mask)
+    mask[selected[places_in_runs(columns[selected]) >= versions]] = False
 
 
 def first_of_runs(keys: Integers) -> Integers:
@@ -96,14 +105,13 @@ def values_pass(values: Values, candidates: Mask, cell_filter: CellFilter) -> tu
     return mask, places[~fits]
 
 
-def page(rows: Integers, cell_filter: CellFilter) -> Mask:
-    """Returns which cells are on the page of their row; `rows` has each cell's row, ascending, over all families."""
-    mask = np.ones(len(rows), np.bool_)
-    place = places_in_runs(rows)
+def on_page(places: Integers, cell_filter: CellFilter) -> Mask:
+    """Returns which places among the cells of a row, from 0 and over all families, are on the page."""
+    mask = np.ones(len(places), np.bool_)
     if cell_filter.first_key_only:
-        mask &= place < 1
+        mask &= places < 1
     if cell_filter.cell_offset:
-        mask &= place >= cell_filter.cell_offset
+        mask &= places >= cell_filter.cell_offset
     if cell_filter.cell_limit:
-        mask &= place < cell_filter.cell_offset + cell_filter.cell_limit
+        mask &= places < cell_filter.cell_offset + cell_filter.cell_limit
     return mask

@@ -28,8 +28,14 @@ from rowlock_regionserver.scan.filters import ColumnName, matches_row, mismatch_
 from rowlock_regionserver.scan.point import visible_row
 from rowlock_regionserver.scan.ranges import prefix_stop
 from rowlock_regionserver.scan.row_parts import filtered_row_parts, judged_with_family_tombstones
-from rowlock_regionserver.scan.selection import is_whole_time, requested_qualifiers, selected_versions
-from rowlock_regionserver.scan.selection_columns import places_in_runs, qualifiers_pass, values_pass
+from rowlock_regionserver.scan.selection import requested_qualifiers, selected_versions
+from rowlock_regionserver.scan.selection_columns import (
+    drop_older_versions,
+    in_times,
+    on_page,
+    qualifiers_pass,
+    values_pass,
+)
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.versions.visibility_columns import visible_of
 
@@ -121,15 +127,10 @@ class RowReading:
         yield from filtered_row_parts(sources, self.row, self.bytes_max, is_selected, start, stop)
 
     def _selected(self, puts: SortedCells, family: Family) -> Mask:
-        """Returns which visible cells have the requested times and versions, as selection_columns.selection_mask."""
-        mask = np.ones(len(puts), np.bool_)
-        if not is_whole_time(self.selection):
-            mask &= puts.timestamp >= self.selection.time_start
-            if self.selection.time_stop:
-                mask &= puts.timestamp < self.selection.time_stop
+        """Returns which visible cells have the requested times and versions."""
+        mask = in_times(puts.timestamp, self.selection)
         if self.selection.versions < family.versions:
-            selected = np.flatnonzero(mask)
-            mask[selected[places_in_runs(puts.column[selected]) >= self.selection.versions]] = False
+            drop_older_versions(mask, puts.column, self.selection.versions)
         return mask
 
     def _matches(self) -> bool:
@@ -190,17 +191,9 @@ class _Page:
 
     def take(self, passing: Mask) -> Mask:
         """Counts the next passing cells and returns which of them are on the page."""
-        cells = self.cells
-        place = self.count + np.cumsum(passing) - 1
+        places = self.count + np.cumsum(passing) - 1
         self.count += int(passing.sum())
-        mask = passing.copy()
-        if cells.first_key_only:
-            mask &= place < 1
-        if cells.cell_offset:
-            mask &= place >= cells.cell_offset
-        if cells.cell_limit:
-            mask &= place < cells.cell_offset + cells.cell_limit
-        return mask
+        return passing & on_page(places, self.cells)
 
     @property
     def is_full(self) -> bool:

@@ -32,7 +32,8 @@ from rowlock_regionserver.scan.filters import mismatch_error
 from rowlock_regionserver.scan.selection import requested_qualifiers
 from rowlock_regionserver.scan.selection_columns import (
     newest_values,
-    page,
+    on_page,
+    places_in_runs,
     qualifiers_pass,
     selection_mask,
     values_pass,
@@ -190,7 +191,7 @@ def _selected_by_page(rows: WindowRows, masks: Sequence[Mask], cell_filter: Cell
     of_rows = np.concatenate([places[mask] for mask, places in zip(masks, rows.of_cells, strict=True)])
     order = in_order_of_rows(of_rows)
     passes = np.zeros(len(order), np.bool_)
-    passes[order] = page(of_rows[order], cell_filter)
+    passes[order] = on_page(places_in_runs(of_rows[order]), cell_filter)
     paged = []
     start = 0
     for mask in masks:
