@@ -27,8 +27,8 @@ COMPRESSED = [
     Mutant(
         "of two changes of a line that of the earlier layer is sent",
         "CompressedColumn.changes",
-        "np.append(places[1:] != places[:-1], True)",
-        "np.append(True, places[1:] != places[:-1])",
+        "np.roll(changes(places), -1)",
+        "changes(places)",
         SCANS,
     ),
     Mutant(

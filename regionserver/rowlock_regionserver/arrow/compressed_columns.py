@@ -24,6 +24,7 @@ import pyarrow as pa
 from rowlock_regionserver.arrow import line_values
 from rowlock_regionserver.arrow.columns import Column, Integers, Mask, integer_array
 from rowlock_regionserver.arrow.dense_lines import Piece, fill
+from rowlock_regionserver.arrow.sorted_cells import changes
 from rowlock_regionserver.arrow.stored_lines import BlockSlice, StoredLines
 
 
@@ -67,7 +68,7 @@ class CompressedColumn:
         places = np.concatenate([layer.places for layer in self.layers])
         order = np.argsort(places, kind="stable")
         places = places[order]
-        is_last = np.append(places[1:] != places[:-1], True)
+        is_last = np.roll(changes(places), -1)  # A run ends before the next one starts, and at the end.
         values = line_values.concatenated_column(
             [layer.values for layer in self.layers], [len(layer.places) for layer in self.layers]
         )

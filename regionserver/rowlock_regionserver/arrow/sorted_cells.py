@@ -124,6 +124,12 @@ def changes(values: Integers) -> Mask:
     return changed
 
 
+def places_in_runs(values: Integers) -> Integers:
+    """Returns each value's place in its run of equal values, from 0."""
+    starts = np.flatnonzero(changes(values))
+    return np.arange(len(values)) - np.repeat(starts, np.diff(np.append(starts, len(values))))
+
+
 def count_before(marks: Mask, starts: Mask) -> Integers:
     """Returns for each element the number of `marks` before it, from the last start on. The first is a start."""
     counted: Integers = np.cumsum(marks) - marks

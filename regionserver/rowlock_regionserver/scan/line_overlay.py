@@ -18,6 +18,7 @@ from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, Line
 from rowlock_regionserver.arrow.line_merging import LinesInOrder, concatenated_lines
 from rowlock_regionserver.arrow.line_values import as_binary, concatenated_column, spread_values
 from rowlock_regionserver.arrow.lines import Lines
+from rowlock_regionserver.arrow.sorted_cells import changes, places_in_runs
 
 # With more parts than this, finding one's rows in another would take longer than sorting all.
 _PARTS_MAX = 8
@@ -58,10 +59,10 @@ def one_line_a_row(parts: Sequence[RankedLines], *, keeps_write_numbers: bool = 
 
 def _levels(part: RankedLines) -> Iterator[RankedLines]:
     """Yields the newest line of each row, then the second ones, and so on, as far as they can be seen."""
-    if (part.ranks[1:] != part.ranks[:-1]).all():
+    if changes(part.ranks).all():
         yield part
         return
-    level_of = _places_within(part.ranks)
+    level_of = places_in_runs(part.ranks)
     for level in range(int(level_of.max()) + 1):
         of_level = part.filter(level_of == level)
         yield of_level
@@ -78,17 +79,9 @@ def _by_occurrence(parts: Sequence[RankedLines]) -> list[RankedLines]:
     ranks = np.concatenate([part.ranks for part in parts])
     order = np.argsort(ranks, kind="stable")
     ranks, lines = ranks[order], concatenated_lines([part.lines for part in parts])
-    level_of = _places_within(ranks)
+    level_of = places_in_runs(ranks)
     levels = [np.flatnonzero(level_of == level) for level in range(int(level_of.max()) + 1)]
     return [RankedLines(lines.take(order[places]), ranks[places]) for places in levels]
-
-
-def _places_within(ranks: Integers) -> Integers:
-    """Returns for each of the ranks, which ascend, how many equal ones come before it."""
-    places = np.arange(len(ranks))
-    starts = np.append(True, ranks[1:] != ranks[:-1])
-    before: Integers = places - np.maximum.accumulate(np.where(starts, places, 0))
-    return before
 
 
 @dataclass(slots=True)

@@ -32,9 +32,9 @@ from rowlock_regionserver.arrow.columns import (
     offsets,
 )
 from rowlock_regionserver.arrow.masks import places_among
+from rowlock_regionserver.arrow.sorted_cells import changes
 from rowlock_regionserver.arrow.sorted_run import Values
 from rowlock_regionserver.scan.row_form import FamilyLayout, RowLayout
-from rowlock_regionserver.scan.selection_columns import first_of_runs
 from rowlock_regionserver.scan.window_selection import SelectedCells
 
 Offsets = npt.NDArray[np.int32]
@@ -98,7 +98,7 @@ def _placed(selected: SelectedCells, index: int, form: FamilyLayout, lines: Inte
     columns_of = columns_of[cells]
     if selected.families[index].versions_max > 1:
         # The versions of a column are neighbours, the newest first.
-        newest = first_of_runs(lines_of * len(form.qualifiers) + columns_of)
+        newest = changes(lines_of * len(form.qualifiers) + columns_of)
         cells, lines_of, columns_of = cells[newest], lines_of[newest], columns_of[newest]
     if reverse:
         cells, lines_of, columns_of = cells[::-1], lines_of[::-1], columns_of[::-1]

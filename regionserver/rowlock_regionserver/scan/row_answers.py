@@ -17,13 +17,13 @@ from rowlock_regionserver.arrow.columns import (
     single_chunk,
 )
 from rowlock_regionserver.arrow.masks import places_among
+from rowlock_regionserver.arrow.sorted_cells import changes
 from rowlock_regionserver.arrow.sorted_run import SortedRun, Values, slices_within
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.operations import AnswerCell
 from rowlock_regionserver.scan.batches import check_line
 from rowlock_regionserver.scan.pivot import pivoted
 from rowlock_regionserver.scan.row_form import RowLayout
-from rowlock_regionserver.scan.selection_columns import first_of_runs
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.scan.window_answer import WindowAnswer, answer_columns
 from rowlock_regionserver.scan.window_rows import WindowRows
@@ -88,8 +88,7 @@ def row_line(reading: RowReading, form: RowLayout, line_bytes_max: int) -> Itera
         wanted = codes >= 0
         # One cell of any column is kept, so that the pivot makes a line.
         wanted[0] |= not cells.keys
-        newest = np.zeros(len(run), np.bool_)
-        newest[first_of_runs(np.where(wanted, codes, -1 - np.arange(len(run))))] = True
+        newest = changes(np.where(wanted, codes, -1 - np.arange(len(run))))
         valued &= newest & (not keys_only)
         byte_count += int(run.values.byte_counts()[valued].sum())
         check_line(reading.row, byte_count, line_bytes_max)  # before the values are read

@@ -17,9 +17,9 @@ from rowlock_regionserver.arrow.columns import (
     column,
     equals_previous,
     integers,
-    run_starts,
 )
 from rowlock_regionserver.arrow.masks import compares, is_one_of, matches_pattern
+from rowlock_regionserver.arrow.sorted_cells import changes, places_in_runs
 from rowlock_regionserver.arrow.sorted_run import Values
 from rowlock_regionserver.operations import CellFilter, CompareOp, PatternKind, Selection
 from rowlock_regionserver.scan.filter_columns import NewestValues
@@ -59,23 +59,10 @@ def drop_older_versions(mask: Mask, columns: Integers, versions: int) -> None:
     mask[selected[places_in_runs(columns[selected]) >= versions]] = False
 
 
-def first_of_runs(keys: Integers) -> Integers:
-    """Returns the places where runs of equal numbers start."""
-    equal = np.zeros(len(keys), np.bool_)
-    equal[1:] = keys[1:] == keys[:-1]
-    return run_starts(equal)
-
-
-def places_in_runs(keys: Integers) -> Integers:
-    """Returns each element's place in its run of equal elements, from 0."""
-    starts = first_of_runs(keys)
-    return np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
-
-
 def newest_values(table: pa.Table, values: Values, rows: Integers, qualifier: bytes) -> NewestValues:
     """Returns a column's newest visible value in each row; `rows` has the place of each cell's row in the window."""
     found = np.flatnonzero(compares(column(table, QUALIFIER), CompareOp.EQUAL, qualifier))
-    found = found[first_of_runs(rows[found])]
+    found = found[changes(rows[found])]
     return NewestValues(rows[found], values.array(found))
 
 

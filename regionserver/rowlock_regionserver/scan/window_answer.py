@@ -24,6 +24,7 @@ from rowlock_regionserver.arrow.columns import (
     take,
 )
 from rowlock_regionserver.arrow.line_merging import cells_of_parts
+from rowlock_regionserver.arrow.sorted_cells import changes
 from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import ANSWER_SCHEMA, Family
 from rowlock_regionserver.errors import InvalidRequestError
@@ -34,7 +35,6 @@ from rowlock_regionserver.scan.lines_as_rows import lines_as_rows
 from rowlock_regionserver.scan.pivot import pivoted
 from rowlock_regionserver.scan.row_form import RowLayout
 from rowlock_regionserver.scan.selection import is_whole_time
-from rowlock_regionserver.scan.selection_columns import first_of_runs
 from rowlock_regionserver.scan.window_rows import row_starts
 from rowlock_regionserver.scan.window_selection import FamilyCells, SelectedCells, in_order_of_rows, selected_cells
 
@@ -116,7 +116,7 @@ def _cells(selected: SelectedCells, *, keys_only: bool) -> WindowAnswer:
         for cells, table, mask in zip(selected.families, selected.tables, selected.masks, strict=True)
     ]
     table, places = _interleaved(parts, selected.rows_of_selected())
-    return WindowAnswer(table, first_of_runs(places), selected.error)
+    return WindowAnswer(table, np.flatnonzero(changes(places)), selected.error)
 
 
 def _interleaved(parts: Sequence[pa.Table], places: Sequence[Integers]) -> tuple[pa.Table, Integers]:

@@ -23,6 +23,7 @@ from rowlock_regionserver.arrow.columns import (
 )
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.arrow.merge import merged
+from rowlock_regionserver.arrow.sorted_cells import places_in_runs
 from rowlock_regionserver.arrow.sorted_run import SortedRun, Values
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import FilterTypeError
@@ -33,7 +34,6 @@ from rowlock_regionserver.scan.selection import requested_qualifiers
 from rowlock_regionserver.scan.selection_columns import (
     newest_values,
     on_page,
-    places_in_runs,
     qualifiers_pass,
     selection_mask,
     values_pass,
