@@ -93,10 +93,7 @@ class StoredBlocks:
             return cached.chunks()
         if not self._takes_most:
             return blocks.some_chunks(number, self.wanted)[0], {}
-        payload = None if alone else self._ahead.payload(number, is_cached=False)
-        if payload is None:
-            [payload] = blocks.file.read([blocks.index.extent(number)])
-        return blocks.chunks(number, payload), {}
+        return blocks.whole(number, None if alone else self._ahead), {}
 
 
 class StoredWideBlock:

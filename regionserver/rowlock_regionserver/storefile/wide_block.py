@@ -225,10 +225,6 @@ class WideBlock:
                     if columns[place] is None:
                         columns[place] = self._decoded_column(place)
                         self._missing_count -= 1
-                if not self._missing_count and self._chunks.bytes_held:
-                    # All are decompressed, and the keys were before.
-                    self.bytes_held -= self._chunks.bytes_held
-                    self._chunks = self._chunks.without_any()
         chosen = columns if places is None else [columns[place] for place in places]
         return cast("list[_Column]", chosen)  # checking each again would take as long as the look-up
 
@@ -259,11 +255,14 @@ class WideBlock:
         )
 
     def _kept(self, number: int) -> bytes:
-        """Returns a chunk, which it decompresses once and keeps."""
+        """Returns a chunk, which it decompresses once and keeps. After the last one it releases what was read."""
         raw = self._raw.get(number)
         if raw is None:
             raw = self._raw[number] = self._chunks.raw_bytes(number)
             self.bytes_held += len(raw)
+            if len(self._raw) == len(self._form.chunks):
+                self.bytes_held -= self._chunks.bytes_held
+                self._chunks = self._chunks.without_any()
         return raw
 
     # ---- scans
@@ -281,9 +280,6 @@ class WideBlock:
             if raw is None:
                 with self._lock:
                     raw = self._kept(number)
-                    if len(self._raw) == len(self._form.chunks) and self._chunks.bytes_held:
-                        self.bytes_held -= self._chunks.bytes_held
-                        self._chunks = self._chunks.without_any()
             return pa.py_buffer(raw)
 
         return decoded_lines(self._directory, raw_of, wanted)

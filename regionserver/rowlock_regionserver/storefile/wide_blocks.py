@@ -127,10 +127,16 @@ class WideBlocks:
         """Returns a block and caches it."""
         block = self.cached(number)
         if block is None:
-            [payload] = self.file.read([self.index.extent(number)])
-            block = WideBlock(self.chunks(number, payload))
+            block = WideBlock(self.whole(number))
             self.file.put(self._first_block + number, block)
         return block
+
+    def whole(self, number: int, ahead: ReadAhead | None = None) -> WideChunks:
+        """Reads all chunks of a block; `ahead` reads its neighbours with it."""
+        payload = None if ahead is None else ahead.payload(number, is_cached=False)
+        if payload is None:
+            [payload] = self.file.read([self.index.extent(number)])
+        return self.chunks(number, payload)
 
     def _directory(self, number: int, payload: pa.Buffer) -> Directory:
         """Returns the directory, from a verified payload or its start."""
@@ -277,10 +283,7 @@ class WideLoader:
             chunks, byte_count = blocks.some_chunks(number, self._wanted)
             self._reads_whole = byte_count > MOST_SHARE_MIN * blocks.index.payload_bytes[number]
             return decoded_lines(chunks.directory, chunks.raw, self._wanted)
-        payload = self._ahead.payload(number, is_cached=False)
-        if payload is None:
-            [payload] = blocks.file.read([blocks.index.extent(number)])
-        chunks = blocks.chunks(number, payload)
+        chunks = blocks.whole(number, self._ahead)
         self._last = number, chunks
         return decoded_lines(chunks.directory, chunks.raw, self._wanted)
 
