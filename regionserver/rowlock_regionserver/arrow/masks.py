@@ -50,6 +50,23 @@ def numpy_mask(array: Column) -> Mask:
     return unpacked[array.offset :].astype(np.bool_)
 
 
+def are_utf8(column: Column) -> Mask:
+    """Returns which elements are UTF-8. Decodes them one by one if some are not."""
+    try:
+        column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return np.fromiter((_is_utf8(value.as_py()) for value in column), np.bool_, len(column))
+    return np.ones(len(column), np.bool_)
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def compares(column: Column, op: CompareOp, operand: bytes) -> Mask:
     """Returns where "element op operand" holds, by unsigned bytes."""
     return numpy_mask(pc.call_function(_COMPARE[op], [column, binary_array([operand])[0]]))

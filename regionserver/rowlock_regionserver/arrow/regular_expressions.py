@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowlock_regionserver.arrow.columns import Column, Mask, binary_array, boolean_array
-from rowlock_regionserver.arrow.masks import numpy_mask
+from rowlock_regionserver.arrow.masks import are_utf8, numpy_mask
 
 # A longer one is refused: RE2 compiles it for every window.
 EXPRESSION_BYTES_MAX = 1000
@@ -35,21 +35,12 @@ def problem_of(expression: bytes, *, is_text: bool) -> str | None:
 
 def matches_expression(column: Column, expression: bytes, *, is_text: bool) -> Mask:
     """Returns where the expression, which is well-formed, matches in the element."""
-    if not is_text or all_are_utf8(column):
+    is_utf8 = are_utf8(column) if is_text else None
+    if is_utf8 is None or is_utf8.all():
         return _matches(column, expression, is_text=is_text)
-    is_utf8 = np.fromiter((all_are_utf8(column.slice(place, 1)) for place in range(len(column))), np.bool_, len(column))
     matches = np.zeros(len(column), np.bool_)
     matches[is_utf8] = _matches(column.filter(boolean_array(is_utf8)), expression, is_text=True)
     return matches
-
-
-def all_are_utf8(column: Column) -> bool:
-    """Returns whether all elements are UTF-8."""
-    try:
-        column.cast(pa.string())
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _matches(column: Column, expression: bytes, *, is_text: bool) -> Mask:

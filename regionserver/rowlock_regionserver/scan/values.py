@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowlock_regionserver.arrow.columns import Column, Mask, boolean_array, integers, offsets
-from rowlock_regionserver.arrow.masks import buffer_of, compares, numpy_mask
+from rowlock_regionserver.arrow.masks import are_utf8, buffer_of, compares, numpy_mask
 from rowlock_regionserver.operations import CompareOp, ValueType
 
 # Longer text is not read as a number: the time to parse digits grows with the square of their count.
@@ -136,19 +136,11 @@ def compare_column(column: Column, op: CompareOp, operand: bytes, value_type: Va
         return compares(column, op, operand), np.ones(len(column), np.bool_)
     if value_type == ValueType.STRING:
         read_value(operand, value_type)
-        fits = _are_utf8(column)
+        fits = are_utf8(column)
         return compares(column, op, operand) & fits, fits
     if value_type in _ORDINARY_TEXT:
         return _compare_text(column, op, operand, value_type)
     return _compare_fixed(column, op, operand, value_type)
-
-
-def _are_utf8(column: Column) -> Mask:
-    try:
-        column.cast(pa.string())
-    except pa.ArrowInvalid:
-        return np.fromiter((_fits(value, ValueType.STRING) for value in _each(column)), np.bool_, len(column))
-    return np.ones(len(column), np.bool_)
 
 
 def _each(column: Column) -> Iterator[bytes]:
