@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowlock_regionserver.arrow.columns import Integers, numbers, offsets, single_array
+from rowlock_regionserver.arrow.columns import Integers, numbers, single_array
 from rowlock_regionserver.arrow.merge import first_row
 from rowlock_regionserver.errors import LimitExceededError
 from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.operations import FormColumn
-from rowlock_regionserver.scan.compressed_rows import AnswerRows, CompressedRows, joined_rows, plain_table
+from rowlock_regionserver.scan.compressed_rows import AnswerRows, CompressedRows, bytes_before, joined_rows, plain_table
 from rowlock_regionserver.scan.newest_rows import NewestRows
 
 # Bytes of a cell beside its row, family, qualifier and value: a timestamp, and an offset in each of the four columns.
@@ -229,29 +228,15 @@ def _bytes_held(table: AnswerRows) -> int:
 
 def _bytes_before(table: pa.Table, places: Integers) -> Integers:
     """Returns how many bytes of lines come before each of the places, which ascend from 0 to the end."""
-    before = np.zeros(len(places), np.int64)
-    line_bytes = 0
-    for field, chunked in zip(table.schema, table.columns, strict=True):
-        if field.type != pa.binary():
-            line_bytes += field.type.byte_width
-            continue
-        line_bytes += 4
-        if table.num_rows:
-            before += _column_bytes_before(chunked, places)
-    return before + places * line_bytes
-
-
-def _column_bytes_before(chunked: pa.ChunkedArray[Any], places: Integers) -> Integers:
-    """Returns how many bytes of a binary column come before each of the places; a null has none."""
-    if chunked.num_chunks == 1:
-        starts = offsets(chunked.chunks[0])
-        before: Integers = starts[places].astype(np.int64) - starts[0]
-        return before
-    # Only tables of cells, which have no nulls, have many chunks.
-    lengths = np.frombuffer(numbers(single_array(pc.call_function("binary_length", [chunked])), "i"), np.int32)
-    sums = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=sums[1:])
-    return sums[places]
+    before: Integers = places * sum([field.type.byte_width for field in table.schema if field.type != pa.binary()])
+    for chunked in table.columns:
+        if chunked.num_chunks > 1 and chunked.type == pa.binary():
+            # Only tables of cells, which have no nulls, have many chunks.
+            lengths = np.frombuffer(numbers(single_array(pc.call_function("binary_length", [chunked])), "i"), np.int32)
+            before += 4 * places + np.append(0, np.cumsum(lengths, dtype=np.int64))[places]
+        elif table.num_rows and chunked.type == pa.binary():
+            before += bytes_before(chunked.chunks[0], places)
+    return before
 
 
 def _joined(parts: Sequence[AnswerRows]) -> AnswerRows:

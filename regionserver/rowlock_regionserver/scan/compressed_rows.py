@@ -94,9 +94,7 @@ class CompressedRows:
 
     def table(self) -> pa.Table:
         """Returns the rows as a table of the form's columns."""
-        arrays = [plain(self.keys)]
-        if arrays[0].type != pa.binary():
-            arrays = [as_binary(arrays[0])]
+        arrays = [as_binary(plain(self.keys))]
         decompress_together([column for column in self.columns if isinstance(column, CompressedColumn)])
         fields = [self.form.schema.field(0)]
         for place, column in enumerate(self.columns):
@@ -117,7 +115,7 @@ class CompressedRows:
             if column is None:
                 before += 4 * places
             elif not isinstance(column, CompressedColumn):
-                before += _bytes_before(column, places)
+                before += bytes_before(column, places)
         return places, before
 
     @property
@@ -165,10 +163,11 @@ def _concatenated_timestamps(parts: Sequence[LineColumn | None], counts: Sequenc
 
 def _byte_count(column: Column) -> int:
     """Returns the bytes of a column's values, and of their offsets."""
-    return int(_bytes_before(column, np.array([len(column)]))[0])
+    return int(bytes_before(column, np.array([len(column)]))[0])
 
 
-def _bytes_before(column: Column, places: Integers) -> Integers:
+def bytes_before(column: Column, places: Integers) -> Integers:
+    """Returns how many bytes of a column's values and offsets come before each of the places; a null has no value."""
     if column.type != pa.binary():
         return places * int(column.type.byte_width)
     bounds = offsets(column)
