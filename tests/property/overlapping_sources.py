@@ -16,7 +16,6 @@ from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import FormColumn, FormPart, ScanPlan
 from rowlock_regionserver.scan.batches import ScanAnswer
-from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import scan
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.cache import BlockCache
@@ -25,6 +24,7 @@ from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
 
 from tests.crash.simulated_files import UnsyncedFiles
+from tests.unit.scan.whole_scans import all_rows_at
 
 COLUMNS = [b"a", b"b", b"c", b"d"]
 NOW = ReadPoint(100, 1 << 40)

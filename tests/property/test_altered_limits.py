@@ -34,7 +34,6 @@ from rowlock_regionserver.operations import (
     ScanPlan,
     Selection,
 )
-from rowlock_regionserver.scan.ranges import all_rows_at
 
 from tests.crash.simulated_files import UnsyncedFiles
 from tests.drawn_cases import case_count
@@ -42,6 +41,7 @@ from tests.property.visibility_model import literal_visible_cells
 from tests.seeds import drawn_seed
 from tests.unit.region.conftest import bulk_batch
 from tests.unit.region.lone_region import LoneRegion
+from tests.unit.scan.whole_scans import all_rows_at
 
 HISTORIES = case_count(8, 2)
 EVENTS = 60

@@ -23,7 +23,6 @@ from rowlock_regionserver.compaction.settings import CompactionSettings
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.operations import Change, Delete, DeleteKind, Put, ScanPlan, Selection
 from rowlock_regionserver.region.compacting import StoreFacts
-from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import Scan
 
 from tests.crash.simulated_files import UnsyncedFiles
@@ -33,6 +32,7 @@ from tests.property.scan_model import Model
 from tests.seeds import generator_of
 from tests.unit.region.lone_region import LoneRegion
 from tests.unit.region.row_batches import row_batch
+from tests.unit.scan.whole_scans import all_rows_at
 
 CASES = range(case_count(4, 2))
 STEPS = 300

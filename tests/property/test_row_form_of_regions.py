@@ -44,7 +44,6 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.rpc.messages.scan_batches import scan_message
 from rowlock_regionserver.scan.batches import ScanAnswer
-from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.storefile import row_digests
 
 from tests.crash.simulated_files import UnsyncedFiles
@@ -54,6 +53,7 @@ from tests.seeds import drawn_seed
 from tests.unit.compressed_rows import take_every_row_compressed
 from tests.unit.region.lone_region import LoneRegion
 from tests.unit.region.row_batches import cell_batch, cells_of_rows, row_batch
+from tests.unit.scan.whole_scans import all_rows_at
 
 CASES = case_count(12, 2)
 QUALIFIERS = [b"", b"a", b"b", b"c", b"nobody's"]

@@ -16,7 +16,6 @@ from rowlock_regionserver.cells import ANSWER_SCHEMA
 from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.found_cells import loaded
 from rowlock_regionserver.operations import AnswerCell, FormColumn, FormPart, ScanPlan, Selection
-from rowlock_regionserver.scan.batches import CELL_BYTES
 from rowlock_regionserver.scan.line_answer import LineForm
 from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.ranges import RowsAt
@@ -37,6 +36,7 @@ from tests.property.scan_cases import (
 )
 from tests.property.scan_model import MismatchError, Model
 from tests.seeds import generator_of
+from tests.unit.scan.whole_scans import CELL_BYTES
 
 CASES = range(case_count(500, 150))
 

@@ -16,7 +16,6 @@ from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan
 from rowlock_regionserver.scan.point import read_row
-from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import scan
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.cache import BlockCache
@@ -30,6 +29,7 @@ from tests.property.list_source import Write
 from tests.property.scan_cases import ROWS, random_model, random_plan
 from tests.property.scan_model import MismatchError, Model
 from tests.seeds import generator_of
+from tests.unit.scan.whole_scans import all_rows_at
 
 CASES = range(case_count(25, 10))
 

@@ -237,15 +237,15 @@ class Concatenation:
 
     def column(self, parts: Sequence[LineColumn | None]) -> LineColumn:
         """Returns a column of all parts; None stands for lines without a cell."""
-        names = {part.name if isinstance(part, CompressedColumn) else b"" for part in parts}
         compressed = [part for part in parts if isinstance(part, CompressedColumn)]
-        if len(compressed) < len(parts) or len(names) > 1:
+        if len(compressed) < len(parts):
             return line_values.concatenated_column(
                 [None if part is None else plain(part) for part in parts], self._counts
             )
+        name = compressed[0].name
+        assert all(part.name == name for part in compressed), f"{[part.name for part in compressed]}"
         lines = self.stored([part.lines for part in compressed])
-        changes = self._changes(compressed)
-        return CompressedColumn.merged(lines, compressed[0].name, changes)
+        return CompressedColumn.merged(lines, name, self._changes(compressed))
 
     def stored(self, parts: Sequence[StoredLines]) -> StoredLines:
         """Returns the stored lines of all parts."""

@@ -22,9 +22,6 @@ from rowlock_regionserver.operations import FormColumn
 from rowlock_regionserver.scan.compressed_rows import AnswerRows, CompressedRows, bytes_before, joined_rows, plain_table
 from rowlock_regionserver.scan.newest_rows import NewestRows
 
-# Bytes of a cell beside its row, family, qualifier and value: a timestamp, and an offset in each of the four columns.
-CELL_BYTES = 8 + 4 * 4
-
 
 @dataclass(frozen=True, slots=True)
 class ScanAnswer:

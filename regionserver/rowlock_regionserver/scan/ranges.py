@@ -17,11 +17,6 @@ class RowsAt(NamedTuple):
     read_point: ReadPoint
 
 
-def all_rows_at(read_point: ReadPoint) -> tuple[RowsAt, ...]:
-    """Returns all rows at one read point."""
-    return (RowsAt(EVERYTHING, read_point),)
-
-
 def prefix_stop(prefix: bytes) -> bytes:
     """Returns the first row after all rows that start with the prefix; empty when there is none, as after ff ff."""
     trimmed = prefix.rstrip(b"\xff")

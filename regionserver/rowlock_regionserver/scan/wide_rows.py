@@ -36,14 +36,12 @@ from rowlock_regionserver.scan.selection_columns import (
     qualifiers_pass,
     values_pass,
 )
+from rowlock_regionserver.scan.window_split import View
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.versions.visibility_columns import visible_of
 
 # At most this many cells are read one by one, as tuples; a vector operation costs as much as some hundred of them.
 _FEW_CELLS = 10_000
-
-# The families that are requested or that the filter reads, by name.
-View = Sequence[tuple[Family, Sequence[Source]]]
 
 
 @dataclass(frozen=True, slots=True)

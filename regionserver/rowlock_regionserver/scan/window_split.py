@@ -15,6 +15,7 @@ from rowlock_regionserver.scan.window_rows import window_rows
 from rowlock_regionserver.scan.window_selection import FamilyCells
 from rowlock_regionserver.sources import Source
 
+# The families that are requested or that the filter reads, by name.
 View = Sequence[tuple[Family, Sequence[Source]]]
 
 

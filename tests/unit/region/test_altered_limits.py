@@ -20,7 +20,8 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan, Selection
 from rowlock_regionserver.region import manifest
 from rowlock_regionserver.region.manifest import read_manifest
-from rowlock_regionserver.scan.ranges import all_rows_at
+
+from tests.unit.scan.whole_scans import all_rows_at
 
 from .conftest import bulk_batch
 from .lone_region import LoneRegion

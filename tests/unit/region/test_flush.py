@@ -21,11 +21,11 @@ from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, ScanPlan, Selection
 from rowlock_regionserver.region import flush
 from rowlock_regionserver.region.background_pacing import Permit
-from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.versions.retention import Retention
 
+from tests.unit.scan.whole_scans import all_rows_at
 from tests.waiting import WAIT_S
 
 from .conftest import Engine, bulk_batch

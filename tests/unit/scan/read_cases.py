@@ -21,10 +21,10 @@ from rowlock_regionserver.operations import (
     Selection,
 )
 from rowlock_regionserver.scan.point import read_row
-from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import scan
 
 from tests.property.list_source import ListSource, Write
+from tests.unit.scan.whole_scans import all_rows_at
 
 READ_POINT = ReadPoint(NEWEST, 0)
 

@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 from rowlock_regionserver.arrow.columns import Integers, binary_array, integer_array
 from rowlock_regionserver.cells import ANSWER_SCHEMA
-from rowlock_regionserver.scan.batches import CELL_BYTES, Batches, ScanAnswer
+from rowlock_regionserver.scan.batches import Batches, ScanAnswer
 
 from tests.seeds import generator_of
 from tests.unit.scan.buffers import addresses
+from tests.unit.scan.whole_scans import CELL_BYTES
 
 
 def window(rows: list[tuple[str, list[int]]]) -> tuple[pa.Table, Integers]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from rowlock_regionserver.cells import DELETE_COLUMN, PUT, Family
 from rowlock_regionserver.operations import CellFilter, ColumnSelector, CompareOp, RowPrefix, ScanPlan, Selection
-from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import scan
 
 from tests.property.list_source import Write
 from tests.unit.scan.read_cases import FAMILY, READ_POINT, WIDE, Table, asked, cells, column, put, where
+from tests.unit.scan.whole_scans import all_rows_at
 
 # ---- ranges, limits and direction: rows a ab b c d e; ab has only column other; gone was deleted
 

@@ -17,11 +17,11 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
-from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import scan
 from rowlock_regionserver.scan.window_split import View
 
 from tests.property.list_source import ListSource, Write
+from tests.unit.scan.whole_scans import all_rows_at
 
 F = Family(1, b"f", versions=3)
 G = Family(2, b"g")

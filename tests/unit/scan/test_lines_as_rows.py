@@ -8,8 +8,9 @@ from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.cells import Family, ReadPoint
 from rowlock_regionserver.memstore.lines_segment import LinesSegment
 from rowlock_regionserver.operations import ScanPlan
-from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import scan
+
+from tests.unit.scan.whole_scans import all_rows_at
 
 BATCH_BYTES = 64 * 1024
 # Of 50 columns of a byte each, under long keys.

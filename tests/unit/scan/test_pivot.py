@@ -22,12 +22,12 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
-from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import ScanAnswer, scan
 from rowlock_regionserver.scan.window_split import View
 
 from tests.property.list_source import ListSource, Write
 from tests.seeds import generator_of
+from tests.unit.scan.whole_scans import all_rows_at
 
 FAMILY = Family(1, b"f", versions=3)
 OTHER = Family(2, b"g", versions=3)

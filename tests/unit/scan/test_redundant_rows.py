@@ -11,12 +11,12 @@ from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, PUT, Famil
 from rowlock_regionserver.operations import FormColumn, ScanPlan
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS, RowGroups
 from rowlock_regionserver.scan import redundant_rows
-from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.redundant_rows import RedundantRows, RemainingRows
 from rowlock_regionserver.scan.scanner import scan
 from rowlock_regionserver.sources import Source
 
 from tests.property.list_source import ListSource, Write
+from tests.unit.scan.whole_scans import all_rows_at
 
 F, G, H = (Family(number, name) for number, name in enumerate((b"f", b"g", b"h"), 1))
 OF_F, OF_G = FormColumn(b"f", b"q"), FormColumn(b"g", b"q")

@@ -32,7 +32,7 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.row_ranges import clipped
 from rowlock_regionserver.scan import scanner
-from rowlock_regionserver.scan.ranges import RowsAt, all_rows_at
+from rowlock_regionserver.scan.ranges import RowsAt
 from rowlock_regionserver.scan.scanner import FIRST_WINDOW_BYTES, ROW_BYTES_ASSUMED, ScanAnswer, scan
 from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN
 from rowlock_regionserver.scan.window_split import View
@@ -40,6 +40,7 @@ from rowlock_regionserver.sources import Chunk, FewWanted, LinesWanted, Reading,
 
 from tests.property.list_source import ListSource, Write
 from tests.unit.scan.buffers import addresses
+from tests.unit.scan.whole_scans import all_rows_at
 
 FAMILY = Family(1, b"f")
 OTHER = Family(2, b"g")

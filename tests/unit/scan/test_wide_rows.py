@@ -19,11 +19,11 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
-from rowlock_regionserver.scan.ranges import all_rows_at
 from rowlock_regionserver.scan.scanner import Scan, ScanAnswer, scan
 from rowlock_regionserver.scan.window_split import View
 
 from tests.property.list_source import ListSource, Write
+from tests.unit.scan.whole_scans import all_rows_at
 
 FAMILY = Family(1, b"f")
 OTHER = Family(2, b"g")
