@@ -29,6 +29,7 @@ from rowlock_regionserver.arrow.columns import (
     Integers,
     Mask,
     binary_array,
+    boolean_array,
     bytes_at,
     empty_cells,
     equals_previous,
@@ -169,6 +170,11 @@ class Lines:
     def has_versions(self) -> bool:
         """Whether some row has more than one line."""
         return not bool(self.starts_row.all())
+
+    @property
+    def distinct_rows(self) -> Column:
+        """Each row once."""
+        return self.rows.filter(boolean_array(self.starts_row)) if self.has_versions else self.rows
 
     @property
     def is_by_cell(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -87,7 +86,7 @@ class BlockWriter:
         for batch in batches:
             number = len(self._index.first_rows)
             row, qualifier, timestamp, write_number = (batch.column(place)[0].as_py() for place in range(4))
-            value = layout.sealed(
+            header, value = layout.sealed(
                 layout.BLOCK_MAGIC,
                 number,
                 batch.num_rows,
@@ -96,7 +95,7 @@ class BlockWriter:
             )
             key = layout.block_key(row, qualifier, timestamp, write_number, number)
             self._container.put_block(layout.BLOCKS_DATABASE, key, value)
-            _add_entry(self._index, value, batch.column(ROW))
+            _add_entry(self._index, header, batch.column(ROW))
 
 
 class _LinesWriter(Generic[_LinesIndex]):
@@ -137,7 +136,7 @@ class _LinesWriter(Generic[_LinesIndex]):
             number = len(index.first_rows)
             payload_bytes_min = self._container.page_bytes + 1 - layout.HEADER_BYTES
             encoded_block = encoded_lines(lines, self._compression, payload_bytes_min)
-            value = layout.sealed(
+            header, value = layout.sealed(
                 index.magic,
                 number,
                 lines.cell_count,
@@ -148,7 +147,7 @@ class _LinesWriter(Generic[_LinesIndex]):
             )
             key = layout.block_key(lines.rows[0].as_py(), b"", 0, 0, number)
             self._container.put_block(self._database, key, value)
-            _add_entry(index, value, lines.rows)
+            _add_entry(index, header, lines.rows)
             _add_wide_entry(index, encoded_block, lines)
             if self._digests is not None:
                 self._digests.add(lines)
@@ -162,8 +161,7 @@ def _placed(index: _Index, offsets: list[int]) -> _Index:
     return replace(index, offsets=offsets)
 
 
-def _add_entry(index: BlockIndex, value: bytes, rows: Column) -> None:
-    header = layout.unpack_header(value, Path(), 0)
+def _add_entry(index: BlockIndex, header: layout.Header, rows: Column) -> None:
     index.payload_bytes.append(header.payload_bytes)
     index.cell_counts.append(header.cell_count)
     index.checksums.append(header.checksum)

@@ -101,7 +101,7 @@ class CellProperties:
         self.has_versions = self.has_versions or _has_versions(lines)
         self._add_bounds(number_bounds(lines.timestamps), number_bounds(lines.write_numbers))
         if self.hash_rows:
-            self._add_hashes(lines.rows.filter(columns.boolean_array(lines.starts_row)))
+            self._add_hashes(lines.distinct_rows)
 
     def counted(self) -> dict[str, int]:
         """Returns the properties by their names in StoreFileInfo."""

@@ -106,11 +106,12 @@ def sealed(
     *,
     version: int = FORMAT_VERSION,
     checked_bytes: int = 0,
-) -> bytes:
-    """Returns header and payload as one value, padded with zeros to at least `value_bytes_min`."""
+) -> tuple[Header, bytes]:
+    """Returns a header, and header and payload as one value, padded with zeros to at least `value_bytes_min`."""
     padded = payload.ljust(value_bytes_min - HEADER_BYTES, b"\0")
     checksum = google_crc32c.value(padded[:checked_bytes] if checked_bytes else padded)
-    return Header(magic, number, len(padded), cell_count, checksum, version, checked_bytes).pack() + padded
+    header = Header(magic, number, len(padded), cell_count, checksum, version, checked_bytes)
+    return header, header.pack() + padded
 
 
 def check_payload(payload: pa.Buffer, header: Header, path: Path, offset: int) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rowlock_regionserver.arrow.cell_columns import first_not_below
-from rowlock_regionserver.arrow.columns import Column, boolean_array, offsets
+from rowlock_regionserver.arrow.columns import Column, offsets
 from rowlock_regionserver.arrow.line_forming import COLUMNS_MAX
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.row_groups import RowGroups
@@ -41,7 +41,7 @@ class RowDigests:
 
     def add(self, lines: Lines) -> None:
         """Adds the next lines, of whole rows, and begins groups where it chooses."""
-        rows = distinct_rows(lines)
+        rows = lines.distinct_rows
         starts: list[int] = []
         row_count = self._row_count
         place = 0
@@ -68,7 +68,7 @@ class RowDigests:
 
     def add_like(self, lines: Lines, groups: RowGroups) -> None:
         """Adds the next lines, and begins groups where `groups` do."""
-        rows = distinct_rows(lines)
+        rows = lines.distinct_rows
         stop = bisect_right(groups.first_rows, rows[-1].as_py() or b"")
         self._add(lines, rows, [first_not_below(rows, row) for row in groups.first_rows[len(self._first_rows) : stop]])
 
@@ -104,11 +104,6 @@ class RowDigests:
             self._complete = None
             self._digests.append(hashlib.sha256(self._lengths.digest() + self._rows.digest()).digest())
             self._lengths, self._rows, self._row_count = hashlib.sha256(), hashlib.sha256(), 0
-
-
-def distinct_rows(lines: Lines) -> Column:
-    """Returns each row of the lines once."""
-    return lines.rows.filter(boolean_array(lines.starts_row)) if lines.has_versions else lines.rows
 
 
 def _may_begin(rows: Column) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -81,7 +81,7 @@ def _write_with_lmdb(
         written = blocks.finish()
         info = _info(properties, number, written)
         contents = metadata.Metadata(info.summary(), properties.bloom_words(), *written)
-        value = layout.sealed(
+        header, value = layout.sealed(
             layout.METADATA_MAGIC,
             number,
             properties.cell_count,
@@ -91,7 +91,7 @@ def _write_with_lmdb(
         )
         container.put_metadata(value)
         place = container.metadata_offset()
-    return info, [*contents.extents(), Extent(place, layout.unpack_header(value, path, place))]
+    return info, [*contents.extents(), Extent(place, header)]
 
 
 def _info(properties: CellProperties, number: int, written: Written) -> StoreFileInfo:

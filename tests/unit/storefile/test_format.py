@@ -44,9 +44,10 @@ def test_a_header_with_a_flipped_bit_is_refused(bit: int) -> None:
 
 
 def test_a_short_payload_is_padded_and_the_padding_is_sealed_too() -> None:
-    value = sealed(BLOCK_MAGIC, 0, 1, b"abc", 5000)
+    header, value = sealed(BLOCK_MAGIC, 0, 1, b"abc", 5000)
     assert len(value) == 5000
-    assert unpack_header(value, PATH, 0).payload_bytes == 5000 - HEADER_BYTES
+    assert header.payload_bytes == 5000 - HEADER_BYTES
+    assert unpack_header(value, PATH, 0) == header
 
 
 @given(_PLACES, _PLACES, st.integers(0, 1 << 40))
