@@ -145,7 +145,7 @@ READING = [
     Mutant(
         "the row form shows empty values for absent ones",
         "_binary",
-        "    bitmap = None if is_present is None else _bitmap(is_present)\n",
+        "    bitmap = None if is_present is None else packed_bits(is_present)\n",
         "    bitmap = None\n",
         f"{PIVOT}::test_what_a_row_does_not_have_is_null_and_an_empty_value_is_not",
     ),

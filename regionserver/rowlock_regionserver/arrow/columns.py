@@ -4,8 +4,9 @@
 server builds and reads Arrow arrays by their buffers only: a binary column is n + 1 int32 offsets and the concatenated
 bytes.
 
-Writing: `binary_array`, `integer_array`, `boolean_array`, `cells_table`.
-Reading: `column`, `integers` and `offsets` (numpy views, nothing copied), `bytes_at`, `equals_previous`, `run_starts`.
+Writing: `binary_array`, `integer_array`, `boolean_array`, `packed_bits`, `cells_table`.
+Reading: `column`, `integers` and `offsets` (numpy views, nothing copied), `unpacked_bits`, `bytes_at`,
+`equals_previous`, `run_starts`.
 Selecting: `keep` by a numpy mask, `take` by indices, `distinct_of_sorted`, `sorted_distinct`.
 `cell_columns.CellColumns` reads single cells as tuples.
 Nothing here depends on tombstones or read points. All functions are pure.
@@ -79,10 +80,14 @@ def integer_array(values: Sequence[int] | npt.NDArray[np.signedinteger], arrow_t
 
 def boolean_array(mask: Mask) -> pa.BooleanArray:
     """Returns a numpy mask as an Arrow mask."""
-    packed = pa.py_buffer(np.packbits(mask, bitorder="little").data)
-    array = pa.Array.from_buffers(pa.bool_(), len(mask), [None, packed], null_count=0)
+    array = pa.Array.from_buffers(pa.bool_(), len(mask), [None, packed_bits(mask)], null_count=0)
     assert isinstance(array, pa.BooleanArray)
     return array
+
+
+def packed_bits(mask: Mask) -> pa.Buffer:
+    """Returns a mask as the bits of an Arrow mask or validity bitmap."""
+    return pa.py_buffer(np.packbits(mask, bitorder="little").data)
 
 
 def cells_table(rows: Sequence[bytes], cells_by_row: Sequence[Sequence[Cell]]) -> pa.Table:
@@ -189,8 +194,14 @@ def equals_previous(array: Column) -> Mask:
         bits = packed.buffers()[1]
         assert bits is not None, "pc.equal gave an array without values"
         assert packed.offset == 0, f"pc.equal gave an array with offset {packed.offset}"
-        equal[1:] = np.unpackbits(np.frombuffer(memoryview(bits), np.uint8), count=len(packed), bitorder="little")
+        equal[1:] = unpacked_bits(bits, len(packed))
     return equal
+
+
+def unpacked_bits(bits: pa.Buffer, count: int, offset: int = 0) -> Mask:
+    """Returns `count` bits of an Arrow mask or validity bitmap, from `offset` on."""
+    unpacked = np.unpackbits(np.frombuffer(memoryview(bits), np.uint8), count=offset + count, bitorder="little")
+    return unpacked[offset:].view(np.bool_)
 
 
 def distinct_of_sorted(array: Column) -> Column:

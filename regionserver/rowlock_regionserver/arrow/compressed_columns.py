@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.arrow import line_values
-from rowlock_regionserver.arrow.columns import Column, Integers, Mask, integer_array
+from rowlock_regionserver.arrow.columns import Column, Integers, Mask, integer_array, packed_bits
 from rowlock_regionserver.arrow.dense_lines import Piece, fill
 from rowlock_regionserver.arrow.sorted_cells import changes
 from rowlock_regionserver.arrow.stored_lines import BlockSlice, StoredLines
@@ -284,6 +284,6 @@ def _present(part: BlockSlice, name: bytes) -> Mask | None:
 def _masked(column: Column, present: Mask) -> Column:
     """Returns the column with nulls where `present` is false."""
     bits = np.concatenate([np.zeros(column.offset, np.bool_), present])
-    buffers = [pa.py_buffer(np.packbits(bits, bitorder="little").data), *column.buffers()[1:]]
+    buffers = [packed_bits(bits), *column.buffers()[1:]]
     array: Column = pa.Array.from_buffers(column.type, len(column), buffers, -1, column.offset)
     return array

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.columns import Column, Integers, Mask, offsets
+from rowlock_regionserver.arrow.columns import Column, Integers, Mask, offsets, packed_bits, unpacked_bits
 from rowlock_regionserver.cells import CELL_BYTES_BESIDE
 
 _OFFSET_BYTES = 4
@@ -18,15 +18,12 @@ def is_present(column: Column) -> Mask:
     bitmap = column.buffers()[0]
     if column.null_count == 0 or bitmap is None:
         return np.ones(len(column), np.bool_)
-    bits = np.unpackbits(
-        np.frombuffer(memoryview(bitmap), np.uint8), count=column.offset + len(column), bitorder="little"
-    )
-    return bits[column.offset :].astype(np.bool_)
+    return unpacked_bits(bitmap, len(column), column.offset)
 
 
 def bitmap_of(mask: Mask) -> pa.Buffer | None:
     """Returns a validity bitmap; None if everything is valid."""
-    return None if mask.all() else pa.py_buffer(np.packbits(mask, bitorder="little").data)
+    return None if mask.all() else packed_bits(mask)
 
 
 def value_lengths(column: Column) -> Integers:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowlock_regionserver.arrow.columns import Column, Mask, binary_array
+from rowlock_regionserver.arrow.columns import Column, Mask, binary_array, unpacked_bits
 from rowlock_regionserver.operations import CompareOp, PatternKind
 
 _COMPARE = {
@@ -43,11 +43,8 @@ def numpy_mask(array: Column) -> Mask:
     """Returns a boolean column without nulls as a numpy mask, without `to_numpy`, which imports pandas."""
     assert array.type == pa.bool_(), f"a column of {array.type}"
     assert array.null_count == 0, f"{array.null_count} nulls"
-    if len(array) == 0:
-        return np.zeros(0, np.bool_)
-    bits = np.frombuffer(buffer_of(array, 1), np.uint8)
-    unpacked = np.unpackbits(bits, count=array.offset + len(array), bitorder="little")
-    return unpacked[array.offset :].astype(np.bool_)
+    bits = array.buffers()[1] if len(array) else None
+    return np.zeros(0, np.bool_) if bits is None else unpacked_bits(bits, len(array), array.offset)
 
 
 def are_utf8(column: Column) -> Mask:

@@ -30,6 +30,7 @@ from rowlock_regionserver.arrow.columns import (
     integer_array,
     integers,
     offsets,
+    packed_bits,
 )
 from rowlock_regionserver.arrow.masks import places_among
 from rowlock_regionserver.arrow.sorted_cells import changes
@@ -150,7 +151,7 @@ def _spread_integers(numbers: Integers, lines: Integers, line_count: int) -> Col
     is_present = _is_present(lines, line_count)
     spread = np.zeros(line_count, np.int64)
     spread[lines] = numbers
-    return pa.Array.from_buffers(pa.int64(), line_count, [_bitmap(is_present), pa.py_buffer(spread.data)])
+    return pa.Array.from_buffers(pa.int64(), line_count, [packed_bits(is_present), pa.py_buffer(spread.data)])
 
 
 def _is_present(lines: Integers, line_count: int) -> Mask:
@@ -160,11 +161,7 @@ def _is_present(lines: Integers, line_count: int) -> Mask:
 
 
 def _binary(count: int, is_present: Mask | None, bounds: Offsets, data: pa.Buffer | None) -> pa.BinaryArray:
-    bitmap = None if is_present is None else _bitmap(is_present)
+    bitmap = None if is_present is None else packed_bits(is_present)
     array = pa.Array.from_buffers(pa.binary(), count, [bitmap, pa.py_buffer(bounds.data), data or pa.py_buffer(b"")])
     assert isinstance(array, pa.BinaryArray)
     return array
-
-
-def _bitmap(is_present: Mask) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(is_present, bitorder="little").data)

@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.columns import Column, Mask
+from rowlock_regionserver.arrow.columns import Column, Mask, unpacked_bits
 from rowlock_regionserver.arrow.compressed_columns import value_array
 from rowlock_regionserver.arrow.stored_lines import CompressedChunk, LineNumbers
 from rowlock_regionserver.cells import Compression
@@ -210,8 +209,7 @@ class StoredWideBlock:
         validity = form.columns[form.place_of[name]].validity
         if validity is None:
             return None
-        bitmap = np.frombuffer(memoryview(self._raw(validity)), np.uint8)
-        return np.unpackbits(bitmap, count=self.line_count, bitorder="little").astype(np.bool_)
+        return unpacked_bits(self._raw(validity), self.line_count)
 
     def _raw(self, number: int) -> pa.Buffer:
         if self._keys is not None and self._keys.has(number):

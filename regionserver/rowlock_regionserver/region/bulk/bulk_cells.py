@@ -224,9 +224,7 @@ def _one_array(values: Chunks) -> Column:
 def _kinds(values: Chunks, count: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
     kind = np.full(count, PUT, np.int8)
     if values.null_count:
-        is_null = _one_array(values.is_null())
-        bits = np.frombuffer(buffer_of(is_null, 1), np.uint8)
-        kind[np.unpackbits(bits, count=count, bitorder="little").astype(np.bool_)] = DELETE_COLUMN
+        kind[numpy_mask(_one_array(values.is_null()))] = DELETE_COLUMN
     return kind
 
 
