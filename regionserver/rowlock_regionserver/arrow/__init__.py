@@ -1,1 +1,1 @@
-"""Kernels over Arrow columns of cells. They know no rule of the store."""
+"""Kernels over Arrow columns of cells and lines. They know the order and kinds of cells, but not who sees which."""

@@ -20,7 +20,7 @@ _ENTRY_BYTES = 6 * 8 + 4 * 32 + 2 * 33
 
 @dataclass(frozen=True, slots=True)
 class BlockIndex:
-    """One entry a block in each list, in file order, which is store order. Immutable."""
+    """One entry a block in each list, in file order, which is store order. Only the writer adds to the lists."""
 
     offsets: list[int]  # of the sealed value in the file
     payload_bytes: list[int]

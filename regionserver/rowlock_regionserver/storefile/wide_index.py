@@ -41,7 +41,7 @@ def facts_of(lines: Lines) -> BlockFacts:
 
 @dataclass(frozen=True, slots=True)
 class WideIndex(BlockIndex):
-    """One entry a block in each list, as in BlockIndex. Immutable. `checksums` are those of the directories."""
+    """One entry a block in each list, as in BlockIndex. `checksums` are those of the directories."""
 
     magic: ClassVar[bytes] = WIDE_BLOCK_MAGIC
 
@@ -104,6 +104,6 @@ class WideIndex(BlockIndex):
 
 @dataclass(frozen=True, slots=True)
 class OlderIndex(WideIndex):
-    """The index of the blocks with older lines: lines of rows that have a newer one in a wide block. Immutable."""
+    """The index of the blocks with older lines: lines of rows that have a newer one in a wide block."""
 
     magic: ClassVar[bytes] = OLDER_BLOCK_MAGIC
