@@ -29,8 +29,8 @@ class ChangeCalls:
         """Returns the changes of a table whose property `changes_retained_hours` is set, as Arrow record batches.
 
         since: the offset of an earlier feed, or of changes_offset; None: begins with the oldest change that is
-        retained. follow_s: the feed waits for further changes when it has read all, and ends when none came for so many
-        seconds; math.inf: it never ends. 0: it ends with what was published when it came to each region.
+        retained. follow_s: the feed waits for further changes when it has read all, and ends when none came for this
+        many seconds; math.inf: it never ends. 0: it ends with what was published when it came to each region.
         docs/changes.md.
 
         Reading it raises ChangesExpiredError if changes after the offset are gone, InvalidArgumentError if the table
@@ -44,7 +44,7 @@ class ChangeCalls:
         return ChangeFeed(self._servers, table, since, follow_s, self._timeout_s)
 
     def changes_offset(self, table: str) -> dict[int, int]:
-        """Returns the offset of now: a feed since it has every change that is acknowledged after this call.
+        """Returns the current offset: a feed since it has every change that is acknowledged after this call.
 
         Take it before a scan of the whole table, to follow the table from there. Raises as `changes`.
         """

@@ -113,8 +113,8 @@ def add_delete(changes: Changes, column: Name | None, timestamp: int | None, exa
 def add_changes(changes: Changes, given: Iterable[Change], name: str = "changes") -> None:
     """Adds a caller's changes, in order. name: the argument's name, for messages.
 
-    Raises InvalidArgumentError for a malformed column, timestamp or amount; TypeError for an object that is no change,
-    and for a single change in place of a list.
+    Raises InvalidArgumentError for a malformed column, timestamp or amount; TypeError for an object that is not a
+    change, and for a single change in place of a list.
     """
     for change in listed(name, "changes", given, Change):
         if isinstance(change, Put):

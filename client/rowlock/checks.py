@@ -107,7 +107,7 @@ def compare_op(op: str) -> types_pb2.CompareOp:
 def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filter]) -> None:
     """Fills in a condition that holds if all checks do.
 
-    Raises InvalidArgumentError for an empty list, TypeError for an object that is no check.
+    Raises InvalidArgumentError for an empty list, TypeError for an object that is not a check.
     """
     filters: list[Filter] = []
     for check in listed("checks", "checks", checks):

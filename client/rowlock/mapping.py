@@ -116,7 +116,7 @@ class Mapping:
     timestamp: the column that gives the cells of a written row their timestamp; None if there is none.
     separator: follows a `text` part of a composite key; one character, in UTF-8.
 
-    Raises MappingError, which names the position, if the text does not follow the grammar; TypeError if it is no str.
+    Raises MappingError, which names the position, if the text breaks the grammar; TypeError if it is not a str.
     """
 
     __slots__ = ("columns", "keys", "separator", "text", "timestamp", "values")
@@ -166,7 +166,7 @@ class Mapping:
         return any(column.name == name for column in self.keys)
 
     def unknown_column(self, name: object) -> str:
-        """Returns the message for a name that is no value column."""
+        """Returns the message for a name that is not a value column."""
         if self.is_key_part(name):
             return f"{name!r} is part of the key, and not a column of cells"
         names = [column.name for column in self.values]

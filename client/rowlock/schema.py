@@ -54,13 +54,13 @@ class Family:
 
     versions: how many versions of each column to keep, newest first; at least 1. Older ones are dropped.
     min_versions: how many of these outlive time_to_live_ms; 0 to versions.
-    time_to_live_ms: a version expires so many milliseconds after its timestamp; 0: never.
+    time_to_live_ms: a version expires this many milliseconds after its timestamp; 0: never.
     block_bytes: the uncompressed size of a store file's block, the unit of reads; 4 KiB to 4 MiB. Blocks of typed rows
         have twice as many bytes.
     compression: of blocks: "none", "lz4" or "zstd". What would hardly shrink is stored as it is.
     bloom_filter: whether store files have a Bloom filter of their rows, which saves a read when a row is absent.
 
-    Raises InvalidArgumentError if a setting is out of range, TypeError if a number is no int.
+    Raises InvalidArgumentError if a setting is out of range, TypeError if a number is not an int.
     """
 
     versions: int = 1

@@ -35,7 +35,7 @@ class CellFilter:
     qualifier_start, qualifier_stop: the qualifier lies in [start, stop).
     value: (op, operand): "stored op operand" holds for the cell's value, compared as bytes.
     first_key_only: return only the first cell of each row.
-    offset, limit: skip and return so many of the row's cells that pass all other conditions; limit None: no limit.
+    offset, limit: skip and return this many of the row's cells that pass all other conditions; limit None: no limit.
 
     A row without any cell left is not returned. Raises InvalidArgumentError for a negative offset or a limit below 1,
     TypeError for a malformed value.

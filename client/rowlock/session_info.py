@@ -39,7 +39,7 @@ class SessionInfo:
     """A session at one moment. Times are milliseconds since the epoch on the server's clock.
 
     number: of this opening of the id; 0 for an implicit session.
-    heartbeat_ms: the last heartbeat. idle_ms: it ends after so many milliseconds without one.
+    heartbeat_ms: the last heartbeat. idle_ms: it ends after this many milliseconds without one.
     held: what it holds; if it has ended, what was released.
     is_implicit: a snapshot or a scan of a client that named no session.
     ended_ms, reason: when and why it ended; None and "" while it is open.

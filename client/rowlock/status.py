@@ -43,7 +43,7 @@ class TableStatus:
 class SnapshotStatus:
     """An open snapshot, and what it keeps the server from removing.
 
-    snapshot_id: 16 bytes. made_ms: the server's clock, milliseconds since the epoch. lease_ms: it ends after so long
+    snapshot_id: 16 bytes. made_ms: the server's clock, milliseconds since the epoch. lease_ms: it ends after this long
     without use; expires_in_ms: if nothing uses it from now on. scan_count: scans that read it now.
     writes_since: how many changes the table has got since; the server keeps what they replaced and deleted.
     """

@@ -92,7 +92,7 @@ class Table(TableChanges[Text]):
         """Returns the newest version of each column, {column: value}; {} if the row is absent.
 
         columns: columns and whole families to read; None: all. timestamp: read versions at or before it. time_range:
-        read versions in [start, stop); None is no bound. include_timestamp: return {column: (value, timestamp)}.
+        read versions in [start, stop); None means no bound. include_timestamp: return {column: (value, timestamp)}.
         """
         if columns is None and timestamp is None and time_range is None and not include_timestamp:  # The hot path.
             request = ValuesGet(self._view.table, encoded_row(row))
@@ -123,7 +123,7 @@ class Table(TableChanges[Text]):
     ) -> list[tuple[Text, int]]:
         """Returns the versions of one column, [(value, timestamp)], newest first; [] if it is absent.
 
-        versions: at most so many; None: all that the family keeps. timestamp, time_range: as in `row`.
+        versions: at most this many; None: all that the family keeps. timestamp, time_range: as in `row`.
         """
         parse_cell_column(column)
         wanted = VERSIONS_ALL if versions is None else versions
@@ -212,7 +212,7 @@ class Table(TableChanges[Text]):
 
         No request is sent before the first row is read.
 
-        ranges: pairs (start, stop); None is no bound.
+        ranges: pairs (start, stop); None means no bound.
         columns: columns and whole families to read; None: all.
         where: a filter, which sees the whole row, whether or not its columns are returned.
         limit: how many rows the scan returns at most; None: no limit.

@@ -48,7 +48,7 @@ Frame = tuple[int, Body]
 class FrameError(Exception):
     """The received bytes are not frames, or one is too long. Nothing after them can be understood.
 
-    length: of the frame that is too long; 0: the bytes are no frame.
+    length: of the frame that is too long; 0: the bytes are not a frame.
     """
 
     def __init__(self, message: str, length: int = 0) -> None:
@@ -178,7 +178,7 @@ class FrameReader:
             self._at, self._end = 0, len(self._data)
 
     def begin_large(self, allocate: Callable[[int], bytearray | memoryview] = bytearray) -> None:
-        """Makes the buffer of the large frame that has begun. allocate: returns writable memory of so many bytes."""
+        """Makes the buffer of the large frame that has begun. allocate: returns writable memory of this many bytes."""
         length, self._large_kind = HEAD.unpack_from(self._data, self._at)
         assert length == self.large_bytes, (length, self.large_bytes)
         came = self._data[self._at + HEAD_BYTES : self._end]

@@ -84,7 +84,7 @@ class Config:
     log_segment_bytes: Annotated[int, "one file of the log"] = 64 * MIB
     log_segment_count_max: Annotated[int, "beyond it, the regions that pin the oldest segment are flushed"] = 16
     log_pending_bytes_max: Annotated[int, "appended and not yet written; beyond it writes are refused"] = 64 * MIB
-    log_idle_marker_ms: Annotated[int, "after so long without a write, the end of the log is marked"] = 100
+    log_idle_marker_ms: Annotated[int, "after this long without a write, the end of the log is marked"] = 100
     log_quick_sync_us: Annotated[
         int, "while the log's syncs and writes take less, the event loop waits for a single sync, and writes; 0: never"
     ] = 1000
@@ -97,9 +97,9 @@ class Config:
         512 * MIB
     )
     memstore_flush_bytes: Annotated[int, "a region that holds more is flushed"] = 128 * MIB
-    immutable_segments_max: Annotated[int, "of a region; with so many it is flushed"] = 16
+    immutable_segments_max: Annotated[int, "of a region; with this many it is flushed"] = 16
     block_cache_bytes: Annotated[int, "blocks of store files that are kept"] = 64 * MIB
-    block_cache_bytes_max: Annotated[int, "the same, while the other parts leave so much of memory unused"] = 1 * GIB
+    block_cache_bytes_max: Annotated[int, "the same, while the other parts leave this much of memory unused"] = 1 * GIB
     index_bytes_max: Annotated[int, "reserved for block indexes and Bloom filters of store files"] = 32 * MIB
     flush_threads: Annotated[int, "flushes that run at once"] = 4
     flush_work_bytes_max: Annotated[int, "what flushes read, merge and write; beyond it the next flush waits"] = (
@@ -120,11 +120,11 @@ class Config:
         8 * MIB
     )
     merge_window_bytes_max: Annotated[int, "held of the sources for the next windows"] = 64 * MIB
-    scan_lease_ms: Annotated[int, "a scan whose client takes nothing for so long is ended"] = 10 * 60 * 1000
+    scan_lease_ms: Annotated[int, "a scan whose client takes nothing for this long is ended"] = 10 * 60 * 1000
     scan_held_ms: Annotated[int, "how long a scan that a point request has opened waits for its client to go on"] = (
         10_000
     )
-    scan_heartbeat_ms: Annotated[int, "after so long without a batch, a scan yields and reports its progress"] = 100
+    scan_heartbeat_ms: Annotated[int, "after this long without a batch, a scan yields and reports its progress"] = 100
     scans_open_max: Annotated[int, "beyond it no scan begins"] = 1000
     scan_bytes_held_max: Annotated[
         int, "windows, and batches that clients have not taken; beyond it no scan begins"

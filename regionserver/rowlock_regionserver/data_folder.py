@@ -59,7 +59,7 @@ class DataFolder:
         """Locks the folder, and makes it if it is missing or empty and `create` is set.
 
         `is_shared`: other users may own it or write to it. Raises FolderInUseError when another process has locked it,
-        and DataFolderError, with nothing changed, when it is no rowlock folder, of another version, or not writable.
+        and DataFolderError, with nothing changed, when it is not a rowlock folder, of another version, or not writable.
         """
         try:
             return cls._open(Path(os.path.realpath(path)), files, create=create, is_shared=is_shared)
@@ -179,7 +179,7 @@ def _take_lock_file(path: Path, files: Files) -> int:
 
 
 def _write_holder(lock: int, files: Files, text: str) -> None:
-    # Nothing depends on it, so a full disk is no error. A second name may be another user's file.
+    # Nothing depends on it, so a full disk is not an error. A second name may be another user's file.
     if os.fstat(lock).st_nlink == 1:
         with contextlib.suppress(OSError):
             files.truncate(lock, 0)

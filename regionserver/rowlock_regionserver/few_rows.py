@@ -40,7 +40,7 @@ class FewRows:
 
     frontier: `rows` has every row of the range before it. None: every row of the range.
     cells_of: returns the cells of the row at a place, tombstones and old versions too, in store order. None is away.
-    lines_of: returns the values of the first rows, so many of them. None: not each row is one line.
+    lines_of: returns the values of this many first rows. None: not each row is one line.
 
     If only some columns were wanted, lines have no others, and cells of others may be missing; so a row may have none.
     """

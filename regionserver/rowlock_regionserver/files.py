@@ -3,7 +3,7 @@
 Tests replace it to fail, crash or lose data at each call. LMDB writes past it: LMDB writes a store file and never
 syncs it; this module syncs it meanwhile, and renames it afterwards.
 
-A lack of descriptors is no failure of the disk: a call that needs one is repeated when idle descriptors were closed,
+A lack of descriptors is not a failure of the disk: a call that needs one is repeated when idle descriptors were closed,
 and raises TooManyOpenFilesError when that does not help, before anything was changed.
 """
 
@@ -33,8 +33,8 @@ _NO_HARD_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.E
 _FOLDER_WAIT_SECONDS = 10.0
 _FOLDER_PAUSE_SECONDS = 0.01
 _RETRY_AFTER_MS = 200
-# A large file is synced whenever so much of it was written. Otherwise the sync at its end makes the syncs of all other
-# files wait: 50 ms for 30 MiB on ext4, instead of 5. RocksDB's bytes_per_sync.
+# A large file is synced each time this much of it was written. Otherwise the sync at its end makes the syncs of all
+# other files wait: 50 ms for 30 MiB on ext4, instead of 5. RocksDB's bytes_per_sync.
 SYNCED_BYTES = 1 << 20
 # The space of a removed file is freed in pieces of this size.
 _FREED_BYTES = 4 << 20

@@ -134,7 +134,7 @@ def read(files: Files, path: Path, number: int, *, version_max: int = FORMAT_VER
 
 
 def framed(number: int, body: bytes, version: int = FORMAT_VERSION) -> bytes:
-    """Returns the body behind its header with number, version, length and checksum; `read` reads it."""
+    """Returns the body after its header with number, version, length and checksum; `read` reads it."""
     unchecked = _HEADER.pack(MAGIC, version, 0, number, len(body))
     after_checksum = unchecked[_CHECKSUM_STOP:] + body
     checksum: int = google_crc32c.value(unchecked[:_CHECKSUM_START] + after_checksum)

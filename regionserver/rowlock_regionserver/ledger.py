@@ -140,7 +140,7 @@ class Account:
         return True
 
     def has_room(self, byte_count: int) -> bool:
-        """Whether so many bytes more fit now."""
+        """Whether this many more bytes fit now."""
         ledger = self._ledger
         return self.bytes_held + byte_count <= self.bytes_max and ledger.bytes_needed + byte_count <= ledger.bytes_max
 

@@ -58,7 +58,7 @@ _DEFAULTS = {field.name: field.default for field in fields(Config)}
 
 
 def planned(settings: Mapping[str, int], available_bytes: int) -> Config:
-    """Returns the configuration with these settings, for a machine or a container with so much memory.
+    """Returns the configuration with these settings, for a machine or a container with this much memory.
 
     Raises ValueError when a setting is out of its range, or when settings don't fit each other.
     """
@@ -67,7 +67,7 @@ def planned(settings: Mapping[str, int], available_bytes: int) -> Config:
         memory = min(available_bytes // 2, available_bytes - ALLOWANCE_BYTES, MEMORY_MAX)
         memory = max(memory, MEMORY_MIN)
         config = _with_parts(memory, settings)
-        if _sum(config) > memory:  # Single settings need more: `memory` grows with them, if there is so much.
+        if _sum(config) > memory:  # Single settings need more: `memory` grows with them, if there is that much.
             memory = _sum(config) * 8 // 7
             config = Config(procedures="", **{**_values(config), "memory": memory})
     elif memory < MEMORY_MIN:

@@ -56,7 +56,7 @@ class RowGroups:
         return {digest: group for group, digest in enumerate(self.digests)}
 
     def of_range(self, start: bytes, stop: bytes) -> range:
-        """Returns the places of the groups that may have rows of [start, stop); an empty stop is no bound."""
+        """Returns the places of the groups that may have rows of [start, stop); an empty stop means no bound."""
         if not self.first_rows or start > self.last_row:
             return range(0)
         first = max(0, bisect_right(self.first_rows, start) - 1)

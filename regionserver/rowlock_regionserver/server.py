@@ -138,7 +138,7 @@ class Server:
         `listen`: HOST:PORT, where port 0 lets the system choose, or unix:PATH; None: a socket in the folder. Hosts
         other than loopback, and a folder that other users own or may write to, need `is_insecure`. `advertise`: the
         address for clients. `direct`, `advertise_direct`: the same for direct connections (rpc/direct/plan.py), or
-        `off`; None: beside `listen`. `linger_seconds`: an embedded server, which stops so long after the last client.
+        `off`; None: beside `listen`. `linger_seconds`: an embedded server, which stops this long after the last client.
         `is_self_checking`: see host/self_check.py. `on_fatal` is called when a sync has failed, and must end the
         process. Raises ValueError if a procedure that the configuration names is not installed.
         """

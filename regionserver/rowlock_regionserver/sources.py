@@ -25,7 +25,7 @@ from rowlock_regionserver.few_rows import FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
 
-# Lines of a common table take up to so many times their bytes as cells.
+# Lines of a common table take up to this many times their bytes as cells.
 CELLS_OF_LINES = 8
 
 
@@ -224,7 +224,7 @@ class Source(RowSource, Protocol):
         lines: LinesWanted | None = None,
         reading: Reading = Reading.BULK,
     ) -> Chunk:
-        """Whole rows of [start, stop), the first ones or with `reverse` the last ones; an empty stop is no bound.
+        """Whole rows of [start, stop), the first ones or with `reverse` the last ones; an empty stop means no bound.
 
         About `bytes_max` of cells or lines, but at least one row unless the range is empty, or unless the first row has
         more than `row_bytes_max`: then the chunk is empty and has it as its `wide_row`. A source that has lines returns
@@ -232,7 +232,7 @@ class Source(RowSource, Protocol):
         """
 
     def few_rows(self, start: bytes, stop: bytes, wanted: FewWanted) -> FewRows | None:
-        """The first whole rows of [start, stop); an empty stop is no bound.
+        """The first whole rows of [start, stop); an empty stop means no bound.
 
         At least one row unless the range is empty. None: a row is too large, or the source can't; read_rows can. Reads
         blocks by way of the cache.
@@ -241,5 +241,5 @@ class Source(RowSource, Protocol):
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
         """All cells of the row with qualifiers of [start, stop), in store order, in parts that may end anywhere.
 
-        A part has at least one cell, and about `bytes_max` at most if it has several. An empty stop is no bound.
+        A part has at least one cell, and about `bytes_max` at most if it has several. An empty stop means no bound.
         """

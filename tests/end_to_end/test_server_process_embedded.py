@@ -77,7 +77,7 @@ def test_a_socket_that_a_server_has_is_not_taken_away_and_one_that_was_left_is(t
     (tmp_path / "socket").unlink()
     (tmp_path / "socket").write_text("a letter")
     with ServerCommand("--data", tmp_path / "b", *words) as server:
-        assert "a file that is no socket has that path" in server.ended()[2]
+        assert "the file at that path is not a socket" in server.ended()[2]
     assert (tmp_path / "socket").read_text() == "a letter"
 
 

@@ -134,7 +134,7 @@ def test_impossible_sessions_are_refused_before_they_are_opened(rowlock_client: 
         rowlock_client.session(idle_s="1")  # type: ignore[arg-type]
     with pytest.raises(rowlock.LimitExceededError, match="session_idle_ms_max"):
         rowlock_client.session(idle_s=86_401)
-    with pytest.raises(rowlock.InvalidArgumentError, match="is no session id"):
+    with pytest.raises(rowlock.InvalidArgumentError, match="is not a session id"):
         rowlock_client.session(session_id="a b")
     with (
         rowlock_client.session(session_id="mine", owner="ana"),

@@ -97,7 +97,7 @@ _kept_offsets = functools.lru_cache(maxsize=8)(_even_offsets)
 
 
 def repeated_offsets(lengths: Sequence[int], count: int) -> pa.Buffer:
-    """Returns the offsets of values that have these lengths one after the other, so many times, in 2 GiB at most.
+    """Returns the offsets of values that have these lengths one after the other, this many times, in 2 GiB at most.
 
     They can't be written to, so that many arrays may share them.
     """

@@ -159,7 +159,7 @@ def check_family(family: bytes, argument: bytes, what: str = "a column, 'family:
 
 
 def check_timestamp(timestamp: int | None) -> None:
-    """Raises InvalidArgumentError unless it is None or 0 to TIMESTAMP_MAX (milliseconds), TypeError if it is no int."""
+    """Raises InvalidArgumentError unless it is None or 0 to TIMESTAMP_MAX (ms), TypeError if it is not an int."""
     if timestamp is None:
         return
     if not isinstance(timestamp, int) or isinstance(timestamp, bool):
@@ -171,7 +171,7 @@ def check_timestamp(timestamp: int | None) -> None:
 
 
 def check_number(name: str, number: int, minimum: int, maximum: int) -> None:
-    """Raises InvalidArgumentError unless minimum <= number <= maximum, TypeError if it is no int."""
+    """Raises InvalidArgumentError unless minimum <= number <= maximum, TypeError if it is not an int."""
     check_int(name, number)
     if not minimum <= number <= maximum:
         raise InvalidArgumentError(f"{name} must be {minimum} to {maximum}, not {number}")
@@ -192,7 +192,7 @@ def prefix_stop(prefix: bytes) -> bytes:
 def decoder(encoding: str) -> Callable[[bytes], str]:
     """Returns a function that decodes any bytes.
 
-    Raises InvalidArgumentError unless the encoding is UTF-8, TypeError if it is no str.
+    Raises InvalidArgumentError unless the encoding is UTF-8, TypeError if it is not a str.
     """
     if not isinstance(encoding, str):
         raise TypeError(f"encoding must be 'utf-8' or None, not {type(encoding).__name__}")

@@ -31,7 +31,7 @@ _LZ4_FRAME = pa.Codec("lz4")
 # A larger chunk or column, or a batch of more rows, would be damage.
 _BYTES_MAX = 1 << 30
 _ROWS_MAX = 1 << 24
-# From so many bytes on numpy transposes back faster than it places byte after byte of all values.
+# At or above this many bytes numpy transposes back faster than it places byte after byte of all values.
 _LONG_VALUE_BYTES = 8
 
 _Bytes = npt.NDArray[np.uint8]

@@ -24,7 +24,7 @@ _ZERO, _ESCAPED_ZERO = b"\0", b"\0\xff"
 
 
 class KeyCodec:
-    """Encodes keys of one mapping. Raises MappingError for a key that is no such key, TypeError for a wrong type."""
+    """Encodes keys of one mapping. Raises MappingError for a key that is not one, TypeError for a wrong type."""
 
     def __init__(self, mapping: Mapping) -> None:
         self._mapping = mapping

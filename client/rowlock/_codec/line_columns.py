@@ -36,11 +36,11 @@ class LineColumns:
         self._qualifiers = _RepeatedNames([qualifier for _, qualifier in self.names])
 
     def families(self, row_count: int) -> Array:
-        """Returns the families of the cells of so many rows, each with all columns."""
+        """Returns the families of the cells of `row_count` rows, each with all columns."""
         return self._families.of(row_count)
 
     def qualifiers(self, row_count: int) -> Array:
-        """Returns the qualifiers of the cells of so many rows, each with all columns."""
+        """Returns the qualifiers of the cells of `row_count` rows, each with all columns."""
         return self._qualifiers.of(row_count)
 
 
@@ -52,7 +52,7 @@ class RepeatedOffsets:
         self._made = pa.py_buffer(b"")
 
     def of(self, lengths: Sequence[int], count: int) -> pa.Buffer:
-        """Returns the offsets of values that have these lengths one after the other, so many times.
+        """Returns the offsets of values that have these lengths one after the other, this many times.
 
         Raises OverflowError beyond 2 GiB.
         """
@@ -75,7 +75,7 @@ class _RepeatedNames:
         self._made = pa.py_buffer(b"")
 
     def of(self, count: int) -> Array:
-        """Returns the names one after the other, so many times."""
+        """Returns the names one after the other, this many times."""
         offsets = self._offsets.of(self._lengths, count)
         size = len(self._joined) * count
         if self._made.size < size:

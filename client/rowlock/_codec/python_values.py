@@ -8,7 +8,7 @@
     date                          DATE; TIMESTAMP as midnight in UTC
     datetime                      TIMESTAMP; without a zone it is UTC
 
-numpy's scalars count as the Python values that they stand for. A bool is no int here.
+numpy's scalars count as the Python values that they stand for. A bool is not an int here.
 """
 
 from __future__ import annotations

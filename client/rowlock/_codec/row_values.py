@@ -16,8 +16,8 @@ from rowlock_proto.v1 import region_pb2
 from rowlock._codec.columns import Name, Text, Value, encoded_value, parse_cell_key
 from rowlock.errors import ServerError
 
-# Lists of columns and of lengths are kept, so that rows of the same columns share the work: so many lists, each of at
-# most so many bytes or names. Servers send no longer ones.
+# Lists of columns and of lengths are kept, so that rows of the same columns share the work: this many lists, each of at
+# most this many bytes or names. Servers send no longer ones.
 _LISTS_KEPT = 256
 _LIST_BYTES_MAX = 10 * 1024
 _LIST_NAMES_MAX = 64
@@ -69,7 +69,7 @@ def fill_values(message: region_pb2.RowValues, data: Mapping[Text, Value]) -> No
 def _are_short(names: tuple[Name, ...]) -> bool:
     try:
         return len(names) <= _LIST_NAMES_MAX and sum(map(len, names)) <= _LIST_BYTES_MAX
-    except TypeError:  # `_list_of` says which of them is no name.
+    except TypeError:  # `_list_of` says which of them is not a name.
         return False
 
 

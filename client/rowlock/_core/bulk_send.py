@@ -55,7 +55,7 @@ def checked_sizes(batch_bytes: int, request_bytes_max: int, *, takes_rows: bool)
     """Returns the sizes of batches, lowered so that the server accepts twice as much.
 
     takes_rows: whether the server is known to take rows. Raises InvalidArgumentError if batch_bytes is less than 1,
-    TypeError if it is no int.
+    TypeError if it is not an int.
     """
     check_int("batch_bytes", batch_bytes)
     if batch_bytes < 1:

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from rowlock.mapping import Mapping as RowMapping
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
-# A named snapshot is read as a table of its name behind this.
+# A named snapshot is read as the table of this prefix and its name.
 SNAPSHOT_PREFIX = "@"
 
 
 def check_table_name(name: str, argument: str = "name") -> None:
     """Raises InvalidArgumentError unless it can be the name of a table, or `@NAME` of a named snapshot.
 
-    Raises TypeError if it is no str.
+    Raises TypeError if it is not a str.
     """
     if not isinstance(name, str):
         raise TypeError(f"{argument} must be a str, the name of a table, not {type(name).__name__}")

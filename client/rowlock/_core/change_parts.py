@@ -17,7 +17,7 @@ _COLUMNS = ("row", "family", "qualifier", "write_number")
 
 
 class ReturnedParts:
-    """The parts of the rows [start, stop) of a region; an empty stop is no bound. For one thread."""
+    """The parts of the rows [start, stop) of a region; an empty stop means no bound. For one thread."""
 
     def __init__(self, start: bytes, stop: bytes) -> None:
         self._start = start

@@ -41,7 +41,7 @@ class ChangeProgress:
     """The progress of one change feed. Used by one thread or task at a time."""
 
     def __init__(self, table: str, since: Mapping[int, int] | Mapping[str, int] | None) -> None:
-        """Raises InvalidArgumentError for an impossible offset, TypeError if it is none."""
+        """Raises InvalidArgumentError for an impossible offset, TypeError if it is not an offset."""
         check_table_name(table)
         self._table = table
         self._offset = None if since is None else checked_offset(since)
@@ -60,7 +60,7 @@ class ChangeProgress:
         """How far the batches go that were returned. Raises InvalidArgumentError if it is not known yet."""
         if self._offset is None:
             raise InvalidArgumentError(
-                "the offset is known when the first batch is, or the end; db.changes_offset returns the one of now"
+                "the offset is known when the first batch is, or the end; db.changes_offset returns the current one"
             )
         return dict(self._offset)
 
@@ -79,7 +79,7 @@ class ChangeProgress:
         return bool(self._parts)
 
     def begin_again(self, newest: Mapping[int, int]) -> bool:
-        """Begins with the first region again, if there are changes beyond the offset. `newest`: the offset of now.
+        """Begins with the first region again, if there are changes beyond the offset. `newest`: the current offset.
 
         Only when it is done. Returns whether there are some.
         """

@@ -1,4 +1,4 @@
-"""The offsets of change feeds, and the request for the one of now. Without Arrow, which takes long to import."""
+"""The offsets of change feeds, and the request for the current one. Without Arrow, which takes long to import."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rowlock.errors import InvalidArgumentError
 
 
 def newest_request(table: str) -> region_pb2.ReadChangesRequest:
-    """Returns the request for the offset of now. Raises InvalidArgumentError and TypeError."""
+    """Returns the request for the current offset. Raises InvalidArgumentError and TypeError."""
     check_table_name(table)
     return region_pb2.ReadChangesRequest(table=table, start=region_pb2.ReadChangesRequest.START_NEWEST)
 

@@ -10,7 +10,7 @@ import math
 
 from rowlock.errors import InvalidArgumentError
 
-# Between two looks, at least and at most; and after a reading, so many times its duration.
+# Between two looks, at least and at most; and after a reading, this many times its duration.
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.2, 5.0
 _SHARE = 4
 
@@ -30,7 +30,7 @@ class ChangeWaiting:
         self._read_s = 0.0
 
     def has_read(self, seconds: float) -> None:
-        """Notes that an answer with changes took so long."""
+        """Notes that an answer with changes took this long."""
         self._read_s += seconds
 
     def begin(self, now: float) -> None:

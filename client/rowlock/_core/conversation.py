@@ -28,9 +28,9 @@ from rowlock.errors import LimitExceededError, RowlockError, ServerUnavailableEr
 # Enough to fill the link. In a larger message the first requests would only wait for the last ones.
 MESSAGE_BYTES_MAX = 1024 * 1024
 IN_FLIGHT_MAX = 4096
-# With so many under way, the next requests are sent together after the other callers had a chance to add theirs.
+# With this many under way, the next requests are sent together after the other callers had a chance to add theirs.
 _SEVERAL_UNDER_WAY = 4
-# With so many in flight, that chance is a short sleep.
+# With this many in flight, that chance is a short sleep.
 _MANY_IN_FLIGHT = 8
 # The part of a message before its requests: the client's id and the floor, with their tags.
 HEADER_BYTES_MAX = 29

@@ -82,7 +82,7 @@ def targets(announcement: Announcement, server: str) -> list[str]:
 
 
 def host_and_port(target: str) -> tuple[str, str]:
-    """Returns both parts of a target that is no socket."""
+    """Returns both parts of a target that is not a socket."""
     host, _, port = target.rpartition(":")
     return host.removeprefix("[").removesuffix("]"), port
 
@@ -120,7 +120,7 @@ def body_bytes_max_of(kind: int, body: Body, announcement: Announcement, *, for_
     try:
         welcome = direct_pb2.DirectWelcome.FromString(bytes(body))
     except DecodeError:
-        raise DirectUnusableError("its first frame is no welcome") from None
+        raise DirectUnusableError("its first frame is not a welcome") from None
     if welcome.HasField("error"):
         raise DirectUnusableError(f"it refuses: {welcome.error.message}")
     found = (welcome.data_folder_id, welcome.incarnation_id)
@@ -152,7 +152,7 @@ def take_frame(conversation: Conversation, kind: int, body: Body, server: str) -
 
 
 def too_large_error(payload_bytes: int, body_bytes_max: int, server: str) -> LimitExceededError:
-    """Returns the error for a request that the server would refuse, and with it everything behind it."""
+    """Returns the error for a request that the server would refuse, and with it everything after it."""
     return LimitExceededError(
         f"the request has {payload_bytes} bytes, more than request_bytes_max = {body_bytes_max} of the server at "
         f"{server}; send less at once, and a large value in parts",

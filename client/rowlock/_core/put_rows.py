@@ -21,7 +21,7 @@ Column = tuple[bytes, bytes]
 # With fewer rows or values, mutations are as fast: measured for rows of 1 and of 10 columns.
 ROWS_MIN = 32
 VALUES_MIN = 64
-# A row of few columns among very many would be mostly nulls: at least one value of so many places.
+# A row of few columns among very many would be mostly nulls: at least one value in this many places.
 PLACES_PER_VALUE_MAX = 4
 # Bounds of one request, below the protocol's; the other rows follow in the next.
 ROWS_MAX = 10_000
@@ -134,7 +134,7 @@ def _shape_of(columns: tuple[Column, ...]) -> _Shape:
 
 
 def are_faster_as_columns(row_count: int, column_count: int, value_count: int) -> bool:
-    """Returns whether rows with so many values in so many distinct columns are sent faster as columns."""
+    """Returns whether rows with this many values in this many distinct columns are sent faster as columns."""
     return (
         row_count >= ROWS_MIN
         and value_count >= VALUES_MIN

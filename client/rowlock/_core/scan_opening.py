@@ -35,7 +35,7 @@ def continuation_request(scan: region_pb2.ScanRequest, opened: region_pb2.Opened
 
 
 def no_batch_error(table: str, timeout_s: float) -> DeadlineError:
-    """Returns the error of a scan of which nothing has come for so long."""
+    """Returns the error of a scan of which nothing has come for this long."""
     return DeadlineError(f"no batch of the scan of {table!r} came within {timeout_s:g} s")
 
 

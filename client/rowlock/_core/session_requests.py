@@ -70,7 +70,7 @@ def checked_id(session_id: str) -> str:
     """Returns the id. Raises InvalidArgumentError if it is malformed."""
     if not isinstance(session_id, str) or not _SESSION_ID.fullmatch(session_id):
         raise InvalidArgumentError(
-            f"{session_id!r:.100} is no session id: use 1 to 128 letters, digits, '_', '.', ':' and '-'"
+            f"{session_id!r:.100} is not a session id: use 1 to 128 letters, digits, '_', '.', ':' and '-'"
         )
     return session_id
 
@@ -107,7 +107,7 @@ class OpenedSession:
 
     @property
     def idle_s(self) -> float:
-        """It ends after so many seconds without a heartbeat."""
+        """It ends after this many seconds without a heartbeat."""
         return self._info.idle_ms / 1000
 
     @property
@@ -154,7 +154,7 @@ def ref_of(session: OpenedSession | None) -> types_pb2.SessionRef | None:
 
 
 def checked_ref(session: OpenedSession) -> types_pb2.SessionRef:
-    """Returns how a request names the session. Raises SessionEndedError if it has ended, TypeError if it is none."""
+    """Returns how a request names the session. Raises SessionEndedError if it has ended, TypeError if it is not one."""
     if not isinstance(session, OpenedSession):
         raise TypeError(f"session must be a result of db.session(), not {session!r:.100}")
     session.check()

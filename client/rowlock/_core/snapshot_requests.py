@@ -36,7 +36,7 @@ class TakenSnapshot:
 
     @property
     def lease_s(self) -> float:
-        """The snapshot ends after so many seconds without use."""
+        """The snapshot ends after this many seconds without use."""
         return self._message.lease_ms / 1000
 
 
@@ -46,7 +46,7 @@ def new_snapshot_id() -> bytes:
 
 
 def checked_name(name: str) -> str:
-    """Returns the name of a named snapshot. Raises InvalidArgumentError if it is invalid, TypeError if it is no str."""
+    """Returns the name of a named snapshot. Raises InvalidArgumentError, and TypeError if it is not a str."""
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, the name of a snapshot, not {type(name).__name__}")
     if TABLE_NAME.fullmatch(name) is None:

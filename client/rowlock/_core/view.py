@@ -41,7 +41,7 @@ def milliseconds_of(name: str, seconds: float) -> int:
 
 
 def checked_timeout(timeout: float, name: str = "timeout") -> float:
-    """Returns a timeout in seconds. Raises InvalidArgumentError outside (0, 1e9], TypeError if it is no number."""
+    """Returns a timeout in seconds. Raises InvalidArgumentError outside (0, 1e9], TypeError if it is not a number."""
     if not isinstance(timeout, int | float) or isinstance(timeout, bool):
         raise TypeError(f"{name} must be a number of seconds, not {type(timeout).__name__}")
     # threading can't wait longer than about 292 years.

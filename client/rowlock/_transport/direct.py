@@ -49,7 +49,7 @@ from rowlock.errors import ClosedError, RowlockError
 # How often a caller that waits looks whether the others do their parts, and how long a reader may show no sign of life.
 _LOOK_S = 0.5
 _LIFELESS_S = 10.0
-# After so long without a call, the next one looks whether the server has closed the connection meanwhile.
+# After this long without a call, the next one looks whether the server has closed the connection meanwhile.
 _IDLE_S = 0.05
 
 _INTERRUPTED = "a call was interrupted while it sent or received"

@@ -50,7 +50,7 @@ _LOOK_AGAIN_SECONDS = 0.05
 # time, because the check starts a process, half a second of a processor that a server needs that reads its log.
 _LOOK_SECONDS_FIRST = 0.5
 _LOOK_SECONDS_MAX = 8.0
-# After so long it says for what it waits.
+# After this long it says what it is waiting for.
 _NOTE_AFTER_SECONDS = 3.0
 # More than any path.
 _FILE_BYTES_MAX = 1 << 16

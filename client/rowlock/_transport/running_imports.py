@@ -20,7 +20,7 @@ _LOOK_AGAIN_S = 0.001
 
 
 def wait_for_imports(wait_s_max: float = _WAIT_S_MAX) -> None:
-    """Blocks until no other thread imports a package that rowlock uses, for so long at most."""
+    """Blocks until no other thread imports a package that rowlock uses, at most for this long."""
     deadline = time.monotonic() + wait_s_max
     while _are_running() and time.monotonic() < deadline:
         time.sleep(_LOOK_AGAIN_S)

@@ -1,7 +1,7 @@
 """Connections for scans, and those that are kept for the next scans of the same server; of both faces, nothing waits.
 
 A connection is kept when all rows of its scan have come. It is used again when the end of the scan has come, too, and
-nothing behind it, as the end of the connection. A server closes one that nobody uses for a minute, so clients do so
+nothing after it, as the end of the connection. A server closes one that nobody uses for a minute, so clients do so
 earlier.
 """
 

@@ -87,7 +87,7 @@ class RegionCalls(SessionCalls):
         row: the first row of the second of them. regions: instead of it both regions, or their ids. session: whose
         locks don't exclude this call. Reads and changes go on meanwhile, and a snapshot reads what it read before.
 
-        Raises InvalidArgumentError if no region begins with the row, and for regions that are no neighbours;
+        Raises InvalidArgumentError if no region begins with the row, and for regions that are not neighbours;
         TableNotFoundError, and LockUnavailableError while others hold a lock of the table or a region. With a row, a
         call whose answer is lost is repeated, and finds out what happened.
         """

@@ -55,8 +55,8 @@ class SessionCalls:
 
         purpose: what it is for, in words, for those who list sessions. session_id: an id of your choice, 1 to 128 of
         letters, digits, '_', '.', ':' and '-'; if this owner has such a session open, returns that one. None: a random
-        id. owner: None: user, host, process and program. idle_s: it ends after so many seconds without a heartbeat, at
-        most a day.
+        id. owner: None: user, host, process and program. idle_s: it ends after this many seconds without a heartbeat,
+        at most a day.
         """
         return MakingSession(lambda: open_session(self._servers, purpose, session_id, owner, idle_s, self._timeout_s))
 

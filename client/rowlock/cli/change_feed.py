@@ -74,7 +74,7 @@ def changes(
 
 
 def _begin(call: Call, table: str, file: Path | None, *, now: bool) -> Mapping[str, int] | Mapping[int, int] | None:
-    """Returns the offset to begin with; None: with the oldest change. Stores that of now. Raises ArgumentError."""
+    """Returns the offset to begin with; None: with the oldest change. Stores the current one. Raises ArgumentError."""
     if not now:
         return None if file is None else _stored(file)
     offset = call.client.changes_offset(table)
@@ -122,7 +122,7 @@ def _stored(path: Path) -> dict[str, int] | None:
     except ValueError:  # It is no JSON.
         found = None
     if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
-        raise ArgumentError(f"{path} is no offset of a change feed, which is an object of write numbers by region")
+        raise ArgumentError(f"{path} is not an offset of a change feed, which is an object of write numbers by region")
     return found
 
 

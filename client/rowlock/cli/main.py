@@ -43,7 +43,7 @@ BROKEN_PIPE = 141
 _CONNECT_SECONDS = 2.0
 # The server's longest wait for a lock, by default; a request that waits longer loses its place in the queue.
 _LOCK_WAIT_S_MAX = 600.0
-# Completion asks for candidates by this word: `rowlock __complete SHELL ...`. It is no command, so that help omits it.
+# Completion asks for candidates by this word: `rowlock __complete SHELL ...`. It is not a command, so help omits it.
 _COMPLETE = "__complete"
 _TEXT_OPTIONS = frozenset({"-h", "--help", "--version"})
 # What the parser takes for an option.
@@ -61,7 +61,7 @@ def _command(name: str) -> Any:  # Any: click's class, or typer's copy of it
 
 
 class _Commands(TyperGroup):
-    """All commands, behind the options that may precede them. A command is made when it is used."""
+    """All commands, after the options that may precede them. A command is made when it is used."""
 
     def __init__(self, **settings: Any) -> None:
         # For their names alone, from which typer takes those that are like a wrong one.

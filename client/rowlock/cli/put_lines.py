@@ -92,7 +92,7 @@ def _shown(value: object) -> str:
 
 
 def _typed_row(layout: TypedLayout, record: Mapping[str, Any]) -> tuple[Any, _Changes]:
-    """Returns the row of {name: value}, as 'get --json' prints a typed row. Null is no cell."""
+    """Returns the row of {name: value}, as 'get --json' prints a typed row. Null means no cell."""
     values = dict(record)
     parts = []
     for part in layout.mapping.keys:

@@ -83,7 +83,7 @@ def get(
             "--versions",
             parser=integer_from(1),
             metavar="COUNT",
-            help="At most so many versions of each COLUMN, newest first.",
+            help="At most this many versions of each COLUMN, newest first.",
         ),
     ] = None,
     timestamp: Annotated[

@@ -49,7 +49,7 @@ def scan(
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", parser=integer_from(0), metavar="ROWS", help=f"At most so many rows. Default: {ROWS_SHOWN}."
+            "--limit", parser=integer_from(0), metavar="ROWS", help=f"At most this many rows. Default: {ROWS_SHOWN}."
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show all rows.")] = False,
@@ -61,7 +61,7 @@ def scan(
             "--versions",
             parser=integer_from(1),
             metavar="COUNT",
-            help="At most so many versions of each column, newest first; as bytes.",
+            help="At most this many versions of each column, newest first; as bytes.",
         ),
     ] = None,
     snapshot: SnapshotOption = None,

@@ -27,7 +27,7 @@ def snapshot(
             "--lease",
             parser=seconds,
             metavar="SECONDS",
-            help="It ends after so long without use. Default: 3600; at most a day.",
+            help="It ends after this long without use. Default: 3600; at most a day.",
         ),
     ] = None,
     renewed: Annotated[

@@ -23,7 +23,7 @@ from rowlock_regionserver.arrow.columns import (
 from rowlock_regionserver.cells import DELETE_FAMILY, Cell
 from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, AwayValue, FoundCell, LongRowError
 
-# A KeyColumn copies at most one value of so many, and not many more in all than that.
+# A KeyColumn copies at most one value in this many, and not many more in all than that.
 _STEP_MIN = 8
 _SAMPLED_MAX = 1024
 
@@ -63,7 +63,7 @@ class CellColumns:
         return self._rows.range_of(row)
 
     def range_within(self, row: bytes, start: bytes, stop: bytes) -> tuple[int, int]:
-        """Returns the indices of the row's cells with qualifiers of [start, stop); an empty stop is no bound."""
+        """Returns the indices of the row's cells with qualifiers of [start, stop); an empty stop means no bound."""
         first, last = self.row_range(row)
         if stop:
             last = self._qualifiers.first_not_below(stop, first, last)

@@ -117,7 +117,7 @@ class CompressedColumn:
     def pieces(self) -> list[Piece] | None:
         """Returns the values as they are in their blocks, decompressed; None if a block has none.
 
-        Those of absent cells mean nothing.
+        Those of absent cells are undefined.
         """
         pieces: list[Piece] = []
         first = 0

@@ -131,7 +131,7 @@ def _pieces(parts: Sequence[Lines], order: Integers | None) -> list[list[Piece]]
 
 
 def _moved(lines: slice | Integers, first: int, places: Integers | None) -> slice | Integers:
-    """Returns where lines of a part are among all: behind the `first` ones, and then at these places."""
+    """Returns where lines of a part are among all: after the `first` ones, and then at these places."""
     moved = slice(first + lines.start, first + lines.stop) if isinstance(lines, slice) else first + lines
     return moved if places is None else places[moved]
 

@@ -24,7 +24,7 @@ def at_columns(numbers: Integers, given: Sequence[bytes], wanted: Sequence[bytes
 
 
 def concatenated_numbers(parts: Sequence[Integers], counts: Sequence[int]) -> Integers:
-    """Returns the numbers of several parts, which have so many lines, one after the other."""
+    """Returns the numbers of several parts, which have `counts` lines, one after the other."""
     first = parts[0]
     if all(part.shape == (1, 1) and part[0, 0] == first[0, 0] for part in parts):
         return first

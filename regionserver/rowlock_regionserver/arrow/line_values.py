@@ -33,12 +33,12 @@ def value_lengths(column: Column) -> Integers:
         lengths = is_present(column) * np.int64(column.type.byte_width)
         return lengths
     lengths = np.diff(offsets(column)).astype(np.int64)
-    # A writer other than ourselves may leave bytes below a null.
+    # A writer other than ourselves may leave bytes under a null.
     return lengths * is_present(column) if column.null_count else lengths
 
 
 def may_be_fixed_size(width: int, value_count: int, line_count: int) -> bool:
-    """Returns whether so many values of one length, and nulls on all other lines, may be fixed-size binary.
+    """Returns whether `value_count` values of one length, and nulls on all other lines, may be fixed-size binary.
 
     A null takes as many bytes as a value there. So one long value among many nulls would take very much memory.
     """

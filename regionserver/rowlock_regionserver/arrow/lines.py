@@ -48,7 +48,7 @@ class Lines:
     """Puts of one family, one line a row or a version of a row, ascending. Immutable.
 
     The numbers have the shape (1, 1) if all cells share one, (1, lines) if the cells of a line do, else
-    (columns, lines), where those of absent cells mean nothing. A row with several lines has one of the first two.
+    (columns, lines), where those of absent cells are undefined. A row with several lines has one of the first two.
     """
 
     rows: Column  # binary without nulls

@@ -75,7 +75,7 @@ class StoredBlock(Protocol):
         """The rows or values of all lines."""
 
     def values(self, name: bytes | None) -> Column:
-        """The same, decompressed, as fixed-size binary or binary; what is below absent cells means nothing."""
+        """The same, decompressed, as fixed-size binary or binary; bytes under a null are undefined."""
 
     def values_into(self, names: Sequence[bytes | None], start: int, stop: int, targets: Sequence[memoryview]) -> None:
         """Writes the values of the lines [start, stop) of several columns, each of one length, to the targets."""

@@ -11,7 +11,7 @@ from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 from rowlock_regionserver.escapes import name_text
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
-# A named snapshot is read as a table of its name behind this.
+# A named snapshot is read as the table of this prefix and its name.
 SNAPSHOT_PREFIX = "@"
 FAMILY_NAME_BYTES_MAX = 127
 FAMILIES_MAX = 1000
@@ -25,7 +25,7 @@ def check_table_name(name: str) -> None:
     if not TABLE_NAME.fullmatch(name):
         shown = name if len(name) <= 64 else name[:64] + "…"
         raise InvalidRequestError(
-            f"{shown!r} is no table name: use up to 255 letters, digits, '_', '.' and '-', not '.' or '-' at the start"
+            f"{shown!r} is not a table name: use up to 255 letters, digits, '_', '.' and '-', not '.' or '-' first"
         )
 
 
@@ -34,7 +34,7 @@ def check_snapshot_name(name: str) -> None:
     if not TABLE_NAME.fullmatch(name):
         shown = name if len(name) <= 64 else name[:64] + "…"
         raise InvalidRequestError(
-            f"{shown!r} is no snapshot name: use up to 255 letters, digits, '_', '.' and '-', and no '.' or '-' first"
+            f"{shown!r} is not a snapshot name: use up to 255 letters, digits, '_', '.' and '-', not '.' or '-' first"
         )
 
 

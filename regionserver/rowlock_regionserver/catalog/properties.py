@@ -1,4 +1,4 @@
-"""The properties of a table that are no settings of compactions.
+"""The properties of a table that are not settings of compactions.
 
 They are its mapping, from what size on its regions split, and for how long its changes are retained. A table may also
 have properties of a later version: this one keeps them and ignores them, and refuses to set them.
@@ -31,7 +31,7 @@ OTHER_PROPERTY_NAMES = (MAPPING, SPLIT_REGION_BYTES, CHANGES_RETAINED_HOURS)
 def split_region_bytes(table: Table) -> int:
     """Returns how many bytes of store files a region may have before it is split; 0: any number.
 
-    Raises InvalidRequestError for a property that is no such number.
+    Raises InvalidRequestError for a property that is not such a number.
     """
     text = dict(table.properties).get(SPLIT_REGION_BYTES)
     if text is None:
@@ -48,7 +48,7 @@ def split_region_bytes(table: Table) -> int:
 def changes_retained_ms(table: Table) -> int:
     """Returns for how many milliseconds the table's change feed retains changes; 0: it has none.
 
-    Raises InvalidRequestError for a property that is no such number of hours.
+    Raises InvalidRequestError for a property that is not a number of hours.
     """
     text = dict(table.properties).get(CHANGES_RETAINED_HOURS)
     if text is None:

@@ -105,7 +105,7 @@ def with_split(table: str, regions: Regions, region_id: int, row: bytes, daughte
     """Returns the regions with two new ones in the place of one: the rows before `row`, and those from it on.
 
     Raises NotServingRegionError if the table does not have the region, InvalidRequestError unless `row` lies in it
-    behind its first row.
+    after its first row.
     """
     parent = region_of_id(table, regions, region_id)
     check_split_row(table, parent, row)
@@ -114,11 +114,11 @@ def with_split(table: str, regions: Regions, region_id: int, row: bytes, daughte
 
 
 def check_split_row(table: str, region: RegionEntry, row: bytes) -> None:
-    """Raises InvalidRequestError unless the row lies in the region behind its first row."""
+    """Raises InvalidRequestError unless the row lies in the region after its first row."""
     if row == region.start:
         raise InvalidRequestError(
             f"row {row_text(row)} is the first row of region {region.region_id} of table {table!r} already; "
-            "nothing was split: name a row behind it",
+            "nothing was split: name a row after it",
             table=table,
             row=row,
         )

@@ -3,7 +3,7 @@
 Invariants
 1. Write numbers are allocated in order, without a gap, under the log's order lock: log order is their order.
 2. The read point is the highest number r such that every write up to r has completed. It never goes back, and it
-   never passes an incomplete write: a completed write behind an incomplete one waits.
+   never passes an incomplete write: a completed write after an incomplete one waits.
 3. A reader registers its read point before it looks at any cell, and code that drops cells first calls
    `protected_read_points()`, and `oldest_now_ms()` if it drops expired cells. A cell stays while it may be visible at
    a registered read point, the current one or a later one, at the time of the reader.

@@ -34,7 +34,7 @@ from rowlock_regionserver.compaction.size_tiers import cheapest_run, similar_run
 
 # `major_deltas` deltas lead to a major compaction from this part of `major_delta_share` on.
 _SHARE_PART = 10
-# A store without a base gets one from so many files on: that costs little, as the store is small, and a table that was
+# With this many files a store without a base gets one: that costs little, as the store is small, and a table that was
 # written three times over is as large and as quick to read as one that was written once.
 _FILES_OF_FIRST_BASE = 3
 # A major compaction makes at most files_max / 4 + 1 bases (row_groups.py), so the next one has room for deltas.

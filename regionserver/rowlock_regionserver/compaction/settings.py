@@ -46,7 +46,7 @@ class CompactionSettings:
     major_delta_share: float = 0.1  # of the bases' bytes; 0: never because of the deltas' bytes
     major_dropped_share: float = 0.2  # of all cells; 0: never because of deleted and expired cells
     major_age_ms: int = 7 * _DAY_MS  # 0: never because of age
-    memory_tombstones: int = 1000  # so many in memory are flushed, so that they are compacted; 0: never because of them
+    memory_tombstones: int = 1000  # this many in memory are flushed, to be compacted; 0: never because of them
     files_max: int = 500  # that one compaction takes
     move_bytes_min: int = 16 * _MIB  # a major compaction combines smaller files, also if their rows lie apart
 

@@ -6,7 +6,7 @@
 3. A received batch waits, undecoded, until there is memory to arrange it and to hold it in the memstores. The stream is
    not read meanwhile, so the client waits too. If there is no memory in time, or not even for the waiting bytes, the
    batch is refused with a retryable error.
-4. A refused batch is answered with its error, and the stream continues. Bytes that are no batch end it.
+4. A refused batch is answered with its error, and the stream continues. Bytes that are not a batch end it.
 5. A batch that has begun is completed, even if its client has disconnected.
 """
 
@@ -84,7 +84,7 @@ class BulkStreams:
     ) -> None:
         """Reads batches until `read` returns None, and writes an answer for each.
 
-        Raises InvalidRequestError for bytes that are no batch, after it has written the earlier answers.
+        Raises InvalidRequestError for bytes that are not a batch, after it has written the earlier answers.
         """
         slots = asyncio.Semaphore(UNANSWERED_BATCHES_MAX)
         arrived: asyncio.Queue[bytes | None] = asyncio.Queue()

@@ -65,7 +65,7 @@ def outcomes_answer(
 
 
 def have_few_bytes(outcomes: Sequence[RowOutcome], bytes_max: int) -> bool:
-    """Whether the cells of their answer are only new ones, those of increments say, and have at most so many bytes."""
+    """Whether their answer has only new cells, those of increments say, and of at most this many bytes."""
     byte_count = 0
     for outcome in outcomes:
         if isinstance(outcome, RowResult):

@@ -68,5 +68,5 @@ def _run_all(callbacks: deque[Callable[[], None]]) -> None:
         try:
             callbacks.popleft()()
         except Exception:
-            # A bug in one answer must not stop the answers behind it.
+            # A bug in one answer must not stop the answers after it.
             logger.exception("unexpected error while answering")

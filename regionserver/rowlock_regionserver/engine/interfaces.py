@@ -260,7 +260,7 @@ class BulkCodec(Protocol):
     """How a front end encodes bulk batches and their answers."""
 
     def parse(self, data: bytes) -> BulkRequest:
-        """The batch as it came. Raises InvalidRequestError if the bytes are none, which ends the stream."""
+        """The batch as it came. Raises InvalidRequestError if the bytes are not a batch, which ends the stream."""
 
     def answer(self, outcome: BulkOutcome | Exception) -> bytes:
         """The encoded answer. From any thread."""

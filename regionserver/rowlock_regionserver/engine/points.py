@@ -210,7 +210,7 @@ class Points:
         responder.send(request.failure(refusal, "accepting a request"))
 
     def reserve(self, count: int) -> bool:
-        """Counts so many requests as in flight until they are `finished`. Returns False if that would be too many."""
+        """Counts this many requests as in flight until they are `finished`. Returns False if that would be too many."""
         if self._in_flight + count > self.config.requests_in_flight_max:
             return False
         self._in_flight += count
@@ -259,6 +259,6 @@ class Points:
         self._completions.soon(callback)
 
     def finished(self, count: int = 1) -> None:
-        """Ends so many requests that were in flight; on the loop."""
+        """Ends this many requests that were in flight; on the loop."""
         assert self._in_flight >= count, (self._in_flight, count)
         self._in_flight -= count

@@ -112,7 +112,7 @@ class BulkWrites:
         return found is not None and bool(found.contents.spills)
 
     def abort(self, ref: SessionRef, table: Table) -> None:
-        """Ends the session's bulk write of the table without a commit; none is no error. Raises SessionEndedError."""
+        """Ends the session's bulk write of the table without a commit, if it has one. Raises SessionEndedError."""
         with self._sessions.using(ref) as session:
             found = self._writes.get((session.number, table.table_id))
             if found is not None:

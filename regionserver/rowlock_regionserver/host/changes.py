@@ -67,7 +67,7 @@ def read_changes(host: ChangesHost, call: ChangesCall, between: Callable[[], Non
     """Answers a call. Blocks on the disk. Calls `between` often, which may raise.
 
     Raises TableNotFoundError, ChangesExpiredError, CorruptionError, NotServingRegionError if a region was just split or
-    merged, and InvalidRequestError if the table has no feed or the offset is none of this table.
+    merged, and InvalidRequestError if the table has no feed or the offset is not of this table.
     """
     entry = host.table_entry(call.table)
     regions = [host.region(each.region_id) for each in entry.regions]

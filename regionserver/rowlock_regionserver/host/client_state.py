@@ -129,7 +129,7 @@ class ClientState:
             return lock
 
     def release_lock(self, ref: SessionRef, lock_id: str) -> None:
-        """Releases the locks that the session has taken by this id; none is no error. Raises SessionEndedError."""
+        """Releases the locks that the session has taken by this id, if there are any. Raises SessionEndedError."""
         with self.sessions.using(ref) as session:
             lock = self._session_locks.pop((session.number, lock_id), None)
             if lock is not None:

@@ -92,7 +92,7 @@ def implicit_sessions(snapshots: Snapshots) -> list[SessionInfo]:
 
 
 def snapshot_id_of(session_id: str) -> bytes | None:
-    """Returns the id of the snapshot that is listed as this session; None if it is none."""
+    """Returns the id of the snapshot that is listed as this session; None if it is not listed so."""
     if not session_id.startswith(_ID_PREFIX):
         return None
     try:

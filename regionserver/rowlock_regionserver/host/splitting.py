@@ -68,7 +68,7 @@ def merge_regions(
 ) -> RegionEntry:
     """Replaces two neighbours by one region. Blocks.
 
-    Raises InvalidRequestError if they are no neighbours, RegionTooBusyError if they have cells from before an alter of
+    Raises InvalidRequestError if they are not neighbours, RegionTooBusyError if they have cells from before an alter of
     their limits, NotServingRegionError, LockUnavailableError and the errors of RegionChanges.replace.
     """
 

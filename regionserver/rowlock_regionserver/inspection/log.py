@@ -39,7 +39,7 @@ class LogFound:
 def check_log(stored: StoredFolder, files: Files, apply: Apply, damage: list[CorruptionError]) -> LogFound:
     """Delivers the changes that recovery would, without changes on disk; adds damage to `damage`.
 
-    A torn tail is no damage: its records were never proven durable.
+    A torn tail is not damage: its records were never proven durable.
     """
     headers, damaged_headers = _headers(stored.log_folder, files)
     if damaged_headers:

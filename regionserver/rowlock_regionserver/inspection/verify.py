@@ -45,7 +45,7 @@ class Verification:
     log_record_count: int = 0
     bulk_file_count: int = 0
     damage: list[CorruptionError] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)  # other findings, which are no damage
+    remarks: list[str] = field(default_factory=list)  # other findings, not damage
 
 
 def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO | None = None) -> int:

@@ -117,7 +117,7 @@ class TableLocks:
         return request
 
     def refuse(self, request: LockRequest, wait_s: float) -> LockUnavailableError | None:
-        """Withdraws a request that has waited for so long. None: it is granted meanwhile, and holds its locks."""
+        """Withdraws a request that has waited this long. None: it is granted meanwhile, and holds its locks."""
         with self._lock:
             if request.is_granted:
                 return None

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from rowlock_regionserver.arrow.columns import Column
 
-# There are so many places for each row, or up to twice as many. So less than a hundredth of absent rows pass, and of
+# There are this many places for each row, or up to twice as many. So less than a hundredth of absent rows pass, and of
 # large rows less than a four-hundredth.
 _PLACES_PER_ROW = 8
 _PLACES_PER_LARGE_ROW = 16
-# A row of so many bytes is large: beside it the places are few bytes.
+# A row of this many bytes is large: beside it the places are few bytes.
 _LARGE_ROW_BYTES = 256
 _SEVERAL = 255
 # The mark of a row is made of other bits of its hash than the place.
@@ -68,7 +68,7 @@ class SegmentFilter:
         return len(self._marks)
 
     def quarters(self, place_count: int) -> npt.NDArray[np.uint32]:
-        """Returns the four quarters of each place, as if there were only so many places.
+        """Returns the four quarters of each place, as if there were only this many places.
 
         A quarter is a byte, 1 if it has a row, else 0. Some 1 ns a place.
         """

@@ -24,7 +24,7 @@ def names_of(setting: str) -> list[str]:
     for name in names:
         if not _NAME.fullmatch(name):
             raise ValueError(
-                f"procedures: {name!r} is no name of a procedure, which has letters, digits, '_', '-' and '.' only; "
+                f"procedures: {name!r} is not a name of a procedure, which has letters, digits, '_', '-' and '.' only; "
                 "put commas between names"
             )
     return names

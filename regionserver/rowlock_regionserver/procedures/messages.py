@@ -55,7 +55,7 @@ class ChangeKind(bytes, enum.Enum):
 
 
 class BadMessageError(Exception):
-    """The other side sent something that is no message, or not one that may come now."""
+    """The other side sent something that is not a message, or not one that may come now."""
 
 
 class TooLongError(Exception):

@@ -83,7 +83,7 @@ class ProcedureTable:
         if value is None:
             return 0
         if len(value) != _COUNTER_BYTES:
-            raise ValueError(f"{column!r} is no counter: it has {len(value)} bytes, not {_COUNTER_BYTES}")
+            raise ValueError(f"{column!r} is not a counter: it has {len(value)} bytes, not {_COUNTER_BYTES}")
         return int.from_bytes(value, "big", signed=True)
 
     def put(self, row: Name, data: Mapping[Name, Name] | Mapping[str, Name] | Mapping[bytes, Name]) -> None:
@@ -153,7 +153,7 @@ def _bytes(what: str, name: Name) -> bytes:
 def _column(column: Name) -> tuple[bytes, bytes]:
     family, qualifier = _column_or_family(column)
     if qualifier is None:
-        raise ValueError(f"{column!r} is no column; a column is family:qualifier")
+        raise ValueError(f"{column!r} is not a column; a column is family:qualifier")
     return family, qualifier
 
 

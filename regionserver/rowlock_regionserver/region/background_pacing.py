@@ -107,7 +107,7 @@ class BackgroundPacing:
         self.requested_at = self.clock.monotonic()
 
     def note_sync_wait(self, seconds: float) -> None:
-        """Records that the event loop has waited so long for a sync: it was idle."""
+        """Records that the event loop has waited this long for a sync: it was idle."""
         self._sync_seconds += seconds
 
     def idle(self) -> float:

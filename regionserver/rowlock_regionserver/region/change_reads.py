@@ -75,7 +75,7 @@ def read_changes(
     limit = parts.shared.config.scan_window_bytes // _PART_OF_SCAN_WINDOW
     with parts.stores.pinned():
         window = read_window(parts.stores.view, spans, until, position, min(bytes_max or limit, limit), between=between)
-    # What was dropped before the view, or from the active segment since, has a number up to the horizon of now.
+    # What was dropped before the view, or from the active segment since, has a number up to the current horizon.
     changes = parts.changes.state
     if changes is None:
         raise ChangesExpiredError(f"the change feed of table {region.table!r} was switched off", table=region.table)

@@ -51,7 +51,7 @@ class ChangeRetention:
             return (before is None) != (self._state is None)
 
     def note_time(self) -> None:
-        """Notes the read point of now, and moves the horizon. To be called often; cheap."""
+        """Notes the current read point, and moves the horizon. To be called often; cheap."""
         if self._state is None:
             return
         with self._lock:

@@ -50,7 +50,7 @@ class Position:
 
     @staticmethod
     def decode(data: bytes) -> Position:
-        """Raises InvalidRequestError for bytes that are no position."""
+        """Raises InvalidRequestError for bytes that are not a position."""
         if len(data) < _POSITION.size:
             raise InvalidRequestError(f"a position in a write number has at least {_POSITION.size} bytes: {data!r}")
         write_number, family_number, row_bytes = _POSITION.unpack_from(data)

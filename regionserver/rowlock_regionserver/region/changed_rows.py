@@ -27,7 +27,7 @@ from rowlock_regionserver.sources import Source
 _READ_BYTES = 1 << 20
 _ROW_BYTES_MAX = 8 << 20
 
-# Half-open; an empty stop is no bound.
+# Half-open; an empty stop means no bound.
 Ranges = Sequence[tuple[bytes, bytes]]
 
 

@@ -23,7 +23,7 @@ from rowlock_regionserver.wal.batch import do_nothing
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_ROW, row_of
 
-# Rounds end when one had so few changes, or more than half as many as the one before; there are at most so many.
+# Rounds end when one had this few changes, or more than half as many as the one before; there are at most this many.
 _FEW_CHANGES = 4
 _ROUNDS_MAX = 20
 

@@ -38,7 +38,7 @@ class Predecessor:
     def of(parts: RegionParts, stamps_are_own: bool, answers: AnswerSource, numbers_ahead: int = 0) -> Predecessor:
         """Returns the region as it is. Every write is published, and the gate is held exclusively.
 
-        numbers_ahead: it may still make changes with so many further numbers, which are not in what this returns.
+        numbers_ahead: it may still make changes with this many further numbers, which are not in what this returns.
         """
         write_number = parts.mvcc.last
         return Predecessor(

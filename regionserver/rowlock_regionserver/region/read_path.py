@@ -137,7 +137,7 @@ class ReadPath:
         """Reads each row in its view, and stops when the answer becomes too large, so that it holds no more than that.
 
         A row of more cells than `cells_max` is read in parts, in the `whole` view. Without it, raises LongRowError when
-        the rows have more than so many together.
+        the rows have more than that together.
         """
         answer: list[Sequence[AnswerCell]] = []
         byte_count = 0  # Without lengths and timestamps, so never more than the message will have.

@@ -15,7 +15,7 @@ from typing import Any
 
 from rowlock_regionserver.row_ranges import intersection
 
-# So many points divide the time of retention. Changes are retained for at most one such part longer than they must be.
+# This many points divide the time of retention. Changes are retained for at most one part longer than they must be.
 POINTS = 32
 
 
@@ -50,7 +50,7 @@ class RetainedChanges:
     ancestors: tuple[Ancestor, ...] = ()
 
     def noted(self, now_ms: int, read_point: int, interval_ms: int) -> RetainedChanges:
-        """Returns it with a point of now, if the last one is older than the interval and the read point has moved."""
+        """Returns it with the current point, if the last one is older than the interval and the read point moved."""
         newest_ms, newest = self.points[-1] if self.points else (now_ms - interval_ms, self.horizon)
         if read_point <= newest or now_ms - newest_ms < interval_ms:
             return self

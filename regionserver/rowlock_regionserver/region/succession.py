@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 # A region with more bytes in memory is flushed before others take over its rows. Fewer go to their manifests.
 _HANDED_OVER_BYTES_MAX = 256 * KIB
-# A region may make so many changes while those that take over its rows are prepared: their manifests have a bound of
+# A region may make this many changes while those that take over its rows are prepared: their manifests have a bound of
 # its last number.
 NUMBERS_AHEAD_MAX = 1 << 20
-# And their records may have so many bytes.
+# And their records may have this many bytes.
 _NOTED_BYTES_MAX = 32 * MIB
 
 

@@ -33,7 +33,7 @@ def cells_in_memory(stores: Stores) -> CellsOfFamilies:
 
 
 def taken_over(olds: Sequence[CellsOfFamilies], start: bytes, stop: bytes) -> CellsOfFamilies:
-    """Returns the cells of the rows [start, stop); an empty stop is no bound. `olds`: of regions in row order.
+    """Returns the cells of the rows [start, stop); an empty stop means no bound. `olds`: of regions in row order.
 
     They are copies: a part would keep the memory of all cells.
     """

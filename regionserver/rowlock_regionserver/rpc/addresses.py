@@ -83,7 +83,7 @@ class UnixAddress:
         """Raises ListenError if the path is in use; gRPC would take a socket away from a running server."""
         try:
             if not stat.S_ISSOCK(self.path.lstat().st_mode):
-                raise ListenError(f"can't listen on {self}: a file that is no socket has that path; choose another one")
+                raise ListenError(f"can't listen on {self}: the file at that path is not a socket; choose another one")
             with closing(SocketName(str(self.path))) as name, socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(name.path)
         except (FileNotFoundError, ConnectionRefusedError):

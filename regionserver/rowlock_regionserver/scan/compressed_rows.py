@@ -25,7 +25,7 @@ from rowlock_regionserver.arrow.stored_lines import StoredLines
 from rowlock_regionserver.operations import FormPart
 from rowlock_regionserver.scan.row_form import RowLayout
 
-# Compressed rows cost their reader more than plain ones, so they have to be smaller by so much.
+# Compressed rows cost their reader more than plain ones, so they have to be smaller by this factor.
 SHRUNK_MAX = 0.75
 
 

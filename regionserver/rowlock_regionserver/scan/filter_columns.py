@@ -68,7 +68,7 @@ class FilterResult:
                 assert isinstance(value, bytes)
                 comparison = reason.comparison
                 return mismatch_error(key, comparison.family, comparison.qualifier, value, comparison.type)
-        raise AssertionError(f"row {key!r} is no mismatch")
+        raise AssertionError(f"row {key!r} is not a mismatch")
 
 
 def evaluated(

@@ -39,7 +39,7 @@ class RankedLines:
 def one_line_a_row(parts: Sequence[RankedLines], *, keeps_write_numbers: bool = False) -> LinesInOrder | None:
     """Returns one line for each row of the parts, with its newest values; None if there are no lines.
 
-    Its write numbers mean nothing unless they are kept.
+    Its write numbers are undefined unless they are kept.
     """
     remaining = [level for part in parts for level in _levels(part)]
     folded: list[RankedLines] = []
@@ -156,7 +156,7 @@ class _Folded:
         )
 
     def lines(self, *, keeps_write_numbers: bool) -> Lines:
-        """Returns the lines; their write numbers mean nothing unless they are kept."""
+        """Returns the lines; their write numbers are undefined unless they are kept."""
         if not self._is_changed:
             return self._base.lines
         columns = sorted(self._columns.items())

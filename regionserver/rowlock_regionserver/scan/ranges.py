@@ -40,7 +40,7 @@ def joined(ranges: Iterable[RowRange], bounds: RowRange) -> list[RowRange]:
 def rows_that_may_match(row_filter: RowFilter | None) -> RowRange:
     """Returns a range outside of which no row matches the filter.
 
-    Of an AllOf only the leading conditions on the row count. A condition behind a column's condition can't narrow the
+    Of an AllOf only the leading conditions on the row count. A condition after a column's condition can't narrow the
     range: a row outside of it may have a column value that doesn't fit its type, and the scan must raise that error.
     """
     if isinstance(row_filter, RowPrefix):

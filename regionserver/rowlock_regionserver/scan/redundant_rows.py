@@ -33,7 +33,7 @@ from rowlock_regionserver.scan.window_split import View
 from rowlock_regionserver.sources import Chunk, FewWanted, LinesWanted, Reading, RowPlace, RowSource, Source
 from rowlock_regionserver.versions.visibility import are_seen
 
-# One look-up takes at most so many groups, so that a short scan stays short. The next one continues behind them.
+# One look-up takes at most this many groups, so that a short scan stays short. The next one continues after them.
 _GROUPS_MAX = 256
 # The runs of a family whose groups are compared with those of others.
 _COVERING_MAX = 16

@@ -42,12 +42,12 @@ from rowlock_regionserver.versions.retention_columns import retained
 # The greatest share of a window's cells of which lines are formed.
 _FORMED_SHARE_MAX = 0.5
 
-# While windows stay lines, they grow until they have so many bytes of each source that has lines, because each window
-# cuts each source. But they grow to so many times their size at most.
+# While windows stay lines, they grow until they have this many bytes of each source that has lines, because each window
+# cuts each source. But they grow to this many times their size at most.
 _LINES_OF_SOURCE_BYTES = 64 * KIB
 _LINES_GROWTH_MAX = 8
 
-# Lines of different columns stay lines if together they have at most so many times their own places.
+# Lines of different columns stay lines if together they have at most this many times their own places.
 _PLACES_GROWTH_MAX = 4
 
 # Returns which cells to retain. The cells are whole rows, or columns of one row after all its family tombstones.

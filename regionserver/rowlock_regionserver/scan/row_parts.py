@@ -58,8 +58,8 @@ def filtered_row_parts(
 ) -> Iterator[SortedRun]:
     """Yields the row's cells with qualifiers of [start, stop) that `keep` selects; `keep` is called with whole columns.
 
-    An empty stop is no bound. A run has about `bytes_max`, not counting values that are away. An empty run means that
-    the read made progress. Blocks on disks.
+    An empty stop means no bound. A run has about `bytes_max`, not counting values that are away. An empty run means
+    that the read made progress. Blocks on disks.
     """
     for part in row_parts(sources, row, bytes_max, start, stop):
         if isinstance(part, LongColumn):
@@ -71,7 +71,7 @@ def filtered_row_parts(
 def row_parts(
     sources: Sequence[Source], row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b""
 ) -> Iterator[SortedRun | LongColumn]:
-    """Yields the row's cells with qualifiers of [start, stop), in whole columns; an empty stop is no bound.
+    """Yields the row's cells with qualifiers of [start, stop), in whole columns; an empty stop means no bound.
 
     A run has about `bytes_max`, not counting values that are away, and its keys have one chunk a column. Blocks on
     disks.

@@ -260,7 +260,7 @@ class Scan(Iterator[ScanAnswer]):
         return max(LEAST_WINDOW_BYTES, self.row_bytes * self._rows_left * 9 // 8)
 
     def _wide_row_answers(self, wide: WideRow, read_point: ReadPoint) -> Iterator[tuple[WindowAnswer, bytes]]:
-        """Yields the answers of a row that is read in parts; only the last part has the resume key behind the row."""
+        """Yields the answers of a row that is read in parts; only the last part has the resume key after the row."""
         reading = RowReading(wide.row, wide.view, read_point, self._plan.selection, self._window_bytes)
         empty = WindowAnswer(self._empty_table(), np.zeros(0, np.int64))
         before = wide.row + b"\x00" if self._plan.reverse else wide.row

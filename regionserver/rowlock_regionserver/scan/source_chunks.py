@@ -96,7 +96,7 @@ class SourceChunks:
         return step
 
     def _pass_wide_row(self, row: bytes) -> bytes:
-        """Returns the wide row as the step; the next step begins behind it."""
+        """Returns the wide row as the step; the next step begins after it."""
         self._wide_row = None
         edge = row if self._reverse else row + b"\x00"
         for buffer in self._buffers.values():

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 
 BLOCK_COUNT = 1 << 20
-# `prepare` leaves at least so many: far more than calls that may run between it and `next`.
+# `prepare` leaves at least this many: far more than calls that may run between it and `next`.
 _LEFT_MIN = 1 << 17
 
 

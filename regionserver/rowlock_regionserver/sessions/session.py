@@ -74,7 +74,7 @@ class SessionInfo:
     state: SessionState
     started_ms: int
     heartbeat_ms: int  # the last one
-    idle_ms: int  # it ends after so long without one
+    idle_ms: int  # it ends after this long without one
     held: tuple[HeldItem, ...] = ()  # of an ended session: what was released
     is_implicit: bool = False  # a snapshot or scan that names no session
     ended_ms: int = 0
@@ -90,7 +90,7 @@ def check_session_id(session_id: str) -> None:
     """Raises InvalidRequestError unless it is an id."""
     if not SESSION_ID.fullmatch(session_id):
         raise InvalidRequestError(
-            f"{session_id[:64]!r} is no session id: use 1 to 128 letters, digits, '_', '.', ':' and '-'"
+            f"{session_id[:64]!r} is not a session id: use 1 to 128 letters, digits, '_', '.', ':' and '-'"
         )
 
 

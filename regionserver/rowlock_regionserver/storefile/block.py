@@ -55,8 +55,8 @@ def _compressed(batch: pa.RecordBatch, compression: Compression) -> bytes:
 def decoded(payload: pa.Buffer, cell_count: int, path: Path, offset: int) -> pa.RecordBatch:
     """Returns the cells of a verified payload; they refer to it unless they were compressed.
 
-    Raises CorruptionError when it is no record batch of `cell_count` cells. As its checksum is right, that would be a
-    mistake of the writer.
+    Raises CorruptionError when it is not a record batch of `cell_count` cells. As its checksum is right, that would be
+    a mistake of the writer.
     """
     try:
         batch = pa.ipc.read_record_batch(payload, CELL_SCHEMA)

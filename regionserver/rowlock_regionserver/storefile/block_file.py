@@ -30,7 +30,7 @@ _RUN_BYTES_MAX = 1 << 20
 # Only blocks of ordinary size are read without waiting, possibly on the event loop. A wide block has the directory and
 # the offsets of its chunks beside 256 KiB of lines.
 _AT_ONCE_BYTES_MAX = 3 << 17
-# Only so few blocks are read without waiting by one read.
+# One read reads at most this many blocks without waiting.
 AT_ONCE_BLOCKS_MAX = 2
 
 

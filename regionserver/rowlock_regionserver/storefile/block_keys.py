@@ -18,7 +18,7 @@ class BlockKeys:
     __slots__ = ("_byte_count", "_chunks", "_raw", "directory")
 
     def __init__(self, chunks: WideChunks, byte_count: int) -> None:
-        """`chunks` has the directory and the chunks of the keys, in so many bytes that were read together."""
+        """`chunks` has the directory and the chunks of the keys, which were read together in this many bytes."""
         self.directory: Directory = chunks.directory
         self._chunks = chunks
         self._byte_count = byte_count

@@ -25,7 +25,7 @@ from rowlock_regionserver.storefile.wide_encoding import EncodedBlock, encoded_l
 from rowlock_regionserver.storefile.wide_index import OlderIndex, WideIndex, facts_of
 
 # If a smaller share of lines has a newer one of its row, all stay together: then most point reads would look for older
-# lines in vain.
+# lines needlessly.
 _OLDER_SHARE_MIN = 0.25
 
 _Index = TypeVar("_Index", bound=BlockIndex)

@@ -276,7 +276,7 @@ class CellRun:
         return len(self._index)
 
     def cell_blocks_of_range(self, start: bytes, stop: bytes) -> int:
-        """Returns the number of blocks that may have rows of [start, stop); an empty stop is no bound."""
+        """Returns the number of blocks that may have rows of [start, stop); an empty stop means no bound."""
         return len(self._index.blocks_of_range(start, stop))
 
     def statistics(self) -> StoreFileStatistics:

@@ -15,7 +15,7 @@ _ROW_BYTES_MAX = (1 << 16) - 1
 
 
 class Clip(NamedTuple):
-    """Rows from `start` to before `stop`; an empty stop is no bound."""
+    """Rows from `start` to before `stop`; an empty stop means no bound."""
 
     start: bytes
     stop: bytes

@@ -10,7 +10,7 @@ from rowlock_regionserver.storefile.reader import StoreFile
 
 
 def clipped_info(file: StoreFile, start: bytes, stop: bytes) -> StoreFileInfo | None:
-    """Returns the entry of the file for a region with the rows [start, stop); an empty stop is no bound.
+    """Returns the entry of the file for a region with the rows [start, stop); an empty stop means no bound.
 
     None: no row of the file can be in the region. Returns the present entry if all rows that count lie in the region.
     Known from the index, so nothing is read: a file without a row of the region may be clipped to a range inside one of

@@ -35,7 +35,7 @@ _SHRINKING = (Compression.LZ4, Compression.ZSTD)
 TRANSPOSED = 0x10
 # Longer values are seldom numbers.
 _TRANSPOSED_BYTES_MAX = 32
-# From so many bytes on numpy transposes back faster than it places byte after byte of all values.
+# At or above this many bytes numpy transposes back faster than it places byte after byte of all values.
 _LONG_VALUE_BYTES = 8
 
 _LZ4 = pa.Codec("lz4")

@@ -48,7 +48,7 @@ class BlockIndex:
         return range(bisect_left(self.last_rows, row), bisect_right(self.first_rows, row))
 
     def blocks_of_range(self, start: bytes, stop: bytes) -> range:
-        """Returns the numbers of the blocks that may hold rows of [start, stop); an empty stop is no bound."""
+        """Returns the numbers of the blocks that may hold rows of [start, stop); an empty stop means no bound."""
         return range(
             bisect_left(self.last_rows, start), bisect_left(self.first_rows, stop) if stop else len(self.offsets)
         )

@@ -4,7 +4,7 @@ A window takes blocks until the next one would exceed its bytes, and ends with a
 block is left to the next window, unless it is the window's only one. Then the window grows until the row ends, or until
 it exceeds the bytes of a row; such a wide row is only named, not returned.
 If the first block alone is too large, it is cut at a row by the same rule. Reading backwards is the mirror image. Block
-numbers, first and last rows come from the index, so no block is read in vain.
+numbers, first and last rows come from the index, so no block is read needlessly.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _drop_through(parts: list[BlockPart], row: bytes) -> None:
 
 
 def _clipped(part: BlockPart, start: bytes, stop: bytes) -> BlockPart:
-    """Returns the cells with rows in [start, stop); an empty bound is no bound."""
+    """Returns the cells with rows in [start, stop); an empty bound means no bound."""
     batch = part.batch
     first = _position(batch, start) if start and start > _row(batch, 0) else 0
     last = _position(batch, stop) if stop and stop <= _row(batch, -1) else batch.num_rows

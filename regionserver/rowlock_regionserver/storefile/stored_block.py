@@ -162,7 +162,7 @@ class StoredWideBlock:
         )
 
     def values(self, name: bytes | None) -> Column:
-        """The same, decompressed, as fixed-size binary or binary; what is below absent cells means nothing."""
+        """The same, decompressed, as fixed-size binary or binary; bytes under a null are undefined."""
         return value_array(self._raw(self._form.values_of[name]), self.line_count, self.width(name))
 
     def values_into(self, names: Sequence[bytes | None], start: int, stop: int, targets: Sequence[memoryview]) -> None:

@@ -34,7 +34,7 @@ from rowlock_regionserver.storefile.wide_lines import chunks_of, decoded_lines
 # In the cache the numbers of cell blocks begin at 0, and those of the keys of wide blocks, of the blocks themselves and
 # of their directories here. All are less than 1 << 32.
 _FIRST_KEYS, _FIRST_BLOCK, _FIRST_DIRECTORY = 1 << 30, 1 << 31, 3 << 30
-# Those of older lines begin so much later.
+# The numbers of older lines begin this much later.
 _OLDER = 1 << 29
 # About the memory of a directory.
 _DIRECTORY_BYTES = 2500
@@ -226,7 +226,7 @@ class WideBlocks:
         return directory, start
 
     def _read_start(self, number: int, byte_count: int) -> tuple[Directory, pa.Buffer]:
-        """Reads so many first bytes of a block's payload; returns its directory and all of them."""
+        """Reads the first `byte_count` bytes of a block's payload; returns its directory and all of them."""
         file = self.file
         with file.handle as descriptor:
             start = read_start(file.files, descriptor, file.path, self.index.extent(number), byte_count)

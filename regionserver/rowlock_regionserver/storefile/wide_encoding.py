@@ -90,7 +90,7 @@ def _values(column: Column) -> tuple[bytes, int]:
     """Returns the rows or values as the bytes of a chunk, and their width; 0 if they have different lengths."""
     count = len(column)
     if column.null_count:
-        # Bytes below a null are zeros, whatever the array has there.
+        # Bytes under a null are zeros, whatever the array has there.
         mask = is_present(column)
         column = spread_values(as_binary(column.drop_null()), np.flatnonzero(mask), count)
     if pa.types.is_fixed_size_binary(column.type):

@@ -60,7 +60,7 @@ class ChunkForm(NamedTuple):
 class ChunkSize(NamedTuple):
     """What the bytes of a chunk must be.
 
-    line_bytes: so many for each line; 0: there are offsets and at least their bytes, or else a bit for each line.
+    line_bytes: for each line; 0: there are offsets and at least their bytes, or else a bit for each line.
     compressions: how it may be compressed.
     """
 

@@ -42,7 +42,7 @@ from rowlock_regionserver.storefile.wide_blocks import CachedLoader, HeldBlock, 
 from rowlock_regionserver.storefile.wide_index import WideIndex
 
 _KNOWN_SHARES_MAX = 64
-# A scan that needs nothing of the blocks, because it counts rows, stops after so many of them.
+# A scan that needs nothing of the blocks, because it counts rows, stops after this many of them.
 _WINDOW_BLOCKS_MAX = 4096
 
 
@@ -339,7 +339,7 @@ def _share_of(lines: Lines, bytes_max: int, byte_count: int, *, reverse: bool) -
 
 
 def _clipped(lines: Lines, start: bytes, stop: bytes) -> Lines:
-    """Returns the lines with rows in [start, stop); an empty bound is no bound."""
+    """Returns the lines with rows in [start, stop); an empty bound means no bound."""
     first = first_not_below(lines.rows, start) if start else 0
     last = first_not_below(lines.rows, stop) if stop else len(lines)
     return lines.slice(first, max(first, last))

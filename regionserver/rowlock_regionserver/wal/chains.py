@@ -11,7 +11,7 @@ from rowlock_regionserver.wal.record import Position
 from rowlock_regionserver.wal.recovered import Recovered
 
 # A marker of an idle log names every region when the log has grown by this many times the marker's size. So at most one
-# part in so many of the log is names, however many regions there are, and damage leaves other regions in doubt no
+# part in this many of the log is names, however many regions there are, and damage leaves other regions in doubt no
 # further than that.
 _FULL_MARKER_SHARE = 16
 
@@ -71,7 +71,7 @@ class Chains:
         ).encode()
 
     def idle_marker(self, appended_bytes: int) -> tuple[bytes, bool]:
-        """Returns the marker for an idle log of so many appended bytes, and whether it names every region."""
+        """Returns the marker for an idle log of this many appended bytes, and whether it names every region."""
         region_count = len(self.last) + len(self._damaged)
         grown_bytes = appended_bytes - self._full_marker_at
         if region_count == len(self.news) or grown_bytes >= _FULL_MARKER_SHARE * marker_size(region_count):

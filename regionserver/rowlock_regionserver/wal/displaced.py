@@ -67,7 +67,7 @@ def _distance(body: bytes, checksum: int, place: int, seed: int) -> int:
 
 
 def _difference_before(difference: int, byte_count: int) -> int:
-    """The difference of two CRCs before they were continued over so many equal bytes."""
+    """The difference of two CRCs before they were continued over this many equal bytes."""
     for _ in range(byte_count):
         entry = _ENTRY_BY_TOP[difference >> 24]
         difference = ((difference ^ _TABLE[entry]) << 8 | entry) & _ALL_ONES

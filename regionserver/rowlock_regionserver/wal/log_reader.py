@@ -189,7 +189,7 @@ class LogReader:
 
 
 def _first_record_stop(data: bytes, run: Run) -> int:
-    """The end of a segment's first record; if that is bad, a place just behind its start, so that it counts as lost."""
+    """The end of a segment's first record; if that is bad, a place just after its start, so that it counts as lost."""
     if run.stop == run.start:
         return run.start + ALIGNMENT
     return run.start + record_size(RECORD.unpack_from(data, run.start)[1])

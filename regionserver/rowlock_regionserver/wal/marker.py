@@ -75,12 +75,12 @@ class Marker:
 
 
 def marker_size(region_count: int) -> int:
-    """The size in bytes of a marker that names so many regions."""
+    """The size in bytes of a marker that names this many regions."""
     return _HEAD.size + region_count * _ENTRY.size
 
 
 def decode_marker(payload: bytes, version: int) -> Marker:
-    """Decodes a marker of a segment of this format version. Raises ValueError when the payload is none."""
+    """Decodes a marker of a segment of this format version. Raises ValueError when the payload is not one."""
     head, entry, flags_known = (_HEAD_1, _ENTRY_1, _INCOMPLETE) if version == 1 else (_HEAD, _ENTRY, 7)
     if len(payload) < head.size:
         raise ValueError(f"a marker of {len(payload)} bytes")
@@ -111,7 +111,7 @@ def encode_reservation(numbers_until: int, stamps_until: int) -> bytes:
 
 
 def decode_reservation(payload: bytes) -> tuple[int, int]:
-    """Returns (numbers until, stamps until). Raises ValueError when the payload is no reservation."""
+    """Returns (numbers until, stamps until). Raises ValueError when the payload is not a reservation."""
     if len(payload) != _RESERVATION.size:
         raise ValueError(f"a reservation of {len(payload)} bytes")
     numbers_until, stamps_until = _RESERVATION.unpack(payload)
@@ -123,7 +123,7 @@ def encode_generation(generation: int) -> bytes:
 
 
 def decode_generation(payload: bytes) -> int:
-    """Raises ValueError when the payload is no generation."""
+    """Raises ValueError when the payload is not a generation."""
     if len(payload) != _GENERATION.size:
         raise ValueError(f"a generation of {len(payload)} bytes")
     (generation,) = _GENERATION.unpack(payload)

@@ -19,7 +19,7 @@ Integers are little-endian. A row record's payload:
 
 A bulk record's payload is a JSON object (BulkRecord) in UTF-8, its length u32 in front; without a bulk file, the cells
 follow it in that file's layout (region/bulk/bulk_file.py). A batch with lines has layout version 2 and a kind of its
-own. So has a part of a bulk write, whose object names the commit: without that commit in the catalog it is no write.
+own. So has a part of a bulk write, whose object names the commit: without that commit in the catalog it is not a write.
 The puts of many rows are such a record, too, of a kind of its own; its rows have request ids (row_requests.py).
 The write number is the record's, so cells don't repeat it.
 """

@@ -250,7 +250,7 @@ class Pending:
         """Takes what is pending, for the caller that holds the role.
 
         Returns None if nothing is pending, or if the writer must write it: because someone waits for a sync, it begins
-        a segment, it is longer than `byte_count_max`, it ends behind `offset_max`, or the log has failed.
+        a segment, it is longer than `byte_count_max`, it ends after `offset_max`, or the log has failed.
         """
         with self.order:
             assert self._holder is _CALLER, self._holder

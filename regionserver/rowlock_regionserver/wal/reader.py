@@ -1,4 +1,4 @@
-"""Finds the records in the bytes of a segment: one after the other, and by a search behind bad bytes."""
+"""Finds the records in the bytes of a segment: one after the other, and by a search after bad bytes."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Only the last segment can have a torn tail: a segment exists only when its prede
 length. In the last segment let P be the greatest position that was durable, by the evidence of valid records, of the
 file `durable`, of manifests and catalog, and of the length of the segment's file. A bad place before P is damage:
 reading continues with the next valid record. The first bad place at or after P is the torn tail: appends that were not
-synced reach the disk in any order, so valid records behind it prove nothing and are cut too.
+synced reach the disk in any order, so valid records after it prove nothing and are cut too.
 
 Records between P and the cut may have been acknowledged, and may be only in the page cache. They are delivered, and
 `Log.open` copies them: it makes a segment whose header states P as the final length of this one and which begins with

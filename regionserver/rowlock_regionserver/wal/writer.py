@@ -35,16 +35,16 @@ from rowlock_regionserver.wal.preallocated import PreallocatedSegment
 from rowlock_regionserver.wal.record import Position
 from rowlock_regionserver.wal.segment import name_preallocated
 
-# So many zeros are written behind a short batch that is synced, once. To sync bytes that were written before takes five
-# sixths of the time of preallocated space, which the file system must mark as written first. For longer batches it
+# This many zeros are written after a short batch that is synced, once. To sync bytes that were written before takes
+# five sixths of the time of preallocated space, which the file system must mark as written first. For longer batches it
 # makes no difference.
 _ZEROS_AHEAD = bytes(256 * 1024)
 _SHORT_BYTES_MAX = 16 * 1024
 # The weight of the newest sync in the average: after one slow sync, callers do not wait for the next ten or so.
 _NEWEST_SHARE = 1 / 8
-# A caller writes at most so many bytes itself.
+# A caller writes at most this many bytes itself.
 _CLAIMED_BYTES_MAX = 64 * 1024
-# After a slow write callers leave writing to the thread for so many times its duration.
+# After a slow write callers leave writing to the thread for this many times its duration.
 _SLOW_SHARE = 9
 
 

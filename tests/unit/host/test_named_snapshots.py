@@ -410,11 +410,11 @@ def test_refusals_name_what_is_wrong_and_change_nothing(table: Serving) -> None:
     refused: list[tuple[type[Exception], str, Callable[[], object]]] = [
         (SnapshotExistsError, "drop it first", lambda: server.create_named_snapshot("s", "t")),
         (TableNotFoundError, "nothere", lambda: server.create_named_snapshot("s2", "nothere")),
-        (InvalidRequestError, "no snapshot name", lambda: server.create_named_snapshot("../s", "t")),
-        (InvalidRequestError, "no snapshot name", lambda: server.create_named_snapshot("", "t")),
+        (InvalidRequestError, "not a snapshot name", lambda: server.create_named_snapshot("../s", "t")),
+        (InvalidRequestError, "not a snapshot name", lambda: server.create_named_snapshot("", "t")),
         (SnapshotNotFoundError, "'s2'", lambda: server.restore_named_snapshot("s2", "new")),
         (TableExistsError, "'t'", lambda: server.restore_named_snapshot("s", "t")),
-        (InvalidRequestError, "no table name", lambda: server.restore_named_snapshot("s", "a/b")),
+        (InvalidRequestError, "not a table name", lambda: server.restore_named_snapshot("s", "a/b")),
         (SnapshotNotFoundError, "'s2'", lambda: server.drop_named_snapshot("s2")),
     ]
     for kind, named, call in refused:

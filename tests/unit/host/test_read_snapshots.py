@@ -92,9 +92,9 @@ def test_what_is_read_by_name_can_not_be_changed(table: Serving) -> None:
     ):
         with pytest.raises(TableNotFoundError, match="restore it"):
             change()
-    with pytest.raises(InvalidRequestError, match="no table name"):
+    with pytest.raises(InvalidRequestError, match="not a table name"):
         server.create_table("@x", FAMILIES)
-    with pytest.raises(InvalidRequestError, match="no table name"):
+    with pytest.raises(InvalidRequestError, match="not a table name"):
         server.restore_named_snapshot("s", "@x")
     with pytest.raises(SnapshotNotFoundError):
         server.readable_regions_of("@other")

@@ -40,5 +40,5 @@ def test_a_name_of_two_packages_is_refused(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a b", "a=b", "a:b", "a" * 101, "ä"])
 def test_malformed_names_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is no name of a procedure"):
+    with pytest.raises(ValueError, match="is not a name of a procedure"):
         installed_procedures(name)

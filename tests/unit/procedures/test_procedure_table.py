@@ -93,7 +93,7 @@ def test_other_rows_are_refused_by_each_method() -> None:
 
 def test_counters_that_are_none_and_sums_that_do_not_fit_are_refused() -> None:
     table = new_table()
-    with pytest.raises(ValueError, match="is no counter: it has 1 bytes"):
+    with pytest.raises(ValueError, match="is not a counter: it has 1 bytes"):
         table.increment("r", "f:a")
     table.put("r", {"f:n": b"\x7f" + b"\xff" * 7})
     with pytest.raises(OverflowError):
@@ -111,7 +111,7 @@ def test_wrong_types_and_names_are_refused() -> None:
         table.put("r", {"f:a": 1})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a row must be bytes or str, not NoneType"):
         table.row(None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="'f' is no column"):
+    with pytest.raises(ValueError, match="'f' is not a column"):
         table.put("r", {"f": "1"})
     with pytest.raises(ValueError, match="no column is given"):
         table.put("r", {})

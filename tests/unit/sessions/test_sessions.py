@@ -80,7 +80,7 @@ def test_a_repeated_opening_is_the_same_session_and_another_owner_is_refused(ses
 
 @pytest.mark.parametrize("session_id", ["", "a b", "a/b", "x" * 129, "é"])
 def test_malformed_ids_are_refused(sessions: Sessions, session_id: str) -> None:
-    with pytest.raises(InvalidRequestError, match="is no session id"):
+    with pytest.raises(InvalidRequestError, match="is not a session id"):
         sessions.open(session_id, "ana")
 
 

@@ -65,7 +65,7 @@ async def put_pieces(
         while not send.is_done:
             async with contextlib.aclosing(_answers(servers, send)) as answers:
                 async for _ in answers:
-                    # Outside of _answers: an exception of the caller's function is no failure of the stream.
+                    # Outside of _answers: an exception of the caller's function is not a failure of the stream.
                     if on_progress is not None:
                         reported = send.written_count
                         on_progress(reported)

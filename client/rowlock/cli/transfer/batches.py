@@ -10,7 +10,7 @@ import pyarrow as pa
 # Batches of a large file are joined to about this size. Half of what put_arrow sends by default takes 80 MiB less of
 # memory, because four batches are in memory, some of them three times: as rows, as bytes and as a message.
 BATCH_BYTES_MAX = 4 << 20
-# Those of a smaller file to less, so that the progress bar moves in about so many steps.
+# Those of a smaller file to less, so that the progress bar moves in about this many steps.
 _BATCH_BYTES_MIN = 1 << 20
 _STEPS = 16
 _JOINED_PER_MEBIBYTE = 2
@@ -34,7 +34,7 @@ class Content:
 
 
 def batch_bytes_for(byte_count: int) -> int:
-    """Returns the size to join batches to, of a file of so many bytes."""
+    """Returns the size to join batches to, of a file of this many bytes."""
     return min(BATCH_BYTES_MAX, max(_BATCH_BYTES_MIN, byte_count // _STEPS))
 
 

@@ -62,7 +62,7 @@ def export_rows(
             parser=integer_from(1),
             metavar="COUNT",
             show_default=False,
-            help="With --cells: at most so many versions of each column. Default: 1.",
+            help="With --cells: at most this many versions of each column. Default: 1.",
         ),
     ] = None,
     snapshot: SnapshotOption = None,

@@ -158,7 +158,7 @@ def _batch(lines: Sequence[_Line], columns: FileColumns, name: str) -> pa.Record
 
 
 def _check_names(lines: Sequence[_Line], columns: FileColumns, name: str) -> None:
-    """Raises ArgumentError for a name that is no column's."""
+    """Raises ArgumentError for a name that is not a column's."""
     known = frozenset(columns.names)
     for line in lines:
         if not known.issuperset(line.values):

@@ -90,7 +90,7 @@ class Adoption:
         self._runs.insert(0, _LinkedRun(1, 0, tuple(files)))
 
     def prepare(self, commit_number: int, stamp: int, take_numbers: Callable[[int], int]) -> None:
-        """Names the files in the manifest. `take_numbers` takes so many write numbers, and returns the one before.
+        """Names the files in the manifest. `take_numbers` takes n write numbers, and returns the one before.
 
         Raises DiskFullError, TooManyOpenFilesError, UnknownOutcomeError, CorruptionError and OSError.
         """

@@ -7,7 +7,7 @@ like a batch of cells (bulk_cells.py), so the result is the same:
 - deletes, which nulls are if `nulls_delete` is set; the row's values stay a line;
 - large rows, sparse columns, and families with very many columns, see arrow/line_forming.py.
 
-A null is no cell otherwise, and a row without a cell writes nothing.
+Otherwise a null means no cell, and a row without a cell writes nothing.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from rowlock_regionserver.region.changed_rows import distinct_rows
 
 
 def cut(parts: FamilyParts, start: bytes, stop: bytes) -> FamilyParts:
-    """Returns the cells of the rows [start, stop); an empty stop is no bound. Families without any are left out."""
+    """Returns the cells of the rows [start, stop); an empty stop means no bound. Families without any are left out."""
     result = {}
     for number, part in parts.items():
         lines = None if part.lines is None else _cut_lines(part.lines, start, stop)

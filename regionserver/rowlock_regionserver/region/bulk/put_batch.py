@@ -35,7 +35,7 @@ class PutBatch:
         return len(self.rows)
 
     def pieces(self, rows_max: int, bytes_max: int) -> Iterator[PutBatch]:
-        """Yields the batch in pieces of about the same size, of at most so many rows, and of about so many bytes.
+        """Yields the batch in pieces of about the same size, of at most this many rows, and of about this many bytes.
 
         Uncopied if it is one.
         """

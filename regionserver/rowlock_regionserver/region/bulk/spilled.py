@@ -131,7 +131,7 @@ class RunWriter:
         return tuple(runs)
 
     def remove(self, runs: Sequence[SpilledRun]) -> None:
-        """Removes the files of runs that were written in vain."""
+        """Removes the files of runs that are not needed."""
         with contextlib.suppress(OSError):
             for run in runs:
                 for family_number, info in run.files:

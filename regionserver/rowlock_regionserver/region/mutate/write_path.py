@@ -184,7 +184,7 @@ class WritePath:
         try:
             while remaining:
                 served = self._stores.served.table
-                if table is not served:  # Not checked yet, or altered since CHECK: check against the families of now.
+                if table is not served:  # Not checked yet, or altered since CHECK: check against the current families.
                     table = served
                     durability = table.durability_of(options.durability)
                     refused.clear()

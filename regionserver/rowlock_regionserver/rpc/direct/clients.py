@@ -38,7 +38,7 @@ class Unread:
         self._since = 0.0
 
     def begin(self, byte_count: int, now: float) -> None:
-        """Records that so many bytes wait from now on."""
+        """Records that this many bytes wait from now on."""
         self._byte_count, self._since = byte_count, now
 
     def is_too_long(self, byte_count: int, now: float) -> bool:

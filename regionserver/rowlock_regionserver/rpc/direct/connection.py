@@ -37,8 +37,8 @@ logger = logging.getLogger(__name__)
 
 # The longest time between two yields to the event loop. A yield costs two iterations of the loop, some 20 µs each.
 SLICE_SECONDS_MAX = 0.0005
-# A connection whose every receive is full, and that uses up so many slices meanwhile, floods the server: callers that
-# wait for their answers have fewer requests on the way. While scans are running it pauses after each slice, for so long
+# A connection whose every receive is full, and that uses up this many slices meanwhile, floods the server: callers that
+# wait for their answers have fewer requests on the way. While scans are running it pauses after each slice, this long
 # for each step of a scan: the event loop takes the interpreter whenever the scans' threads release it for a moment, and
 # they would hardly get it back.
 FLOOD_SLICES = 400
@@ -237,7 +237,7 @@ class DirectConnection(asyncio.BufferedProtocol):
 
     def _take_due_turn(self) -> None:
         self._is_turn_due = False
-        self._service.turn.end()  # Changes that came since the last slice are not behind this one.
+        self._service.turn.end()  # Changes that came since the last slice are not after this one.
         self._take_turn()
 
     def _must_yield(self) -> bool:
@@ -284,7 +284,7 @@ class DirectConnection(asyncio.BufferedProtocol):
     # Answering
 
     def opened(self, count: int) -> None:
-        """Counts so many requests, each of which `send` will answer."""
+        """Counts this many requests, each of which `send` will answer."""
         self._open_count += count
 
     @property

@@ -20,7 +20,7 @@ from rowlock_regionserver.ledger import Account, Holding
 # Of a Unix socket: as much as a batch, so that the event loop need not come back to it several times. Over TCP the
 # system finds the size.
 UNIX_BUFFER_BYTES = 1 * MIB
-# The system takes at most so many at once.
+# The system takes at most this many at once.
 _PARTS_MAX = 1024
 
 

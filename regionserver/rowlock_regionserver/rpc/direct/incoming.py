@@ -31,7 +31,7 @@ from rowlock_regionserver.rpc.direct.turn import Member
 from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX, Opener, parse_large
 from rowlock_regionserver.rpc.services.message_run import MessageRun, begin_single, check_request_count
 
-# A frame must be complete after so long, plus its length at the lowest rate.
+# A frame must be complete after this long, plus its length at the lowest rate.
 FRAME_SECONDS_MAX, _FRAME_BYTES_PER_SECOND = 30.0, 64 * KIB
 
 
@@ -77,7 +77,7 @@ class Incoming:
         self._holding = Holding(service.points.requests)
         # Since when the first incomplete frame has been so.
         self._frame_since = 0.0
-        # Whether there are bytes behind the last frame that was taken.
+        # Whether there are bytes after the last frame that was taken.
         self._has_more = False
 
     @property
@@ -240,7 +240,7 @@ class Incoming:
         return self.reader.error is not None or self.reader.large_bytes > 0
 
     def error(self) -> InvalidRequestError | None:
-        """Returns the error of received bytes that are no frames; None if they are."""
+        """Returns the error of received bytes that are not frames; None if they are."""
         found, limit = self.reader.error, self._points.config.request_bytes_max
         if found is None:
             return None

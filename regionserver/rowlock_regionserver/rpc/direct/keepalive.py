@@ -2,7 +2,7 @@
 
 Keepalive probes an idle connection. While answers are not acknowledged the system repeats those and sends no probes,
 by default for a quarter of an hour; TCP_USER_TIMEOUT, which Linux has, bounds that by the same time. It also ends a
-connection whose client takes nothing from a full socket for so long.
+connection whose client takes nothing from a full socket for this long.
 
 The system answers for a process, so an idle client that reads nothing passes. Unix sockets have no need for it.
 """

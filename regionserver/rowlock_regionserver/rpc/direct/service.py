@@ -24,7 +24,7 @@ from rowlock_regionserver.rpc.messages.failures import error_message
 # 2: connections for scans.
 PROTOCOL = 2
 _SCRATCH_BYTES = 64 * KIB
-# A message of at most so many bytes is parsed without a look at the memory.
+# A message of at most this many bytes is parsed without a look at the memory.
 SMALL_MESSAGE_BYTES_MAX = 16 * KIB
 
 # The request, the client's address, and what writes a batch.
@@ -64,7 +64,7 @@ class DirectService:
         return frame(HELLO, message.SerializeToString())
 
     def may_parse(self, byte_count: int) -> bool:
-        """Whether there is memory to parse a message of so many bytes.
+        """Whether there is memory to parse a message of this many bytes.
 
         There always is while nobody keeps a parsed message. So connections whose messages together fill the account
         don't wait for each other.

@@ -53,7 +53,7 @@ class Turn:
     def join(self, message: PointRequests, connection: Member, *, has_more: bool) -> bool:
         """Takes the request of a message that has exactly one, if it may join; `opened` has counted it.
 
-        has_more: the connection has received more behind it. Returns False if the caller must begin it.
+        has_more: the connection has received more after it. Returns False if the caller must begin it.
         """
         is_alone = self._ready_count() < 2
         if is_alone and not has_more and connection not in self._members:

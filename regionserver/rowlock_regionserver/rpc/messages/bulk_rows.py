@@ -7,7 +7,7 @@ Beside what untrusted_batches.py verifies:
    exactly as many as are named.
 3. A fixed-size column has a width of at least 1: of a width of 0, a few bytes could declare any number of rows.
 
-Bytes below nulls are not the batch's, whatever a client's memory had there: they are dropped, so that no reader and no
+Bytes under nulls are not the batch's, whatever a client's memory had there: they are dropped, so that no reader and no
 file gets them.
 
 Families, sizes and timestamps depend on the table: they are checked with it (region/bulk/check_rows.py).

@@ -111,7 +111,7 @@ class _Encoder:
 
 
 def _raw(column: Column) -> tuple[int, list[Part]]:
-    """Returns the width of a column's values, or 0, and their bytes; those of nulls mean nothing."""
+    """Returns the width of a column's values, or 0, and their bytes; those of nulls are undefined."""
     buffers = column.buffers()
     if column.type != pa.binary():
         width = int(column.type.byte_width)

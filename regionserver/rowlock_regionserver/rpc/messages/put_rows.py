@@ -6,7 +6,7 @@ Beside what bulk_rows.py verifies:
 2. There are sequences for all rows or for none, and only with a client id.
 3. Rows, columns and values are bounded: if a row is refused, all of them become row mutations.
 
-Empty and repeated rows, and rows without a value, are no errors here: each row is refused, or not, on its own.
+Empty and repeated rows, and rows without a value, are not errors here: each row is refused, or not, on its own.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from rowlock_regionserver.operations import AnswerCell, Put
 from rowlock_regionserver.row_line import RowLine
 from rowlock_regionserver.row_puts import PutColumns, RowPuts
 
-# Lists of columns are kept, so that rows of the same columns share the work: so many lists, each of at most so many
+# Lists of columns are kept, so that rows of the same columns share the work: this many lists, each of at most this many
 # bytes. In answers these are the bytes of the qualifiers, and columns are bounded too; in puts those of the whole list.
 _LISTS_KEPT = 256
 _COLUMNS_MAX = 64

@@ -32,7 +32,7 @@ _PARTS = {
 }
 # Joining shorter parts costs less than sending them one by one.
 PART_BYTES_MIN = 8 * KIB
-# A message keeps alive at most so many times its own bytes: the window of which it is a part, and the end of another.
+# A message keeps alive at most this many times its own bytes: the window of which it is a part, and the end of another.
 HELD_SHARE_MAX = 16
 
 

@@ -47,7 +47,7 @@ class Conversation:
     async def take(self, data: bytes) -> None:
         """Begins the requests of a PointRequests message, and sends the answers that are ready at once.
 
-        Waits while the client does not read its answers. Raises InvalidRequestError for bytes that are no such message.
+        Waits while the client does not read its answers. Raises InvalidRequestError for other bytes.
         """
         if len(data) > INLINE_MESSAGE_BYTES_MAX:
             run = await self._large_run(data)
@@ -118,7 +118,7 @@ class Conversation:
             holding.set(0)
 
     def opened(self, count: int) -> None:
-        """Counts so many requests, each of which `send` will answer."""
+        """Counts this many requests, each of which `send` will answer."""
         self._open_count += count
 
     @property

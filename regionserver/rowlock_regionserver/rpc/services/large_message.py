@@ -31,7 +31,7 @@ class Opener(Responder, Protocol):
     """The responder of a stream, which counts the requests that it has to answer."""
 
     def opened(self, count: int) -> None:
-        """Counts so many requests, each of which `send` will answer."""
+        """Counts this many requests, each of which `send` will answer."""
 
 
 async def parsed_by_size(kind: type[M], data: bytes, workers: Workers) -> M:
@@ -47,7 +47,7 @@ async def parse_large(
     """Parses a large message in a worker. Returns it with the responder for its requests, which are counted.
 
     Returns None if there is no memory for it: then each request was answered with the refusal. Raises
-    InvalidRequestError for bytes that are no such message.
+    InvalidRequestError for bytes that are not such a message.
     """
     loop = asyncio.get_running_loop()
     byte_count = REQUEST_COST * len(data)

@@ -141,7 +141,7 @@ class MessageRun:
     def parse(self) -> int:
         """Parses the message if it is set aside. Returns how many requests it has if that was not known, else 0.
 
-        Raises InvalidRequestError for bytes that are no such message.
+        Raises InvalidRequestError for bytes that are not such a message.
         """
         if self._pending is not None:
             return 0
