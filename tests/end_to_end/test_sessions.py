@@ -75,7 +75,7 @@ def test_a_session_that_an_operator_ends_is_ended_for_its_owner(rowlock_client: 
     assert not session.is_open
     exit_code, _, err = run("sessions", "end", "job-1")
     assert exit_code == 2
-    assert "session 'job-1' has ended at " in err
+    assert "session 'job-1' is not open: " in err
 
 
 def test_the_heartbeat_keeps_a_session_and_stops_when_it_is_dropped(rowlock_client: rowlock.Client) -> None:

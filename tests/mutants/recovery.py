@@ -234,7 +234,7 @@ RECOVERY = [
     Mutant(
         "a table operation is answered before the log has noted it",
         "LiveCatalog.committed",
-        "            self._log.sync()  # Without",
+        "            self._log.sync()\n",
         "",
         f"{UNKNOWN}::test_it_is_answered_when_the_log_has_noted_it_durably",
     ),

@@ -37,7 +37,8 @@ class LiveCatalog:
             with self._log.order:
                 self._log.note_catalog(self._generation)
             yield
-            self._log.sync()  # Without space it is not durable: this operation may be a drop that frees some.
+            # Without space for the log it is not durable then: this operation may be a drop that frees some.
+            self._log.sync()
         except UnknownOutcomeError:
             raise
         except Exception as error:  # Of any kind: the served tables may differ from the catalog.
