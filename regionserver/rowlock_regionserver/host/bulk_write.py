@@ -71,8 +71,6 @@ class BulkWrite:
 
     def find(self, request: RequestId | None) -> Batch | None:
         """Returns what this request has staged before, or the one that it is a part of, or parts of it."""
-        if request is None:
-            return None
         with self._lock:
             return self.contents.find(request)
 
@@ -85,7 +83,7 @@ class BulkWrite:
         batch = Batch(_key_of(request), tuple(staged), () if request is None else request.parts_of)
         with self._lock:
             self._check_open()
-            known = None if request is None else self.contents.find(request)
+            known = self.contents.find(request)
             if known is not None:
                 return known
             number = self.contents.next_number

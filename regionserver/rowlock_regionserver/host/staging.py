@@ -93,12 +93,14 @@ class StagedContents:
         self.spills = (*self.spills, spill)
         self.unspilled_bytes -= sum([_byte_count(self._batches[number]) for number in spill.batches])
 
-    def find(self, request: RequestId) -> Batch | None:
+    def find(self, request: RequestId | None) -> Batch | None:
         """Returns what this request has staged, or the one that it is a part of, or a part of it.
 
         A client sends parts of a batch when it does not know whether the whole was staged. It sends all parts, so a
         whole that comes after one of them adds nothing, and could win over later batches.
         """
+        if request is None:
+            return None
         for sequence in (request.sequence, *request.parts_of):
             found = self._of_request.get((request.client, sequence))
             if found is not None:

@@ -245,14 +245,16 @@ class OpenFiles:
                 self._is_freeing = True
         if is_first:
             try:
-                threading.Thread(target=self._free, name="file-remover", daemon=True).start()
+                threading.Thread(
+                    target=self._free, args=[self.files.free_unlinked], name="file-remover", daemon=True
+                ).start()
             except RuntimeError:  # The system has no thread for it, or the process ends.
                 self._free(self.files.close)
         elif not is_queued:
             self.files.close(descriptor)
 
-    def _free(self, free: Callable[[int], None] | None = None) -> None:
-        """Frees removed files until there are none; in pieces, unless `free` says how."""
+    def _free(self, free: Callable[[int], None]) -> None:
+        """Frees removed files by this function until there are none."""
         while True:
             with self._lock:
                 if not self._unlinked:
@@ -260,7 +262,7 @@ class OpenFiles:
                     return
                 descriptor = self._unlinked.popleft()
             with contextlib.suppress(OSError):  # The next file is to be freed, too.
-                (free or self.files.free_unlinked)(descriptor)
+                free(descriptor)
 
     def _check(self) -> None:
         """Asserts that at most `count_max` descriptors are open beside those in use."""
