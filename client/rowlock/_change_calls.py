@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core.change_requests import check_has_changes, newest_request, offset_of
 from rowlock._core.retry import TABLE_OPERATION_S
 from rowlock._transport import methods
 from rowlock._transport.servers import Servers
+from rowlock._uninterrupted import Uninterrupted
 
 if TYPE_CHECKING:
     from rowlock.change_feed import ChangeFeed

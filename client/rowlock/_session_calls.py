@@ -10,7 +10,6 @@ from google.protobuf.message import Message
 from rowlock_proto.v1 import sessions_pb2, types_pb2
 
 from rowlock._codec.columns import Name
-from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core.catalog import check_table_name
 from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockingRequest, LockPolicy
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
@@ -20,6 +19,7 @@ from rowlock._locked_call import call_with_locks
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
 from rowlock._transport.servers import Servers
+from rowlock._uninterrupted import Uninterrupted
 from rowlock.errors import InvalidArgumentError
 from rowlock.lock import Lock, take_lock
 from rowlock.session import Session, open_session

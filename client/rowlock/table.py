@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal, overload
 from rowlock_proto.v1 import types_pb2
 
 from rowlock._codec.columns import Name, Text, encoded_row, encoded_rows, parse_cell_column
-from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core import point
 from rowlock._core.batch_send import RowsRead
 from rowlock._core.defaults import PART_BYTES_DEFAULT
@@ -20,6 +19,7 @@ from rowlock._core.snapshot_requests import TakenSnapshot, snapshot_id_for
 from rowlock._core.values_get import ValuesGet
 from rowlock._tables.changes import TableChanges
 from rowlock._tables.ranges import check_is_bounded, delete_rows
+from rowlock._uninterrupted import Uninterrupted
 from rowlock.errors import RowlockError
 from rowlock.filters import Filter
 from rowlock.schema import Durability

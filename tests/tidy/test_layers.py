@@ -57,7 +57,7 @@ _LAYERS: Sequence[frozenset[str]] = (
 _SERVER = "rowlock_regionserver"
 # The client's, from the ground up. A module of rowlock.aio is in the layer of its namesake without `aio`.
 _CLIENT_LAYERS: Sequence[frozenset[str]] = (
-    frozenset({"_rowlock_error", "_partial_errors", "errors"}),
+    frozenset({"_rowlock_error", "_partial_errors", "_uninterrupted", "errors"}),
     # Values, and their encodings.
     frozenset(
         {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowlock._codec.late_imports import Uninterrupted
+from rowlock._uninterrupted import Uninterrupted
 
 with Uninterrupted():
     from pyarrow import compute as compute

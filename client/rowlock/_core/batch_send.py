@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock._codec.escapes import row_text
-from rowlock._codec.late_imports import Uninterrupted
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Request
 from rowlock._core.put_rows import Line, PutRow, chosen_rows
 from rowlock._core.retry import REPEATED_FOR_S, Attempts, Kind
 from rowlock._core.uptime import uptime_s
+from rowlock._uninterrupted import Uninterrupted
 from rowlock.errors import (
     BatchError,
     ClosedError,

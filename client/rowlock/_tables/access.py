@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from rowlock._codec.columns import decoder
-from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core.catalog import (
     check_table_name,
     parsed_mapping,
@@ -14,6 +13,7 @@ from rowlock._core.catalog import (
 from rowlock._core.view import View
 from rowlock._transport.kept_mapping import kept_mapping_text
 from rowlock._transport.servers import Servers
+from rowlock._uninterrupted import Uninterrupted
 from rowlock.errors import (
     InvalidArgumentError,
     MappingError,

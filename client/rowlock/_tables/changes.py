@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Generic
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.columns import Name, Text, Value
-from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core import point
 from rowlock._core.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
 from rowlock._core.conversation import Request
@@ -18,6 +17,7 @@ from rowlock._core.defaults import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
 from rowlock._core.point import ColumnName, Data
 from rowlock._core.view import View
 from rowlock._transport.servers import Servers
+from rowlock._uninterrupted import Uninterrupted
 from rowlock.batch import Batch
 from rowlock.changes import Change
 from rowlock.checks import Check, CheckResult, CompareOp

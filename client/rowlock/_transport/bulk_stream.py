@@ -10,6 +10,7 @@ from rowlock_proto.v1 import region_pb2
 from rowlock._transport import methods
 from rowlock._transport.fork import gate
 from rowlock._transport.servers import Servers
+from rowlock._uninterrupted import Uninterrupted
 from rowlock.errors import ClosedError, DeadlineError, ServerUnavailableError
 from rowlock.schema import Region
 
@@ -24,7 +25,7 @@ class BulkStream:
         self._servers = servers
         self._timeout_s = timeout_s
         self._messages: queue.SimpleQueue[region_pb2.BulkBatch | None] = queue.SimpleQueue()
-        with gate:
+        with Uninterrupted(), gate:
             open_stream = servers.channel(region.server).stream_stream(
                 methods.BULK_PUT.path,
                 request_serializer=methods.BULK_PUT.serialize,
@@ -46,7 +47,11 @@ class BulkStream:
 
     def take(self) -> region_pb2.BulkAnswer:
         """Returns the next answer. Raises DeadlineError after the timeout, or the error of the stream."""
-        with gate, self._servers.timeouts.limit(self._timeout_s, self._answers.cancel) as limit:
+        with (
+            Uninterrupted(self._answers.cancel),
+            gate,
+            self._servers.timeouts.limit(self._timeout_s, self._answers.cancel) as limit,
+        ):
             try:
                 answer = next(self._answers, None)
             except grpc.RpcError as failed:
@@ -62,4 +67,5 @@ class BulkStream:
     def close(self) -> None:
         """Ends the stream. A no-op if it has ended."""
         self._messages.put(None)
-        self._answers.cancel()
+        with Uninterrupted():
+            self._answers.cancel()

@@ -12,6 +12,7 @@ from rowlock._core.scan_opening import no_batch_error
 from rowlock._transport.fork import gate
 from rowlock._transport.scan_method import SCAN
 from rowlock._transport.servers import Servers
+from rowlock._uninterrupted import Uninterrupted
 from rowlock.errors import ClosedError
 from rowlock.schema import Region
 
@@ -31,7 +32,7 @@ class ScanStream:
         self._servers = servers
         self._address = region.server
         self._table = region.table
-        with gate:
+        with Uninterrupted(), gate:
             open_stream = servers.channel(region.server).unary_stream(
                 SCAN.path,
                 request_serializer=SCAN.serialize,
@@ -45,7 +46,8 @@ class ScanStream:
 
     def next(self, timeout_s: float) -> ScanMessage | None:
         """Returns the next batch, None at the region's end. Raises DeadlineError, or the error of the stream."""
-        with gate, self._servers.timeouts.limit(timeout_s, self._call.cancel) as limit:
+        cancel = self._call.cancel
+        with Uninterrupted(cancel), gate, self._servers.timeouts.limit(timeout_s, cancel) as limit:
             try:
                 return next(self._call, None)
             except grpc.RpcError as failed:
@@ -56,7 +58,8 @@ class ScanStream:
 
     def cancel(self) -> None:
         """Frees the server's read point at once. A no-op if the stream has ended."""
-        self._call.cancel()
+        with Uninterrupted():
+            self._call.cancel()
 
     def leave(self) -> None:
         """Ends the scan when all of its rows have come."""

@@ -31,6 +31,7 @@ from rowlock_proto.v1 import region_pb2
 from rowlock._codec.wire_errors import error_of_call
 from rowlock._core.conversation import Conversation, ConversationStatistics, Request
 from rowlock._core.sequences import Sequences
+from rowlock._uninterrupted import Uninterrupted
 from rowlock.errors import ClosedError, RowlockError, ServerUnavailableError
 
 
@@ -144,15 +145,16 @@ class PointStream:
         if self._is_closed:
             raise ClosedError("the client was closed")
         run = _Run()
-        run.answers = self._converse(self._messages(run), partial(self._received, run))
-        run.reader = threading.Thread(target=self._read, args=(run, run.answers), name="rowlock answers", daemon=True)
-        try:
-            run.reader.start()
-        except BaseException:
-            # The process is at its limit of threads. The sender ends, and then the server ends the stream.
-            self._end(run)
-            raise
-        self._run = run
+        with Uninterrupted():
+            run.answers = answers = self._converse(self._messages(run), partial(self._received, run))
+            run.reader = threading.Thread(target=self._read, args=(run, answers), name="rowlock answers", daemon=True)
+            try:
+                run.reader.start()
+            except BaseException:
+                # The process is at its limit of threads. The sender ends, and then the server ends the stream.
+                self._end(run)
+                raise
+            self._run = run
         return run
 
     def _messages(self, run: _Run) -> Iterator[bytes]:

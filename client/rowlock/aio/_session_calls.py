@@ -9,7 +9,6 @@ from google.protobuf.message import Message
 from rowlock_proto.v1 import sessions_pb2, types_pb2
 
 from rowlock._codec.columns import Name
-from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core.catalog import check_table_name
 from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockingRequest, LockPolicy
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
@@ -17,6 +16,7 @@ from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_id, checked_t
 from rowlock._core.snapshot_requests import TakenSnapshot
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
+from rowlock._uninterrupted import Uninterrupted
 from rowlock.aio._locked_call import call_with_locks
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio._unfinished import MakingBulkWrite, MakingLock, MakingSession, MakingTypedBulkWrite

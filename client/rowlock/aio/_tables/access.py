@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from rowlock._codec.columns import decoder
-from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core.catalog import (
     check_table_name,
     parsed_mapping,
 )
 from rowlock._core.view import View
+from rowlock._uninterrupted import Uninterrupted
 from rowlock.aio._transport.kept_mapping import kept_mapping_text
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.table import Table

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Generic
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.columns import Name, Text, Value
-from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core import point
 from rowlock._core.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
 from rowlock._core.conversation import Request
 from rowlock._core.defaults import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
 from rowlock._core.point import ColumnName, Data
 from rowlock._core.view import View
+from rowlock._uninterrupted import Uninterrupted
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.batch import Batch
 from rowlock.changes import Change

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from rowlock._codec.columns import Text
-from rowlock._codec.late_imports import Uninterrupted
 from rowlock._core.retry import Attempts, Kind
 from rowlock._core.view import View
+from rowlock._uninterrupted import Uninterrupted
 from rowlock.aio._transport.servers import Servers
 from rowlock.errors import MappingError, RowlockError
 

@@ -1,4 +1,4 @@
-"""An import that is made late is not interrupted."""
+"""Blocks that Ctrl-C does not end in the middle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 from types import FrameType
 
 import pytest
-from rowlock._codec.late_imports import Uninterrupted
+from rowlock._uninterrupted import Uninterrupted
 
 
 def test_an_interruption_waits_for_the_end_of_the_block() -> None:
@@ -43,6 +43,34 @@ def test_another_handler_is_called_at_the_end_of_the_block(monkeypatch: pytest.M
         signal.signal(signal.SIGINT, before)
 
 
+def test_an_interruption_makes_a_wait_end_and_is_raised_then() -> None:
+    is_over = threading.Event()
+    done: list[int] = []
+
+    def run() -> None:
+        with Uninterrupted(is_over.set):
+            signal.raise_signal(signal.SIGINT)
+            assert is_over.wait(180)
+            done.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert done == [1]
+
+
+def test_a_wait_goes_on_if_another_handler_is_called() -> None:
+    came: list[int] = []
+    ends: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        with Uninterrupted(lambda: ends.append(1)):
+            signal.raise_signal(signal.SIGINT)
+            assert came == [signal.SIGINT]
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not ends
+
+
 def test_an_error_of_the_block_is_raised_if_nothing_came() -> None:
     with pytest.raises(ImportError), Uninterrupted():
         raise ImportError("no such module")
@@ -66,7 +94,7 @@ def test_an_import_of_pyarrow_ends_before_it_is_interrupted() -> None:
     """Else it would be there in part, and could not be imported again."""
     program = """
 import signal, sys
-from rowlock._codec.late_imports import Uninterrupted
+from rowlock._uninterrupted import Uninterrupted
 
 class Interrupting:
     def find_spec(self, name, *_):
