@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-# put_arrow is interrupted again and again; after each time, a batch of another thread is answered.
+import pytest
+
+from tests.end_to_end.server_command import ServerCommand
+
+# Work is interrupted again and again; after each time, another thread does some of it.
 _PROGRAM = """
 import os, random, signal, sys, threading, time
 import pyarrow as pa, rowlock
@@ -17,39 +21,44 @@ def cells(count):
     return pa.table({"row": rows} | {name: pa.array([value] * count) for name, value in names.items()})
 
 chance = random.Random(7)
-with rowlock.open(sys.argv[1]) as db:
+with rowlock.connect(sys.argv[1], timeout=60) as db:
     db.create_table("t", ["f"])
-    table, many, few = db.table("t"), cells(2000), cells(3)
-
-    def put_many():
-        table.put_arrow(many, batch_bytes=1 << 14)
-
+    table, many = db.table("t"), cells(2000)
+    work = {
+        "put_arrow": lambda count: table.put_arrow(many.slice(0, count), batch_bytes=1 << 14),
+        "scan": lambda count: sum(1 for _ in table.scan(limit=count)),
+        "row": lambda count: [table.row("r0000") for _ in range(count // 20)],
+        "tables": lambda count: [db.tables() for _ in range(count // 20)],
+    }[sys.argv[2]]
+    table.put_arrow(many)
     began = time.monotonic()
-    put_many()
+    work(2000)
     seconds = time.monotonic() - began
 
     def interrupt():
         time.sleep(chance.uniform(0, seconds))
         os.kill(os.getpid(), signal.SIGINT)
 
-    for number in range(60):
+    for number in range(40):
         interrupter = threading.Thread(target=interrupt)
         try:
             interrupter.start()
             while True:
-                put_many()
+                work(2000)
         except KeyboardInterrupt:
             pass
         interrupter.join()
-        is_answered = threading.Event()
-        threading.Thread(target=lambda: (table.put_arrow(few), is_answered.set()), daemon=True).start()
-        if not is_answered.wait(30):
+        is_done = threading.Event()
+        threading.Thread(target=lambda: (work(20), is_done.set()), daemon=True).start()
+        if not is_done.wait(60):
             os._exit(3)
     sys.stdout.write(str(sum(1 for _ in table.scan())))
 """
 
 
-def test_calls_end_after_an_interrupted_one(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _PROGRAM, str(tmp_path / "data")]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+@pytest.mark.parametrize("work", ["put_arrow", "scan", "row", "tables"])
+def test_calls_end_after_an_interrupted_one(tmp_path: Path, work: str) -> None:
+    with ServerCommand("--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--direct", "off") as server:
+        command = [sys.executable, "-c", _PROGRAM, server.ready(), work]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert (ended.returncode, ended.stdout) == (0, "2000"), ended.stderr

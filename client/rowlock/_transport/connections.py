@@ -28,6 +28,7 @@ from rowlock._transport.links import PointLink
 from rowlock._transport.methods import Metadata, Method, folder_metadata
 from rowlock._transport.stream import Answers, PointStream
 from rowlock._transport.timeouts import Timeouts
+from rowlock._uninterrupted import Uninterrupted
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
 from rowlock.schema import Region
 
@@ -193,11 +194,15 @@ class Connections:
         Raises grpc.RpcError, or ClosedError if the client was closed meanwhile.
         """
         with gate.unrepeatable() if kind is Kind.PLAIN_CHANGE else gate:
-            call: Callable[..., A] = self.channel(address).unary_unary(
-                method.path, request_serializer=method.serialize, response_deserializer=method.parse
-            )
             try:
-                return call(request, timeout=max(0.001, timeout_s), metadata=self.metadata(region))
+                # As a future, which can be cancelled.
+                with Uninterrupted():
+                    call: grpc.UnaryUnaryMultiCallable[Q, A] = self.channel(address).unary_unary(
+                        method.path, request_serializer=method.serialize, response_deserializer=method.parse
+                    )
+                    answer = call.future(request, timeout=max(0.001, timeout_s), metadata=self.metadata(region))
+                with Uninterrupted(answer.cancel):
+                    return answer.result()
             except ValueError as failed:
                 # grpc raises it for a closed channel.
                 raise ClosedError("the client was closed") from failed
