@@ -194,18 +194,18 @@ class Connections:
         Raises grpc.RpcError, or ClosedError if the client was closed meanwhile.
         """
         with gate.unrepeatable() if kind is Kind.PLAIN_CHANGE else gate:
-            try:
-                # As a future, which can be cancelled.
-                with Uninterrupted():
-                    call: grpc.UnaryUnaryMultiCallable[Q, A] = self.channel(address).unary_unary(
-                        method.path, request_serializer=method.serialize, response_deserializer=method.parse
-                    )
+            with Uninterrupted():
+                call: grpc.UnaryUnaryMultiCallable[Q, A] = self.channel(address).unary_unary(
+                    method.path, request_serializer=method.serialize, response_deserializer=method.parse
+                )
+                try:
+                    # A future can be cancelled.
                     answer = call.future(request, timeout=max(0.001, timeout_s), metadata=self.metadata(region))
-                with Uninterrupted(answer.cancel):
-                    return answer.result()
-            except ValueError as failed:
-                # grpc raises it for a closed channel.
-                raise ClosedError("the client was closed") from failed
+                except ValueError as failed:
+                    # grpc raises it for a closed channel.
+                    raise ClosedError("the client was closed") from failed
+            with Uninterrupted(answer.cancel):
+                return answer.result()
 
     def link(self, address: str, folder_id: str) -> PointLink:
         """Returns the link to a server for point operations."""

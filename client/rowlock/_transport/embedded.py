@@ -6,8 +6,8 @@
 2. Otherwise the client starts a server process on the folder, in its own session. The server locks the folder with
    flock. So of several started at the same time one wins, writes `address` and prints a line; the others exit with
    code 4.
-3. A client whose process exited with 4 joins the winner: back to 1, until the deadline.
-4. A rowlock-server with an address of its own writes it into `folder/lock`. If it answers there, `open` fails at once.
+3. A client whose process exited with 4 joins the winner: back to 1, until the deadline. But a rowlock-server with an
+   address of its own writes it into `folder/lock`; if it answers there, `open` fails.
 
 The client does not read `address` in a folder that another user could have written to; the server refuses such a folder
 and says why. Process ids are never used, and a stale `address` only costs one refused connection.
@@ -69,8 +69,8 @@ def running_server(folder: Path, join: Callable[[FolderServer], C], answers: Cal
     """Finds or starts the folder's server, and returns join(server).
 
     join must raise ServerUnavailableError if the folder's server does not answer at the address; `answers` returns
-    whether it does. Raises EmbeddedServerError if no server can be started or reached, and at once if a server that is
-    not private answers.
+    whether it does. Raises EmbeddedServerError if no server can be started or reached, also if one that is not private
+    has the folder.
     """
     began_at = time.monotonic()
     deadline = began_at + START_SECONDS_MAX
@@ -84,14 +84,15 @@ def running_server(folder: Path, join: Callable[[FolderServer], C], answers: Cal
                 return join(server)
             except ServerUnavailableError as error:
                 last_error = error
-        other = other_server(folder)
-        if other is not None and answers(other):
-            raise EmbeddedServerError(
-                f"a rowlock-server serves the folder {folder} at {other.address}; use "
-                f"rowlock.connect({other.address!r})"
-            )
         if not start_server(folder, deadline):
-            # Another process's server has locked the folder, and will soon accept clients or end.
+            # Another process's server has locked the folder.
+            other = other_server(folder)
+            if other is not None and answers(other):
+                raise EmbeddedServerError(
+                    f"a rowlock-server serves the folder {folder} at {other.address}; use "
+                    f"rowlock.connect({other.address!r})"
+                )
+            # It will soon accept clients, or end.
             if not is_noted and time.monotonic() - began_at >= _NOTE_AFTER_SECONDS:
                 is_noted = True
                 logger.warning(

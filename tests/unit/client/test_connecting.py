@@ -177,16 +177,10 @@ def test_a_folder_that_another_server_has_is_looked_at_ever_more_rarely(
     assert started_at[:7] == [0, 0.5, 1.5, 3.5, 7.5, 15.5, 23.5]
 
 
-def test_a_server_with_an_address_of_its_own_is_named_at_once_if_it_has_the_folder(
+def test_a_server_with_an_address_of_its_own_is_named_if_it_has_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[Path] = []
-
-    def start_server(folder: Path, deadline: float) -> bool:
-        started.append(folder)
-        return False
-
-    monkeypatch.setattr(embedded, "start_server", start_server)
+    monkeypatch.setattr(embedded, "start_server", lambda folder, deadline: False)
     monkeypatch.setattr(embedded, "START_SECONDS_MAX", 0.1)
     monkeypatch.setattr(embedded, "_LOOK_SECONDS_FIRST", 0.01)
     (tmp_path / "format").write_text(f"rowlock data folder, format 1, id {'a' * 32}\n")
@@ -202,7 +196,24 @@ def test_a_server_with_an_address_of_its_own_is_named_at_once_if_it_has_the_fold
                 rowlock.open(tmp_path)
         finally:
             server.stop()
-        assert bool(started) == (folder_id == "b" * 32)
+
+
+def test_an_address_that_a_server_has_left_is_not_asked_before_one_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start_server(folder: Path, deadline: float) -> bool:
+        raise rowlock.EmbeddedServerError("started")
+
+    monkeypatch.setattr(embedded, "start_server", start_server)
+    (tmp_path / "format").write_text(f"rowlock data folder, format 1, id {'a' * 32}\n")
+    server = FakeServer()
+    server.folder_id = "a" * 32
+    (tmp_path / "lock").write_text(f"5\n{server.address}\n")
+    try:
+        with pytest.raises(rowlock.EmbeddedServerError, match="started"):
+            rowlock.open(tmp_path)
+    finally:
+        server.stop()
 
 
 def test_a_folder_that_another_server_has_is_waited_for_with_a_line_that_says_so(
