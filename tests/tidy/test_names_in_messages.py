@@ -1,4 +1,4 @@
-"""Messages write rows and columns as text, by escapes.py of client and server, and never as reprs of bytes."""
+"""Messages write rows and columns as text, by shown_names.py of the protocol, and never as reprs of bytes."""
 
 from __future__ import annotations
 

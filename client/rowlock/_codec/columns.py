@@ -14,7 +14,8 @@ from functools import lru_cache
 from types import UnionType
 from typing import TypeVar
 
-from rowlock._codec.escapes import name_text, row_text
+from rowlock_proto.shown_names import name_text, row_text
+
 from rowlock.errors import InvalidArgumentError, LimitExceededError
 
 # The type of a table's results: bytes, or str if it was opened with an encoding.
@@ -181,12 +182,6 @@ def check_int(name: str, number: int) -> None:
     """Raises TypeError unless it is an int, and no bool."""
     if not isinstance(number, int) or isinstance(number, bool):
         raise TypeError(f"{name} must be an int, not {type(number).__name__}")
-
-
-def prefix_stop(prefix: bytes) -> bytes:
-    """Returns the first row after all rows with the prefix; empty if there is none."""
-    stem = prefix.rstrip(b"\xff")
-    return stem[:-1] + bytes([stem[-1] + 1]) if stem else b""
 
 
 def decoder(encoding: str) -> Callable[[bytes], str]:

@@ -10,8 +10,6 @@ import re
 
 # Lone surrogates, except those that the operating system makes of undecodable bytes.
 _HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
-_NAME_BYTES_SHOWN = 100
-_ROW_BYTES_SHOWN = 64
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|\\|.|$)", re.DOTALL)
 
 
@@ -30,33 +28,6 @@ class EscapeError(ValueError):
         )
         self.text = text
         self.position = position
-
-
-def escaped(data: bytes) -> str:
-    """Returns bytes as text."""
-    # Undecodable bytes arrive as the lone surrogates U+DC80 to U+DCFF, which aren't printable.
-    text = data.decode("utf-8", "surrogateescape")
-    if text.isprintable() and "\\" not in text:
-        return text
-    return "".join(map(_escaped_character, text))
-
-
-def column_text(family: bytes, qualifier: bytes) -> str:
-    """Returns a column for a message: family:qualifier."""
-    return f"{name_text(family)}:{name_text(qualifier)}"
-
-
-def name_text(name: bytes) -> str:
-    """Returns the name of a family, or a qualifier, for a message; cut if it is long."""
-    if len(name) <= _NAME_BYTES_SHOWN:
-        return escaped(name)
-    return f"{escaped(name[:_NAME_BYTES_SHOWN])}... ({len(name)} bytes)"
-
-
-def row_text(row: bytes) -> str:
-    """Returns a row for a message, in quotation marks; cut if it is long."""
-    shown = f"'{escaped(row[:_ROW_BYTES_SHOWN])}'"
-    return shown if len(row) <= _ROW_BYTES_SHOWN else f"{shown}..."
 
 
 def unescaped(text: str) -> bytes:
@@ -85,11 +56,3 @@ def unescaped(text: str) -> bytes:
 def typed(text: str) -> str:
     """Returns user input in quotes, with single backslashes; Python's repr if it is not printable."""
     return repr(text).replace("\\\\", "\\") if text.isprintable() else repr(text)
-
-
-def _escaped_character(character: str) -> str:
-    if character == "\\":
-        return "\\\\"
-    if character.isprintable():
-        return character
-    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))

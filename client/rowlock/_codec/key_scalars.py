@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from rowlock._codec.escapes import row_text
+from rowlock_proto.shown_names import row_text
+
 from rowlock._codec.scalars import ScalarCodec, scalar_codec
 from rowlock.errors import MappingError
 from rowlock.mapping import MappedColumn, Mapping

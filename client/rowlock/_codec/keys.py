@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from rowlock_proto.shown_names import row_text
 
 from rowlock._codec.arrow_buffers import (
     Array,
@@ -19,7 +20,6 @@ from rowlock._codec.arrow_buffers import (
     slices_of,
 )
 from rowlock._codec.encodings import first_refused
-from rowlock._codec.escapes import row_text
 from rowlock._codec.unreadable import first_unreadable
 from rowlock.errors import MappingError
 from rowlock.mapping import MappedColumn, Mapping

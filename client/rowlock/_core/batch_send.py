@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rowlock_proto.shown_names import row_text
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from rowlock._codec.escapes import row_text
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Request
 from rowlock._core.put_rows import Line, PutRow, chosen_rows

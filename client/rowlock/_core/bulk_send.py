@@ -21,12 +21,12 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 
+from rowlock_proto.shown_names import row_text
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock._codec.arrow_buffers import binary_scalar
 from rowlock._codec.bulk_rows import BulkRows, fill_arrow
 from rowlock._codec.columns import check_int
-from rowlock._codec.escapes import row_text
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.bulk_input import Piece, Sizes
 from rowlock._core.bulk_parts import Bulk, Whole

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
+from rowlock_proto.prefixes import prefix_stop
+from rowlock_proto.shown_names import row_text
 from rowlock_proto.v1 import sessions_pb2, types_pb2
 
 from rowlock._codec.arrow_buffers import integers_array, names_array
@@ -17,9 +19,7 @@ from rowlock._codec.columns import (
     encoded_value,
     listed,
     parse_cell_column,
-    prefix_stop,
 )
-from rowlock._codec.escapes import row_text
 from rowlock._core.lock_requests import lock_options
 from rowlock._core.point import ColumnName, Data, check_data
 from rowlock._core.snapshot_requests import TakenSnapshot, snapshot_id_for

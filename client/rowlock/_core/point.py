@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
+from rowlock_proto.shown_names import column_text, row_text
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock._codec.columns import (
@@ -17,7 +18,6 @@ from rowlock._codec.columns import (
     listed,
     parse_cell_column,
 )
-from rowlock._codec.escapes import column_text, row_text
 from rowlock._codec.row_values import fill_values, values_dict
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Request

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rowlock_proto.prefixes import prefix_stop
+from rowlock_proto.shown_names import row_text
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.columns import (
@@ -16,9 +18,7 @@ from rowlock._codec.columns import (
     encoded_bound,
     is_pair,
     listed,
-    prefix_stop,
 )
-from rowlock._codec.escapes import row_text
 from rowlock._codec.row_form import FormColumn, RequestedColumns
 from rowlock._core.session_requests import OpenedSession, default_owner, ref_of
 from rowlock._core.view import checked_timeout

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from rowlock_proto.shown_names import row_text
 from rowlock_proto.v1 import types_pb2
 
 from rowlock._codec.arrow_buffers import Array, one_array
 from rowlock._codec.columns import TIMESTAMP_MAX, listed
-from rowlock._codec.escapes import row_text
 from rowlock._codec.key_scalars import Key, KeyCodec
 from rowlock._codec.python_values import is_missing, value_check
 from rowlock._codec.scalars import ScalarCodec, date_of, micros_of, scalar_codec, time_of

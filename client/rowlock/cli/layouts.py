@@ -11,7 +11,8 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from rowlock._codec.escapes import escaped
+from rowlock_proto.shown_names import escaped
+
 from rowlock.cli import arguments
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.conditions import where, where_typed

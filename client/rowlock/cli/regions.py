@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rowlock_proto.shown_names import escaped
 
-from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
 from rowlock.cli.output import Record
 from rowlock.cli.quantities import size_text

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from rowlock_proto.shown_names import escaped
 
-from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
 from rowlock.cli.layouts import Layout, TypedLayout, check_text, layout_of
 from rowlock.cli.output import ShownRow

@@ -8,8 +8,8 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rowlock_proto.shown_names import escaped
 
-from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
 from rowlock.cli.layouts import TypedLayout, check_text, layout_of
 from rowlock.cli.output import ShownRow

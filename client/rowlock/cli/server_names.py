@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from rowlock._codec.escapes import EscapeError, escaped, unescaped
+from rowlock_proto.shown_names import escaped
+
+from rowlock._codec.escapes import EscapeError, unescaped
 
 if TYPE_CHECKING:
     from rowlock import Client, Mapping

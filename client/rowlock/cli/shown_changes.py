@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rowlock._codec.escapes import escaped
+from rowlock_proto.shown_names import escaped
+
 from rowlock.cli.layouts import Layout, TypedLayout
 from rowlock.errors import MappingError
 

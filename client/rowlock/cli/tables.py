@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rowlock_proto.shown_names import escaped
 
-from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
 from rowlock.cli.lock_waits import noting_lock_waits
 from rowlock.cli.output import Record

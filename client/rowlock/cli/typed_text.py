@@ -15,10 +15,11 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+from rowlock_proto.shown_names import escaped
 
 from rowlock._codec.arrow_buffers import Array, one_array
 from rowlock._codec.encodings import text_codec
-from rowlock._codec.escapes import escaped, typed
+from rowlock._codec.escapes import typed
 from rowlock._codec.scalars import ScalarCodec, scalar_codec
 from rowlock._core.typed_rows import python_values
 from rowlock.cli.arguments import ArgumentError, bytes_of

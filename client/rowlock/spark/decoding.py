@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from rowlock_proto.shown_names import escaped
 
 from rowlock._codec.arrow_buffers import (
     Array,
@@ -23,7 +24,6 @@ from rowlock._codec.arrow_buffers import (
     values_of,
 )
 from rowlock._codec.encodings import TIMESTAMP, Numbers
-from rowlock._codec.escapes import escaped
 from rowlock._codec.key_scalars import KeyCodec
 from rowlock._codec.keys import decoded_keys
 from rowlock._codec.unreadable import first_unreadable

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pyarrow as pa
+from rowlock_proto.shown_names import escaped
 
 from rowlock._codec.arrow_buffers import joined
-from rowlock._codec.escapes import escaped
 from rowlock.errors import MappingError
 from rowlock.mapping import Mapping
 from rowlock.spark.decoding import bytes_of

@@ -27,8 +27,9 @@ from enum import Enum
 from typing import Any
 
 import pyarrow as pa
+from rowlock_proto.prefixes import prefix_stop
 
-from rowlock._codec.columns import ROW_BYTES_MAX, prefix_stop
+from rowlock._codec.columns import ROW_BYTES_MAX
 from rowlock._core.scan_plan import RowRange
 from rowlock.errors import RowlockError
 from rowlock.mapping import MappedColumn, Mapping

@@ -28,7 +28,8 @@ from collections.abc import Mapping as Dict
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from rowlock._codec.columns import prefix_stop
+from rowlock_proto.prefixes import prefix_stop
+
 from rowlock._codec.escapes import EscapeError, unescaped
 from rowlock._core.catalog import SNAPSHOT_PREFIX
 from rowlock._core.defaults import BUSY_TIMEOUT_S_DEFAULT

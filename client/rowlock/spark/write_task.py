@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import cast
 
 import pyarrow as pa
+from rowlock_proto.shown_names import name_text, row_text
 
 from rowlock._codec.bulk_rows import BulkData
-from rowlock._codec.escapes import name_text, row_text
 from rowlock._codec.key_scalars import KeyCodec
 from rowlock._core.bulk_input import Piece, cut_batches
 from rowlock._transport.bulk import put_pieces

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from rowlock_proto.nearest import did_you_mean
+from rowlock_proto.shown_names import name_text
 
 from rowlock_regionserver import generations
 from rowlock_regionserver.catalog.commits import NO_COMMITS, Commits, commits_from_json, commits_to_json
@@ -54,7 +55,6 @@ from rowlock_regionserver.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from rowlock_regionserver.escapes import name_text
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.scan.filters import FAMILY_BYTES_SHOWN
 from rowlock_regionserver.table import Table

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rowlock_proto.shown_names import name_text
+
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.config import KIB, MIB
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
-from rowlock_regionserver.escapes import name_text
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 # A named snapshot is read as the table of this prefix and its name.

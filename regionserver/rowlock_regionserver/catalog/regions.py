@@ -10,9 +10,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from rowlock_proto.shown_names import row_text
+
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError, NotServingRegionError
-from rowlock_regionserver.escapes import row_text
 
 
 @dataclass(frozen=True, slots=True)

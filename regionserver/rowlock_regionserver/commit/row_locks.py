@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from rowlock_proto.shown_names import row_text
+
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.commit.wait_queue import WaitQueue, seconds_text
 from rowlock_regionserver.errors import DeadlineError
-from rowlock_regionserver.escapes import row_text
 
 
 @dataclass(frozen=True, slots=True)

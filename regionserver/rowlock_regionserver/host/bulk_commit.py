@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from rowlock_proto.shown_names import row_text
+
 from rowlock_regionserver.arrow.columns import bytes_at
 from rowlock_regionserver.catalog.commits import CommitEntry, Identity
 from rowlock_regionserver.config import MIB
@@ -30,7 +32,6 @@ from rowlock_regionserver.errors import (
     RegionServerError,
     UnknownOutcomeError,
 )
-from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.host.bulk_write import BulkWrite
 from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState

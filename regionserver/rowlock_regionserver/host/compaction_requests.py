@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+from rowlock_proto.shown_names import name_text
+
 from rowlock_regionserver.compaction import settings as compaction_settings
 from rowlock_regionserver.compaction.job import CompactionJob, RequestedStore, StoreId
 from rowlock_regionserver.compaction.picker import Kind
 from rowlock_regionserver.errors import FamilyNotFoundError, InvalidRequestError, listed
-from rowlock_regionserver.escapes import name_text
 from rowlock_regionserver.host.compacting import CompactionThreads
 from rowlock_regionserver.host.compaction_runs import CompactedRegion, settings_of
 from rowlock_regionserver.table import Table

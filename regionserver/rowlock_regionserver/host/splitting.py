@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
+from rowlock_proto.shown_names import row_text
+
 from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.host.region_changes import RegionChanges
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from rowlock_proto.shown_names import row_text
+
 from rowlock_regionserver.errors import ProcedureFailedError
-from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.operations import ProcedureCall
 
 

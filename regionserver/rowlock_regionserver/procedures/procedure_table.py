@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rowlock_regionserver.escapes import row_text
+from rowlock_proto.shown_names import row_text
+
 from rowlock_regionserver.procedures.messages import ChangeKind, Field
 
 Name = str | bytes

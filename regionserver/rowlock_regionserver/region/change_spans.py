@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from rowlock_proto.shown_names import row_text
+
 from rowlock_regionserver.errors import ChangesExpiredError, InvalidRequestError
-from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.region.retained_changes import RetainedChanges
 from rowlock_regionserver.row_ranges import intersection
 

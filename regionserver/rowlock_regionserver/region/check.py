@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rowlock_proto.shown_names import column_text, name_text, row_text
+
 from rowlock_regionserver.cells import TIMESTAMP_MAX, Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
@@ -16,7 +18,6 @@ from rowlock_regionserver.errors import (
     NotServingRegionError,
     listed,
 )
-from rowlock_regionserver.escapes import column_text, name_text, row_text
 from rowlock_regionserver.operations import (
     Change,
     CompareOp,

@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
+from rowlock_proto.shown_names import name_text
+
 from rowlock_regionserver.cells import Compression, Family, ReadPoint
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.errors import FamilyNotFoundError
-from rowlock_regionserver.escapes import name_text
 from rowlock_regionserver.found_cells import AWAY_BYTES_MIN, FoundAnswer, LongRowError, loaded
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection

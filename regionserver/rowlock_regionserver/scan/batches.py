@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from rowlock_proto.shown_names import row_text
 
 from rowlock_regionserver.arrow.columns import Integers, numbers, single_array
 from rowlock_regionserver.arrow.merge import first_row
 from rowlock_regionserver.errors import LimitExceededError
-from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.operations import FormColumn
 from rowlock_regionserver.scan.compressed_rows import AnswerRows, CompressedRows, bytes_before, joined_rows, plain_table
 from rowlock_regionserver.scan.newest_rows import NewestRows

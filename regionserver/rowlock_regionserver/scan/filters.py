@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from rowlock_proto.shown_names import column_text, name_text, row_text
+
 from rowlock_regionserver.arrow.columns import binary_array
 from rowlock_regionserver.arrow.regular_expressions import EXPRESSION_BYTES_MAX, matches_expression, problem_of
 from rowlock_regionserver.config import Config
@@ -25,7 +27,6 @@ from rowlock_regionserver.errors import (
     LimitExceededError,
     listed,
 )
-from rowlock_regionserver.escapes import column_text, name_text, row_text
 from rowlock_regionserver.operations import (
     AllOf,
     AnyOf,

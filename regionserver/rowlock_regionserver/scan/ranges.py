@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from rowlock_proto.prefixes import prefix_stop
+
 from rowlock_regionserver.cells import ReadPoint
 from rowlock_regionserver.operations import AllOf, CompareOp, RowComparison, RowFilter, RowPrefix
 from rowlock_regionserver.row_ranges import EVERYTHING, RowRange, clipped, is_empty
@@ -15,12 +17,6 @@ class RowsAt(NamedTuple):
 
     rows: RowRange
     read_point: ReadPoint
-
-
-def prefix_stop(prefix: bytes) -> bytes:
-    """Returns the first row after all rows that start with the prefix; empty when there is none, as after ff ff."""
-    trimmed = prefix.rstrip(b"\xff")
-    return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else b""
 
 
 def joined(ranges: Iterable[RowRange], bounds: RowRange) -> list[RowRange]:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from rowlock_proto.shown_names import column_text
 
 from rowlock_regionserver.arrow.columns import Column, binary_array
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.escapes import column_text
 from rowlock_regionserver.operations import ColumnSelector, FormColumn, FormPart
 from rowlock_regionserver.scan.filters import check_family, check_qualifier
 from rowlock_regionserver.scan.selection import requested_qualifiers

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from rowlock_proto.shown_names import name_text, row_text
+
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.escapes import name_text, row_text
 from rowlock_regionserver.found_cells import FoundAnswer, FoundCell, loaded
 from rowlock_regionserver.operations import (
     EVERYTHING,

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from rowlock_proto.prefixes import prefix_stop
 
 from rowlock_regionserver.arrow.columns import QUALIFIER, Mask, cells_table, column
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
@@ -26,7 +27,6 @@ from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
 from rowlock_regionserver.row_ranges import clipped
 from rowlock_regionserver.scan.filters import ColumnName, matches_row, mismatch_error, required_columns
 from rowlock_regionserver.scan.point import visible_row
-from rowlock_regionserver.scan.ranges import prefix_stop
 from rowlock_regionserver.scan.row_parts import filtered_row_parts, judged_with_family_tombstones
 from rowlock_regionserver.scan.selection import requested_qualifiers, selected_versions
 from rowlock_regionserver.scan.selection_columns import (

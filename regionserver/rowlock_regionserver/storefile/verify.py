@@ -11,10 +11,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from rowlock_proto.shown_names import row_text
+
 from rowlock_regionserver.arrow.columns import Column
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.errors import CorruptionError
-from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.row_groups import RowGroups
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from rowlock_proto.shown_names import row_text
+
 from rowlock_regionserver.arrow.lines import Lines, number_bounds
-from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.storefile.extents import Extent
 from rowlock_regionserver.storefile.format import OLDER_BLOCK_MAGIC, WIDE_BLOCK_MAGIC, WIDE_FORMAT_VERSION, Header
 from rowlock_regionserver.storefile.index import BlockIndex

@@ -10,7 +10,6 @@ from rowlock._codec.columns import (
     encoded_value,
     parse_cell_column,
     parse_column,
-    prefix_stop,
 )
 from rowlock.errors import InvalidArgumentError, LimitExceededError
 
@@ -83,13 +82,6 @@ def test_absurd_timestamps_are_refused(timestamp: int) -> None:
     check_timestamp((1 << 63) - 2)
     with pytest.raises(TypeError):
         check_timestamp(1.5)  # type: ignore[arg-type]  # on purpose
-
-
-def test_the_stop_of_a_prefix_is_behind_all_rows_that_start_with_it() -> None:
-    assert prefix_stop(b"ab") == b"ac"
-    assert prefix_stop(b"a\xff\xff") == b"b"
-    assert prefix_stop(b"\xff") == b""
-    assert prefix_stop(b"") == b""
 
 
 @pytest.mark.parametrize("encoding", ["klingon", "latin-1", "utf-16"])

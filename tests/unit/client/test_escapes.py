@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rowlock._codec.escapes import EscapeError, escaped, unescaped
+from rowlock._codec.escapes import EscapeError, unescaped
+from rowlock_proto.shown_names import escaped
 
 
 @pytest.mark.parametrize(

@@ -14,17 +14,10 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.row_ranges import EVERYTHING, RowRange, clipped, is_empty
 from rowlock_regionserver.scan.filters import matches_row
-from rowlock_regionserver.scan.ranges import joined, prefix_stop, rows_that_may_match
+from rowlock_regionserver.scan.ranges import joined, rows_that_may_match
 
 ROWS = [b"\x00", b"a", b"a\x00", b"ab", b"b", b"b\x00", b"c", b"\xff", b"\xff\xff"]
 PRESENT = ColumnPresence(b"f", b"q", present=True)
-
-
-@pytest.mark.parametrize(
-    ("prefix", "stop"), [(b"a", b"b"), (b"a\xff", b"b"), (b"\xff\xff", b""), (b"", b""), (b"\x00", b"\x01")]
-)
-def test_prefix_stops_at_the_first_row_that_does_not_start_with_it(prefix: bytes, stop: bytes) -> None:
-    assert prefix_stop(prefix) == stop
 
 
 @pytest.mark.parametrize(

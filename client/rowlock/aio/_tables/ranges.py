@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from rowlock_proto.shown_names import row_text
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock._codec.columns import Text
-from rowlock._codec.escapes import row_text
 from rowlock._core.view import View
 from rowlock.aio._tables.sending import send_lines
 from rowlock.aio._transport.servers import Servers

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import TextIO, TypeAlias
 
 import pyarrow as pa
+from rowlock_proto.shown_names import escaped
 
-from rowlock._codec.escapes import escaped, typed
+from rowlock._codec.escapes import typed
 from rowlock.cli.quantities import count_text
 from rowlock.cli.transfer.columns import FileColumn, FileColumns, TooLargeError, missing_value
 from rowlock.cli.transfer.sources import COMPRESSION_ERRORS, Source

@@ -19,10 +19,10 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
+from rowlock_proto.shown_names import escaped
 
 from rowlock._codec.arrow_buffers import Array, names_array
 from rowlock._codec.encodings import timestamps_of_text
-from rowlock._codec.escapes import escaped
 from rowlock.cli.arguments import ArgumentError, bytes_of
 from rowlock.cli.transfer.batches import Content, Read
 from rowlock.cli.transfer.columns import FileColumns, TooLargeError, columns_among

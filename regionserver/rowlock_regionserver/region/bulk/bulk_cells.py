@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from rowlock_proto.shown_names import row_text
 
 from rowlock_regionserver.arrow.columns import (
     Column,
@@ -33,7 +34,6 @@ from rowlock_regionserver.arrow.merge import row_at
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_COLUMN, PUT, TIMESTAMP_MAX, Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
-from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.region.bulk.arranged import FAMILY_CELLS_SCHEMA, ArrangedBatch, FamilyPart
 from rowlock_regionserver.region.check import check_family
 from rowlock_regionserver.table import Table

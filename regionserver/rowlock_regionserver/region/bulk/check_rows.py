@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from rowlock_proto.shown_names import column_text, row_text
 
 from rowlock_regionserver.arrow.columns import bytes_at, offsets
 from rowlock_regionserver.arrow.line_values import value_lengths
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
-from rowlock_regionserver.escapes import column_text, row_text
 from rowlock_regionserver.region.bulk.row_batch import RowBatch
 from rowlock_regionserver.region.check import check_family
 from rowlock_regionserver.table import Table

@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import itertools
 
+from rowlock_proto.shown_names import row_text
+
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.errors import LimitExceededError, RegionServerError
-from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.operations import (
     Delete,
     ProcedureCall,

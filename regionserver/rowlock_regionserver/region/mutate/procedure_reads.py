@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rowlock_proto.shown_names import name_text
+
 from rowlock_regionserver.cells import NEWEST, Family, ReadPoint
 from rowlock_regionserver.errors import ProcedureFailedError, listed
-from rowlock_regionserver.escapes import name_text
 from rowlock_regionserver.found_cells import FoundCell, LongRowError, loaded
 from rowlock_regionserver.operations import ColumnSelector, ProcedureCall
 from rowlock_regionserver.procedures.failure import failed

@@ -13,9 +13,10 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
+from rowlock_proto.shown_names import column_text, row_text
+
 from rowlock_regionserver.cells import NEWEST, PUT, Family, ReadPoint
 from rowlock_regionserver.errors import CounterOverflowError, LimitExceededError, NotACounterError
-from rowlock_regionserver.escapes import column_text, row_text
 from rowlock_regionserver.found_cells import FoundCell, loaded
 from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, Increment, Put, RowResult
 from rowlock_regionserver.region.idempotency.answer_size import AnswerSize

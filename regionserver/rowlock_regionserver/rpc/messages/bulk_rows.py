@@ -19,11 +19,11 @@ from collections import Counter
 from functools import partial
 
 import pyarrow as pa
+from rowlock_proto.shown_names import column_text
 from rowlock_proto.v1.region_pb2 import BulkRows
 
 from rowlock_regionserver.arrow.line_values import without_bytes_below_nulls
 from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.escapes import column_text
 from rowlock_regionserver.region.bulk.row_batch import RowBatch
 from rowlock_regionserver.rpc.messages.untrusted_batches import untrusted_batch
 

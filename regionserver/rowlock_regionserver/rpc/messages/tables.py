@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rowlock_proto.shown_names import name_text
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
 from rowlock_regionserver.catalog.regions import RegionEntry
 from rowlock_regionserver.cells import TIMESTAMP_MAX, Compression, Family
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError
-from rowlock_regionserver.escapes import name_text
 from rowlock_regionserver.host.snapshots import Snapshot
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.rpc.messages.enums import member_of

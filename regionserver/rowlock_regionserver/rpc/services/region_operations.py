@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from google.protobuf.message import Message
+from rowlock_proto.shown_names import row_text
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
 from rowlock_regionserver.catalog.regions import RegionEntry, range_text, region_of_row
@@ -20,7 +21,6 @@ from rowlock_regionserver.errors import (
     NotServingRegionError,
     RegionServerError,
 )
-from rowlock_regionserver.escapes import row_text
 from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.host.read_snapshots import is_snapshot
 from rowlock_regionserver.locks.lock_matrix import Operation

@@ -1,6 +1,6 @@
-r"""Shows rows and columns in messages: printable UTF-8 is unchanged, every other byte becomes \xNN.
+r"""Shows keys, names and values as text: printable UTF-8 is unchanged, every other byte becomes \xNN. No I/O.
 
-A backslash is doubled. It is how the command line and the client write them too.
+A backslash is doubled. The text of any bytes has no tab and no line break, and is unique.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ _NAME_BYTES_SHOWN = 100
 _ROW_BYTES_SHOWN = 64
 
 
-def _escaped(data: bytes) -> str:
+def escaped(data: bytes) -> str:
     """Returns bytes as text."""
     # Undecodable bytes arrive as the lone surrogates U+DC80 to U+DCFF, which aren't printable.
     text = data.decode("utf-8", "surrogateescape")
@@ -25,15 +25,15 @@ def column_text(family: bytes, qualifier: bytes) -> str:
 
 
 def name_text(name: bytes) -> str:
-    """Returns the name of a family, or a qualifier, for a message."""
+    """Returns the name of a family, or a qualifier, for a message; cut if it is long."""
     if len(name) <= _NAME_BYTES_SHOWN:
-        return _escaped(name)
-    return f"{_escaped(name[:_NAME_BYTES_SHOWN])}... ({len(name)} bytes)"
+        return escaped(name)
+    return f"{escaped(name[:_NAME_BYTES_SHOWN])}... ({len(name)} bytes)"
 
 
 def row_text(row: bytes) -> str:
-    """Returns a row for a message, in quotation marks."""
-    shown = f"'{_escaped(row[:_ROW_BYTES_SHOWN])}'"
+    """Returns a row for a message, in quotation marks; cut if it is long."""
+    shown = f"'{escaped(row[:_ROW_BYTES_SHOWN])}'"
     return shown if len(row) <= _ROW_BYTES_SHOWN else f"{shown}..."
 
 
