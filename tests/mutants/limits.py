@@ -109,7 +109,7 @@ LIMIT_MUTANTS = [
     ),
     Mutant(
         "the manifest that an alter could not write is not tried again",
-        "RegionServer._regions_to_flush",
+        "RegionServer._tidy_up",
         "                    region.altering.commit_owed_limits()\n",
         "                    pass\n",
         "unit/host/test_region_server.py::test_a_manifest_for_which_there_was_no_space_is_written_when_there_is",

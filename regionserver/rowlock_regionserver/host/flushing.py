@@ -44,13 +44,15 @@ _WORK_SHARE, _HASHES_SHARE = 3, 16
 class FlushThreads:
     """Flushes the regions that are due, largest first: when memory has grown, after each flush, and every second.
 
-    `flush` makes a failed sync end the server. Without disk space the segments stay, and the flush is repeated.
-    `on_failure` is called when the flush threads end by another error: without them all writes would soon be refused.
+    `tidy_up` is called before each look at the regions. `flush` makes a failed sync end the server. Without disk space
+    the segments stay, and the flush is repeated. `on_failure` is called when the flush threads end by another error:
+    without them all writes would soon be refused.
     """
 
     def __init__(
         self,
         regions: Callable[[], Sequence[Region]],
+        tidy_up: Callable[[], object],
         flush: Callable[[Region], object],
         memory: MemoryGauge,
         ledger: Ledger,
@@ -60,6 +62,7 @@ class FlushThreads:
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._regions = regions
+        self._tidy_up = tidy_up
         self._flush = flush
         self._memory = memory
         self._work = ledger.flushes
@@ -110,6 +113,7 @@ class FlushThreads:
     def _begin_due_flushes(self) -> None:
         """Begins as many flushes as may run at once; the end of a flush begins the next."""
         if not self._queue:
+            self._tidy_up()
             self._queue.extend(self._due())
         while self._queue:
             region = self._queue[0]

@@ -127,7 +127,8 @@ class RegionServer(ServedRegions):
         self.bulk_writes = BulkWrites(self._folder, self._shared, self.clients, self._failures)
         self.bulk_writes.restore(opened.staged)
         self._flusher = FlushThreads(
-            self._regions_to_flush,
+            lambda: list(self._regions.values()),
+            self._tidy_up,
             self.flush_region,
             self._memory,
             self.ledger,
@@ -168,21 +169,20 @@ class RegionServer(ServedRegions):
         self.compactions.begin()
         self._splits.thread.start()
 
-    def _regions_to_flush(self) -> list[Region]:
-        """Returns the regions for the flush threads, every second or so.
+    def _tidy_up(self) -> None:
+        """Does what is due by time or was put off; the flush scheduler calls it every second or so.
 
-        Also removes store files without readers and what large bulk writes have staged, closes named snapshots that
-        nobody reads, lets change feeds forget, and writes manifests for which there was no space.
+        Removes store files without readers and what ended bulk writes have staged, closes named snapshots that nobody
+        reads, lets change feeds forget, and writes manifests for which there was no space.
         """
         self._shared.open_files.close_released()
         self.bulk_writes.remove_ended()
         self._read_snapshots.close_unused()
-        for region in (regions := list(self._regions.values())):
+        for region in list(self._regions.values()):
             region.note_time()
             if region.altering.owes_limits:
                 with self._failures.are_final():
                     region.altering.commit_owed_limits()
-        return regions
 
     def stop_waiting_for_space(self) -> None:
         """Fails changes that wait for disk space, because the server is about to stop."""

@@ -61,7 +61,7 @@ class Case:
         regions: Any = lambda: self.regions  # noqa: E731
         flush: Any = self._flush
         self.threads = FlushThreads(
-            regions, flush, self.memory, self.ledger, log, config, self.clock, self.failures.append
+            regions, lambda: None, flush, self.memory, self.ledger, log, config, self.clock, self.failures.append
         )
         for region, size in zip(self.regions, sizes, strict=True):
             self.grow(region, size)
