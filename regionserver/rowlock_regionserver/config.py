@@ -60,6 +60,11 @@ _MAXIMA = {
     # Each start may use up a reserved block: in 63 bits that allows two billion starts, and stamps a day ahead at most.
     "write_numbers_per_leap": 1 << 32,
     "stamp_leap_ms": 24 * 3600 * 1000,
+    # A start makes those of compactions and of procedures at once.
+    "compaction_threads": 1000,
+    "flush_threads": 1000,
+    "worker_threads": 1000,
+    "procedure_processes": 1000,
 }
 
 
