@@ -186,7 +186,7 @@ def _intact_part(
     segments: list[Source] = []
     tables: list[pa.Table] = []
     try:
-        for found in salvage(path, files):
+        for found in salvage(path, files, info):
             if isinstance(found, CorruptionError):
                 damage.append(found)
             elif (found := _renumbered(_clipped(found, info), info)).num_rows:

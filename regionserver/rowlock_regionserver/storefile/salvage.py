@@ -22,6 +22,7 @@ from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile import metadata
 from rowlock_regionserver.storefile.block import decoded
 from rowlock_regionserver.storefile.extents import Extent, read_exactly, read_payload
+from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_lines import decoded_lines
 
@@ -30,8 +31,11 @@ _PAGE_BYTES = 4096
 _PAGE_HEADER_BYTES_MAX = 64
 
 
-def salvage(path: Path, files: Files) -> Iterator[pa.Table | CorruptionError]:
+def salvage(path: Path, files: Files, info: StoreFileInfo | None = None) -> Iterator[pa.Table | CorruptionError]:
     """Yields the cells of each intact block, and a CorruptionError for each damaged block or column of a wide one.
+
+    `info`: the manifest's entry for the file, if there is one. Intact metadata that does not agree with it shows that
+    another store file is in this file's place. Its cells are of another family, region or time: none is yielded.
 
     The cells of the cell blocks come first, then older lines, then those of the wide blocks, each in store order.
 
@@ -41,10 +45,15 @@ def salvage(path: Path, files: Files) -> Iterator[pa.Table | CorruptionError]:
     descriptor = files.open(path, os.O_RDONLY)
     try:
         found = list(_sealed_values(path, files, descriptor))
-        index = _index_extents(path, files, descriptor, found)
-        if index is None:
+        intact = _intact_metadata(path, files, descriptor, found)
+        if intact is None:
             yield CorruptionError(path, 0, "metadata", "none that is intact")
             index = [extent for extent in found if extent.header.magic != layout.METADATA_MAGIC]
+        elif info is not None and not info.as_written().agrees_with(intact.summary):
+            yield CorruptionError(path, 0, f"store file {info.header_number}", "another store file")
+            return
+        else:
+            index = intact.extents()
         for extent in sorted(index, key=lambda extent: (extent.header.magic, extent.header.number)):
             is_wide = extent.header.magic in layout.LINES_MAGICS
             try:
@@ -59,12 +68,12 @@ def salvage(path: Path, files: Files) -> Iterator[pa.Table | CorruptionError]:
         files.close(descriptor)
 
 
-def _index_extents(path: Path, files: Files, descriptor: int, found: list[Extent]) -> list[Extent] | None:
+def _intact_metadata(path: Path, files: Files, descriptor: int, found: list[Extent]) -> metadata.Metadata | None:
     for extent in found:
         if extent.header.magic == layout.METADATA_MAGIC:
             try:
                 payload = read_payload(files, descriptor, path, extent)
-                return metadata.decode(payload.to_pybytes(), path, extent.offset).extents()
+                return metadata.decode(payload.to_pybytes(), path, extent.offset)
             except CorruptionError:
                 continue
     return None

@@ -121,6 +121,15 @@ def test_a_cut_file_gives_the_blocks_before_the_cut(tmp_path: Path) -> None:
     assert len(damages) == 1
 
 
+def test_another_store_file_in_the_place_of_one_gives_nothing(case: Case) -> None:
+    """Its cells are of another family or table. With intact metadata they were taken for those of the missing file."""
+    info = case.write(simple_cells(5))
+    case.write(simple_cells(7))
+    (damage,) = salvage(case.path, case.files, info)
+    assert isinstance(damage, CorruptionError)
+    assert damage.found == "another store file"
+
+
 def test_a_store_file_inside_a_value_is_not_taken_for_blocks(case: Case) -> None:
     case.write(simple_cells(20))
     inner = case.path.read_bytes()
