@@ -248,7 +248,7 @@ RECOVERY = [
     Mutant(
         "one damaged region closes all",
         "Opening._open_regions",
-        "                    self._damaged[region.region_id] = _damage(error, path)\n",
+        "                    self._damaged[region.region_id] = damage_of(error, path)\n",
         "                    raise\n",
         f"{TABLES}::test_a_region_with_a_damaged_manifest_is_closed_and_named_and_the_others_serve",
     ),

@@ -125,7 +125,7 @@ class Opening:
                     )
                 except (CorruptionError, OSError) as error:
                     path = region_folder(self._folder, region.region_id)
-                    self._damaged[region.region_id] = _damage(error, path)
+                    self._damaged[region.region_id] = damage_of(error, path)
         return regions
 
     def _replay(self, regions: dict[int, Region]) -> Recovered:
@@ -141,7 +141,7 @@ class Opening:
             try:
                 replay.apply(write_number, kind, payload)
             except (CorruptionError, OSError) as error:
-                self._close(regions, region_id, _damage(error, self._shared.bulk_folder))
+                self._close(regions, region_id, damage_of(error, self._shared.bulk_folder))
             if self._memory.is_under_pressure:
                 self._relieve(regions)
 
@@ -267,7 +267,7 @@ class Opening:
 _NO_RESOURCES = NO_DESCRIPTOR | {errno.ENOMEM, errno.ENOBUFS}
 
 
-def _damage(error: CorruptionError | OSError, path: Path) -> CorruptionError:
+def damage_of(error: CorruptionError | OSError, path: Path) -> CorruptionError:
     """Returns the damage for which a region is closed, at `path` by default. Raises errors that are not of the file."""
     if isinstance(error, CorruptionError):
         return error

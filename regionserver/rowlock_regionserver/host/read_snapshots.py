@@ -18,7 +18,8 @@ from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.catalog.named_snapshots import NamedSnapshot
 from rowlock_regionserver.catalog.names import SNAPSHOT_PREFIX
 from rowlock_regionserver.catalog.table_entry import TableEntry
-from rowlock_regionserver.host.opening import open_region
+from rowlock_regionserver.host.opening import damage_of, open_region
+from rowlock_regionserver.host.region_folder import region_folder
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
 
@@ -89,7 +90,10 @@ class ReadSnapshots:
         regions: list[Region] = []
         with contextlib.ExitStack() as undo:
             for each in entry.regions:
-                regions.append(open_region(self._folder, entry.table, each, self._shared))
+                try:
+                    regions.append(open_region(self._folder, entry.table, each, self._shared))
+                except OSError as error:  # A file is missing, for instance.
+                    raise damage_of(error, region_folder(self._folder, each.region_id)) from error
                 undo.callback(regions[-1].abandon)
             undo.pop_all()
         for region in regions:
