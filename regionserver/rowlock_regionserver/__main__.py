@@ -18,9 +18,10 @@ import time
 from collections.abc import Sequence
 
 from rowlock_proto.server_modules import ADVICE, missing_server_modules
+from rowlock_proto.standard_streams import prepare_streams
 
 from rowlock_regionserver import process
-from rowlock_regionserver.log_lines import FORMATS, LEVELS, begin_log, say_error
+from rowlock_regionserver.log_lines import FORMATS, LEVELS, begin_log, reason_of, say_error
 from rowlock_regionserver.signals import Signals
 
 logger = logging.getLogger("rowlock_regionserver.__main__")  # __name__ is __main__ in a process.
@@ -32,10 +33,12 @@ _SECONDS_MAX = 1e9
 _INSPECTIONS = ("verify", "salvage", "remove-set-aside")
 EXIT_CANT_START = 2
 EXIT_FOLDER_IN_USE = 4
+EXIT_BROKEN_PIPE = 141  # As the client's.
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command, and ends the process with its exit code."""
+    prepare_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in _INSPECTIONS:
         sys.exit(_inspect(words[0], words[1:]))
@@ -61,6 +64,19 @@ def _inspect(command: str, words: list[str]) -> int:
     """Runs a command on the folder of a stopped server. Returns the exit code."""
     if _says_what_is_missing("text"):
         return EXIT_CANT_START
+    try:
+        code = _inspected(command, words)
+        sys.stdout.flush()
+    except OSError as error:  # Of standard output: what fails in a folder is reported.
+        _drop_unwritten()
+        if isinstance(error, BrokenPipeError):
+            return EXIT_BROKEN_PIPE
+        say_error(f"{command}: standard output can't be written: {reason_of(error)}", "text")
+        return EXIT_CANT_START
+    return code
+
+
+def _inspected(command: str, words: list[str]) -> int:
     if command == "verify":
         from rowlock_regionserver.inspection import verify
 
@@ -72,6 +88,11 @@ def _inspect(command: str, words: list[str]) -> int:
     from rowlock_regionserver.inspection import remove_set_aside
 
     return remove_set_aside.main(words)
+
+
+def _drop_unwritten() -> None:
+    """Leaves out what standard output did not take. Else Python complains about it again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _says_what_is_missing(log_format: str) -> bool:
@@ -167,8 +188,8 @@ class _AddSetting(argparse.Action):
 
             try:
                 print(settings_help(), flush=True)
-            except BrokenPipeError:  # Of `| head`. Else Python complains about it again when it ends.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            except BrokenPipeError:  # Of `| head`.
+                _drop_unwritten()
             parser.exit()
         options.config = [*options.config, value]
 

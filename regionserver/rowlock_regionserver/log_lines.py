@@ -49,4 +49,4 @@ def say_error(message: str, log_format: str) -> None:
         record = logging.LogRecord("rowlock_regionserver", logging.ERROR, "", 0, "%s", (line,), None)
         line = JsonFormatter().format(record)
     with contextlib.suppress(OSError):
-        os.write(2, f"{line}\n".encode())
+        os.write(2, f"{line}\n".encode(errors="backslashreplace"))

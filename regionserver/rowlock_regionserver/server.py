@@ -77,7 +77,7 @@ def end_process(error: BaseException) -> None:
         "writes are in the log: check the disk and the folder's permissions, then start the server again"
     )
     with contextlib.suppress(OSError):
-        os.write(sys.stderr.fileno(), f"{' '.join(message.split())}\n".encode())
+        os.write(sys.stderr.fileno(), f"{' '.join(message.split())}\n".encode(errors="backslashreplace"))
     os._exit(3)
 
 
@@ -86,7 +86,7 @@ def end_after_breach(error: BaseException) -> None:
     trace = "".join(traceback.format_exception(error))
     message = f"{trace}rowlock-server: ending at once, because ROWLOCK_VERIFY=1 found an invariant broken\n"
     with contextlib.suppress(OSError):
-        os.write(sys.stderr.fileno(), message.encode())
+        os.write(sys.stderr.fileno(), message.encode(errors="backslashreplace"))
     os._exit(1)
 
 

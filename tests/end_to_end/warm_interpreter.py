@@ -69,6 +69,8 @@ def _become_server(data: bytes, output: int, errors: int) -> None:
     for descriptor, standard in ((nothing, 0), (output, 1), (errors, 2)):
         os.dup2(descriptor, standard)
         os.close(descriptor)
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["rowlock-server", *words]

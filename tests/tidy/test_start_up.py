@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-_HEAVY = ("grpc", "pyarrow", "pandas", "numpy", "google.protobuf", "prompt_toolkit", "rowlock_proto")
+_HEAVY = ("grpc", "pyarrow", "pandas", "numpy", "google.protobuf", "prompt_toolkit", "rowlock_proto.v1")
 
 
 def _loaded_after(code: str, names: tuple[str, ...]) -> list[str]:

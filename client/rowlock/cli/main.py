@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
+from rowlock_proto.standard_streams import prepare_streams
 from typer.core import TyperGroup
 
 from rowlock.cli.arguments import ArgumentError
@@ -123,14 +124,7 @@ def rowlock(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line, by default that of sys.argv. Returns the exit code."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            # The parent process closed it. Open /dev/null there, so that no other file gets this descriptor.
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open as long as the process lives
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            # JSON is UTF-8 in every locale, and no character may end a command with a traceback.
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    prepare_streams()
     session = Session(
         stdin=sys.stdin,
         stdout=sys.stdout,

@@ -51,7 +51,7 @@ def set_aside(folder: Path, files: Files, clock: Clock, unnamed: Unnamed, region
     when = datetime.fromtimestamp(clock.now_ms() / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     aside = SetAside(target / moved, f"{when}: {unnamed.path} was set aside: {unnamed.why}")
     # Its name becomes durable together with the file's: after a crash between the two, a note alone is harmless.
-    write_synced(files, aside.note_path, f"{aside.note}\n".encode())
+    write_synced(files, aside.note_path, f"{aside.note}\n".encode(errors="backslashreplace"))
     files.rename(unnamed.path, aside.path)
     files.fsync_folder(target)
     files.fsync_folder(unnamed.path.parent)

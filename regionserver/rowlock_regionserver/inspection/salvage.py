@@ -70,7 +70,7 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
         tables = salvage(options.folder.resolve(), options.out, Files(), damage)
         report = report_of(tables, damage)
         with _new_file(options.out / "report.txt", Files()) as file:
-            file.write(report.encode())
+            file.write(report.encode(errors="backslashreplace"))
     except (RegionServerError, OSError) as error:
         stderr.write(f"rowlock-server salvage: {reason_of(error)}\n")
         return NOT_WRITTEN
