@@ -60,6 +60,9 @@ _MAXIMA = {
     # Each start may use up a reserved block: in 63 bits that allows two billion starts, and stamps a day ahead at most.
     "write_numbers_per_leap": 1 << 32,
     "stamp_leap_ms": 24 * 3600 * 1000,
+    # gRPC has 31 bits for twice the connections (rpc/grpc/listener.py), and for the streams.
+    "connections_max": (1 << 30) - 1,
+    "streams_per_connection_max": (1 << 31) - 1,
     # A start makes those of compactions and of procedures at once.
     "compaction_threads": 1000,
     "flush_threads": 1000,

@@ -21,6 +21,9 @@ MILLISECONDS = sorted({name for name in Config.__slots__ if "_ms" in name} - {"s
         # A value with too many bits for the protocol would make each answer with it fail.
         ("cell_bytes_max", (1 << 31) - 1 - (1 << 20)),
         ("retry_after_ms", (1 << 32) - 1),
+        # With more a start ended with an OverflowError of gRPC and a traceback.
+        ("connections_max", (1 << 30) - 1),
+        ("streams_per_connection_max", (1 << 31) - 1),
         # A start with compaction_threads=1GiB took all memory of the machine.
         *[(name, 1000) for name in ("compaction_threads", "flush_threads", "worker_threads", "procedure_processes")],
         *[(name, int(CENTURY.total_seconds()) * 1000) for name in MILLISECONDS],
