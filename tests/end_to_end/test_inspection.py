@@ -164,6 +164,20 @@ def test_salvage_refuses_a_folder_inside_the_data_folder(left: Left) -> None:
     assert not (left.folder / "out").exists()
 
 
+def test_salvage_onto_a_full_disk_leaves_nothing(left: Left, tmp_path: Path) -> None:
+    """It left a part of a file, so the next try was refused until somebody removed that; and did not say where."""
+    out, program = tmp_path / "out", ("/bin/sh", "-c", 'ulimit -f 1; exec "$@"', "sh", sys.executable)
+    for _ in range(2):
+        ran = subprocess.run(
+            [*program, "-m", "rowlock_regionserver", "salvage", str(left.folder), str(out)],
+            capture_output=True,
+            text=True,
+        )
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert ran.stderr == f"rowlock-server salvage: {out}: File too large\n"
+        assert not out.exists()
+
+
 def test_salvage_of_tables_with_the_longest_names_gives_one_file_each(tmp_path: Path) -> None:
     names = ["a", "b" * 254 + "1", "b" * 254 + "2", "b" * 247, "c"]
     server = RowlockServer(tmp_path / "data", tmp_path / "server.log")

@@ -15,6 +15,7 @@ changed. Memory: the intact part of damaged store files, and the cells that are 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -67,10 +68,7 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
     options = parser.parse_args(arguments)
     damage: list[CorruptionError] = []
     try:
-        tables = salvage(options.folder.resolve(), options.out, Files(), damage)
-        report = report_of(tables, damage)
-        with _new_file(options.out / "report.txt", Files()) as file:
-            file.write(report.encode(errors="backslashreplace"))
+        report = report_of(salvage(options.folder.resolve(), options.out, Files(), damage), damage)
     except (RegionServerError, OSError) as error:
         stderr.write(f"rowlock-server salvage: {reason_of(error)}\n")
         return NOT_WRITTEN
@@ -79,9 +77,9 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
 
 
 def salvage(folder: Path, out: Path, files: Files, damage: list[CorruptionError]) -> list[SalvagedTable]:
-    """Writes each table's file into `out`, and adds damage to `damage`.
+    """Writes each table's file and the report into `out`, and adds damage to `damage`.
 
-    Raises DataFolderError, and OSError when a file can't be read or written.
+    Raises DataFolderError, and OSError when a file can't be read or written; then `out` is as it was.
     """
     with held(folder, files):
         if out.exists() and not out.is_dir():
@@ -93,13 +91,24 @@ def salvage(folder: Path, out: Path, files: Files, damage: list[CorruptionError]
         if out.exists() and any(out.iterdir()):
             raise DataFolderError(f"{out} is not empty; name a new or an empty folder")
         stored = read_folder(folder, files, damage)
-        out.mkdir(mode=0o700, exist_ok=True)
         by_table: dict[str, list[SalvagedRegion]] = {}
         for region in read_cells(stored, files, damage):
             by_table.setdefault(region.stored.table.name, []).append(region)
-        return [
-            _write(name, out / _file_name(regions[0]), regions, files) for name, regions in sorted(by_table.items())
-        ]
+        with contextlib.ExitStack() as undo:
+            if not out.exists():
+                out.mkdir(mode=0o700)
+                undo.callback(out.rmdir)
+            try:
+                tables = [
+                    _write(name, out / _file_name(regions[0]), regions, files, undo)
+                    for name, regions in sorted(by_table.items())
+                ]
+                with _new_file(out / "report.txt", files, undo) as file:
+                    file.write(report_of(tables, damage).encode(errors="backslashreplace"))
+            except OSError as error:  # Of a full disk, which does not name the file.
+                raise OSError(error.errno, error.strerror, error.filename or str(out)) from error
+            undo.pop_all()
+        return tables
 
 
 def report_of(tables: Iterable[SalvagedTable], damage: Sequence[CorruptionError]) -> str:
@@ -122,17 +131,21 @@ def _file_name(region: SalvagedRegion) -> str:
     return name if len(name) <= _FILE_NAME_BYTES_MAX else f"{table.name[:200]}~{table.table_id}.parquet"
 
 
-def _new_file(path: Path, files: Files) -> BinaryIO:
-    """Opens a new file. O_EXCL: another user can't have put a link or a file in its place."""
-    return os.fdopen(files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
+def _new_file(path: Path, files: Files, undo: contextlib.ExitStack) -> BinaryIO:
+    """Opens a new file, which `undo` removes. O_EXCL: another user can't have put a link or a file in its place."""
+    file = os.fdopen(files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
+    undo.callback(files.remove, path)
+    return file
 
 
-def _write(name: str, path: Path, regions: Sequence[SalvagedRegion], files: Files) -> SalvagedTable:
+def _write(
+    name: str, path: Path, regions: Sequence[SalvagedRegion], files: Files, undo: contextlib.ExitStack
+) -> SalvagedTable:
     import pyarrow.parquet as pa_parquet
 
     row_count = cell_count = 0
     with (
-        _new_file(path, files) as file,
+        _new_file(path, files, undo) as file,
         pa_parquet.ParquetWriter(file, ANSWER_SCHEMA, compression="zstd") as writer,
     ):
         for region in sorted(regions, key=lambda region: region.stored.entry.start):
