@@ -55,6 +55,7 @@ FACES = (
     "scan.py",
     "session.py",
     "_change_calls.py",
+    "_ending_call.py",
     "_locked_call.py",
     "_region_calls.py",
     "_session_calls.py",

@@ -25,6 +25,7 @@ from rowlock._core.point import ColumnName, Data
 from rowlock._core.retry import TABLE_OPERATION_S
 from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_ref
 from rowlock._core.view import View
+from rowlock._ending_call import call_to_end
 from rowlock._locked_call import call_with_locks
 from rowlock._transport import methods
 from rowlock._transport.bulk import put_pieces
@@ -204,7 +205,7 @@ class BulkWrite:
         elif self.session.is_open:
             request = sessions_pb2.AbortBulkWriteRequest(session=self.session.ref, table=self._view.table)
             with contextlib.suppress(SessionEndedError):
-                self._servers.call(methods.ABORT_BULK_WRITE, request, self._view.timeout_s)
+                call_to_end(self._servers, methods.ABORT_BULK_WRITE, request, self._view.timeout_s)
 
     def _end_session(self) -> None:
         if self._is_session_mine:

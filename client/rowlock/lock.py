@@ -11,6 +11,7 @@ from rowlock_proto.v1 import sessions_pb2
 
 from rowlock._core.lock_requests import LockPolicy, lock_request
 from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_ref
+from rowlock._ending_call import call_to_end
 from rowlock._locked_call import call_with_locks
 from rowlock._transport import methods
 from rowlock._transport.servers import Servers
@@ -80,7 +81,7 @@ class Lock:
             self.session._end()  # private to the package
             return
         with self.session.noting_its_end():
-            self._servers.call(methods.RELEASE_LOCK, _release_of(self._request), self._timeout_s)
+            call_to_end(self._servers, methods.RELEASE_LOCK, _release_of(self._request), self._timeout_s)
 
     def __enter__(self) -> Lock:
         return self

@@ -6,10 +6,11 @@ from __future__ import annotations
 import contextlib
 from types import TracebackType
 
-from rowlock_proto.v1 import sessions_pb2
+from rowlock_proto.v1 import sessions_pb2, types_pb2
 
 from rowlock._core.retry import TABLE_OPERATION_S
 from rowlock._core.session_requests import OpenedSession, open_request
+from rowlock._ending_call import call_to_end, call_to_undo
 from rowlock._transport import methods
 from rowlock._transport.heartbeat import Heartbeat
 from rowlock._transport.servers import Servers
@@ -53,7 +54,7 @@ class Session(OpenedSession):
         self._heartbeat.stop()
         self.note_ended(None)
         request = sessions_pb2.EndSessionRequest(session=self.ref)
-        self._servers.call(methods.END_SESSION, request, self._timeout_s, work_s=TABLE_OPERATION_S)
+        call_to_end(self._servers, methods.END_SESSION, request, self._timeout_s, work_s=TABLE_OPERATION_S)
 
     def __enter__(self) -> Session:
         return self
@@ -71,5 +72,11 @@ def open_session(
 ) -> Session:
     """See Client.session."""
     request = open_request(purpose, session_id, owner, idle_s)
-    answer = servers.call(methods.OPEN_SESSION, request, timeout_s)
-    return Session(servers, answer.session, timeout_s)
+    try:
+        answer = servers.call(methods.OPEN_SESSION, request, timeout_s)
+        return Session(servers, answer.session, timeout_s)
+    except BaseException as error:
+        if session_id is None:  # With an id of the caller's choice it may have been open before.
+            ending = sessions_pb2.EndSessionRequest(session=types_pb2.SessionRef(session_id=request.session_id))
+            call_to_undo(error, servers, methods.END_SESSION, ending, timeout_s)
+        raise

@@ -11,6 +11,7 @@ from rowlock_proto.v1 import catalog_pb2
 from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockPolicy, lock_options
 from rowlock._core.session_requests import OpenedSession
 from rowlock._core.snapshot_requests import TakenSnapshot, make_request, new_snapshot_id
+from rowlock._ending_call import call_to_end, call_to_undo
 from rowlock._locked_call import call_with_locks
 from rowlock._transport import methods
 from rowlock._transport.servers import Servers
@@ -49,7 +50,7 @@ def renew_snapshot(servers: Servers, snapshot_id: bytes, timeout_s: float) -> ca
 def end_snapshot(servers: Servers, snapshot_id: bytes, timeout_s: float) -> None:
     """Ends the snapshot; scans that have begun continue. No error if it has ended already."""
     request = catalog_pb2.EndSnapshotRequest(snapshot_id=snapshot_id)
-    servers.call(methods.END_SNAPSHOT, request, timeout_s)
+    call_to_end(servers, methods.END_SNAPSHOT, request, timeout_s)
 
 
 class Snapshot(TakenSnapshot):
@@ -91,5 +92,11 @@ def new_snapshot(
     servers: Servers, table: str, lease_ms: int, timeout_s: float, policy: LockPolicy, session: OpenedSession | None
 ) -> Snapshot:
     """See Client.snapshot."""
-    message = make_snapshot(servers, table, new_snapshot_id(), "", lease_ms, timeout_s, policy, session)
-    return Snapshot(servers, message, timeout_s)
+    snapshot_id = new_snapshot_id()
+    try:
+        message = make_snapshot(servers, table, snapshot_id, "", lease_ms, timeout_s, policy, session)
+        return Snapshot(servers, message, timeout_s)
+    except BaseException as error:
+        ending = catalog_pb2.EndSnapshotRequest(snapshot_id=snapshot_id)
+        call_to_undo(error, servers, methods.END_SNAPSHOT, ending, timeout_s)
+        raise

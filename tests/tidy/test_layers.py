@@ -84,7 +84,7 @@ _CLIENT_LAYERS: Sequence[frozenset[str]] = (
     frozenset(
         {
             *("_change_calls", "_region_calls", "_session_calls", "_snapshot_calls", "_tables", "_unfinished", "aio"),
-            *("_locked_call", "batch", "bulk_write", "change_feed", "client"),
+            *("_ending_call", "_locked_call", "batch", "bulk_write", "change_feed", "client"),
             *("connecting", "lock", "scan", "session", "snapshot", "table", "typed_batch", "typed_bulk_write"),
             *("typed_scan", "typed_table"),
         }

@@ -25,6 +25,7 @@ from rowlock._core.retry import TABLE_OPERATION_S
 from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_ref
 from rowlock._core.view import View
 from rowlock._transport import methods
+from rowlock.aio._ending_call import call_to_end
 from rowlock.aio._locked_call import call_with_locks
 from rowlock.aio._transport.bulk import put_pieces
 from rowlock.aio._transport.kept_mapping import agreed_mapping, kept_mapping_text
@@ -203,7 +204,7 @@ class BulkWrite:
         elif self.session.is_open:
             request = sessions_pb2.AbortBulkWriteRequest(session=self.session.ref, table=self._view.table)
             with contextlib.suppress(SessionEndedError):
-                await self._servers.call(methods.ABORT_BULK_WRITE, request, self._view.timeout_s)
+                await call_to_end(self._servers, methods.ABORT_BULK_WRITE, request, self._view.timeout_s)
 
     async def _end_session(self) -> None:
         if self._is_session_mine:

@@ -11,6 +11,7 @@ from rowlock_proto.v1 import sessions_pb2
 from rowlock._core.lock_requests import LockPolicy, lock_request
 from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_ref
 from rowlock._transport import methods
+from rowlock.aio._ending_call import call_to_end
 from rowlock.aio._locked_call import call_with_locks
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.session import Session, open_session
@@ -79,7 +80,7 @@ class Lock:
             await self.session._end()  # private to the package
             return
         with self.session.noting_its_end():
-            await self._servers.call(methods.RELEASE_LOCK, _release_of(self._request), self._timeout_s)
+            await call_to_end(self._servers, methods.RELEASE_LOCK, _release_of(self._request), self._timeout_s)
 
     async def __aenter__(self) -> Lock:
         return self

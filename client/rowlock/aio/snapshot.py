@@ -11,6 +11,7 @@ from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockPolicy, lock_op
 from rowlock._core.session_requests import OpenedSession
 from rowlock._core.snapshot_requests import TakenSnapshot, make_request, new_snapshot_id
 from rowlock._transport import methods
+from rowlock.aio._ending_call import call_to_end, call_to_undo
 from rowlock.aio._locked_call import call_with_locks
 from rowlock.aio._transport.servers import Servers
 from rowlock.errors import RowlockError
@@ -48,7 +49,7 @@ async def renew_snapshot(servers: Servers, snapshot_id: bytes, timeout_s: float)
 async def end_snapshot(servers: Servers, snapshot_id: bytes, timeout_s: float) -> None:
     """Ends the snapshot; scans that have begun continue. No error if it has ended already."""
     request = catalog_pb2.EndSnapshotRequest(snapshot_id=snapshot_id)
-    await servers.call(methods.END_SNAPSHOT, request, timeout_s)
+    await call_to_end(servers, methods.END_SNAPSHOT, request, timeout_s)
 
 
 class Snapshot(TakenSnapshot):
@@ -90,5 +91,11 @@ async def new_snapshot(
     servers: Servers, table: str, lease_ms: int, timeout_s: float, policy: LockPolicy, session: OpenedSession | None
 ) -> Snapshot:
     """See Client.snapshot."""
-    message = await make_snapshot(servers, table, new_snapshot_id(), "", lease_ms, timeout_s, policy, session)
-    return Snapshot(servers, message, timeout_s)
+    snapshot_id = new_snapshot_id()
+    try:
+        message = await make_snapshot(servers, table, snapshot_id, "", lease_ms, timeout_s, policy, session)
+        return Snapshot(servers, message, timeout_s)
+    except BaseException as error:
+        ending = catalog_pb2.EndSnapshotRequest(snapshot_id=snapshot_id)
+        await call_to_undo(error, servers, methods.END_SNAPSHOT, ending, timeout_s)
+        raise

@@ -1,0 +1,39 @@
+"""Makes calls that end what the server holds for this client, also when they are interrupted (asyncio).
+
+A call that Ctrl-C or the cancellation of its task interrupts may not have reached the server. What it should have ended
+would stay until its lease or idle limit is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TypeVar
+
+from rowlock._transport.methods import Method
+from rowlock.aio._transport.servers import Servers
+from rowlock.errors import RowlockError
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+async def call_to_end(
+    servers: Servers, method: Method[Q, A], request: Q, timeout_s: float, *, work_s: float = 0.0
+) -> None:
+    """Makes an idempotent call as Servers.call does; if it is interrupted, makes it once more before it raises that."""
+    try:
+        await servers.call(method, request, timeout_s, work_s=work_s)
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            with contextlib.suppress(RowlockError):
+                await servers.call(method, request, timeout_s, work_s=work_s)
+        raise
+
+
+async def call_to_undo(
+    error: BaseException, servers: Servers, method: Method[Q, A], request: Q, timeout_s: float
+) -> None:
+    """Ends what a call has opened if that call was interrupted: the error is no Exception. Its answer is lost."""
+    if not isinstance(error, Exception):
+        with contextlib.suppress(RowlockError):
+            await call_to_end(servers, method, request, timeout_s)
