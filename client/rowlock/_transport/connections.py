@@ -71,8 +71,9 @@ class Connections:
         self.regions = RegionCache()
         self.sequences = Sequences()
         self.timeouts = Timeouts()
-        # Held while a region is looked up, and before self._lock.
-        self._locating = threading.Lock()
+        # Held while a region is looked up, and before self._lock. Reentrant, so that a thread that was interrupted can
+        # release it without knowing whether it holds it.
+        self._locating = threading.RLock()
         self._lock = threading.Lock()
         # Guarded by self._lock (reads of a single entry are not):
         self._channels: dict[str, grpc.Channel] = {}
@@ -261,13 +262,18 @@ class Connections:
 
         Raises DeadlineError if the turn does not come before the deadline.
         """
-        if not self._locating.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            raise DeadlineError(
-                f"timed out waiting for another call's lookup of a region of table {table!r}; retry",
-                table=table,
-                row=row,
-            )
         try:
+            # Within the try: Ctrl-C may come when the lock has just been taken.
+            if not self._locating.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                raise DeadlineError(
+                    f"timed out waiting for another call's lookup of a region of table {table!r}; retry",
+                    table=table,
+                    row=row,
+                )
             yield
         finally:
-            self._locating.release()
+            # Without a call in between, in which Ctrl-C could come.
+            try:  # noqa: SIM105
+                self._locating.release()
+            except RuntimeError:  # It was not taken.
+                pass
