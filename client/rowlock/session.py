@@ -10,7 +10,7 @@ from rowlock_proto.v1 import sessions_pb2, types_pb2
 
 from rowlock._core.retry import TABLE_OPERATION_S
 from rowlock._core.session_requests import OpenedSession, open_request
-from rowlock._ending_call import call_to_end, call_to_undo
+from rowlock._ending_call import call_to_end, end_if_interrupted
 from rowlock._transport import methods
 from rowlock._transport.heartbeat import Heartbeat
 from rowlock._transport.servers import Servers
@@ -78,5 +78,5 @@ def open_session(
     except BaseException as error:
         if session_id is None:  # With an id of the caller's choice it may have been open before.
             ending = sessions_pb2.EndSessionRequest(session=types_pb2.SessionRef(session_id=request.session_id))
-            call_to_undo(error, servers, methods.END_SESSION, ending, timeout_s)
+            end_if_interrupted(error, servers, methods.END_SESSION, ending)
         raise

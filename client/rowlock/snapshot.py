@@ -11,7 +11,7 @@ from rowlock_proto.v1 import catalog_pb2
 from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockPolicy, lock_options
 from rowlock._core.session_requests import OpenedSession
 from rowlock._core.snapshot_requests import TakenSnapshot, make_request, new_snapshot_id
-from rowlock._ending_call import call_to_end, call_to_undo
+from rowlock._ending_call import call_to_end, end_if_interrupted
 from rowlock._locked_call import call_with_locks
 from rowlock._transport import methods
 from rowlock._transport.servers import Servers
@@ -98,5 +98,5 @@ def new_snapshot(
         return Snapshot(servers, message, timeout_s)
     except BaseException as error:
         ending = catalog_pb2.EndSnapshotRequest(snapshot_id=snapshot_id)
-        call_to_undo(error, servers, methods.END_SNAPSHOT, ending, timeout_s)
+        end_if_interrupted(error, servers, methods.END_SNAPSHOT, ending)
         raise

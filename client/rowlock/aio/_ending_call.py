@@ -16,6 +16,9 @@ from rowlock.errors import RowlockError
 Q = TypeVar("Q")
 A = TypeVar("A")
 
+# How long an interrupted caller waits for the call that is made after it.
+_AFTER_INTERRUPTION_S = 2.0
+
 
 async def call_to_end(
     servers: Servers, method: Method[Q, A], request: Q, timeout_s: float, *, work_s: float = 0.0
@@ -24,16 +27,12 @@ async def call_to_end(
     try:
         await servers.call(method, request, timeout_s, work_s=work_s)
     except BaseException as error:
-        if not isinstance(error, Exception):
-            with contextlib.suppress(RowlockError):
-                await servers.call(method, request, timeout_s, work_s=work_s)
+        await end_if_interrupted(error, servers, method, request)
         raise
 
 
-async def call_to_undo(
-    error: BaseException, servers: Servers, method: Method[Q, A], request: Q, timeout_s: float
-) -> None:
-    """Ends what a call has opened if that call was interrupted: the error is no Exception. Its answer is lost."""
-    if not isinstance(error, Exception):
+async def end_if_interrupted(error: BaseException, servers: Servers, method: Method[Q, A], request: Q) -> None:
+    """Makes a call that ends something, if `error` is an interruption of the caller. Its own failure is dropped."""
+    if not isinstance(error, Exception | GeneratorExit):
         with contextlib.suppress(RowlockError):
-            await call_to_end(servers, method, request, timeout_s)
+            await servers.call(method, request, _AFTER_INTERRUPTION_S)

@@ -10,7 +10,7 @@ from rowlock_proto.v1 import sessions_pb2, types_pb2
 from rowlock._core.retry import TABLE_OPERATION_S
 from rowlock._core.session_requests import OpenedSession, open_request
 from rowlock._transport import methods
-from rowlock.aio._ending_call import call_to_end, call_to_undo
+from rowlock.aio._ending_call import call_to_end, end_if_interrupted
 from rowlock.aio._transport.heartbeat import Heartbeat
 from rowlock.aio._transport.servers import Servers
 from rowlock.errors import RowlockError, SessionEndedError
@@ -77,5 +77,5 @@ async def open_session(
     except BaseException as error:
         if session_id is None:  # With an id of the caller's choice it may have been open before.
             ending = sessions_pb2.EndSessionRequest(session=types_pb2.SessionRef(session_id=request.session_id))
-            await call_to_undo(error, servers, methods.END_SESSION, ending, timeout_s)
+            await end_if_interrupted(error, servers, methods.END_SESSION, ending)
         raise

@@ -11,7 +11,7 @@ from rowlock._core.lock_requests import DEFAULT_LOCK_POLICY, LockPolicy, lock_op
 from rowlock._core.session_requests import OpenedSession
 from rowlock._core.snapshot_requests import TakenSnapshot, make_request, new_snapshot_id
 from rowlock._transport import methods
-from rowlock.aio._ending_call import call_to_end, call_to_undo
+from rowlock.aio._ending_call import call_to_end, end_if_interrupted
 from rowlock.aio._locked_call import call_with_locks
 from rowlock.aio._transport.servers import Servers
 from rowlock.errors import RowlockError
@@ -97,5 +97,5 @@ async def new_snapshot(
         return Snapshot(servers, message, timeout_s)
     except BaseException as error:
         ending = catalog_pb2.EndSnapshotRequest(snapshot_id=snapshot_id)
-        await call_to_undo(error, servers, methods.END_SNAPSHOT, ending, timeout_s)
+        await end_if_interrupted(error, servers, methods.END_SNAPSHOT, ending)
         raise
