@@ -99,6 +99,7 @@ _IO = {"asyncio", "grpc", "socket", "subprocess"}
 _IO_ALLOWED = {("_codec/wire_errors.py", "grpc")}
 # The parts that may import the protocol's code: messages stop at the edge.
 _EDGE_OF_SERVER = {"rpc", "server"}
+# Modules of the protocol that have no code of it.
 _WITHOUT_MESSAGES = tuple(
     f"rowlock_proto.{name}" for name in ("nearest", "prefixes", "server_modules", "shown_names", "standard_streams")
 )
