@@ -442,6 +442,18 @@ def test_missing_families_are_reported_before_anything_is_written(
             _map_plan(rowlock_server, create="true", **options)
 
 
+def test_a_data_frame_without_its_mapping_creates_no_table(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    """The next job would find the table, which would then never keep that job's mapping."""
+    options = {"server": rowlock_server.address, "table": "t", "create": "f"}
+    with pytest.raises(MappingError, match="set the option mapping to map them to cells"):
+        write_plan(write_options(options), _SCHEMA)
+    assert not rowlock_client.exists("t")
+    _plan(rowlock_server, create="f")
+    assert rowlock_client.describe("t").mapping_text == _MAPPING
+
+
 def test_a_durability_weaker_than_the_table_s_is_refused_before_anything_is_written(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client
 ) -> None:

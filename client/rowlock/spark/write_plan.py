@@ -90,7 +90,7 @@ def write_plan(options: WriteOptions, schema: pa.Schema, *, overwrites: bool = F
 
 
 def _plan(client: Client, options: WriteOptions, schema: pa.Schema) -> WritePlan:
-    table = _table(client, options)
+    table = _table(client, options, schema)
     kept = table.mapping if options.mapping is None and not options.is_raw else None
     form = _form(schema, _mapping(options, table, schema), options, kept)
     _check_durability(table, options)
@@ -144,9 +144,9 @@ def _check_created(options: WriteOptions, form: RowForm) -> None:
         )
 
 
-def _table(client: Client, options: WriteOptions) -> TableDescription:
+def _table(client: Client, options: WriteOptions, schema: pa.Schema) -> TableDescription:
     if options.creates:
-        _create(client, options)
+        _create(client, options, schema)
     try:
         return client.describe(options.table)
     except TableNotFoundError:
@@ -156,7 +156,7 @@ def _table(client: Client, options: WriteOptions) -> TableDescription:
         ) from None
 
 
-def _create(client: Client, options: WriteOptions) -> None:
+def _create(client: Client, options: WriteOptions, schema: pa.Schema) -> None:
     """Creates the table, which keeps the mapping. If several jobs do so at a time, one succeeds."""
     durability = options.durability or "fsync"
     if options.mapping is not None:
@@ -169,10 +169,12 @@ def _create(client: Client, options: WriteOptions) -> None:
                 if_not_exists=True,
                 durability=durability,
             )
-    elif options.families:
-        client.create_table(options.table, options.families, if_not_exists=True, durability=durability)
     elif not client.exists(options.table):
-        raise InvalidArgumentError(_NO_FAMILIES)
+        if not options.families:
+            raise InvalidArgumentError(_NO_FAMILIES)
+        # Before the table is created: a DataFrame that needs a mapping would leave a table that keeps none.
+        _form(schema, None, options)
+        client.create_table(options.table, options.families, if_not_exists=True, durability=durability)
 
 
 _NO_FAMILIES = "without a mapping the option create must name the families: .option('create', 'info stats,versions=3')"
