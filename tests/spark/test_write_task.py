@@ -15,7 +15,15 @@ import pytest
 import rowlock
 import rowlock.spark.write_plan
 import rowlock.spark.write_task
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import (
+    DataType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+    YearMonthIntervalType,
+)
 from rowlock._core.bulk_input import Piece, Sizes
 from rowlock._transport.server_times import ReservedTimes
 from rowlock.bulk_outcome import BulkResult
@@ -285,6 +293,13 @@ def test_a_writer_is_pickled_and_logs_the_result_of_its_job(
         assert "wrote 2 rows, 3 cells to table 't'" in caplog.text
         writer.abort([message, None])
         assert "failed after it wrote 1 of its 2 partitions completely to table 't'" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [YearMonthIntervalType(), MapType(NullType(), NullType())])
+def test_a_column_whose_type_arrow_does_not_have_is_reported_by_its_name(kind: DataType) -> None:
+    schema = StructType([StructField("id", StringType()), StructField("term", kind)])
+    with pytest.raises(MappingError, match=r"column 'term' is (interval|map).*, a type.*that no cell can hold"):
+        RowlockWriter({"server": "127.0.0.1:1", "table": "t"}, schema, overwrite=False)
 
 
 def _overwriting(server: RowlockServer) -> RowlockWriter:

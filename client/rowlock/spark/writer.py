@@ -19,10 +19,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
-from rowlock.errors import RowlockError, UnknownOutcomeError
+from rowlock.errors import MappingError, RowlockError, UnknownOutcomeError
 from rowlock.spark.connections import client_of
 from rowlock.spark.overwrite import abort_job, commit_job
 from rowlock.spark.worker_process import exclude_modules
@@ -33,7 +35,6 @@ from rowlock.spark.write_task import WriteFailedError, Written, write_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
 _log = logging.getLogger("rowlock.spark")
 
@@ -50,8 +51,7 @@ class RowlockWriter(DataSourceArrowWriter):
     """Created on the driver, pickled to the tasks. Raises RowlockError for errors that are known before the job."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        arrow_schema = to_arrow_schema(schema, timezone="UTC")
-        self._plan = write_plan(write_options(options), arrow_schema, overwrites=overwrite)
+        self._plan = write_plan(write_options(options), _arrow_schema(schema), overwrites=overwrite)
         exclude_modules()
 
     # PySpark declares rows for this method in one class and batches in another.
@@ -125,3 +125,16 @@ class RowlockWriter(DataSourceArrowWriter):
             self._plan.options.table,
             self._plan.timestamp,
         )
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    """Returns the schema of the tasks' batches. Raises MappingError for a column whose type Arrow does not have."""
+    for field in schema:
+        try:
+            to_arrow_schema(StructType([field]), timezone="UTC")
+        except (PySparkException, ValueError):
+            raise MappingError(
+                f"the column {field.name!r} is {field.dataType.simpleString()} in the DataFrame, a type that no cell "
+                "can hold: cast it, for example to string, or leave it out (drop)"
+            ) from None
+    return to_arrow_schema(schema, timezone="UTC")
