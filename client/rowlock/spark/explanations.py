@@ -19,6 +19,13 @@ def explained(
     cause = error.__cause__ if isinstance(error, DeadlineError) else error
     if isinstance(cause, ServerUnavailableError):
         return unreachable(server, cause, waited_s)
+    if isinstance(error, DeadlineError):
+        # A server that accepts connections and does not answer, because it hangs or is overloaded.
+        return DeadlineError(
+            f"{error.message} (waited {waited_s:g} s; if the server only needs longer, raise the option timeout and "
+            "run the job again)",
+            table=error.table,
+        )
     return _ended(table, error, mode) if isinstance(error, SnapshotEndedError) else error.with_traceback(None)
 
 

@@ -18,6 +18,14 @@ def test_an_unreachable_server_is_named_also_after_a_deadline() -> None:
         )
 
 
+def test_the_error_for_a_server_that_hangs_names_the_wait() -> None:
+    found = explained(DeadlineError("db:7460 did not answer in time", table="t"), "db:7460", "t", 15.0)
+    assert isinstance(found, DeadlineError)
+    assert found.table == "t"
+    assert found.message.startswith("db:7460 did not answer in time (waited 15 s; ")
+    assert "raise the option timeout" in found.message
+
+
 def test_the_error_for_an_ended_snapshot_has_advice() -> None:
     error = SnapshotEndedError("not here", ended_ms=7, reason="unused")
     found = explained(error, "db:7460", "flights", 60.0)
@@ -42,8 +50,8 @@ def test_the_advice_depends_on_the_kind_of_snapshot() -> None:
 
 
 def test_other_errors_do_not_change() -> None:
-    for error in (MappingError("wrong"), DeadlineError("too slow")):
-        with pytest.raises(RowlockError):
-            raise error
-        assert explained(error, "db:7460", "t", 15.0) is error
-        assert error.__traceback__ is None
+    error = MappingError("wrong")
+    with pytest.raises(RowlockError):
+        raise error
+    assert explained(error, "db:7460", "t", 15.0) is error
+    assert error.__traceback__ is None
