@@ -121,13 +121,14 @@ class Connections:
     def _disconnect(self, reason: RowlockError) -> None:
         for link in self._all_links():
             link.close_stream(reason)
-        with self._lock:
-            channels, targets = list(self._channels.values()), list(self._targets.values())
-            self._channels, self._targets = {}, {}
-        for channel in channels:
-            channel.close()
-        for target in targets:
-            target.close()
+        with Uninterrupted():  # Else those that are no longer in the lists would stay open.
+            with self._lock:
+                channels, targets = list(self._channels.values()), list(self._targets.values())
+                self._channels, self._targets = {}, {}
+            for channel in channels:
+                channel.close()
+            for target in targets:
+                target.close()
         if channels:
             note_disconnect()
 
