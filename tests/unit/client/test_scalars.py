@@ -215,6 +215,6 @@ def test_an_error_of_bytes_says_what_would_fit() -> None:
 def test_a_missing_value_of_pandas_or_numpy_is_no_value(kind: str) -> None:
     pandas = pytest.importorskip("pandas")
     cell = RowCodec(Mapping(f"k STRING :key, v {kind} f:v")).cell("v")
-    for missing in (pandas.NaT, pandas.NA, np.datetime64("NaT")):
+    for missing in (pandas.NaT, pandas.NA, np.datetime64("NaT", "ns")):
         with pytest.raises(TypeError, match=r"the column 'v' is .* and takes .*, not .*; an absent cell is None"):
             cell.encode(missing)
