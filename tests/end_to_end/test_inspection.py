@@ -144,7 +144,7 @@ def test_a_killed_servers_folder_is_whole(left: Left) -> None:
     exit_code, out, err = run_verify(left.folder)
     assert (exit_code, err) == (0, "")
     assert out.startswith("intact: 2 tables, 2 regions, 0 named snapshots, 4 store files, 1 log segments with ")
-    assert out.endswith("1 bulk files; 0 damaged places\n")
+    assert out.endswith("1 bulk files, 0 open bulk writes; 0 damaged places\n")
 
 
 def test_salvage_of_a_whole_folder_gives_every_cell(left: Left, tmp_path: Path) -> None:

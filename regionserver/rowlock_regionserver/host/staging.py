@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import json
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from rowlock_regionserver import generations
 from rowlock_regionserver.catalog.catalog import CatalogState
@@ -36,6 +39,7 @@ _BATCH = re.compile(r"batch-(\d{8})")
 _SPILL = re.compile(r"spill-(\d{8})")
 
 RequestKey = tuple[bytes, int]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,22 @@ def _byte_count(batch: Batch) -> int:
     return sum([each.record.file_bytes for each in batch.staged])
 
 
+def is_open(write: StagedWrite, state: CatalogState) -> bool:
+    """Returns whether a start opens the write again: its table is there, and it was not committed."""
+    is_of_table = any(entry.table.table_id == write.table_id for entry in state.tables)
+    return is_of_table and state.commits.of_write(write.write_number) is None
+
+
+def _batch_path(folder: Path, number: int) -> Path:
+    return folder / f"batch-{number:08d}"
+
+
+def _batch_of(fields: Any) -> Batch:  # Any: JSON
+    request = fields["request"] and (base64.b64decode(fields["request"][0]), fields["request"][1])
+    staged = tuple([StagedBatch.from_json(each) for each in fields["staged"]])
+    return Batch(request, staged, tuple(fields.get("parts_of", ())))
+
+
 class Staging:
     """The files of all bulk writes of a data folder."""
 
@@ -148,7 +168,7 @@ class Staging:
         if batch.parts_of:
             fields["parts_of"] = list(batch.parts_of)
         body = json.dumps(fields).encode()
-        replace_file(self._files, self.folder_of(write) / f"batch-{number:08d}", generations.framed(number, body))
+        replace_file(self._files, _batch_path(self.folder_of(write), number), generations.framed(number, body))
 
     def add_spill(self, write: StagedWrite, number: int, spill: Spill) -> None:
         """Makes a spill take the place of its batches, durably. Raises as `make`."""
@@ -164,41 +184,54 @@ class Staging:
         with contextlib.suppress(FileExistsError):
             self._files.make_folder(self._folder)
         found = []
-        for name in self._files.list_folder(self._folder):
-            if _FOLDER.fullmatch(name):
-                folder = self._folder / name
-                try:
-                    write, contents = self._read(folder)
-                except (CorruptionError, FileNotFoundError, KeyError, TypeError, ValueError):
-                    self._remove(folder)
-                    continue
-                is_of_table = any(entry.table.table_id == write.table_id for entry in state.tables)
-                if is_of_table and state.commits.of_write(write.write_number) is None:
-                    self._remove_unnamed(folder, contents)
-                    found.append((write, contents))
-                else:
-                    self._remove(folder)
+        for folder in self.folders():
+            try:
+                write, contents = self.read_folder(folder)
+            except (CorruptionError, FileNotFoundError):
+                self._remove(folder)
+                continue
+            if is_open(write, state):
+                self._remove_unnamed(folder, contents)
+                found.append((write, contents))
+            else:
+                self._remove(folder)
         return found
 
-    def _read(self, folder: Path) -> tuple[StagedWrite, StagedContents]:
-        write = StagedWrite(**json.loads(generations.read(self._files, folder / "write", 1)))
-        return write, StagedContents(dict(self._batches(folder)), tuple(self._spills(folder)))
+    def folders(self) -> list[Path]:
+        """Returns the folders of all writes. Raises OSError."""
+        return [self._folder / name for name in self._files.list_folder(self._folder) if _FOLDER.fullmatch(name)]
+
+    def read_folder(self, folder: Path) -> tuple[StagedWrite, StagedContents]:
+        """Returns the write in a folder with what it has staged; only reads.
+
+        Raises CorruptionError for the first damaged file, FileNotFoundError when one is missing, as after a removal
+        that did not finish, DataFolderError when a newer version wrote one, and OSError.
+        """
+        write = self._decoded(folder / "write", 1, lambda fields: StagedWrite(**fields))
+        batches, spills = dict(self._batches(folder)), tuple(self._spills(folder))
+        for number in [number for spill in spills for number in spill.batches]:
+            if number not in batches:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(_batch_path(folder, number)))
+        return write, StagedContents(batches, spills)
 
     def _batches(self, folder: Path) -> Iterator[tuple[int, Batch]]:
         for name in self._files.list_folder(folder):
             match = _BATCH.fullmatch(name)
             if match:
-                number = int(match[1])
-                fields = json.loads(generations.read(self._files, folder / name, number))
-                request = fields["request"] and (base64.b64decode(fields["request"][0]), fields["request"][1])
-                staged = tuple([StagedBatch.from_json(each) for each in fields["staged"]])
-                yield number, Batch(request, staged, tuple(fields.get("parts_of", ())))
+                yield int(match[1]), self._decoded(folder / name, int(match[1]), _batch_of)
 
     def _spills(self, folder: Path) -> Iterator[Spill]:
         for name in sorted(self._files.list_folder(folder)):
             match = _SPILL.fullmatch(name)
             if match:
-                yield Spill.from_json(json.loads(generations.read(self._files, folder / name, int(match[1]))))
+                yield self._decoded(folder / name, int(match[1]), Spill.from_json)
+
+    def _decoded(self, path: Path, number: int, decode: Callable[[Any], Value]) -> Value:  # Any: JSON
+        body = generations.read(self._files, path, number)
+        try:
+            return decode(json.loads(body))
+        except (LookupError, TypeError, ValueError) as error:
+            raise CorruptionError(path, 0, "a file of a bulk write of this version", repr(error)) from error
 
     def _remove_unnamed(self, folder: Path, contents: StagedContents) -> None:
         """Removes what a spill has left that did not finish."""

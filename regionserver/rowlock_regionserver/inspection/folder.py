@@ -123,7 +123,7 @@ def read_folder(folder: Path, files: Files, damage: list[CorruptionError]) -> St
 
     Raises DataFolderError when a file was written by a newer version.
     """
-    found = _newest(files, folder / "catalog", catalog.NAME, catalog.decode, damage, catalog.FORMAT_VERSION)
+    found = read_generations(files, folder / "catalog", catalog.NAME, catalog.decode, damage, catalog.FORMAT_VERSION)
     if found is None:
         if any(name.isdigit() for name in listed(files, folder / "regions", damage)):
             damage.append(CorruptionError(folder / "catalog", 0, "a catalog that names the regions", "no intact one"))
@@ -169,7 +169,7 @@ def read_region(
 
     `commits`: the numbers of committed bulk writes; None: unknown, and all count.
     """
-    found = _newest(files, folder, manifest.NAME, Manifest.decode, damage, manifest.FORMAT_VERSION)
+    found = read_generations(files, folder, manifest.NAME, Manifest.decode, damage, manifest.FORMAT_VERSION)
     if found is None:
         damage.append(CorruptionError(folder, 0, f"the manifest of region {entry.region_id}", "no intact one"))
     elif found.body.region_id != entry.region_id:
@@ -184,7 +184,7 @@ def read_region(
     return StoredRegion(folder, entry, table, counted, found.number)
 
 
-def _newest(
+def read_generations(
     files: Files,
     folder: Path,
     name: str,
@@ -192,7 +192,10 @@ def _newest(
     damage: list[CorruptionError],
     version_max: int = generations.FORMAT_VERSION,
 ) -> Newest[Body] | None:
-    """Reads every generation, so that each checksum is checked. Returns None if none is intact."""
+    """Returns the newest intact generation of a name, or None. Checks all of them, and adds damage to `damage`.
+
+    Raises DataFolderError when one is of a newer version than `version_max`.
+    """
     intact: list[tuple[int, Body]] = []
     numbers: Sequence[int] = generations.numbers_in(listed(files, folder, damage), name)
     for number in numbers:
@@ -203,7 +206,7 @@ def _newest(
             damage.append(error)
         except OSError as error:
             damage.append(CorruptionError.of(error, path))
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             damage.append(CorruptionError(path, 0, f"a {name} of this version", repr(error)))
     if not intact:
         return None

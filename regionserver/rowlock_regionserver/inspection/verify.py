@@ -1,6 +1,8 @@
 """`rowlock-server verify DIR`: checks every checksum in a stopped server's folder, and lists damaged and missing files.
 
-It also lists unnamed files, which the next start removes or sets aside, and files that were set aside before.
+It reads catalog, manifests, store files, answers files and the log, the bulk files that the log names, what open bulk
+writes have staged, and the histories of compactions. It also lists unnamed files, which the next start removes or sets
+aside, and files that were set aside before.
 
 Exit code 0: intact. 1: damaged, each place on a line of its own. 2: the folder could not be checked (in use, not a
 server's folder, of another version). Nothing in the folder is changed.
@@ -15,11 +17,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from rowlock_regionserver.compaction import history
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host import compaction_history
+from rowlock_regionserver.host.leftovers import Unnamed
 from rowlock_regionserver.host.set_aside import list_set_aside
-from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion, held, read_folder
+from rowlock_regionserver.inspection.folder import (
+    StoredFolder,
+    StoredRegion,
+    held,
+    read_folder,
+    read_generations,
+)
 from rowlock_regionserver.inspection.log import check_log
+from rowlock_regionserver.inspection.staged import check_staged
 from rowlock_regionserver.inspection.unnamed import lost_generations, unnamed_in
 from rowlock_regionserver.log_lines import reason_of
 from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, read_bulk_file
@@ -44,7 +56,9 @@ class Verification:
     log_segment_count: int = 0
     log_record_count: int = 0
     bulk_file_count: int = 0
+    bulk_write_count: int = 0  # open ones
     damage: list[CorruptionError] = field(default_factory=list)
+    costs: dict[Path, str] = field(default_factory=dict)  # by damaged file, if no data of tables is in it
     remarks: list[str] = field(default_factory=list)  # other findings, not damage
 
 
@@ -67,15 +81,17 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
         stdout.write(f"{remark}\n")
     for damage in found.damage:
         stdout.write(
-            f"damaged: {damage.path} at byte {damage.offset}: expected {damage.expected}, found {damage.found}\n"
+            f"damaged: {damage.path} at byte {damage.offset}: expected {damage.expected}, found {damage.found}"
+            f"{'; ' if damage.path in found.costs else ''}{found.costs.get(damage.path, '')}\n"
         )
     stdout.write(
         f"{'damaged' if found.damage else 'intact'}: {found.table_count} tables, {found.region_count} regions, "
         f"{found.snapshot_count} named snapshots, {found.store_file_count} store files, "
         f"{found.log_segment_count} log segments with {found.log_record_count} "
-        f"changes, {found.bulk_file_count} bulk files; {len(found.damage)} damaged places\n"
+        f"changes, {found.bulk_file_count} bulk files, {found.bulk_write_count} open bulk writes; "
+        f"{len(found.damage)} damaged places\n"
     )
-    if found.damage:
+    if any(damage.path not in found.costs for damage in found.damage):
         stdout.write("'rowlock-server salvage DIR OUT' extracts the intact data\n")
     return DAMAGED if found.damage else INTACT
 
@@ -96,6 +112,9 @@ def verify_folder(folder: Path, files: Files, found: Verification) -> None:
     found.snapshot_count = len(stored.catalog.body.snapshots) if stored.catalog is not None else 0
     for region in (*stored.regions, *stored.snapshot_regions):
         _verify_store_files(region, files, found)
+    for region in stored.regions:
+        _verify_history(region, files, found)
+    _verify_staged(stored, files, found)
     recovered = _verify_log(stored, files, found)
     if recovered is not None:
         _find_lost_and_unnamed(stored, files, recovered, found)
@@ -119,6 +138,35 @@ def _verify_store_files(region: StoredRegion, files: Files, found: Verification)
             found.damage.extend(verify_store_file(path, info, files))
 
 
+def _verify_history(region: StoredRegion, files: Files, found: Verification) -> None:
+    """Checks the history of a region's compactions."""
+    damage: list[CorruptionError] = []
+    try:
+        read_generations(files, region.folder, compaction_history.NAME, history.decode, damage)
+    except DataFolderError as error:
+        found.remarks.append(f"unreadable: {error}; the next start ignores this history of compactions")
+    for each in damage:
+        # A folder that can't be listed was reported with its manifest.
+        if each.path != region.folder:
+            found.damage.append(each)
+            found.costs[each.path] = "a start ignores it, as it is only a history of compactions"
+
+
+def _verify_staged(stored: StoredFolder, files: Files, found: Verification) -> None:
+    """Checks what open bulk writes have staged."""
+    staged = check_staged(stored, files)
+    found.bulk_write_count = staged.write_count
+    for error, cost in staged.damage:
+        found.damage.append(error)
+        found.costs[error.path] = cost
+    found.remarks.extend(_remark_of(unnamed) for unnamed in staged.unnamed)
+
+
+def _remark_of(unnamed: Unnamed) -> str:
+    then = "removes it" if unnamed.is_leftover else "sets it aside"
+    return f"unnamed: {unnamed.path} ({unnamed.why}); the next start {then}"
+
+
 def _find_lost_and_unnamed(stored: StoredFolder, files: Files, recovered: Recovered, found: Verification) -> None:
     """Looks for lost generations, with the log's evidence, and for unnamed files."""
     if recovered.last_version > 1 and durable.NAME not in files.list_folder(stored.log_folder):
@@ -127,8 +175,7 @@ def _find_lost_and_unnamed(stored: StoredFolder, files: Files, recovered: Recove
         lost = list(lost_generations(stored, files, recovered))
         found.damage.extend(lost)
         for unnamed in [] if lost else unnamed_in(stored, files, recovered):
-            then = "removes it" if unnamed.is_leftover else "sets it aside"
-            found.remarks.append(f"unnamed: {unnamed.path} ({unnamed.why}); the next start {then}")
+            found.remarks.append(_remark_of(unnamed))
     except OSError as error:
         found.damage.append(CorruptionError.of(error, stored.folder))
 
