@@ -46,6 +46,7 @@ from rowlock_regionserver.memory_limit import memory_limit
 from rowlock_regionserver.memory_plan import planned
 from rowlock_regionserver.procedures.installed import installed_procedures
 from rowlock_regionserver.procedures.runner import ProcedureRunner
+from rowlock_regionserver.process_limits import limit_advice
 from rowlock_regionserver.resident import anonymous_bytes
 from rowlock_regionserver.rpc.addresses import Address, AnyAddress, UnixAddress, checked_listen, parsed_address
 from rowlock_regionserver.rpc.direct import ready_selector
@@ -67,6 +68,7 @@ from rowlock_regionserver.rpc.services.status_service import CallCounts, StatusS
 
 # How long active calls may take to end when the server stops.
 STOP_GRACE_SECONDS = 10.0
+_CHECK_DISK = "check the disk and the folder's permissions"
 
 
 def end_process(error: BaseException) -> None:
@@ -74,7 +76,7 @@ def end_process(error: BaseException) -> None:
     cause = str(error) or type(error).__name__
     message = (
         f"rowlock-server: ending at once, because a file of the data could not be written: {cause}; acknowledged "
-        "writes are in the log: check the disk and the folder's permissions, then start the server again"
+        f"writes are in the log: {limit_advice(error) or _CHECK_DISK}, then start the server again"
     )
     with contextlib.suppress(OSError):
         os.write(sys.stderr.fileno(), f"{' '.join(message.split())}\n".encode(errors="backslashreplace"))

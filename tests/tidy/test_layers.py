@@ -17,6 +17,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "config",
             "clock",
             "process",
+            "process_limits",
             "signals",
             "files",
             "durable_files",

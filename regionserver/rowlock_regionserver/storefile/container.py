@@ -27,8 +27,8 @@ from rowlock_regionserver.process import forget_pages
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.background_sync import BackgroundSync
 
-# Address space, not memory. Doubled when it is too small.
-MAP_BYTES = 1 << 30
+# Address space, not memory. Doubled when it is too small: so a small flush works with little address space (ulimit -v).
+MAP_BYTES = 64 << 20
 
 # LMDB holds a transaction in memory until its commit, which writes it in one go: half a millisecond.
 TRANSACTION_BYTES = SYNCED_BYTES
@@ -39,6 +39,8 @@ _MAPPED_BYTES_MAX = 8 << 20
 # LMDB's errors for a failed write, and for a partial one, which it reports as EIO. LMDB does not sync here, so its EIO
 # can't come from an earlier write's page: nothing was acknowledged, and a retry is safe.
 _FAILED_WRITE = NO_SPACE | {errno.EFBIG, errno.EIO}
+# These say more than EIO: what the process or the machine lacks.
+_NO_RESOURCES = NO_DESCRIPTOR | {errno.ENOMEM}
 
 _Entry = tuple[bytes, bytes]
 
@@ -46,8 +48,9 @@ _Entry = tuple[bytes, bytes]
 class Container:
     """A context manager whose exit waits for the running sync, and closes LMDB's environment and the file.
 
-    Methods raise OSError when the disk fails, with ENOSPC when it did not accept a write completely. Then the file must
-    be removed: after a failed sync a later one would succeed although data is lost.
+    Methods raise OSError when the disk fails, with ENOSPC when it did not accept a write completely, and with ENOMEM
+    for lack of memory or address space. Then the file must be removed: after a failed sync a later one would succeed
+    although data is lost.
     """
 
     def __init__(self, path: Path, files: Files, map_bytes: int = MAP_BYTES) -> None:
@@ -169,7 +172,7 @@ class Container:
         try:
             yield
         except lmdb.Error as error:
-            number = error.code if error.code in NO_DESCRIPTOR else errno.EIO
+            number = error.code if error.code in _NO_RESOURCES else errno.EIO
             if error.code in _FAILED_WRITE:
                 number = errno.ENOSPC
             raise OSError(number, f"LMDB: {error}", str(self._path)) from error
