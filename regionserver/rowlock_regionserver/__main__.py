@@ -115,8 +115,9 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
     begin_log(options.log_level, options.log_format)
     process.prepare()
     # Heavy imports come after the signal handlers.
-    from rowlock_regionserver.errors import FolderInUseError, RegionServerError
+    from rowlock_regionserver.errors import DataFolderError, FolderInUseError, RegionServerError
     from rowlock_regionserver.host.stopping import unflushed_text
+    from rowlock_regionserver.process_limits import limit_advice
     from rowlock_regionserver.rpc.addresses import ListenError
     from rowlock_regionserver.rpc.grpc.cancelled_calls import ignore_cancelled_calls
     from rowlock_regionserver.server import Server
@@ -141,7 +142,8 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
         signals.attach(server)
         server.start()
     except (RegionServerError, ListenError, ValueError, OSError) as error:
-        advice = ""
+        limits = "" if isinstance(error, DataFolderError) else limit_advice(error)
+        advice = f"; {limits}" if limits else ""
         if isinstance(error, PermissionError):
             advice = "; let this user read and write it"
         elif isinstance(error, NotADirectoryError):

@@ -30,6 +30,7 @@ from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX, replace_file
 from rowlock_regionserver.errors import DataFolderError, DiskFullError, FolderInUseError, UnknownOutcomeError
 from rowlock_regionserver.files import NO_SPACE, Files
 from rowlock_regionserver.ownership import check_contents, check_own, close_to_others
+from rowlock_regionserver.process_limits import limit_advice
 
 FORMAT_VERSION = 1
 
@@ -209,6 +210,8 @@ def _unusable(path: Path, error: OSError | DiskFullError | UnknownOutcomeError) 
             problem = f"can't be made because {path.parent} is missing; make that folder first"
         case _ if number in NO_SPACE or isinstance(error, DiskFullError):
             problem = "can't be used because its disk is full; free some space"
+        case _ if limit_advice(error):
+            problem = f"can't be used: {limit_advice(error)}"
         case _:
             problem = "can't be used"
     return DataFolderError(f"{path} {problem} ({error})")

@@ -154,4 +154,6 @@ def _full_disk_as_error(path: Path) -> Iterator[None]:
             raise DiskFullError(
                 f"{path} could not be written completely ({error.strerror}); nothing was changed, free some disk space"
             ) from error
+        # Calls with a descriptor don't know the file.
+        error.filename = error.filename or str(path)
         raise

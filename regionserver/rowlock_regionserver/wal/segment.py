@@ -129,16 +129,18 @@ def make_preallocated(files: Files, folder: Path, byte_count: int) -> int:
     """Makes a segment file of `byte_count` preallocated bytes as `spare.wal`, and returns its descriptor.
 
     Syncs the file, but not its name. Replaces an existing one. If it fails, with ENOSPC say, it leaves no file.
+    An OSError names the file and its size.
     """
     path = folder / PREALLOCATED_NAME
     descriptor = files.create(path)
     try:
         files.allocate(descriptor, 0, byte_count)
         files.fsync(descriptor)
-    except OSError:
+    except OSError as error:
         files.close(descriptor)
         files.remove_if_there(path)
-        raise
+        problem = f"{error.strerror or error}, for a log segment of {byte_count} bytes"
+        raise OSError(error.errno, problem, str(path)) from error
     return descriptor
 
 
