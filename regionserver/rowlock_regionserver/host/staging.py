@@ -8,18 +8,18 @@
 The first three are small files with the frame of generations.py. A batch is staged when its file here is durable; the
 bulk files are durable before. A spill takes the place of its batches when its file is durable; then their bulk files
 are removed. At start a write is open again with its session, unless it was committed, or its table is gone. What
-can't be read is removed: its session has ended then, and nothing of it was committed.
+can't be read is removed: its session has ended then, and nothing of it was committed. Batches and spills are numbered
+from 1 on, so that a missing file is noticed, unless it is the last one.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import errno
 import json
-import os
+import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,8 +35,10 @@ from rowlock_regionserver.region.bulk.staged import StagedBatch
 from rowlock_regionserver.region.store_file_names import store_file_path
 
 _FOLDER = re.compile(r"\d+")
-_BATCH = re.compile(r"batch-(\d{8})")
-_SPILL = re.compile(r"spill-(\d{8})")
+_BATCH, _SPILL = "batch", "spill"
+_NUMBERED = re.compile(rf"({_BATCH}|{_SPILL})-(\d{{8}})")
+
+logger = logging.getLogger(__name__)
 
 RequestKey = tuple[bytes, int]
 Value = TypeVar("Value")
@@ -136,8 +138,8 @@ def is_open(write: StagedWrite, state: CatalogState) -> bool:
     return is_of_table and state.commits.of_write(write.write_number) is None
 
 
-def _batch_path(folder: Path, number: int) -> Path:
-    return folder / f"batch-{number:08d}"
+def _file_name(kind: str, number: int) -> str:
+    return f"{kind}-{number:08d}"
 
 
 def _batch_of(fields: Any) -> Batch:  # Any: JSON
@@ -168,12 +170,12 @@ class Staging:
         if batch.parts_of:
             fields["parts_of"] = list(batch.parts_of)
         body = json.dumps(fields).encode()
-        replace_file(self._files, _batch_path(self.folder_of(write), number), generations.framed(number, body))
+        replace_file(self._files, self.folder_of(write) / _file_name(_BATCH, number), generations.framed(number, body))
 
     def add_spill(self, write: StagedWrite, number: int, spill: Spill) -> None:
         """Makes a spill take the place of its batches, durably. Raises as `make`."""
         body = json.dumps(spill.to_json()).encode()
-        replace_file(self._files, self.folder_of(write) / f"spill-{number:08d}", generations.framed(number, body))
+        replace_file(self._files, self.folder_of(write) / _file_name(_SPILL, number), generations.framed(number, body))
 
     def remove(self, write: StagedWrite) -> None:
         """Removes the folder of a write, not its bulk files. What can't be removed is removed by the next start."""
@@ -187,7 +189,11 @@ class Staging:
         for folder in self.folders():
             try:
                 write, contents = self.read_folder(folder)
-            except (CorruptionError, FileNotFoundError):
+            except FileNotFoundError:
+                self._remove(folder)
+                continue
+            except CorruptionError as error:
+                logger.warning("a bulk write has ended, unless it was committed, and its files are removed: %s", error)
                 self._remove(folder)
                 continue
             if is_open(write, state):
@@ -204,27 +210,29 @@ class Staging:
     def read_folder(self, folder: Path) -> tuple[StagedWrite, StagedContents]:
         """Returns the write in a folder with what it has staged; only reads.
 
-        Raises CorruptionError for the first damaged file, FileNotFoundError when one is missing, as after a removal
-        that did not finish, DataFolderError when a newer version wrote one, and OSError.
+        Raises CorruptionError for the first file that is damaged or missing, FileNotFoundError without `write`, as
+        after a removal that did not finish, DataFolderError when a newer version wrote one, and OSError.
         """
         write = self._decoded(folder / "write", 1, lambda fields: StagedWrite(**fields))
-        batches, spills = dict(self._batches(folder)), tuple(self._spills(folder))
-        for number in [number for spill in spills for number in spill.batches]:
-            if number not in batches:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(_batch_path(folder, number)))
+        spills = [self._decoded(path, number, Spill.from_json) for number, path in self._numbered(folder, _SPILL)]
+        last_spilled = max([number for spill in spills for number in spill.batches], default=0)
+        paths = self._numbered(folder, _BATCH, last_spilled)
+        batches = {number: self._decoded(path, number, _batch_of) for number, path in paths}
         return write, StagedContents(batches, spills)
 
-    def _batches(self, folder: Path) -> Iterator[tuple[int, Batch]]:
-        for name in self._files.list_folder(folder):
-            match = _BATCH.fullmatch(name)
-            if match:
-                yield int(match[1]), self._decoded(folder / name, int(match[1]), _batch_of)
+    def _numbered(self, folder: Path, kind: str, last: int = 0) -> list[tuple[int, Path]]:
+        """Returns the files of a kind with their numbers, from 1 to `last` at least.
 
-    def _spills(self, folder: Path) -> Iterator[Spill]:
-        for name in sorted(self._files.list_folder(folder)):
-            match = _SPILL.fullmatch(name)
-            if match:
-                yield self._decoded(folder / name, int(match[1]), Spill.from_json)
+        Raises CorruptionError if one is missing.
+        """
+        matches = map(_NUMBERED.fullmatch, self._files.list_folder(folder))
+        numbers = {int(match[2]) for match in matches if match and match[1] == kind}
+        every = range(1, max(numbers | {last}) + 1)
+        for number in every:
+            if number not in numbers:
+                path = folder / _file_name(kind, number)
+                raise CorruptionError.missing(path, "what a bulk write staged", "no file")
+        return [(number, folder / _file_name(kind, number)) for number in every]
 
     def _decoded(self, path: Path, number: int, decode: Callable[[Any], Value]) -> Value:  # Any: JSON
         body = generations.read(self._files, path, number)
@@ -244,7 +252,8 @@ class Staging:
 
     def _remove(self, folder: Path) -> None:
         with contextlib.suppress(OSError, TooManyOpenFilesError):
-            # `write` last: without it nothing of the folder counts.
+            # `write` first: without it nothing of the folder counts.
+            self._files.remove_if_there(folder / "write")
             for name in self._files.list_folder(folder):
                 self._files.remove_if_there(folder / name)
             self._files.remove_folder(folder)

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from rowlock_regionserver.errors import StoppingError, TooManyOpenFilesError, UnknownOutcomeError
+from rowlock_regionserver.errors import SessionEndedError, StoppingError, TooManyOpenFilesError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
 
-from tests.unit.host.bulk_store import FAMILIES, Store
+from tests.unit.host.bulk_store import FAMILIES, Store, everywhere
 from tests.waiting import WAIT_S
 
 T = TypeVar("T")
@@ -70,6 +70,44 @@ def test_a_batch_that_may_be_staged_keeps_its_file(store: Store, files: FailingF
     store.stage(ref, (b"b", b"2"), sequence=2)
     assert store.commit(ref).row_count == 2
     assert store.content() == {b"a": b"1", b"b": b"2"}
+
+
+@pytest.mark.parametrize("spills_at", [0, 2000])
+def test_a_bulk_write_with_a_missing_batch_has_ended_after_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, spills_at: int
+) -> None:
+    store = Store(tmp_path / "data", spills_at=spills_at)
+    store.server.create_table("t", FAMILIES)
+    ref = store.session()
+    store.stage(ref, *everywhere(b"1"))
+    (path,) = store.folder.glob("staging/*/batch-00000002")
+    path.unlink()
+    store.crash()
+    assert str(path) in caplog.text
+    with pytest.raises(SessionEndedError):
+        store.commit(ref)
+    assert store.content() == {}
+
+
+def test_what_is_left_of_a_bulk_write_whose_removal_failed_does_not_count(
+    store: Store, files: FailingFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = store.session()
+    store.stage(ref, *everywhere(b"1"))
+    remove = files.remove_if_there
+
+    def remove_few(path: Path) -> None:
+        if path.name == "batch-00000003":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        remove(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "remove_if_there", remove_few)
+        store.server.clients.sessions.end(ref, "a test")
+    assert list(store.folder.glob("staging/*/batch-*"))
+    assert not list(store.folder.glob("staging/*/write"))
+    store.crash()
+    assert store.staging == []
 
 
 def test_a_failed_sync_of_the_staging_folder_is_final(store: Store, files: FailingFiles) -> None:

@@ -113,9 +113,11 @@ class _StandardOutput(io.RawIOBase):
         return byte_count
 
     def flush(self) -> None:
-        if not self.closed:
-            with writing_to(self._stdout):
-                self._stdout.buffer.flush()
+        with writing_to(self._stdout):
+            self._stdout.buffer.flush()
+
+    def close(self) -> None:
+        """Does nothing; Python calls it when the object is freed, perhaps after a failure that was reported."""
 
 
 def _partial(path: Path) -> Path:

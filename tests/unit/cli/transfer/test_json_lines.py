@@ -102,7 +102,7 @@ def test_numbers_may_be_text_and_decimals_numbers(tmp_path: Path) -> None:
         (b'{"id": "a", "name": "\\ud800"}', "column 'name': \"\\ud800\" is not a valid STRING"),
         (b'{"id": "a", "name": {"x": 1}}', "column 'name': {\"x\": 1} is not a valid STRING"),
         (b'{"big": 1}', "column 'id': null is not a valid key; every row needs one"),
-        (b'{"id": "a",}', "character 12: "),
+        (b'{"id": "a",}', ", character 1"),  # 11 or 12, which depends on Python's version
         (b"[1]", " is not a JSON object"),
         (b'{"id": "\xfc"}', "byte 9 is not UTF-8"),
         (b"[" * 100_000, " is nested too deeply"),

@@ -155,6 +155,7 @@ def test_standard_output_is_counted_and_its_errors_are_reported() -> None:
         with pytest.raises(OutputError, match="can't write to standard output: No space left on device"):
             output.flush()
         assert os.fstat(full.fileno()).st_rdev == os.stat(os.devnull).st_rdev
+    output.close()  # As Python does when it frees it: standard output may be closed.
 
 
 def test_an_empty_folder_that_can_not_be_replaced_is_refused_at_once(
