@@ -27,8 +27,8 @@ from rowlock_regionserver.process import forget_pages
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.background_sync import BackgroundSync
 
-# Address space, not memory. Doubled when it is too small: so a small flush works with little address space (ulimit -v).
-MAP_BYTES = 64 << 20
+# Address space, not memory. Doubled when it is too small. LMDB writes it into the file, which has a checksum.
+MAP_BYTES = 1 << 30
 
 # LMDB holds a transaction in memory until its commit, which writes it in one go: half a millisecond.
 TRANSACTION_BYTES = SYNCED_BYTES
