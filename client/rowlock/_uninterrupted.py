@@ -1,8 +1,8 @@
 """Blocks that Ctrl-C does not end in the middle.
 
 An import: a KeyboardInterrupt in it makes it fail in all threads that wait for it, and a package with native modules,
-as pyarrow, can't be imported again then. A step of a stream of grpc: its Python code takes locks in a way that a
-KeyboardInterrupt can leave held, and then grpc's own thread waits for them, and no call of the channel ends.
+as pyarrow, can't be imported again then. A call by grpc: its Python code takes locks in a way that a KeyboardInterrupt
+can leave held. Then grpc's own thread waits for them, and no call of the channel ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Uninterrupted:
     __slots__ = ("_came", "_end_early", "_handler")
 
     def __init__(self, end_early: Callable[[], object] | None = None) -> None:
-        """end_early: what makes a block that waits end; a thread of its own calls it when SIGINT comes.
+        """end_early: makes a waiting block end; a thread of its own calls it when SIGINT comes.
 
         With it, only Python's own handler is put off: a program's handler may want the wait to go on.
         """
@@ -40,7 +40,7 @@ class Uninterrupted:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._came = True
         if self._end_early is not None:
-            # Without a free thread the wait goes on, until the next SIGINT or its own time limit.
+            # If no thread can be started, the wait continues until the next SIGINT or its own time limit.
             with contextlib.suppress(RuntimeError):
                 _thread.start_new_thread(self._end_early, ())
 

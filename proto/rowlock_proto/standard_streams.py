@@ -1,9 +1,13 @@
-"""Standard streams of a command: there are three, and no text ends the command with a traceback."""
+"""Standard streams of a command: all three are open, and take any text; what they refuse can be dropped."""
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import TextIO
+
+# The exit code after a broken pipe on standard output.
+BROKEN_PIPE = 141
 
 
 def prepare_streams() -> None:
@@ -17,5 +21,19 @@ def prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # JSON is UTF-8 in every locale, and names of files may be no text at all.
+            # JSON is UTF-8 in every locale, and a file name may have bytes that are not UTF-8.
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def drop_unwritten(stream: TextIO) -> None:
+    """Redirects the stream to /dev/null, so that buffered and later output is dropped.
+
+    Python flushes the standard streams at exit and would report the same error again.
+    """
+    try:
+        descriptor = stream.fileno()
+    except OSError:
+        return
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)

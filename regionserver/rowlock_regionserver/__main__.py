@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 
 from rowlock_proto.server_modules import ADVICE, missing_server_modules
-from rowlock_proto.standard_streams import prepare_streams
+from rowlock_proto.standard_streams import BROKEN_PIPE, drop_unwritten, prepare_streams
 
 from rowlock_regionserver import process
 from rowlock_regionserver.log_lines import FORMATS, LEVELS, begin_log, reason_of, say_error
@@ -33,7 +33,6 @@ _SECONDS_MAX = 1e9
 _INSPECTIONS = ("verify", "salvage", "remove-set-aside")
 EXIT_CANT_START = 2
 EXIT_FOLDER_IN_USE = 4
-EXIT_BROKEN_PIPE = 141  # As the client's.
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -68,9 +67,9 @@ def _inspect(command: str, words: list[str]) -> int:
         code = _inspected(command, words)
         sys.stdout.flush()
     except OSError as error:  # Of standard output: what fails in a folder is reported.
-        _drop_unwritten()
+        drop_unwritten(sys.stdout)
         if isinstance(error, BrokenPipeError):
-            return EXIT_BROKEN_PIPE
+            return BROKEN_PIPE
         say_error(f"{command}: standard output can't be written: {reason_of(error)}", "text")
         return EXIT_CANT_START
     return code
@@ -88,11 +87,6 @@ def _inspected(command: str, words: list[str]) -> int:
     from rowlock_regionserver.inspection import remove_set_aside
 
     return remove_set_aside.main(words)
-
-
-def _drop_unwritten() -> None:
-    """Leaves out what standard output did not take. Else Python complains about it again when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _says_what_is_missing(log_format: str) -> bool:
@@ -191,7 +185,7 @@ class _AddSetting(argparse.Action):
             try:
                 print(settings_help(), flush=True)
             except BrokenPipeError:  # Of `| head`.
-                _drop_unwritten()
+                drop_unwritten(sys.stdout)
             parser.exit()
         options.config = [*options.config, value]
 

@@ -210,8 +210,8 @@ def _unusable(path: Path, error: OSError | DiskFullError | UnknownOutcomeError) 
             problem = f"can't be made because {path.parent} is missing; make that folder first"
         case _ if number in NO_SPACE or isinstance(error, DiskFullError):
             problem = "can't be used because its disk is full; free some space"
-        case _ if limit_advice(error):
-            problem = f"can't be used: {limit_advice(error)}"
+        case _ if advice := limit_advice(error):
+            problem = f"can't be used: {advice}"
         case _:
             problem = "can't be used"
     return DataFolderError(f"{path} {problem} ({error})")

@@ -1,4 +1,4 @@
-"""Ctrl-C at random moments in a program that goes on, as a notebook does."""
+"""A program that continues after Ctrl-C, as a notebook does, is interrupted at random moments."""
 
 from __future__ import annotations
 

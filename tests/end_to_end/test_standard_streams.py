@@ -1,4 +1,4 @@
-"""The server's commands with standard streams that are closed, broken or full, and with paths that are no text."""
+"""The server's commands with standard streams that are closed, broken or full, and with paths that are not UTF-8."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rowlock_regionserver.host.set_aside import set_aside
 
 SERVER = (sys.executable, "-m", "rowlock_regionserver")
 NO_TEXT = os.fsdecode(b"\xff")
-# As in a locale that is not C or POSIX, where Python refuses what is no text.
+# As in a locale that is not C or POSIX, where Python refuses what is not UTF-8.
 STRICT = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A data folder, whose path is no text, with something that was set aside."""
+    """A data folder, whose path is not UTF-8, with something that was set aside."""
     path = tmp_path / NO_TEXT
     with DataFolder.open(path, Files()):
         pass

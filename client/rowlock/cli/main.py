@@ -16,12 +16,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
-from rowlock_proto.standard_streams import prepare_streams
+from rowlock_proto.standard_streams import BROKEN_PIPE, drop_unwritten, prepare_streams
 from typer.core import TyperGroup
 
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.commands import COMMANDS, summary_of
-from rowlock.cli.output import Output, OutputError, drop_unwritten, writing_to
+from rowlock.cli.output import Output, OutputError, writing_to
 from rowlock.cli.plain_parameters import with_plain_parsers
 from rowlock.cli.session import (
     DEFAULT_SERVER,
@@ -39,7 +39,6 @@ from rowlock.cli.start import INTERRUPTED, interrupts_end_at_once
 if TYPE_CHECKING:
     from rowlock import Client
 
-BROKEN_PIPE = 141
 # A prompt should report soon that no server runs; a server that recovers is worth the whole timeout.
 _CONNECT_SECONDS = 2.0
 # The server's longest wait for a lock, by default; a request that waits longer loses its place in the queue.

@@ -7,12 +7,13 @@ tab-separated lines without a heading. Keys and values are escaped, so they cont
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import TextIO
+
+from rowlock_proto.standard_streams import drop_unwritten
 
 # One result; values that JSON can hold.
 Record = Mapping[str, object]
@@ -31,20 +32,6 @@ class ShownRow:
 
 class OutputError(Exception):
     """Writing to standard output failed. Unwritten output was dropped."""
-
-
-def drop_unwritten(stream: TextIO) -> None:
-    """Redirects the stream to /dev/null, so that buffered and later output is dropped.
-
-    Python flushes the standard streams at exit and would report the same error again.
-    """
-    try:
-        descriptor = stream.fileno()
-    except OSError:
-        return
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, descriptor)
-    os.close(null)
 
 
 @contextmanager

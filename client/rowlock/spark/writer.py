@@ -129,12 +129,15 @@ class RowlockWriter(DataSourceArrowWriter):
 
 def _arrow_schema(schema: StructType) -> pa.Schema:
     """Returns the schema of the tasks' batches. Raises MappingError for a column whose type Arrow does not have."""
+    import pyarrow as pa
+
+    fields: list[pa.Field[pa.DataType]] = []
     for field in schema:
         try:
-            to_arrow_schema(StructType([field]), timezone="UTC")
+            fields.extend(to_arrow_schema(StructType([field]), timezone="UTC"))
         except (PySparkException, ValueError):
             raise MappingError(
                 f"the column {field.name!r} is {field.dataType.simpleString()} in the DataFrame, a type that no cell "
                 "can hold: cast it, for example to string, or leave it out (drop)"
             ) from None
-    return to_arrow_schema(schema, timezone="UTC")
+    return pa.schema(fields)

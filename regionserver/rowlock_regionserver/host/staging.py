@@ -193,7 +193,10 @@ class Staging:
                 self._remove(folder)
                 continue
             except CorruptionError as error:
-                logger.warning("a bulk write has ended, unless it was committed, and its files are removed: %s", error)
+                logger.warning(
+                    "a bulk write has ended, unless it was committed, and is removed: expected %s in %s, found %s",
+                    *(error.expected, error.path, error.found),
+                )
                 self._remove(folder)
                 continue
             if is_open(write, state):

@@ -14,6 +14,7 @@ from rowlock_regionserver.data_folder import FORMAT
 from rowlock_regionserver.errors import DataFolderError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection import verify
+from rowlock_regionserver.sessions.session import SessionRef
 
 from tests.unit.host.bulk_store import FAMILIES, Store, everywhere
 
@@ -31,14 +32,20 @@ DAMAGED = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """The folder of a stopped server with an open bulk write: spilled batches, a batch in bulk files; and a history."""
-    store = Store(tmp_path / "data", spills_at=2000)
+def staged(folder: Path) -> tuple[Store, SessionRef]:
+    """Returns a server, and its session with an open bulk write: spilled batches, and a batch in bulk files."""
+    store = Store(folder, spills_at=2000)
     store.server.create_table("t", FAMILIES)
     ref = store.session()
     store.stage(ref, *everywhere(b"1"))
     store.stage(ref, *[(row + b"2", b"1") for row in (b"a", b"h")])
+    return store, ref
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a stopped server with an open bulk write, and a history of compactions."""
+    store, _ = staged(tmp_path / "data")
     store.server.stop()
     (store.folder / FORMAT).write_text(f"rowlock data folder, format 1, id {'0' * 32}\n")
     generations.write(Files(), store.folder / "regions" / "1", "compactions", 1, history.encode({}, 1))
@@ -114,11 +121,7 @@ def test_what_an_unfinished_removal_has_left_is_no_damage(folder: Path) -> None:
 
 
 def test_what_a_commit_has_left_is_no_damage(tmp_path: Path) -> None:
-    store = Store(tmp_path / "data", spills_at=2000)
-    store.server.create_table("t", FAMILIES)
-    ref = store.session()
-    store.stage(ref, *everywhere(b"1"))
-    store.stage(ref, *[(row + b"2", b"1") for row in (b"a", b"h")])
+    store, ref = staged(tmp_path / "data")
     store.commit(ref)  # Its files are removed later.
     found = verify.Verification()
     verify.verify_folder(store.folder, Files(), found)
