@@ -24,3 +24,30 @@ def read_stream(data: bytes | pa.Buffer, fits: Callable[[pa.Schema], bool], what
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ServerError(f"{what} is damaged: {error}") from error
     return table
+
+
+class StreamReader:
+    """Reads streams that mostly have the schema of the one before, without reading it again. Not thread-safe."""
+
+    __slots__ = ("_message", "_schema")
+
+    def __init__(self) -> None:
+        # Of the last stream that was read in full, and the message that it was read from.
+        self._schema = pa.schema([])
+        self._message = pa.py_buffer(b"")
+
+    def read(self, data: pa.Buffer, fits: Callable[[pa.Schema], bool], what: str) -> pa.Table:
+        """Returns what read_stream does, and raises its errors. `fits` must be the same for all streams."""
+        try:
+            messages = pa.ipc.MessageReader.open_stream(data)
+            message = messages.read_next_message().metadata
+            if message.equals(self._message):
+                batches = [pa.ipc.read_record_batch(each, self._schema) for each in messages]
+                table = pa.Table.from_batches(batches, self._schema)
+                table.validate(full=True)
+                return table
+        except (StopIteration, pa.ArrowException, OSError):
+            return read_stream(data, fits, what)  # It raises with the reason.
+        table = read_stream(data, fits, what)
+        self._schema, self._message = table.schema, pa.py_buffer(message.to_pybytes())
+        return table

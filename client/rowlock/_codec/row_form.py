@@ -8,13 +8,13 @@ fixed-size binary only where all its values have one length, so its type may dif
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
-from rowlock._codec.arrow_stream import read_stream
+from rowlock._codec.arrow_stream import StreamReader
 from rowlock._codec.compressed_rows import decoded_rows
 from rowlock._codec.scan_message import ScanMessage
 from rowlock.errors import ServerError
@@ -60,6 +60,7 @@ class RowFormReader:
     returned: tuple[FormColumn, ...]
     # For each returned column, its place in the sent batch; None: it was not requested, and is null.
     places: tuple[int | None, ...]
+    streams: StreamReader = field(default_factory=StreamReader, compare=False, repr=False)
 
     @classmethod
     def of(cls, columns: Sequence[FormColumn], template: region_pb2.ScanRequest) -> RowFormReader:
@@ -77,7 +78,7 @@ class RowFormReader:
         Copies none, unless they are compressed.
         """
         if message.compressed is None:
-            return self._returned(read_stream(message.arrow, self._fits, "a batch of a scan"))
+            return self._returned(self.streams.read(message.arrow, self._fits, "a batch of a scan"))
         return self._returned(self._decompressed(message))
 
     def _decompressed(self, message: ScanMessage) -> pa.Table:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from rowlock._codec.arrow_stream import read_stream
+from rowlock._codec.arrow_stream import StreamReader, read_stream
 from rowlock.errors import ServerError
 
 from tests.unit.client.plain_row_form import stream_of
@@ -36,6 +37,10 @@ def read(data: bytes) -> pa.Table:
     return read_stream(data, fits, "a batch")
 
 
+def read_again(reader: StreamReader, data: bytes) -> pa.Table:
+    return reader.read(pa.py_buffer(data), fits, "a batch")
+
+
 def test_a_stream_is_read_without_being_copied() -> None:
     data = pa.py_buffer(stream_of(TABLE))
     table = read_stream(data, fits, "a batch")
@@ -56,9 +61,40 @@ def test_a_name_that_is_no_text_is_damage() -> None:
         read(stream_of(TABLE).replace(b"row", b"\xff\xfe\xfd"))
 
 
+def test_streams_with_one_schema_are_read_after_each_other_without_being_copied() -> None:
+    def any_fits(_: pa.Schema) -> bool:
+        return True
+
+    reader = StreamReader()
+    other = TABLE.rename_columns(["row", "m", "value"])
+    for table in (TABLE, TABLE.slice(1), pa.concat_tables([TABLE, TABLE]), TABLE.slice(0, 0), other, other, TABLE):
+        data = pa.py_buffer(stream_of(table))
+        found = reader.read(data, any_fits, "a batch")
+        assert found.equals(table)
+        assert found.schema.equals(table.schema, check_metadata=True)
+        for chunk in found.column(1).chunks:
+            values = chunk.buffers()[1]
+            assert values is not None
+            assert data.address <= values.address < data.address + data.size
+
+
+def test_a_known_schema_keeps_no_stream_in_memory() -> None:
+    reader = StreamReader()
+    stream = stream_of(TABLE)
+    before = pa.total_allocated_bytes()
+    for _ in range(2):
+        data = pa.allocate_buffer(len(stream))
+        memoryview(data).cast("B")[:] = stream
+        assert reader.read(data, fits, "a batch").equals(TABLE)
+        del data
+    assert pa.total_allocated_bytes() == before
+
+
 def test_random_damage_is_refused_or_gives_a_sound_table() -> None:
     chance = random.Random(11)
     whole = stream_of(TABLE)
+    reader = StreamReader()
+    read_again(reader, whole)
     refused = 0
     for _ in range(5000):
         data = bytearray(whole[: chance.choice([len(whole), chance.randrange(len(whole))])])
@@ -66,7 +102,12 @@ def test_random_damage_is_refused_or_gives_a_sound_table() -> None:
             if data:
                 data[chance.randrange(len(data))] = chance.randrange(256)
         try:
-            read(bytes(data)).validate(full=True)
-        except ServerError:
+            table = read(bytes(data))
+        except ServerError as error:
             refused += 1
+            with pytest.raises(ServerError, match=re.escape(error.message)):
+                read_again(reader, bytes(data))
+            continue
+        table.validate(full=True)
+        assert read_again(reader, bytes(data)).equals(table)
     assert 1000 < refused < 5000
