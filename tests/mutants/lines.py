@@ -10,6 +10,7 @@ LINES = "property/test_lines.py"
 MERGE = "unit/scan/test_window_lines.py"
 MODEL = "property/test_scan_against_model.py::test_lines_are_answered_as_the_model_answers"
 CELLS = "property/test_scans_of_lines.py"
+STREAMS = "unit/client/test_arrow_stream.py"
 BINARY = "unit/client/test_arrow_buffers.py"
 DENSE = "unit/arrow/test_dense_lines.py::test_lines_of_several_parts_become_cells_in_their_order"
 SHARED = "unit/client/test_line_rows.py::test_messages_of_one_scan_share_what_their_cells_have_alike"
@@ -350,7 +351,31 @@ OF_LINES = [
         "read_stream",
         ", UnicodeDecodeError",
         "",
-        "unit/client/test_arrow_stream.py::test_a_name_that_is_no_text_is_damage",
+        f"{STREAMS}::test_a_name_that_is_no_text_is_damage",
+        CLIENT,
+    ),
+    Mutant(
+        "a stream has the schema of the one before",
+        "StreamReader.read",
+        "if message.equals(self._message):",
+        "if self._message.size:",
+        f"{STREAMS}::test_streams_with_one_schema_are_read_after_each_other_without_being_copied",
+        CLIENT,
+    ),
+    Mutant(
+        "a damaged stream with a known schema is not refused",
+        "StreamReader.read",
+        "                table.validate(full=True)\n",
+        "",
+        f"{STREAMS}::test_random_damage_is_refused_or_gives_a_sound_table",
+        CLIENT,
+    ),
+    Mutant(
+        "values of columns that lie anywhere are read as those of a record batch",
+        "side_by_side",
+        " or places != [places[0] + number * distance for number in range(len(places))]",
+        "",
+        f"{BINARY}::test_arrays_at_other_distances_are_not_read_side_by_side",
         CLIENT,
     ),
 ]

@@ -270,6 +270,40 @@ def joined(*parts: Array | bytes) -> Array:
     return result
 
 
+def pooled(count: int, dtype: npt.DTypeLike) -> tuple[pa.Buffer, npt.NDArray[Any]]:
+    """Returns memory of Arrow's pool, with undefined bytes, and an array to write to it.
+
+    The pool keeps freed memory. The C library may return numpy's to the system after each scan. Then the page faults of
+    the next one take half of the client's processor time.
+    """
+    kind = np.dtype(dtype)
+    buffer = pa.allocate_buffer(count * kind.itemsize)
+    return buffer, np.frombuffer(memoryview(buffer), kind)
+
+
+def repeated_values(values: npt.NDArray[np.generic], count: int) -> pa.Buffer:
+    """Returns each value this many times, one after the other."""
+    buffer, repeated = pooled(len(values) * count, values.dtype)
+    repeated.reshape(len(values), count)[:] = values[:, np.newaxis]
+    return buffer
+
+
+def side_by_side(arrays: Sequence[Array], width: int) -> npt.NDArray[np.void] | None:
+    """Returns the values of fixed-size arrays of one length, `width` bytes each, as rows with a value of each array.
+
+    Copies none. None unless the arrays lie at equal distances in memory, as those of a record batch do.
+    """
+    count = len(arrays[0])
+    if not count * width:
+        return None
+    places = [cast(pa.Buffer, array.buffers()[1]).address + array.offset * width for array in arrays]
+    distance = places[1] - places[0] if len(places) > 1 else count * width
+    if distance <= 0 or places != [places[0] + number * distance for number in range(len(places))]:
+        return None
+    memory = pa.foreign_buffer(places[0], places[-1] - places[0] + count * width, base=arrays)
+    return np.ndarray((count, len(arrays)), f"V{width}", memoryview(memory), 0, (width, distance))
+
+
 def buffer_of(values: npt.NDArray[Any]) -> pa.Buffer:
     """Returns the memory of an array; copies it only if it is not contiguous."""
     return pa.py_buffer(np.ascontiguousarray(values).data)

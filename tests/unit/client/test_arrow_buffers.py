@@ -7,7 +7,7 @@ import sys
 
 import pyarrow as pa
 import pytest
-from rowlock._codec.arrow_buffers import Array, as_binary, integers_array, names_array
+from rowlock._codec.arrow_buffers import Array, as_binary, integers_array, names_array, side_by_side
 
 VALUES = [b"%05d" % number for number in range(70_000)]
 
@@ -30,6 +30,34 @@ def test_values_of_one_length_become_binary_in_their_place(start: int, stop: int
     assert binary.type == pa.binary()
     assert binary.to_pylist() == VALUES[start:stop]
     assert data_address(binary, 2) == data_address(array, 1) + 5 * start
+
+
+def test_arrays_at_equal_distances_are_read_side_by_side_in_their_place() -> None:
+    whole = fixed([*VALUES[:12]], 5)
+    columns = [whole.slice(start, 3) for start in (1, 5, 9)]
+    rows = side_by_side(columns, 5)
+    assert rows is not None
+    assert rows.ctypes.data == data_address(whole, 1) + 5
+    del whole, columns
+    assert rows.tolist() == [values_at(1, 5, 9), values_at(2, 6, 10), values_at(3, 7, 11)]
+    one = side_by_side([fixed([b"a", b"b"], 1)], 1)
+    assert one is not None
+    assert one.tolist() == [[b"a"], [b"b"]]
+
+
+def values_at(*numbers: int) -> list[bytes]:
+    return [VALUES[number] for number in numbers]
+
+
+@pytest.mark.parametrize("starts", [(0, 4, 9), (0, 4, 4), (8, 4, 0), (3, 3)])
+def test_arrays_at_other_distances_are_not_read_side_by_side(starts: tuple[int, ...]) -> None:
+    whole = fixed([*VALUES[:12]], 5)
+    assert side_by_side([whole.slice(start, 3) for start in starts], 5) is None
+
+
+def test_arrays_without_bytes_are_not_read_side_by_side() -> None:
+    assert side_by_side([fixed([], 5)], 5) is None
+    assert side_by_side([fixed([b""], 0), fixed([b""], 0)], 0) is None
 
 
 def test_columns_of_several_lengths_and_counts_take_turns() -> None:

@@ -208,6 +208,37 @@ def test_rows_of_several_record_batches_become_cells_and_dicts() -> None:
         assert list(rows.expanded(bytes)) == [(b"a", {b"f:p": b"p1"}), (b"bb", {b"f:p": b"p2"})]
 
 
+@pytest.mark.parametrize("widths", [(3, 3, 3), (1,), (2, 0, 5), (0, 0), (2, 7, 2)])
+def test_values_of_one_length_a_column_become_cells_row_by_row(widths: tuple[int, ...]) -> None:
+    names = [FormColumn(b"f", b"%d" % place) for place in range(len(widths))]
+    reader = LineReader()
+    for counts in ((1,), (5, 0, 3), (9,)):
+        keys = [b"%02d" % number for number in range(sum(counts))]
+        values = [
+            [bytes([65 + place, *key])[:width].ljust(width) for key in keys] for place, width in enumerate(widths)
+        ]
+        columns: Columns = {
+            name: pa.array(of_name, pa.binary(width))
+            for name, of_name, width in zip(names, values, widths, strict=True)
+        }
+        whole = table_of({**columns, FormColumn(b"f", b"0", is_timestamp=True): times(*range(len(keys)))}, keys)
+        starts = [sum(counts[:place]) for place in range(len(counts))]
+        parts = [whole.slice(start, count) for start, count in zip(starts, counts, strict=True)]
+        rows = reader.read(message_of(pa.concat_tables(parts), [*names, FormColumn(b"f", b"0", is_timestamp=True)]))
+        cells = rows.cells()
+        cells.validate(full=True)
+        assert cells.column("value").to_pylist() == [value for of_row in zip(*values, strict=True) for value in of_row]
+        assert cells.column("row").to_pylist() == [key for key in keys for _ in widths]
+        assert [tuple(row.values()) for _, row in rows.expanded(bytes)] == list(zip(*values, strict=True))
+
+
+@pytest.mark.parametrize("keys", [[b"a", b"bb", b"ccc"], [b"a", b"b", b"cccc"], [b"aaa", b"", b""], [b"", b"", b""]])
+def test_keys_of_different_lengths_or_none_are_repeated(keys: list[bytes]) -> None:
+    values = pa.array([b"1", b"2", b"3"], pa.binary(1))
+    rows = rows_of({P: values, Q: values, P_TIME: times(7, 8, 9)}, keys)
+    assert rows.cells().column("row").to_pylist() == [key for key in keys for _ in range(2)]
+
+
 def test_nulls_of_slices_and_of_several_record_batches_are_no_cells() -> None:
     def part(keys: list[bytes], values: list[bytes | None], numbers: list[int | None], kind: pa.DataType) -> pa.Table:
         columns = {P: pa.array(values, kind), Q: pa.array(keys, pa.binary()), P_TIME: times(*numbers)}
