@@ -43,9 +43,9 @@ class StreamReader:
             message = messages.read_next_message().metadata
             if message.equals(self._message):
                 batches = [pa.ipc.read_record_batch(each, self._schema) for each in messages]
-                table = pa.Table.from_batches(batches, self._schema)
-                table.validate(full=True)
-                return table
+                for batch in batches:
+                    batch.validate(full=True)
+                return pa.Table.from_batches(batches, self._schema)
         except (StopIteration, pa.ArrowException, OSError):
             return read_stream(data, fits, what)  # It raises with the reason.
         table = read_stream(data, fits, what)
