@@ -30,7 +30,7 @@ RowRange = tuple[bytes, bytes]
 
 # Of scans to Arrow, and in row form. Larger than the server's default, because a batch costs its reader as much as many
 # rows do.
-ARROW_BATCH_BYTES = 2 << 20
+ARROW_BATCH_BYTES = 4 << 20
 # Of scans for keys alone, which are short: the protocol's limit, so that only batch_bytes bounds a batch.
 KEY_BATCH_ROWS = 1_000_000
 

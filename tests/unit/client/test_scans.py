@@ -345,7 +345,7 @@ def test_a_mapping_chooses_columns_and_no_rows() -> None:
     template = in_row_form(plan(), form_of(mapping)).template
     assert requested_columns(template) == []
     assert requested_form(template) == [(b"f", b"a", 0), (b"g", b"b", 0)]
-    assert template.batch_bytes == 2 << 20
+    assert template.batch_bytes == 4 << 20
     chosen = plan()
     chosen.template.columns.add(family=b"f")
     chosen.template.batch_bytes = 5

@@ -67,7 +67,7 @@ def test_a_scan_to_arrow_asks_for_larger_batches(db: rowlock.Client, fake_server
         assert len(list(table.scan(batch_bytes=batch_bytes).cells())) == 1
         assert len(list(table.scan(batch_bytes=batch_bytes).to_batches())) == 1
         assert len(table.scan(batch_bytes=batch_bytes).to_arrow()) == 1
-    assert [request.batch_bytes for request in fake_server.scans] == [0, 0, 2 << 20, 2 << 20, 5, 5, 5, 5]
+    assert [request.batch_bytes for request in fake_server.scans] == [0, 0, 4 << 20, 4 << 20, 5, 5, 5, 5]
 
 
 def test_of_several_versions_a_row_shows_the_newest_and_cells_show_all(
