@@ -5,6 +5,9 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 CONNECTION = "unit/rpc/direct/test_scan_connection.py"
+SENDER = "unit/rpc/direct/test_frame_sender.py"
+SCANS = "unit/engine/test_scans.py"
+SENT = "unit/engine/test_sent_scans.py"
 ROOM = f"{CONNECTION}::test_a_connection_that_is_kept_for_a_later_scan_makes_room_for_another_client"
 
 SCAN_CONNECTIONS = [
@@ -24,16 +27,16 @@ SCAN_CONNECTIONS = [
     ),
     Mutant(
         "a part of which the system took some is sent again from its start",
-        "FrameSender._drop_sent",
+        "FrameSender._send_some",
         "unsent[0] = first[byte_count:]",
         "unsent[0] = first",
-        "unit/rpc/direct/test_frame_sender.py::test_frames_arrive_whole_wherever_the_system_stops",
+        f"{SENDER}::test_frames_arrive_whole_wherever_the_system_stops",
     ),
     Mutant(
         "the system gets more parts at once than it takes",
-        "FrameSender._send_on",
-        "self._unsent[:_PARTS_MAX]",
-        "self._unsent",
+        "FrameSender._send_some",
+        "unsent[:_PARTS_MAX]",
+        "unsent",
         f"{CONNECTION}::test_batches_in_parts_arrive_whole",
     ),
     Mutant(
@@ -41,45 +44,98 @@ SCAN_CONNECTIONS = [
         "Scans._write_batches",
         "bytes_held(batches[-1])",
         "len(batches[-1])",
-        f"{CONNECTION}::test_the_rest_of_a_batch_in_parts_does_not_keep_their_memory_alive",
+        f"{SCANS}::test_a_batch_that_is_written_counts_with_its_window",
+    ),
+    Mutant(
+        "a rest that the event loop sends counts without the window that it keeps alive",
+        "OpenScan._send_step",
+        "                return bytes_held(batch)\n",
+        "                return len(batch)\n",
+        f"{SENT}::test_no_batch_is_made_before_the_rest_of_the_last_one_was_taken",
+    ),
+    Mutant(
+        "a batch that a thread sends is not counted",
+        "OpenScan._send_step",
+        "            sending.set(bytes_held(batch))\n",
+        "",
+        f"{SENT}::test_a_batch_is_counted_with_its_window_while_a_thread_sends_it",
+    ),
+    Mutant(
+        "a batch that a thread has sent stays counted",
+        "OpenScan.send_step",
+        "            sending.set(0)\n",
+        "            pass\n",
+        f"{SENT}::test_a_scan_that_is_cancelled_during_a_step_counts_nothing_afterwards",
+    ),
+    Mutant(
+        "a step that sends lasts until its batches are sent",
+        "OpenScan._send_step",
+        " or self._clock.monotonic() >= step_ends_at",
+        "",
+        f"{SENT}::test_a_step_that_sends_is_not_longer_than_a_slice",
+    ),
+    Mutant(
+        "a step begins before the rest of the last batch was taken",
+        "Scans._send_batches",
+        "                await self._write(sender.send_rest(), listed)\n",
+        "                sender.send_rest()\n",
+        f"{SENT}::test_no_batch_is_made_before_the_rest_of_the_last_one_was_taken",
+    ),
+    Mutant(
+        "a thread uses the descriptor of a connection that was closed",
+        "FrameSender.send_now",
+        "                if self._is_closed:\n                    return False\n",
+        "",
+        f"{SENDER}::test_a_thread_ends_when_the_sender_is_closed_meanwhile",
+    ),
+    Mutant(
+        "a thread waits for a client that is known to be slow",
+        "FrameSender.send_now",
+        "(0 if self._left_rest else _PATIENCE_SECONDS)",
+        "_PATIENCE_SECONDS",
+        f"{SENDER}::test_a_thread_does_not_wait_for_a_client_that_has_left_a_rest",
+    ),
+    Mutant(
+        "nobody sends the rest that a thread has left",
+        "FrameSender.send_rest",
+        "        self._send_on()\n",
+        "",
+        f"{SENDER}::test_a_client_that_is_gone_is_noticed_by_the_event_loop",
     ),
     Mutant(
         "the window of the last batch is counted by nobody",
         "_StepAhead._count",
         "if batches and self._is_over() else 0",
         "if False else 0",
-        "unit/engine/test_scans.py::"
-        "test_the_last_window_is_counted_with_the_last_batch_when_the_scan_counts_it_no_more",
+        f"{SCANS}::test_the_last_window_is_counted_with_the_last_batch_when_the_scan_counts_it_no_more",
     ),
     Mutant(
         "the window of the last batch is counted by nobody while batches before it are sent",
         "Scans._write_batches",
         "if batches and scan.is_over else 0",
         "if False else 0",
-        "unit/engine/test_scans.py::"
-        "test_the_last_window_is_counted_while_a_batch_before_it_is_sent_and_the_scan_has_ended",
+        f"{SCANS}::test_the_last_window_is_counted_while_a_batch_before_it_is_sent_and_the_scan_has_ended",
     ),
     Mutant(
         "the last window is not counted when the step ahead finds the end",
         "_StepAhead._count",
         "            self._when_made()\n",
         "            pass\n",
-        "unit/engine/test_scans.py::"
-        "test_the_last_window_is_counted_while_a_batch_before_it_is_sent_and_the_scan_has_ended",
+        f"{SCANS}::test_the_last_window_is_counted_while_a_batch_before_it_is_sent_and_the_scan_has_ended",
     ),
     Mutant(
         "a scan whose client has left keeps its batches until a garbage collection",
         "Scans._write_batches",
         "            batches = []\n",
         "",
-        f"{CONNECTION}::test_a_client_that_leaves_keeps_no_batches_until_a_garbage_collection",
+        f"{SCANS}::test_a_scan_that_is_cancelled_keeps_no_batches_until_a_garbage_collection",
     ),
     Mutant(
         "a scan whose client has left keeps the batches made ahead until a garbage collection",
         "Scans._write_batches",
         "                ahead.cancel()\n                ahead = None\n",
         "                ahead.cancel()\n",
-        f"{CONNECTION}::test_a_client_that_leaves_keeps_no_batches_until_a_garbage_collection",
+        f"{SCANS}::test_a_scan_that_is_cancelled_keeps_no_batches_until_a_garbage_collection",
     ),
     Mutant(
         "gRPC gets the parts of a batch",
@@ -120,11 +176,8 @@ SCAN_CONNECTIONS = [
     Mutant(
         "the end of a scan overtakes the rest of its batch",
         "FrameSender.send",
-        "            self._unsent.append(memoryview(HEAD.pack(len(body) + 1, kind)))\n"
-        "            if body:\n"
-        "                self._unsent += map(memoryview, [body] if isinstance(body, bytes) else body.parts)\n",
-        "            parts = [body] if isinstance(body, bytes) else body.parts\n"
-        "            self._unsent[:0] = map(memoryview, [HEAD.pack(len(body) + 1, kind), *parts])\n",
+        "            self._unsent += _parts(kind, body)\n",
+        "            self._unsent[:0] = _parts(kind, body)\n",
         f"{CONNECTION}::test_a_scan_whose_client_does_not_read_ends_behind_the_rest_of_its_batch",
     ),
     Mutant(
@@ -195,6 +248,6 @@ SCAN_CONNECTIONS = [
         "_StepAhead._take",
         "        self._is_taken = True\n",
         "",
-        "unit/engine/test_scans.py::test_batches_that_are_taken_as_soon_as_they_are_made_are_not_counted",
+        f"{SCANS}::test_batches_that_are_taken_as_soon_as_they_are_made_are_not_counted",
     ),
 ]

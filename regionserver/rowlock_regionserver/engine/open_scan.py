@@ -8,12 +8,12 @@ by worker threads.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.engine.encoded_message import EncodedMessage, joined
+from rowlock_regionserver.engine.encoded_message import EncodedMessage, bytes_held, joined
 from rowlock_regionserver.engine.interfaces import ScanAnswers, ScannedRegion
 from rowlock_regionserver.ledger import Account, Holding
 from rowlock_regionserver.operations import ScanPlan
@@ -73,9 +73,15 @@ class OpenScan:
         and is done when its slice is over, perhaps without an answer. Closes the scan at its end, and when it fails. If
         answers were made before a failure, the next step raises it.
         """
+        with self._stepping():
+            return self._find_first(bytes_max, slice_seconds, may_wait=may_wait)
+
+    @contextmanager
+    def _stepping(self) -> Iterator[None]:
+        """Holds the lock; closes the scan afterwards if it has failed, or was closed meanwhile."""
         try:
             with self._lock:
-                return self._find_first(bytes_max, slice_seconds, may_wait=may_wait)
+                yield
         except BaseException:
             self._is_closed = True
             raise
@@ -130,15 +136,8 @@ class OpenScan:
         Closes the scan when it fails. If some batches were made before a failure, returns them, and raises the failure
         in the next step.
         """
-        try:
-            with self._lock:
-                return self._step(count)
-        except BaseException:
-            self._is_closed = True
-            raise
-        finally:
-            if self._is_closed:
-                self.close()
+        with self._stepping():
+            return self._step(count)
 
     def _step(self, count: int) -> list[EncodedMessage]:
         if self._failure is not None:
@@ -155,6 +154,37 @@ class OpenScan:
                 raise
             self._failure = error
         return batches
+
+    def send_step(self, count: int, send: Callable[[EncodedMessage], bool]) -> int:
+        """Sends the next encoded answers, at most `count`, each before the next one is made. Blocks.
+
+        Ends when `send` returns False, and returns the memory that its answer keeps alive; else 0. Closes the scan at
+        its end, and when it fails.
+        """
+        sending = Holding(self._account)
+        try:
+            with self._stepping():
+                return self._send_step(count, send, sending)
+        finally:
+            sending.set(0)
+
+    def _send_step(self, count: int, send: Callable[[EncodedMessage], bool], sending: Holding) -> int:
+        if self._failure is not None:
+            raise self._failure
+        self._begin_slice()
+        step_ends_at = self._slice_ends_at  # Each full batch begins another slice.
+        for _ in range(count):
+            batch = self._next()
+            if batch is None:
+                break
+            # It may keep alive a window that no later batch has a part of.
+            sending.set(bytes_held(batch))
+            if not send(batch):
+                return bytes_held(batch)
+            del batch  # The traceback of a failure may keep this frame alive.
+            if self._is_slice_over() or self._clock.monotonic() >= step_ends_at:
+                break
+        return 0
 
     def _begin_slice(self) -> None:
         self._slice_ends_at = self._clock.monotonic() + self._slice_seconds

@@ -1,9 +1,13 @@
-"""Scans: worker threads make their batches, a few at a time, and the event loop sends them.
+"""Scans: worker threads make their batches, a few at a time, and send them, or the event loop does.
 
 1. A scan reads nothing on the event loop. Its steps may run in different threads, but never two at once. The first step
    makes one batch, since that often meets the scan's limit; later steps make several, as many as one window yields.
-   From the second step on, the next one is made while the batches are sent, unless scans hold more than half of
-   scan_bytes_held_max. Otherwise one side would wait for the other: gRPC accepts little more than a client has read.
+   On a direct connection a step sends each batch before it makes the next one. The system keeps a batch for the client,
+   so neither side waits for the other. If the client does not take a batch within a moment, the step ends, and the
+   event loop sends the rest.
+   By gRPC the event loop sends the batches of a step. From the second step on, the next one is made meanwhile, unless
+   scans hold more than half of scan_bytes_held_max. Otherwise one side would wait for the other: gRPC accepts little
+   more than a client has read.
    A step without a full batch for scan_heartbeat_ms ends after its current window, so that all scans and bulk batches
    get a share of the workers. It sends the rows found so far, perhaps none, with the resume key: a heartbeat for the
    client.
@@ -23,7 +27,8 @@ import itertools
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -40,11 +45,26 @@ from rowlock_regionserver.ledger import Account, Holding, Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.sessions.session import SessionInfo
 
+T = TypeVar("T")
+
 # Writes an encoded batch. It was taken when the returned coroutine or future has ended; None: it was taken at once.
 Write = Callable[[EncodedMessage], Coroutine[None, None, None] | asyncio.Future[None] | None]
 
 # A step's batches; a window of the default size is cut into twice as many.
 STEP_BATCHES_MAX = 4
+# Those of a step that sends them, and so has one at a time.
+SENT_BATCHES_MAX = 16
+
+
+class BatchSender(NamedTuple):
+    """Sends batches on a connection that worker threads may use.
+
+    send: called by worker threads; returns whether the batch was taken whole. send_rest: called on the loop while no
+    step runs; sends the rest, and returns what ends when it was taken. None: there is no rest.
+    """
+
+    send: Callable[[EncodedMessage], bool]
+    send_rest: Callable[[], asyncio.Future[None] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +145,7 @@ class Scans:
         return ScanStatistics(self._open_count, self._account.bytes_held, self._opened_count, expired_count)
 
     def stop(self) -> None:
-        """Ends every scan with SERVER_STOPPING, at the batch that it is sending or sends next; held ones at once."""
+        """Ends every scan with SERVER_STOPPING, at the batch or the step that it is sending; held ones at once."""
         if not self._stopping.done():
             self._stopping.set_result(None)
             self.held.stop()
@@ -135,7 +155,7 @@ class Scans:
         region: ScannedRegion,
         plan: ScanPlan,
         encode: Encode,
-        write: Write,
+        write: Write | BatchSender,
         about: ScanAbout = NOTHING_KNOWN,
         holding: Callable[[ListedScan], AbstractContextManager[object]] = contextlib.nullcontext,
     ) -> None:
@@ -181,13 +201,16 @@ class Scans:
             # Closing may close files, so a worker does it, unless the running step does.
             self._workers.quick.submit(scan.close).add_done_callback(lambda _: listed.is_over.set())
 
-    async def write_answers(self, admitted: AdmittedScan, write: Write) -> None:
+    async def write_answers(self, admitted: AdmittedScan, write: Write | BatchSender) -> None:
         """Writes the encoded answers that the scan has not given yet, and releases it.
 
         Raises RegionServerError if it ends early, with its read point closed.
         """
         try:
-            await self._write_batches(admitted.scan, write, admitted.listed)
+            if isinstance(write, BatchSender):
+                await self._send_batches(admitted.scan, write, admitted.listed)
+            else:
+                await self._write_batches(admitted.scan, write, admitted.listed)
         finally:
             self.release(admitted)
 
@@ -214,14 +237,16 @@ class Scans:
             unread.set(writing_bytes + sum(map(len, batches)) + last)
 
         try:
-            while batches := await (self._step(scan, count, listed) if ahead is None else ahead.batches()):
+            while batches := await (
+                self._step(partial(scan.step, count), listed) if ahead is None else ahead.batches()
+            ):
                 # Reversed, so that each batch can be popped, and freed when it is written.
                 batches.reverse()
                 count_unread()
                 # A first step often ends the scan, or its client does.
                 ahead = None
                 if count > 1 and not self._account.is_half_full:
-                    step = self._step(scan, STEP_BATCHES_MAX, listed)
+                    step = self._step(partial(scan.step, STEP_BATCHES_MAX), listed)
                     ahead = _StepAhead(step, self._account, lambda: scan.is_over, count_unread)
                 count = min(2 * count, STEP_BATCHES_MAX)
                 while batches:
@@ -240,16 +265,29 @@ class Scans:
                 ahead.cancel()
                 ahead = None
 
-    async def _step(self, scan: OpenScan, count: int, listed: ListedScan) -> list[EncodedMessage]:
+    async def _send_batches(self, scan: OpenScan, sender: BatchSender, listed: ListedScan) -> None:
+        count = 1
+        unread = Holding(self._account)
+        try:
+            while not scan.is_over:
+                unread.set(await self._step(partial(scan.send_step, count, sender.send), listed))
+                count = min(2 * count, SENT_BATCHES_MAX)
+                await self._write(sender.send_rest(), listed)
+                unread.set(0)
+        finally:
+            unread.set(0)
+
+    async def _step(self, step: Callable[[], T], listed: ListedScan) -> T:
+        """Lets a worker make a step, and returns what it returns."""
         began = self._clock.monotonic()
         self._workers.scan_step_count += 1
         try:
-            batches = await self._loop.run_in_executor(self._workers.streams, scan.step, count)
+            made = await self._loop.run_in_executor(self._workers.streams, step)
         finally:
             self._workers.scan_step_count -= 1
         if self._slow_calls.is_slow(began):
             self._slow_calls.log(began, "step of a scan", listed.about.region_id)
-        return batches
+        return made
 
     async def _write(
         self, writing: Coroutine[None, None, None] | asyncio.Future[None] | None, listed: ListedScan

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
 from typing import NoReturn
 
+import pyarrow as pa
 import pytest
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
@@ -265,6 +267,57 @@ def test_a_call_that_is_cancelled_frees_the_read_point(region: FakeRegion, worke
         assert region.open_scans == 1
         serving.cancel()
         await until(lambda: region.open_scans == 0)
+
+    run(test)
+
+
+def test_a_scan_that_is_cancelled_keeps_no_batches_until_a_garbage_collection(
+    region: FakeRegion, workers: Workers
+) -> None:
+    """An exception keeps the frames through which it came."""
+
+    async def test() -> None:
+        before = pa.total_allocated_bytes()
+        window = pa.allocate_buffer(2 << 20)
+        of_scan = [MessageParts([window], window.size, window.size)]
+        del window
+        scans = Scans(workers, NEVER_SLOW, Config(), ManualClock(), Ledger(Config()))
+        never = asyncio.get_running_loop().create_future()
+        counts: list[int] = []
+
+        def write(batch: EncodedMessage) -> asyncio.Future[None] | None:
+            counts.append(len(batch))
+            return None if len(counts) == 1 else never
+
+        serving = asyncio.create_task(scans.serve(region, plan(30), lambda *_: of_scan[0], write))
+        # One batch is being written, one was made with it, and four are made ahead.
+        await until(lambda: scans.statistics().bytes_held >= (3 + 4) * (2 << 20))
+        serving.cancel()
+        of_scan.clear()
+        with pytest.raises(asyncio.CancelledError) as cancelled:
+            await serving
+        await until(lambda: region.open_scans == 0)
+        await until(lambda: pa.total_allocated_bytes() < before + (1 << 20))
+        assert cancelled.tb is not None
+
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        run(test)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def test_a_batch_that_is_written_counts_with_its_window(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        scans, reader = Scans(workers, NEVER_SLOW, Config(), ManualClock(), Ledger(Config())), Reader()
+        batch = MessageParts([bytes(100)], 100, 5000)
+        serving = asyncio.create_task(scans.serve(region, plan(1), lambda *_: batch, reader.write))
+        await reader.arrived.wait()
+        await until(lambda: scans.statistics().bytes_held == 1000 + 2 * 100 + 5000)
+        reader.may_take.set()
+        await serving
 
     run(test)
 

@@ -42,8 +42,8 @@ SLICE_SECONDS_MAX = 0.0005
 # for each step of a scan: the event loop takes the interpreter whenever the scans' threads release it for a moment, and
 # they would hardly get it back.
 FLOOD_SLICES = 400
-PAUSE_SECONDS_A_STEP = 0.001
-PAUSE_SECONDS_MAX = 0.004
+PAUSE_SECONDS_A_STEP = 0.002
+PAUSE_SECONDS_MAX = 0.008
 GREETING_SECONDS_MAX = 10.0
 
 

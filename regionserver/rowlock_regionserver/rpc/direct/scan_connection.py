@@ -2,8 +2,8 @@
 
 1. The states: IDLE → SCANNING → IDLE ... → ENDED → CLOSED. ENDED: the END frame is on its way; the client has a moment
    to close its side. What it sends meanwhile is dropped, as in connection.py.
-2. Scans serves the scan as it serves a call of gRPC: read point, lease, session and memory are its own. A batch is
-   written when the system has taken it whole.
+2. Scans serves the scan as it serves a call of gRPC: read point, lease, session and memory are its own. The worker
+   thread that makes a batch sends it. A batch is written when the system has taken it whole.
 3. A scan that ends early, perhaps in the middle of a batch because its client does not read, leaves the rest of the
    batch here, then SCAN_END with the error. The ledger counts them; a client that takes nothing of them is dropped.
 4. A client sends nothing while its scan is running. It closes the connection to end the scan.
@@ -20,6 +20,7 @@ import enum
 from rowlock_proto.direct_frames import END, PREAMBLE, SCAN, SCAN_BATCH, SCAN_BODY_BYTES_MAX, SCAN_END
 
 from rowlock_regionserver.engine.encoded_message import EncodedMessage
+from rowlock_regionserver.engine.scans import BatchSender
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, StoppingError
 from rowlock_regionserver.rpc.direct.clients import ENDED_SECONDS_MAX, UNREAD_SECONDS_MAX, Unread
 from rowlock_regionserver.rpc.direct.frame_sender import FrameSender
@@ -121,22 +122,21 @@ class ScanConnection(asyncio.BufferedProtocol):
     async def _serve(self, request: bytes) -> None:
         failure: Exception | None = None
         try:
-            await self._service.serve_scan(request, self._peer, self._write)
+            await self._service.serve_scan(request, self._peer, BatchSender(self._send, self._sender.send_rest))
         except Exception as error:
             failure = error
-        if self._state is _State.CLOSED:
-            return
-        self._task = None
-        self._set_state(_State.IDLE)  # Before the end is sent: after that the next scan may come.
-        self._send_last(SCAN_END, failure, "scanning")
+        if self._state is not _State.CLOSED:
+            self._task = None
+            self._set_state(_State.IDLE)  # Before the end is sent: after that the next scan may come.
+            self._send_last(SCAN_END, failure, "scanning")
         if failure is not None:
             failure.with_traceback(None)  # It would keep the scan's batches until the garbage collection.
         if self._is_stopping:
             self.stop()
 
-    def _write(self, batch: EncodedMessage) -> asyncio.Future[None] | None:
-        self._sender.send(SCAN_BATCH, batch)
-        return self._sender.sent()
+    def _send(self, batch: EncodedMessage) -> bool:
+        """From a worker thread."""
+        return self._sender.send_now(SCAN_BATCH, batch)
 
     def _send_last(self, kind: int, failure: Exception | None, doing: str) -> None:
         """Sends a frame that nobody waits for."""
@@ -160,9 +160,9 @@ class ScanConnection(asyncio.BufferedProtocol):
         self._task = self._loop.create_task(self._finish(is_stopping=isinstance(error, StoppingError)))
 
     async def _finish(self, *, is_stopping: bool) -> None:
-        sent = self._sender.sent()
-        if sent is not None:
-            await sent
+        rest = self._sender.send_rest()
+        if rest is not None:
+            await rest
         self._state_since = self._monotonic()
         if is_stopping:
             self._transport.close()

@@ -12,7 +12,7 @@ from rowlock_proto.v1.direct_pb2 import DirectHello, DirectWelcome
 
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.engine.points import Points
-from rowlock_regionserver.engine.scans import Write
+from rowlock_regionserver.engine.scans import BatchSender
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_plan import PARSED_COST
@@ -27,8 +27,8 @@ _SCRATCH_BYTES = 64 * KIB
 # A message of at most this many bytes is parsed without a look at the memory.
 SMALL_MESSAGE_BYTES_MAX = 16 * KIB
 
-# The request, the client's address, and what writes a batch.
-ServeScan = Callable[[bytes, str, Write], Coroutine[None, None, None]]
+# The request, the client's address, and what sends the batches.
+ServeScan = Callable[[bytes, str, BatchSender], Coroutine[None, None, None]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from rowlock_proto.v1.region_pb2 import ScanRequest
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.engine import Engine
-from rowlock_regionserver.engine.scans import Write
+from rowlock_regionserver.engine.scans import BatchSender, Write
 from rowlock_regionserver.rpc.messages.point_requests import scan_to_open
 from rowlock_regionserver.rpc.services.large_message import parsed_by_size
 
@@ -18,7 +18,7 @@ class ScanCalls:
         self._engine = engine
         self._config = config
 
-    async def serve(self, data: bytes, peer: str, write: Write) -> None:
+    async def serve(self, data: bytes, peer: str, write: Write | BatchSender) -> None:
         """Writes the batches of the scan that an encoded ScanRequest begins or continues. peer: the client.
 
         Raises RegionServerError if the scan ends early, with its read point closed.

@@ -14,7 +14,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.encoded_message import EncodedMessage
 from rowlock_regionserver.engine.points import Points
 from rowlock_regionserver.engine.scan_openings import ScanHost, ScanOpenings
-from rowlock_regionserver.engine.scans import Scans, Write
+from rowlock_regionserver.engine.scans import BatchSender, Scans
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.ledger import Ledger
@@ -70,7 +70,7 @@ class Port:
         self.ready_counted += 1
         return self.ready_count
 
-    async def _serve_scan(self, data: bytes, peer: str, write: Write) -> None:
+    async def _serve_scan(self, data: bytes, peer: str, write: BatchSender) -> None:
         """Serves as many equal batches as rows are requested; in reverse, each waits for the region's gate."""
         message = parsed(region_pb2.ScanRequest, data)
         plan = ScanPlan(row_limit=message.row_limit, reverse=message.reverse)

@@ -242,7 +242,7 @@ def pauses_of(client: DirectClient) -> Iterator[list[float]]:
 
 
 @pytest.mark.parametrize("port_clock", [HurryingClock()])
-@pytest.mark.parametrize(("step_count", "pause"), [(0, None), (3, 0.003), (100, connection.PAUSE_SECONDS_MAX)])
+@pytest.mark.parametrize(("step_count", "pause"), [(0, None), (3, 0.006), (100, connection.PAUSE_SECONDS_MAX)])
 def test_a_flooding_connection_pauses_for_running_scans(
     run_port: RunPort, step_count: int, pause: float | None
 ) -> None:

@@ -1,7 +1,11 @@
-"""Sends frames to a socket that takes any number of bytes at once, also none, or to the edge of a part."""
+"""Sends frames to a socket that takes any number of bytes at once, also none, or to the edge of a part.
+
+The thread that has a frame sends it, or the event loop does.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import socket
 from collections.abc import Sequence
@@ -10,14 +14,17 @@ from itertools import accumulate
 from typing import cast
 
 import pyarrow as pa
-from rowlock_proto.direct_frames import SCAN_BATCH, frame
+import pytest
+from rowlock_proto.direct_frames import SCAN_BATCH, SCAN_END, frame
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.encoded_message import EncodedMessage, MessageParts, joined
 from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.rpc.direct import frame_sender
 from rowlock_regionserver.rpc.direct.frame_sender import _PARTS_MAX, FrameSender
 
 from tests.seeds import drawn_seed
-from tests.unit.engine.loops import run
+from tests.unit.engine.loops import run, until
+from tests.waiting import WAIT_S
 
 
 class SlowSocket:
@@ -73,16 +80,144 @@ async def check(seed: int, case: int) -> None:
     expected = b""
     for _ in range(chance.randrange(1, 5)):
         message = random_message(chance)
-        sender.send(SCAN_BATCH, message)
         expected += frame(SCAN_BATCH, joined(message))
+        if not sender.unsent_bytes and chance.random() < 0.5:
+            was_taken = await asyncio.to_thread(sender.send_now, SCAN_BATCH, message)
+            assert was_taken == (slow.taken == expected), f"seed {seed}, case {case}"
+        else:
+            sender.send(SCAN_BATCH, message)
         assert sender.unsent_bytes == len(expected) - len(slow.taken), f"seed {seed}, case {case}"
         if chance.random() < 0.3:
             sender.keep_unsent()
             assert account.bytes_held == sender.unsent_bytes, f"seed {seed}, case {case}"
-        if chance.random() < 0.5 and (sent := sender.sent()) is not None:
-            await sent
-    if (sent := sender.sent()) is not None:
-        await sent
+        if chance.random() < 0.5 and (rest := sender.send_rest()) is not None:
+            await rest
+    if (rest := sender.send_rest()) is not None:
+        await rest
     assert slow.taken == expected, f"seed {seed}, case {case}"
     assert sender.unsent_bytes == account.bytes_held == 0
     sender.close()
+
+
+class Pair:
+    """A sender, and the other end of its socket. A context manager, which closes both."""
+
+    def __init__(self) -> None:
+        self.account = Ledger(Config()).scans
+        self.losses: list[None] = []
+        ours, self.theirs = socket.socketpair()
+        ours.setblocking(False)
+        self.sender = FrameSender(ours, self.account, lambda: self.losses.append(None))
+        ours.close()
+
+    def __enter__(self) -> Pair:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.sender.close()
+        self.theirs.close()
+
+    async def send_now(self, body: EncodedMessage) -> bool:
+        """Sends a batch from a thread."""
+        return await asyncio.to_thread(self.sender.send_now, SCAN_BATCH, body)
+
+    def received(self, byte_count: int) -> bytes:
+        """Waits for so many bytes."""
+        return self.theirs.recv(byte_count, socket.MSG_WAITALL)
+
+
+LARGE = bytes(range(256)) * (32 << 10)  # 8 MiB, of which the system takes a part
+
+
+def test_what_a_client_does_not_take_is_left_to_the_event_loop() -> None:
+    async def test() -> None:
+        with Pair() as pair:
+            assert await pair.send_now(b"small")
+            assert pair.sender.send_rest() is None
+            assert not await pair.send_now(LARGE)
+            assert 0 < pair.sender.unsent_bytes < len(LARGE)
+            rest = pair.sender.send_rest()
+            assert rest is not None
+            pair.sender.send(SCAN_END, b"")
+            expected = frame(SCAN_BATCH, b"small") + frame(SCAN_BATCH, LARGE) + frame(SCAN_END, b"")
+            assert await asyncio.to_thread(pair.received, len(expected)) == expected
+            await rest
+            assert pair.sender.send_rest() is None
+
+    run(test)
+
+
+def test_a_thread_that_waits_goes_on_when_the_client_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_sender, "_PATIENCE_SECONDS", WAIT_S)
+
+    async def test() -> None:
+        with Pair() as pair:
+            sending = asyncio.create_task(pair.send_now(LARGE))
+            assert await asyncio.to_thread(pair.received, len(LARGE) + 5) == frame(SCAN_BATCH, LARGE)
+            assert await sending
+            assert pair.sender.unsent_bytes == 0
+
+    run(test)
+
+
+def test_a_thread_does_not_wait_for_a_client_that_has_left_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        with Pair() as pair:
+            monkeypatch.setattr(frame_sender, "_PATIENCE_SECONDS", 0)
+            for _ in range(2):
+                assert not await pair.send_now(LARGE)
+                rest = pair.sender.send_rest()
+                assert rest is not None
+                assert await asyncio.to_thread(pair.received, len(LARGE) + 5) == frame(SCAN_BATCH, LARGE)
+                await rest
+                monkeypatch.setattr(frame_sender, "_PATIENCE_SECONDS", 2 * WAIT_S)
+            assert await pair.send_now(b"small")
+
+    run(test)
+
+
+def test_a_thread_ends_when_the_sender_is_closed_meanwhile() -> None:
+    async def test() -> None:
+        with Pair() as pair:
+            sending = asyncio.create_task(pair.send_now(LARGE))
+            await until(lambda: pair.sender.unsent_bytes > 0)
+            pair.sender.close()
+            assert not await sending
+            assert not await pair.send_now(b"later")
+            assert pair.sender.unsent_bytes == 0
+            assert pair.sender.send_rest() is None
+            assert not pair.losses
+
+    run(test)
+
+
+def test_a_client_that_is_gone_is_noticed_by_the_event_loop() -> None:
+    async def test() -> None:
+        with Pair() as pair:
+            pair.theirs.close()
+            assert not await pair.send_now(b"rows")
+            assert not pair.losses
+            rest = pair.sender.send_rest()
+            assert rest is not None
+            await rest
+            assert pair.losses == [None]
+            assert pair.sender.unsent_bytes == 0
+
+    run(test)
+
+
+def test_a_client_that_leaves_while_a_thread_waits_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_sender, "_PATIENCE_SECONDS", WAIT_S)
+
+    async def test() -> None:
+        with Pair() as pair:
+            sending = asyncio.create_task(pair.send_now(LARGE))
+            await until(lambda: pair.sender.unsent_bytes > 0)
+            pair.theirs.close()
+            assert not await sending
+            rest = pair.sender.send_rest()
+            assert rest is not None
+            await rest
+            assert pair.losses == [None]
+
+    run(test)

@@ -115,7 +115,7 @@ def test_the_rest_of_a_batch_in_parts_does_not_keep_their_memory_alive(run_port:
         del window
         client = await port.welcomed_for_scans()
         await client.send(scan_frame(2))
-        await until(lambda: port.ledger.scans.bytes_held >= MIB + 4 * MIB)
+        await until(lambda: port.ledger.scans.bytes_held >= 4 * MIB)
         await until(lambda: port.scans.statistics().lease_expired_count == 1)
         port.batch = b""
         await until(lambda: pa.total_allocated_bytes() < before + MIB)
@@ -137,8 +137,7 @@ def test_a_client_that_leaves_keeps_no_batches_until_a_garbage_collection(run_po
         client = await port.welcomed_for_scans()
         await client.send(scan_frame(30))
         await client.frame()
-        # One batch is being written, one made with it, and four ahead.
-        await until(lambda: port.ledger.scans.bytes_held >= (3 + 4) * len(port.batch))
+        await until(lambda: port.ledger.scans.bytes_held >= len(port.batch))
         port.batch = b""
         client.close()
         await until(lambda: port.clients.open_count == 0)
@@ -544,7 +543,7 @@ def test_the_sender_takes_no_frame_after_its_end(run_port: RunPort) -> None:
         for _ in range(3):
             sender.send(SCAN_BATCH, bytes(MIB))
         assert len(lost) == 1
-        assert sender.sent() is None
+        assert sender.send_rest() is None
         assert sender.unsent_bytes == 0
         sender.close()
         ours.close()
