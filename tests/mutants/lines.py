@@ -357,9 +357,17 @@ OF_LINES = [
     Mutant(
         "a stream has the schema of the one before",
         "StreamReader.read",
-        "if message.equals(self._message):",
-        "if self._message.size:",
+        "if message.equals(known):",
+        "if known.size:",
         f"{STREAMS}::test_streams_with_one_schema_are_read_after_each_other_without_being_copied",
+        CLIENT,
+    ),
+    Mutant(
+        "a stream with the other order of bytes is read as if it had the usual one",
+        "StreamReader.read",
+        "if pa.ipc.read_schema(data).equals(table.schema):",
+        "if True:",
+        f"{STREAMS}::test_a_schema_with_the_other_order_of_bytes_is_read_in_the_same_way_again",
         CLIENT,
     ),
     Mutant(

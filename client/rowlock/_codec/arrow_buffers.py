@@ -291,7 +291,8 @@ def repeated_values(values: npt.NDArray[np.generic], count: int) -> pa.Buffer:
 def side_by_side(arrays: Sequence[Array], width: int) -> npt.NDArray[np.void] | None:
     """Returns the values of fixed-size arrays of one length, `width` bytes each, as rows with a value of each array.
 
-    Copies none. None unless the arrays lie at equal distances in memory, as those of a record batch do.
+    Copies none. Returns None for no values, and unless the arrays lie at equal distances in memory, one after the
+    other, as those of a record batch do. The memory between them may be another one's, and is not read.
     """
     count = len(arrays[0])
     if not count * width:

@@ -21,6 +21,8 @@ def read_stream(data: bytes | pa.Buffer, fits: Callable[[pa.Schema], bool], what
             raise ServerError(f"{what} has the wrong schema: {table.schema}")
         # Otherwise a forged offset could lead outside of the buffer.
         table.validate(full=True)
+    except MemoryError:  # Arrow's, too, which is no damage.
+        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ServerError(f"{what} is damaged: {error}") from error
     return table
@@ -29,25 +31,27 @@ def read_stream(data: bytes | pa.Buffer, fits: Callable[[pa.Schema], bool], what
 class StreamReader:
     """Reads streams that mostly have the schema of the one before, without reading it again. Not thread-safe."""
 
-    __slots__ = ("_message", "_schema")
+    __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        # Of the last stream that was read in full, and the message that it was read from.
-        self._schema = pa.schema([])
-        self._message = pa.py_buffer(b"")
+        # The schema of the last stream that was read in full, and the message that had it.
+        self._last = pa.py_buffer(b""), pa.schema([])
 
     def read(self, data: pa.Buffer, fits: Callable[[pa.Schema], bool], what: str) -> pa.Table:
         """Returns what read_stream does, and raises its errors. `fits` must be the same for all streams."""
+        known, schema = self._last
         try:
             messages = pa.ipc.MessageReader.open_stream(data)
             message = messages.read_next_message().metadata
-            if message.equals(self._message):
-                batches = [pa.ipc.read_record_batch(each, self._schema) for each in messages]
+            if message.equals(known):
+                batches = [pa.ipc.read_record_batch(each, schema) for each in messages]
                 for batch in batches:
                     batch.validate(full=True)
-                return pa.Table.from_batches(batches, self._schema)
+                return pa.Table.from_batches(batches, schema)
         except (StopIteration, pa.ArrowException, OSError):
-            return read_stream(data, fits, what)  # It raises with the reason.
+            return read_stream(data, fits, what)  # It raises the error that tells the reason.
         table = read_stream(data, fits, what)
-        self._schema, self._message = table.schema, pa.py_buffer(message.to_pybytes())
+        # They differ if the stream has the other order of bytes, which only read_stream swaps.
+        if pa.ipc.read_schema(data).equals(table.schema):
+            self._last = pa.py_buffer(message.to_pybytes()), table.schema
         return table

@@ -30,7 +30,7 @@ class LineColumns:
         is_ascending = self.names == sorted(set(self.names))
         if not self.names or not is_ascending or (len(timed_names) != 1 and timed_names != self.names):
             raise ServerError(f"a batch of rows in columns is damaged: columns {columns[:10]}")
-        # Of a row that has all of its cells.
+        # The bytes of the names of a row that has all of its cells.
         self.name_bytes = sum(len(family) + len(qualifier) for family, qualifier in self.names)
         self.key_offsets = RepeatedOffsets()
         self.value_offsets = RepeatedOffsets()

@@ -64,6 +64,8 @@ class LineRows:
     @classmethod
     def of(cls, table: pa.Table, columns: LineColumns) -> LineRows:
         """Returns the rows of a table in the row form with these columns. Raises ServerError unless they are valid."""
+        if not table.num_rows:
+            raise _damaged("it has no row")
         keys, *arrays = table.columns
         parts = list(zip(columns.are_timestamps, arrays, strict=True))
         timestamps = [one_array(array) for is_timestamp, array in parts if is_timestamp]
@@ -93,7 +95,7 @@ class LineRows:
     def _has_cells(self) -> bool:
         """Whether each row has a value."""
         if not all(array.null_count for array in self.values):
-            return len(self.keys) > 0
+            return True
         return bool(np.logical_or.reduce(self._present).all())
 
     @cached_property
@@ -125,6 +127,8 @@ class LineRows:
             raise _damaged(f"{count} rows of {width} columns, whose names are too long")
         try:
             return self._sparse_cells() if self._has_nulls else self._dense_cells()
+        except MemoryError:  # Arrow's, too, which is no damage.
+            raise
         except (OverflowError, pa.ArrowException) as error:
             raise _damaged(str(error)) from error
 
@@ -166,7 +170,7 @@ class LineRows:
         data = all_bytes_of(keys)
         length, is_uneven = divmod(len(data), len(keys))
         if length and not is_uneven:
-            # Those of keys that all have this length begin in the same way.
+            # If all keys have this length, their offsets are the first of these.
             offsets = self.columns.key_offsets.of([length], len(keys) * count)
             of_keys = cast(pa.Buffer, keys.buffers()[1]).slice(4 * keys.offset, 4 * (len(keys) + 1))
             if of_keys.equals(offsets.slice(0, of_keys.size)):
@@ -245,7 +249,7 @@ def _present_in(array: Array) -> Bools:
 def _put_side_by_side(columns: Sequence[Array], widths: Sequence[int], records: npt.NDArray[np.uint8]) -> None:
     """Writes the values of columns, which have these widths, to the bytes of each record."""
     if len(set(widths)) == 1 and (rows := side_by_side(columns, widths[0])) is not None:
-        # In the order of their places, which takes less time.
+        # NumPy then copies in the order of memory, which takes less time.
         records.view(rows.dtype)[:] = rows
         return
     stop = 0

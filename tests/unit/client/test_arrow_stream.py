@@ -90,6 +90,37 @@ def test_a_known_schema_keeps_no_stream_in_memory() -> None:
     assert pa.total_allocated_bytes() == before
 
 
+def test_a_schema_with_the_other_order_of_bytes_is_read_in_the_same_way_again() -> None:
+    """One byte refers to the order. Values without offsets are sound in either."""
+    table = pa.table({"row": pa.array([b"", b""], pa.binary()), "n": pa.array([1, 2], pa.int64())})
+    whole = stream_of(table)
+
+    def has_names(schema: pa.Schema) -> bool:
+        return schema.names == table.schema.names
+
+    swapped_count = 0
+    for place in range(100):
+        data = bytes([*whole[:place], 4, *whole[place + 1 :]])
+        try:
+            expected = read_stream(data, has_names, "a batch")
+        except ServerError:
+            continue
+        reader = StreamReader()
+        for _ in range(2):
+            assert reader.read(pa.py_buffer(data), has_names, "a batch").equals(expected)
+        swapped_count += expected["n"].to_pylist() == [1 << 56, 2 << 56]
+    assert swapped_count == 1
+
+
+def test_a_lack_of_memory_is_no_damage() -> None:
+    def fits_not(_: pa.Schema) -> bool:
+        raise pa.ArrowMemoryError("malloc of size 1 failed")
+
+    for read_with in (read_stream, lambda *arguments: StreamReader().read(*arguments)):
+        with pytest.raises(MemoryError, match="malloc"):
+            read_with(pa.py_buffer(stream_of(TABLE)), fits_not, "a batch")
+
+
 def test_random_damage_is_refused_or_gives_a_sound_table() -> None:
     chance = random.Random(11)
     whole = stream_of(TABLE)

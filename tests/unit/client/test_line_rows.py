@@ -136,6 +136,13 @@ def test_rows_that_contradict_themselves_are_refused(columns: Columns) -> None:
         rows_of(columns)
 
 
+@pytest.mark.parametrize("timed", [[P_TIME], [P_TIME, Q_TIME]])
+def test_a_message_without_rows_is_refused(timed: list[FormColumn]) -> None:
+    columns = {P: VALUES, Q: VALUES, **{column: times(1, 2) for column in timed}}
+    with pytest.raises(ServerError, match="it has no row"):
+        LineReader().read(message_of(table_of(columns).slice(0, 0), list(columns)))
+
+
 def test_a_message_is_read_only_if_its_rows_were_requested() -> None:
     columns = {P: VALUES, P_TIME: times(1, 2)}
     message = message_of(table_of(columns), list(columns))
