@@ -29,12 +29,13 @@ def read_stream(data: bytes | pa.Buffer, fits: Callable[[pa.Schema], bool], what
 
 
 class StreamReader:
-    """Reads streams that mostly have the schema of the one before, without reading it again. Not thread-safe."""
+    """Reads streams that mostly have the schema of the one before, without reading it again. Thread-safe."""
 
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        # The schema of the last stream that was read in full, and the message that had it.
+        # The message with the schema of the last stream that was read in full, and that schema. Set at once, so that
+        # threads that share the reader don't mix them up.
         self._last = pa.py_buffer(b""), pa.schema([])
 
     def read(self, data: pa.Buffer, fits: Callable[[pa.Schema], bool], what: str) -> pa.Table:

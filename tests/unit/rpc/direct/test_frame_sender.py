@@ -121,6 +121,13 @@ class Pair:
         """Sends a batch from a thread."""
         return await asyncio.to_thread(self.sender.send_now, SCAN_BATCH, body)
 
+    async def lose(self) -> None:
+        """Sends the rest, to a client that is gone."""
+        rest = self.sender.send_rest()
+        assert rest is not None
+        await rest
+        assert self.losses == [None]
+
     def received(self, byte_count: int) -> bytes:
         """Waits for so many bytes."""
         return self.theirs.recv(byte_count, socket.MSG_WAITALL)
@@ -197,10 +204,7 @@ def test_a_client_that_is_gone_is_noticed_by_the_event_loop() -> None:
             pair.theirs.close()
             assert not await pair.send_now(b"rows")
             assert not pair.losses
-            rest = pair.sender.send_rest()
-            assert rest is not None
-            await rest
-            assert pair.losses == [None]
+            await pair.lose()
             assert pair.sender.unsent_bytes == 0
 
     run(test)
@@ -215,9 +219,6 @@ def test_a_client_that_leaves_while_a_thread_waits_is_noticed(monkeypatch: pytes
             await until(lambda: pair.sender.unsent_bytes > 0)
             pair.theirs.close()
             assert not await sending
-            rest = pair.sender.send_rest()
-            assert rest is not None
-            await rest
-            assert pair.losses == [None]
+            await pair.lose()
 
     run(test)

@@ -36,6 +36,7 @@ from tests.unit.rpc.direct.direct_client import DirectClient, Port, RunPort, req
 from tests.unit.rpc.stream import get
 
 MIB = 1 << 20
+WINDOW_BYTES = 1000  # of the fake region's scans
 ONE_BATCH = [(SCAN_BATCH, b"rows"), (SCAN_END, b"")]
 
 
@@ -115,7 +116,7 @@ def test_the_rest_of_a_batch_in_parts_does_not_keep_their_memory_alive(run_port:
         del window
         client = await port.welcomed_for_scans()
         await client.send(scan_frame(2))
-        await until(lambda: port.ledger.scans.bytes_held >= 4 * MIB)
+        await until(lambda: port.ledger.scans.bytes_held == WINDOW_BYTES + 4 * MIB)
         await until(lambda: port.scans.statistics().lease_expired_count == 1)
         port.batch = b""
         await until(lambda: pa.total_allocated_bytes() < before + MIB)
@@ -137,7 +138,7 @@ def test_a_client_that_leaves_keeps_no_batches_until_a_garbage_collection(run_po
         client = await port.welcomed_for_scans()
         await client.send(scan_frame(30))
         await client.frame()
-        await until(lambda: port.ledger.scans.bytes_held >= len(port.batch))
+        await until(lambda: port.ledger.scans.bytes_held == WINDOW_BYTES + len(port.batch))
         port.batch = b""
         client.close()
         await until(lambda: port.clients.open_count == 0)
