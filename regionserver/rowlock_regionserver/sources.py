@@ -65,6 +65,8 @@ class LinesWanted:
     compressed: lines may be in stored blocks (arrow/block_lines.py), their values compressed.
     without_rows: then nothing needs the rows, unless lines are merged.
     counts_cells: the lines become cells, here or at the client, so `bytes_max` bounds their bytes as cells.
+    unread_columns_max: lines with so many columns stay unread until they are answered, so more than `bytes_max` may be
+    returned of those whose values are stored as they are. 0: they may have to be read at once.
 
     Else lines with all columns may have to be merged as cells, of which each repeats its row's key. So as cells they
     take at most CELLS_OF_LINES * `bytes_max`, or are those of one block.
@@ -75,6 +77,7 @@ class LinesWanted:
     compressed: bool = False
     without_rows: bool = False
     counts_cells: bool = False
+    unread_columns_max: int = 0
 
     @property
     def has_every_cell(self) -> bool:

@@ -31,6 +31,8 @@ RowRange = tuple[bytes, bytes]
 # Of scans to Arrow, and in row form. Larger than the server's default, because a batch costs its reader as much as many
 # rows do.
 ARROW_BATCH_BYTES = 4 << 20
+# Of scans to dicts, which make objects of each row.
+ROWS_BATCH_BYTES = 2 << 20
 # Of scans for keys alone, which are short: the protocol's limit, so that only batch_bytes bounds a batch.
 KEY_BATCH_ROWS = 1_000_000
 
@@ -168,6 +170,7 @@ def of_newest_rows(plan: ScanPlan) -> ScanPlan:
     """Returns the plan of the same scan for a caller who needs the newest value of each column only."""
     template = _template_of(plan)
     template.newest_rows = True
+    template.batch_bytes = template.batch_bytes or ROWS_BATCH_BYTES
     return dataclasses.replace(plan, template=template)
 
 

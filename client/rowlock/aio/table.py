@@ -224,7 +224,7 @@ class Table(TableChanges[Text]):
         versions: how many versions of each column to read, newest first; Scan.cells() returns them all.
         cells: a CellFilter, which chooses cells of a row.
         strict: raise LeaseExpiredError after a lost connection, instead of resuming at a new read point.
-        batch_bytes: about the size of the server's batches; 0: 4 MiB for Arrow, typed rows and counts,
+        batch_bytes: about the size of the batches; 0: 4 MiB for Arrow, typed rows and counts, 2 MiB for dicts,
             else the server's default.
         snapshot: a Snapshot, or its id, to read; SnapshotEndedError if it has ended.
         busy_timeout: as in `put_arrow`; None: the table's timeout.

@@ -182,12 +182,7 @@ def _filled(columns: Sequence[CompressedColumn]) -> list[Column]:
     lines, names, widths = columns[0].lines, [column.name for column in columns], [column.width for column in columns]
     buffers = [pa.allocate_buffer(lines.line_count * width) for width in widths]
     targets = [memoryview(buffer) for buffer in buffers]
-    place = 0
-    for block, start, stop in lines.slices:
-        end = place + stop - start
-        parts = [target[place * width : end * width] for target, width in zip(targets, widths, strict=True)]
-        block.values_into(names, start, stop, parts)
-        place = end
+    lines.values_into(names, targets)
     filled: list[Column] = []
     for column, width, data, target in zip(columns, widths, buffers, targets, strict=True):
         fill(np.frombuffer(target, f"V{width}"), [Piece(layer.places, layer.values) for layer in column.layers])

@@ -11,6 +11,7 @@ from rowlock_regionserver.arrow.columns import Column, Integers, Mask, offsets, 
 from rowlock_regionserver.cells import CELL_BYTES_BESIDE
 
 _OFFSET_BYTES = 4
+_OFFSET_MAX = (1 << 31) - 1
 
 
 def is_present(column: Column) -> Mask:
@@ -105,8 +106,15 @@ def _byte_count(column: Column) -> int:
 
 
 def as_binary(column: Column) -> Column:
-    """Returns a column in its variable form."""
-    return column if column.type == pa.binary() else column.cast(pa.binary())
+    """Returns a column in its variable form, with the same values if it is all that is in their buffer."""
+    if column.type == pa.binary():
+        return column
+    width, data = int(column.type.byte_width), column.buffers()[1]
+    if not width or column.null_count or data is None or not len(column) * width == data.size <= _OFFSET_MAX:
+        return column.cast(pa.binary())
+    bounds = np.arange(0, data.size + 1, width, dtype=np.int32)
+    array: Column = pa.Array.from_buffers(pa.binary(), len(column), [None, pa.py_buffer(bounds.data), data])
+    return array
 
 
 def fixed_size(width: int, count: int, present: Mask | None, data: pa.Buffer) -> Column:

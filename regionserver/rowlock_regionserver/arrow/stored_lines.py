@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate, groupby
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -43,6 +46,10 @@ class StoredBlock(Protocol):
     def line_count(self) -> int: ...
 
     @property
+    def reader(self) -> BlockReader:
+        """Reads this block and others, which it shares with them."""
+
+    @property
     def layout(self) -> Hashable:
         """Blocks with equal layouts have the same columns, of the same widths, and lack cells in the same columns."""
 
@@ -77,9 +84,6 @@ class StoredBlock(Protocol):
     def values(self, name: bytes | None) -> Column:
         """The same, decompressed, as fixed-size binary or binary; bytes under a null are undefined."""
 
-    def values_into(self, names: Sequence[bytes | None], start: int, stop: int, targets: Sequence[memoryview]) -> None:
-        """Writes the values of the lines [start, stop) of several columns, each of one length, to the targets."""
-
     def width(self, name: bytes | None) -> int:
         """The length of each of these values; 0: they may have different ones, or the block has no such column."""
 
@@ -98,6 +102,22 @@ class BlockSlice(NamedTuple):
     stop: int
 
 
+class BlockReader(Protocol):
+    """Reads some blocks of a source together. Used by one thread."""
+
+    @property
+    def leaves_unread(self) -> bool:
+        """Whether values are best read when they are answered, straight to their targets."""
+
+    def values_into(
+        self, slices: Sequence[BlockSlice], names: Sequence[bytes | None], targets: Sequence[memoryview]
+    ) -> None:
+        """Writes values of several columns, each of one length, to the targets, slice after slice of its blocks.
+
+        A target has exactly the bytes of its column. Raises CorruptionError for damage.
+        """
+
+
 @dataclass(frozen=True)
 class StoredLines:
     """Slices of blocks, one after the other; none is empty. Immutable."""
@@ -111,9 +131,14 @@ class StoredLines:
         return [stop - start for _, start, stop in self.slices]
 
     @cached_property
+    def _bounds(self) -> Sequence[int]:
+        """Where each slice begins, and at last where the last one ends."""
+        return list(accumulate(self.counts, initial=0))
+
+    @property
     def line_count(self) -> int:
         """The number of lines."""
-        return sum(self.counts)
+        return self._bounds[-1]
 
     @cached_property
     def layouts(self) -> Sequence[StoredBlock]:
@@ -143,19 +168,38 @@ class StoredLines:
             if (last_start, last_count) == (start, count):
                 return last
         slices: list[BlockSlice] = []
-        place, end = 0, start + count
-        for block, first, stop in self.slices:
-            after = place + stop - first
-            if after > start and place < end:
-                begin = first + max(0, start - place)
-                slices.append(BlockSlice(block, begin, stop - max(0, after - end)))
-            place = after
+        if count:
+            bounds, end = self._bounds, start + count
+            before, after = bisect_right(bounds, start) - 1, bisect_left(bounds, end)
+            slices += self.slices[before:after]
+            block, first, stop = slices[0]
+            slices[0] = BlockSlice(block, first + start - bounds[before], stop)
+            block, first, stop = slices[-1]
+            slices[-1] = BlockSlice(block, first, stop - (bounds[after] - end))
         sliced = StoredLines(tuple(slices))
         self._last_slice[:] = [(start, count, sliced)]
         return sliced
 
+    def values_into(self, names: Sequence[bytes | None], targets: Sequence[memoryview]) -> None:
+        """Writes the values of several columns, each of one length, to the targets, which have exactly their bytes."""
+        of_readers = [(reader, list(slices)) for reader, slices in groupby(self.slices, attrgetter("block.reader"))]
+        if len(of_readers) == 1:
+            of_readers[0][0].values_into(self.slices, names, targets)
+            return
+        counts = [sum([stop - start for _, start, stop in slices]) for _, slices in of_readers]
+        parts = zip(*[parts_of(target, counts) for target in targets], strict=True)
+        for (reader, slices), of_reader in zip(of_readers, parts, strict=True):
+            reader.values_into(slices, names, of_reader)
+
     def bytes_before(self, places: Integers) -> Integers:
         """Returns about how many bytes of lines come before each of the places."""
-        ends = np.cumsum([0, *self.counts])
-        before: Integers = np.interp(places, ends, np.cumsum([0, *self._bytes_of_slices])).astype(np.int64)
+        byte_bounds = np.cumsum([0, *self._bytes_of_slices])
+        before: Integers = np.interp(places, self._bounds, byte_bounds).astype(np.int64)
         return before
+
+
+def parts_of(target: memoryview, counts: Sequence[int]) -> list[memoryview]:
+    """Returns the parts of the memory for values of one length, which follow one another; each takes so many values."""
+    width = target.nbytes // sum(counts)
+    bounds = [width * place for place in accumulate(counts, initial=0)]
+    return list(map(target.__getitem__, map(slice, bounds, bounds[1:])))

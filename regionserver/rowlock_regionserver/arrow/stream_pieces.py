@@ -24,8 +24,10 @@ class StreamPieces(io.IOBase):
         """Takes the next bytes."""
         if len(data) < self._uncopied_bytes_min:
             self._small += data
-        else:
+        elif self._small:
             self.all().append(data)
+        else:
+            self._pieces.append(data)
         return len(data)
 
     def all(self) -> list[pa.Buffer | bytes]:

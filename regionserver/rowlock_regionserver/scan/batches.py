@@ -21,6 +21,7 @@ from rowlock_regionserver.errors import LimitExceededError
 from rowlock_regionserver.operations import FormColumn
 from rowlock_regionserver.scan.compressed_rows import AnswerRows, CompressedRows, bytes_before, joined_rows, plain_table
 from rowlock_regionserver.scan.newest_rows import NewestRows
+from rowlock_regionserver.scan.unread_rows import UnreadRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class ScanAnswer:
     """One batch of a scan. `row_count` counts the rows that end in it, so the sum over a scan is its number of rows."""
 
     # ANSWER_SCHEMA or a RowLayout's schema, any number of chunks; empty only with a resume key.
-    rows: AnswerRows | NewestRows
+    rows: pa.Table | CompressedRows | NewestRows
     row_count: int
     row_continues: bool  # the last row continues in the next batch
     # With this batch all rows of the scan before the key, or in reverse from it on, are answered; empty: unknown.
@@ -70,8 +71,8 @@ class Batches:
         if columns != self._columns:
             yield from self.drain()
             self._columns = columns
-        if isinstance(table, CompressedRows):
-            yield from self._add_compressed(table, bytes_beside)
+        if not isinstance(table, pa.Table):
+            yield from self._add_blocks(table, bytes_beside)
             return
         bounds = np.append(starts, table.num_rows)
         sizes = _bytes_before(table, bounds) + bytes_beside * np.arange(len(bounds))
@@ -92,7 +93,7 @@ class Batches:
             if does_not_fit or self._is_full():
                 yield from self.drain()
 
-    def _add_compressed(self, rows: CompressedRows, bytes_beside: int) -> Iterator[ScanAnswer]:
+    def _add_blocks(self, rows: CompressedRows | UnreadRows, bytes_beside: int) -> Iterator[ScanAnswer]:
         """Adds rows of which the single sizes are not known, as if neighbours were equally large."""
         places, before = rows.byte_bounds()
         before = before + bytes_beside * places
@@ -189,9 +190,7 @@ class Batches:
         """Yields the held rows as a batch, if there are any."""
         if self._slices:
             table = self._slices[0] if len(self._slices) == 1 else _joined(self._slices)
-            if isinstance(table, CompressedRows) and not table.is_worth_it:
-                table = table.table()
-            yield ScanAnswer(table, self._rows, row_continues=False, columns=self._columns)
+            yield ScanAnswer(_sent(table), self._rows, row_continues=False, columns=self._columns)
             self._slices, self._held = [], []
             self._bytes = self._rows = 0
 
@@ -220,24 +219,39 @@ def check_line(row: bytes, byte_count: int, bytes_max: int) -> None:
 
 
 def _bytes_held(table: AnswerRows) -> int:
-    return table.bytes_held if isinstance(table, CompressedRows) else table.get_total_buffer_size()
+    return table.get_total_buffer_size() if isinstance(table, pa.Table) else table.bytes_held
 
 
 def _bytes_before(table: pa.Table, places: Integers) -> Integers:
     """Returns how many bytes of lines come before each of the places, which ascend from 0 to the end."""
-    before: Integers = places * sum([field.type.byte_width for field in table.schema if field.type != pa.binary()])
+    line_bytes = 0
+    before: Integers = np.zeros(len(places), np.int64)
     for chunked in table.columns:
-        if chunked.num_chunks > 1 and chunked.type == pa.binary():
+        if chunked.type != pa.binary():
+            line_bytes += int(chunked.type.byte_width)
+        elif chunked.num_chunks > 1:
             # Only tables of cells, which have no nulls, have many chunks.
             lengths = np.frombuffer(numbers(single_array(pc.call_function("binary_length", [chunked])), "i"), np.int32)
             before += 4 * places + np.append(0, np.cumsum(lengths, dtype=np.int64))[places]
-        elif table.num_rows and chunked.type == pa.binary():
+        elif table.num_rows:
             before += bytes_before(chunked.chunks[0], places)
+    before += line_bytes * places
     return before
+
+
+def _sent(rows: AnswerRows) -> pa.Table | CompressedRows:
+    """Returns rows as they are sent, for which they may be read."""
+    return rows if isinstance(rows, CompressedRows) and rows.is_worth_it else plain_table(rows)
 
 
 def _joined(parts: Sequence[AnswerRows]) -> AnswerRows:
     """Returns the parts one after the other; a column that has several types becomes binary."""
+    first, *others = parts
+    if isinstance(first, UnreadRows):
+        unread = [part for part in others if isinstance(part, UnreadRows)]
+        joined = first.followed_by(unread) if len(unread) == len(others) else None
+        if joined is not None:
+            return joined
     compressed = next((part for part in parts if isinstance(part, CompressedRows)), None)
     return _joined_tables(list(map(plain_table, parts))) if compressed is None else joined_rows(parts, compressed.form)
 

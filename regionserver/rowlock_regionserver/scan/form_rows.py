@@ -26,8 +26,9 @@ from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, Line
 from rowlock_regionserver.arrow.line_values import as_binary, bitmap_of, concatenated_column, spread_values
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.arrow.masks import numpy_mask
-from rowlock_regionserver.scan.compressed_rows import CompressedRows
+from rowlock_regionserver.scan.compressed_rows import AnswerRows, CompressedRows
 from rowlock_regionserver.scan.row_form import FamilyLayout, RowLayout
+from rowlock_regionserver.scan.unread_rows import UnreadRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,13 @@ class FormRows:
         """Returns the rows where `mask` is true; itself if it is true everywhere."""
         return self if mask.all() else self.take(integer_array(np.flatnonzero(mask), pa.int64()))
 
-    def answer(self, form: RowLayout, *, reverse: bool) -> pa.Table | CompressedRows:
-        """Returns the rows in the form's columns, compressed if that saves bytes."""
+    def answer(self, form: RowLayout, *, reverse: bool) -> AnswerRows:
+        """Returns the rows in the form's columns, unread if that is possible, or compressed if that saves bytes."""
         rows = self.take(integer_array(np.arange(len(self))[::-1], pa.int64())) if reverse else self
         columns = [rows.columns.get(place) for place in range(len(form.columns))]
+        unread = UnreadRows.of(rows.keys, columns, form)
+        if unread is not None:
+            return unread
         compressed = CompressedRows(rows.keys, columns, form)
         return compressed if compressed.is_worth_it else compressed.table()
 

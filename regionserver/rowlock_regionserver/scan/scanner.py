@@ -24,6 +24,7 @@ from rowlock_regionserver.scan.batches import Batches, ScanAnswer
 from rowlock_regionserver.scan.compressed_rows import plain_table
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.line_answer import LineForm
+from rowlock_regionserver.scan.lines_as_rows import COLUMNS_MAX
 from rowlock_regionserver.scan.ranges import RowsAt, joined, rows_that_may_match
 from rowlock_regionserver.scan.row_answers import row_answers, row_line
 from rowlock_regionserver.scan.row_form import RowLayout
@@ -48,6 +49,8 @@ WINDOW_GROWTH = 4
 ROW_BYTES_ASSUMED = 1000
 # With smaller batches, blocks would be decompressed several times.
 COMPRESSED_ROWS_MIN, COMPRESSED_BYTES_MIN = 16_384, MIB
+# To read the rows of smaller batches one by one costs more than to read a window at once.
+UNREAD_BYTES_MIN = 2 * MIB
 
 
 def scan(
@@ -235,6 +238,7 @@ class Scan(Iterator[ScanAnswer]):
                 takes_rows=not plan.without_keys,
                 newest_only=selection.versions == 1 and is_whole_time(selection),
                 takes_lines=plan.lines and selection == EVERYTHING,
+                unread_columns_max=COLUMNS_MAX if _leaves_unread(plan) else 0,
             )
             while (window := reader.next(bytes_max, self._reading())) is not None:
                 if isinstance(window, WideRow):
@@ -287,6 +291,12 @@ def _takes_compressed(plan: ScanPlan) -> bool:
     """Returns whether lines may be answered as they are stored: not if batches are smaller than the blocks."""
     has_large_batches = plan.batch_rows >= COMPRESSED_ROWS_MIN and plan.batch_bytes >= COMPRESSED_BYTES_MIN
     return (plan.compressed or plan.lines) and has_large_batches
+
+
+def _leaves_unread(plan: ScanPlan) -> bool:
+    """Returns whether each batch may read its rows by itself: not if rows are compared, or read backwards."""
+    is_of_all = plan.selection.where is None and not plan.reverse and not plan.row_limit
+    return is_of_all and plan.batch_bytes >= UNREAD_BYTES_MIN
 
 
 def _reads_values(selection: Selection) -> bool:

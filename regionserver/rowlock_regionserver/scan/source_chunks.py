@@ -139,6 +139,8 @@ class SourceChunks:
         start, stop = self._range
         start, stop = (start, frontier) if self._reverse else (frontier, stop)
         wanted = self.lines_wanted.get(id(buffer.source))
+        if wanted is not None and wanted.unread_columns_max and not self._is_alone(buffer):
+            wanted = replace(wanted, unread_columns_max=0)
         chunk = buffer.source.read_rows(
             start,
             stop,
@@ -159,6 +161,11 @@ class SourceChunks:
         if len(chunk):
             buffer.chunks.append(chunk)
         return chunk.bytes_held
+
+    def _is_alone(self, buffer: _SourceBuffer) -> bool:
+        """Returns whether no other source has more rows."""
+        others = [each for each in self._buffers.values() if each is not buffer]
+        return all(each.frontier is None and not each.chunks for each in others)
 
     def _take_up_to(self, buffer: _SourceBuffer, edge: bytes | None) -> list[Chunk]:
         """Removes the chunks up to the edge from the buffer and returns them."""

@@ -57,6 +57,7 @@ class WindowReader:
         takes_rows: bool = True,
         newest_only: bool = False,
         takes_lines: bool = False,
+        unread_columns_max: int = 0,
     ) -> None:
         """Creates a reader at the start of the range, or at its end with `reverse`.
 
@@ -65,7 +66,7 @@ class WindowReader:
         each family only these columns matter beside the rows themselves. `takes_lines`: windows may have lines with all
         columns. If neither is given, windows have cells. `takes_compressed`: values of lines may be compressed.
         `takes_rows`: their rows are answered. `newest_only`: of each column only the newest cell is answered or
-        compared; with `line_columns` it always is.
+        compared; with `line_columns` it always is. `unread_columns_max`: see LinesWanted.
         """
         self._line_columns = line_columns
         self._may_take_compressed = takes_compressed
@@ -73,6 +74,7 @@ class WindowReader:
         self._takes_rows = takes_rows
         self._newest_only = newest_only or line_columns is not None
         self._takes_lines = takes_lines
+        self._unread_columns_max = unread_columns_max
         self._sources_now = sources_now
         self._columns_read = columns_read
         self._read_point = read_point
@@ -162,22 +164,34 @@ class WindowReader:
             if read is not None:
                 return LinesWanted(read)
             if self._takes_lines:
-                return LinesWanted(compressed=self._takes_compressed, counts_cells=True)
+                return LinesWanted(
+                    compressed=self._takes_compressed,
+                    counts_cells=True,
+                    unread_columns_max=0 if self._hides_lines(family, sources) else self._unread_columns_max,
+                )
             # One source's lines become cells at once. Those of several are merged as lines, which are fewer.
             if not self._newest_only or len(sources) < 2:
                 return None
             return LinesWanted(compressed=self._chunks.reading is Reading.BULK, counts_cells=True)
         columns = self._line_columns.get(family.name, frozenset())
-        for source in sources:
-            timestamp_min = source.line_timestamp_min
-            is_line_hidden = timestamp_min is not None and not are_seen(
-                self._read_point, source.write_number_max, timestamp_min, family
-            )
-            if source.has_tombstones or is_line_hidden:
-                # Any cell of a line may decide whether its row is there.
-                return LinesWanted(columns, marks_others=True)
+        if any(source.has_tombstones for source in sources) or self._hides_lines(family, sources):
+            # Any cell of a line may decide whether its row is there.
+            return LinesWanted(columns, marks_others=True)
         without_rows = self._takes_compressed and not self._takes_rows
-        return LinesWanted(columns, compressed=self._takes_compressed, without_rows=without_rows)
+        return LinesWanted(
+            columns,
+            compressed=self._takes_compressed,
+            without_rows=without_rows,
+            unread_columns_max=self._unread_columns_max,
+        )
+
+    def _hides_lines(self, family: Family, sources: Sequence[Source]) -> bool:
+        """Returns whether the read point may not see some line of the sources."""
+        return any(
+            source.line_timestamp_min is not None
+            and not are_seen(self._read_point, source.write_number_max, source.line_timestamp_min, family)
+            for source in sources
+        )
 
     def _visible_cells(self, family: Family, chunks: Sequence[Chunk]) -> FamilyCells:
         """Returns the cells of one family's chunks that the read point sees."""

@@ -69,6 +69,10 @@ class BlockFile:
         """Returns the block if it is cached, as used last."""
         return self._cache.get(self._reader, key)
 
+    def cached_several(self, keys: Sequence[int]) -> list[AnyBlock | None]:
+        """Returns each of the blocks that is cached, as used last."""
+        return self._cache.get_several(self._reader, keys)
+
     def is_cached(self, key: int) -> bool:
         """Returns whether the block is cached now."""
         return self._cache.holds(self._reader, key)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.stored_lines import CompressedChunk
+from rowlock_regionserver.arrow.stored_lines import CompressedChunk, LineNumbers
+from rowlock_regionserver.sources import EVERY_LINE
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_directory import Directory
+from rowlock_regionserver.storefile.wide_lines import timestamps_of
 
 # Memory beside the directory and the chunks.
 _OVERHEAD_BYTES = 1000
@@ -15,7 +17,7 @@ _OVERHEAD_BYTES = 1000
 class BlockKeys:
     """A block's directory, rows, timestamps and write numbers. Safe to use from many threads."""
 
-    __slots__ = ("_byte_count", "_chunks", "_raw", "directory")
+    __slots__ = ("_byte_count", "_chunks", "_raw", "_timestamps", "directory")
 
     def __init__(self, chunks: WideChunks, byte_count: int) -> None:
         """`chunks` has the directory and the chunks of the keys, which were read together in this many bytes."""
@@ -24,6 +26,7 @@ class BlockKeys:
         self._byte_count = byte_count
         # Those that were decompressed. Two threads may decompress a chunk at once, which is harmless.
         self._raw: dict[int, pa.Buffer] = {}
+        self._timestamps: LineNumbers | None = None
 
     @property
     def bytes_held(self) -> int:
@@ -39,6 +42,13 @@ class BlockKeys:
     def stored(self, number: int) -> CompressedChunk:
         """Returns a chunk as it is stored, verified."""
         return self._chunks.stored(number)
+
+    @property
+    def timestamps(self) -> LineNumbers | None:
+        """The timestamps of the lines, if each line has one for all its cells and lines differ."""
+        if self._timestamps is None and self.directory.form.timestamps is not None:
+            self._timestamps = timestamps_of(self.directory, self.raw, EVERY_LINE)
+        return self._timestamps
 
     def raw(self, number: int) -> pa.Buffer:
         """Returns a chunk, verified, decompressed and checked."""

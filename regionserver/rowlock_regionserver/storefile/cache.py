@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rowlock_regionserver.storefile.block import Block
@@ -91,6 +91,19 @@ class BlockCache:
             self._blocks.move_to_end(key)
             self._hit_count += 1
             return found[0]
+
+    def get_several(self, reader: int, numbers: Sequence[int]) -> list[AnyBlock | None]:
+        """Returns each of the blocks as `get` does."""
+        with self._lock:
+            blocks = self._blocks
+            found = [blocks.get(reader | number) for number in numbers]
+            for number, block in zip(numbers, found, strict=True):
+                if block is not None:
+                    blocks.move_to_end(reader | number)
+            miss_count = found.count(None)
+            self._miss_count += miss_count
+            self._hit_count += len(found) - miss_count
+        return [None if block is None else block[0] for block in found]
 
     def holds(self, reader: int, number: int) -> bool:
         """Returns whether the block is cached, without counting as a use."""

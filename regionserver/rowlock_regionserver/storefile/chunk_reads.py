@@ -29,11 +29,13 @@ def scattered_reads(
 ) -> Iterator[tuple[int, list[memoryview]]]:
     """Yields where each read of these chunks begins in the payload, and the buffers for its bytes, one after the other.
 
-    A target has the length of its chunk.
+    Chunks ascend. A target has the length of its chunk.
     """
+    if chunks[-1] - chunks[0] < len(chunks) <= SCATTERED_CHUNKS_MAX:  # They follow one another.
+        yield starts[chunks[0]], list(targets)
+        return
     target_of = dict(zip(chunks, targets, strict=True))
-    assert len(target_of) == len(chunks), f"a chunk twice: {chunks}"
-    for close in close_runs(sorted(chunks), starts):
+    for close in close_runs(chunks, starts):
         for first in range(0, len(close), SCATTERED_CHUNKS_MAX):
             run = close[first : first + SCATTERED_CHUNKS_MAX]
             buffers: list[memoryview] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 
 import google_crc32c
@@ -42,10 +43,13 @@ def read_exactly(files: Files, descriptor: int, path: Path, byte_count: int, off
     return buffer
 
 
-def read_into(files: Files, descriptor: int, path: Path, pieces: list[memoryview], offset: int) -> None:
-    """Fills the pieces, none empty, with the bytes at `offset`, by one read unless the system splits it."""
+def read_into(files: Files, descriptor: int, path: Path, pieces: list[memoryview], offset: int) -> int:
+    """Fills the pieces, none empty, with the bytes at `offset`, by one read unless the system splits it.
+
+    Returns their number.
+    """
     unfilled = pieces
-    byte_count = sum([piece.nbytes for piece in pieces])
+    byte_count: int = sum(map(attrgetter("nbytes"), pieces))
     place = 0
     try:
         while place < byte_count:
@@ -57,6 +61,7 @@ def read_into(files: Files, descriptor: int, path: Path, pieces: list[memoryview
                 unfilled = _without_first(unfilled, count)
     except OSError as error:
         raise CorruptionError(path, offset + place, f"{byte_count - place} readable bytes", f"{error}") from error
+    return byte_count
 
 
 def _without_first(pieces: list[memoryview], byte_count: int) -> list[memoryview]:

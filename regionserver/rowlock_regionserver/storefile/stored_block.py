@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Mask, unpacked_bits
 from rowlock_regionserver.arrow.compressed_columns import value_array
-from rowlock_regionserver.arrow.stored_lines import CompressedChunk, LineNumbers
+from rowlock_regionserver.arrow.stored_lines import BlockSlice, CompressedChunk, LineNumbers, parts_of
 from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile.block_file import ReadAhead
 from rowlock_regionserver.storefile.block_keys import BlockKeys
-from rowlock_regionserver.storefile.wide_blocks import MOST_SHARE_MIN, WideBlocks
+from rowlock_regionserver.storefile.wide_blocks import MOST_SHARE_MIN, ChunkRead, WideBlocks
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_directory import Directory
 from rowlock_regionserver.storefile.wide_form import Form
@@ -32,6 +32,8 @@ from rowlock_regionserver.storefile.wide_lines import places_of, timestamps_of, 
 _ROWS = 0
 # In a window of fewer blocks most are answered in part, and so read whole.
 _IN_PLACE_BLOCKS_MIN = 3
+# A block of which a part is answered is read whole, and kept for the other part.
+_UNREAD_BYTES_MAX = 1 << 20
 # Where plain values are less of what is answered, it may be sent as it is stored (scan/compressed_rows.py).
 _PLAIN_SHARE_MIN = 0.75
 
@@ -72,17 +74,32 @@ class StoredBlocks:
         index = blocks.index
         byte_count = sum([index.payload_bytes[number] for number in numbers])
         self.blocks = blocks
+        self.numbers = numbers
         self.wanted = wanted
         self.shares = shares
         self._ahead = ReadAhead(blocks.file, index, numbers, byte_count, byte_count)
         self._takes_most = shares.stored > MOST_SHARE_MIN
-        self._reads_in_place = self._takes_most and shares.are_plain and len(numbers) >= _IN_PLACE_BLOCKS_MIN
+        reads_in_place = self._takes_most and shares.are_plain and len(numbers) >= _IN_PLACE_BLOCKS_MIN
+        # Of the blocks whose values are to be read in place, by number.
+        self.keys: Mapping[int, BlockKeys] = blocks.keys_of_uncached(numbers) if reads_in_place else {}
 
-    def read_keys(self, number: int) -> BlockKeys | None:
-        """Returns the keys of a block whose values are to be read in place, else None."""
-        if self._reads_in_place and self.blocks.cached(number) is None:
-            return self.blocks.keys(number)
-        return None
+    @cached_property
+    def leaves_unread(self) -> bool:
+        """Whether the values of all blocks but cached ones are to be read in place, when they are answered.
+
+        The blocks are small, and have the same columns, all that are wanted, with values of the same lengths.
+        """
+        if not self.keys or max([self.blocks.index.raw_bytes[number] for number in self.numbers]) > _UNREAD_BYTES_MAX:
+            return False
+        every = {(id(keys.directory.form), keys.directory.compressions): keys.directory for keys in self.keys.values()}
+        first, *others = every.values()
+        form, columns = first.form, self.wanted.columns
+        return (
+            len(form.columns) <= self.wanted.unread_columns_max
+            and (columns is None or columns <= form.place_of.keys())
+            and all((each.form.qualifiers, each.form.chunks) == (form.qualifiers, form.chunks) for each in others)
+            and all(shares_of(each, self.wanted).are_plain for each in every.values())
+        )
 
     def read(self, number: int, *, alone: bool = False) -> tuple[WideChunks, Mapping[int, bytes]]:
         """Returns the chunks of a block, and those that are decompressed already. alone: reads no neighbours."""
@@ -94,60 +111,121 @@ class StoredBlocks:
             return blocks.some_chunks(number, self.wanted)[0], {}
         return blocks.whole(number, None if alone else self._ahead), {}
 
+    def values_into(
+        self, slices: Sequence[BlockSlice], names: Sequence[bytes | None], targets: Sequence[memoryview]
+    ) -> None:
+        """Writes values of several columns, each of one length, to the targets; see BlockReader."""
+        counts = [stop - start for _, start, stop in slices]
+        parts_of_slices = zip(*[parts_of(target, counts) for target in targets], strict=True)
+        reads: list[ChunkRead] = []
+        chosen: _ChosenChunks | None = None
+        for (block, start, stop), parts in zip(slices, parts_of_slices, strict=True):
+            assert isinstance(block, StoredWideBlock), type(block)
+            directory = block.directory
+            if chosen is None or not chosen.are_of(directory):
+                chosen = _ChosenChunks(directory, names)
+            if chosen.are_plain and block.is_unread and stop - start == block.line_count:
+                reads.append(ChunkRead(block.number, directory, chosen.numbers, chosen.in_order(parts)))
+            else:
+                block.values_into(chosen.numbers, start, stop, chosen.in_order(parts))
+        if reads:
+            self.blocks.read_chunks(reads)
+
+
+class _ChosenChunks:
+    """The chunks of some columns, in the blocks whose directories are alike."""
+
+    def __init__(self, directory: Directory, names: Sequence[bytes | None]) -> None:
+        self._form = directory.form
+        self._compressions = directory.compressions
+        numbers = list(map(self._form.values_of.__getitem__, names))
+        self.numbers = sorted(numbers)
+        self._order = None if numbers == self.numbers else sorted(range(len(numbers)), key=numbers.__getitem__)
+        # Whether they are values that are stored as they are.
+        self.are_plain = _ROWS not in numbers and all(map(directory.is_plain, numbers))
+
+    def are_of(self, directory: Directory) -> bool:
+        """Returns whether they are the chunks in a block with this directory, too."""
+        return directory.form is self._form and directory.compressions == self._compressions
+
+    def in_order(self, targets: Sequence[memoryview]) -> Sequence[memoryview]:
+        """Returns the targets of the columns in the order of the numbers."""
+        return targets if self._order is None else [targets[place] for place in self._order]
+
 
 class StoredWideBlock:
     """The rows of a block, and the columns that are wanted; see StoredBlock."""
 
     def __init__(self, reader: StoredBlocks, number: int) -> None:
         index = reader.blocks.index
-        self._reader = reader
-        self._number = number
+        self.reader = reader
+        self.number = number
         self.line_count = index.line_counts[number]
-        self.first_row = index.first_rows[number]
-        self.last_row = index.last_rows[number]
-        self.stored_bytes = int(index.payload_bytes[number] * reader.shares.stored)
-        self.raw_bytes = int(index.raw_bytes[number] * reader.shares.raw)
+        self._index = index
+        self._keys = keys = reader.keys.get(number)
+        if keys is not None:
+            self.directory = keys.directory
 
     @cached_property
     def _read(self) -> tuple[WideChunks, Mapping[int, bytes]]:
-        return self._reader.read(self._number)
+        return self.reader.read(self.number)
+
+    @property
+    def stored_bytes(self) -> int:
+        """About the bytes of the rows and of the columns that are read."""
+        return int(self._index.payload_bytes[self.number] * self.reader.shares.stored)
+
+    @property
+    def raw_bytes(self) -> int:
+        """The same before compression."""
+        return int(self._index.raw_bytes[self.number] * self.reader.shares.raw)
+
+    @property
+    def first_row(self) -> bytes:
+        return self._index.first_rows[self.number]
+
+    @property
+    def last_row(self) -> bytes:
+        return self._index.last_rows[self.number]
 
     @cached_property
-    def _keys(self) -> BlockKeys | None:
-        """The keys, if the values are to be read in place."""
-        return self._reader.read_keys(self._number)
+    def directory(self) -> Directory:
+        """The directory, for which the block may have to be read."""
+        return self._read[0].directory
 
-    @cached_property
-    def _directory(self) -> Directory:
-        return (self._keys or self._read[0]).directory
-
-    @cached_property
+    @property
     def _form(self) -> Form:
-        return self._directory.form
+        return self.directory.form
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the values are to be read in place."""
+        return self._keys is not None and "_read" not in vars(self)
 
     @property
     def layout(self) -> tuple[int, int]:
         """The form and what is wanted of it, as the blocks of a table mostly share them."""
-        return id(self._form), id(self._reader.wanted)
+        return id(self._form), id(self.reader.wanted)
 
     @property
     def qualifiers(self) -> tuple[bytes, ...]:
         """The columns of the block, ascending."""
         return self._form.qualifiers
 
-    @cached_property
+    @property
     def timestamps(self) -> LineNumbers:
         """The timestamps of the columns that were read."""
-        return timestamps_of(self._directory, self._raw, self._reader.wanted)
+        found = None if self._keys is None else self._keys.timestamps
+        return found or timestamps_of(self.directory, self._raw, self.reader.wanted)
 
-    @cached_property
+    @property
     def write_numbers(self) -> LineNumbers:
         """The write numbers of the columns that were read."""
-        return write_numbers_of(self._directory, self._raw, self._reader.wanted)
+        return write_numbers_of(self.directory, self._raw, self.reader.wanted)
 
     def has(self, name: bytes) -> bool:
         """Whether the column was read, and some line has a cell of it."""
-        columns = self._reader.wanted.columns
+        columns = self.reader.wanted.columns
         return name in self._form.place_of and (columns is None or name in columns)
 
     def chunk(self, name: bytes | None) -> CompressedChunk:
@@ -165,26 +243,17 @@ class StoredWideBlock:
         """The same, decompressed, as fixed-size binary or binary; bytes under a null are undefined."""
         return value_array(self._raw(self._form.values_of[name]), self.line_count, self.width(name))
 
-    def values_into(self, names: Sequence[bytes | None], start: int, stop: int, targets: Sequence[memoryview]) -> None:
-        """Writes the values of the lines [start, stop) of several columns, each of one length, to the targets.
+    def values_into(self, numbers: Sequence[int], start: int, stop: int, targets: Sequence[memoryview]) -> None:
+        """Writes the lines [start, stop) of several chunks, each of values of one length, to the targets.
 
         The targets have exactly their bytes.
         """
-        numbers = list(map(self._form.values_of.__getitem__, names))
-        if self._are_read_in_place(numbers):
-            if stop - start == self.line_count:
-                self._reader.blocks.read_chunks(self._number, self._directory, numbers, targets)
-                return
-            # A part of a chunk can't be verified: its checksum is that of all lines. The neighbours are read in place.
-            self._read = self._reader.read(self._number, alone=True)
+        if stop - start < self.line_count and self.is_unread and _ROWS not in numbers:
+            # The neighbours are read in place. A part of a chunk is not: its checksum is that of all lines.
+            self._read = self.reader.read(self.number, alone=True)
         for target, raw in zip(targets, self._raws(numbers), strict=True):
             width = target.nbytes // (stop - start)
             target[:] = memoryview(raw)[start * width : stop * width]
-
-    def _are_read_in_place(self, numbers: Sequence[int]) -> bool:
-        if self._keys is None or _ROWS in numbers or "_read" in vars(self):
-            return False
-        return all(map(self._directory.is_plain, numbers))
 
     def _raws(self, numbers: Sequence[int]) -> list[pa.Buffer]:
         if self._keys is None or _ROWS not in numbers:
@@ -223,4 +292,4 @@ class StoredWideBlock:
     @cached_property
     def _keys_apart(self) -> BlockKeys:
         """The keys of a block of which only columns were read."""
-        return self._reader.blocks.keys(self._number)
+        return self.reader.blocks.keys(self.number)

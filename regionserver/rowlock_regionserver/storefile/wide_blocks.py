@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import TypeVar, TypeVarTuple
+from typing import NamedTuple, TypeVar, TypeVarTuple
 
 import pyarrow as pa
 
@@ -43,6 +43,15 @@ MOST_SHARE_MIN = 0.5
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+
+
+class ChunkRead(NamedTuple):
+    """Some chunks of a block, ascending, and the memory for each, which has its length."""
+
+    number: int
+    directory: Directory
+    chunks: Sequence[int]
+    targets: Sequence[memoryview]
 
 
 class WideBlocks:
@@ -155,11 +164,27 @@ class WideBlocks:
 
         Caches them, verified, if those of the file, as large as the first ones, take an eighth of the cache at most.
         """
-        file, cache_number = self.file, self._first_keys + number
-        cached = file.cached(cache_number) if self._keeps_keys else None
-        if cached is not None:
-            assert isinstance(cached, BlockKeys), type(cached)
-            return cached
+        [keys] = self._keys([number])
+        return keys
+
+    def keys_of_uncached(self, numbers: Sequence[int]) -> dict[int, BlockKeys]:
+        """Returns the keys, as `keys` does, of the blocks that are not cached themselves."""
+        blocks = self.file.cached_several([self._first_block + number for number in numbers])
+        uncached = [number for number, block in zip(numbers, blocks, strict=True) if block is None]
+        return dict(zip(uncached, self._keys(uncached), strict=True))
+
+    def _keys(self, numbers: Sequence[int]) -> list[BlockKeys]:
+        if not self._keeps_keys:
+            return list(map(self._read_keys, numbers))
+        every: list[BlockKeys] = []
+        cached = self.file.cached_several([self._first_keys + number for number in numbers])
+        for number, keys in zip(numbers, cached, strict=True):
+            assert keys is None or isinstance(keys, BlockKeys), type(keys)
+            every.append(keys or self._read_keys(number))
+        return every
+
+    def _read_keys(self, number: int) -> BlockKeys:
+        file = self.file
         directory, start = self._read_start(number, self.index.key_bytes[number])
         file.count(0, start.size)
         chunks = WideChunks(directory, _key_chunks(directory, start), file.path, self.index.offsets[number])
@@ -168,22 +193,23 @@ class WideBlocks:
             self._keeps_keys = keys.bytes_held * len(self.index) <= file.cache_bytes_max // 8
         if self._keeps_keys:
             chunks.check_all()
-            file.put(cache_number, keys)
+            file.put(self._first_keys + number, keys)
         return keys
 
-    def read_chunks(
-        self, number: int, directory: Directory, chunks: Sequence[int], targets: Sequence[memoryview]
-    ) -> None:
-        """Reads chunks that are stored as they are, each into its target, which has its length, and verifies them."""
-        file, offset = self.file, self.index.offsets[number]
+    def read_chunks(self, reads: Sequence[ChunkRead]) -> None:
+        """Reads chunks that are stored as they are, of some blocks, each into its target, and verifies them."""
+        file = self.file
         byte_count = 0
         with file.handle as descriptor:
-            for start, pieces in scattered_reads(chunks, targets, directory.starts):
-                read_into(file.files, descriptor, file.path, pieces, offset + HEADER_BYTES + start)
-                byte_count += sum([piece.nbytes for piece in pieces])
-        file.count(1, byte_count)
-        stored = dict(zip(chunks, map(pa.py_buffer, targets), strict=True))
-        WideChunks(directory, stored, file.path, offset).check_several(chunks)
+            for number, directory, chunks, targets in reads:
+                offset = self.index.offsets[number]
+                for start, pieces in scattered_reads(chunks, targets, directory.starts):
+                    byte_count += read_into(file.files, descriptor, file.path, pieces, offset + HEADER_BYTES + start)
+                # At once, while the bytes are in the processor's cache.
+                stored = list(map(pa.py_buffer, targets))
+                if not directory.are_as_written(chunks, stored):
+                    WideChunks(directory, dict(zip(chunks, stored, strict=True)), file.path, offset).check_all()
+        file.count(len(reads), byte_count)
 
     def some_chunks(self, number: int, wanted: LinesWanted) -> tuple[WideChunks, int]:
         """Returns the chunks of a block that are wanted, and the bytes that it read, which are little more than theirs.

@@ -21,8 +21,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from rowlock_regionserver.errors import CorruptionError
-from rowlock_regionserver.storefile import wide_form
+from rowlock_regionserver.storefile import codecs, wide_form
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.wide_form import ChunkForm, Form, require
 
@@ -64,6 +66,13 @@ class Directory:
     def is_plain(self, number: int) -> bool:
         """Returns whether the chunk is stored as it is, and has rows or values of one length."""
         return self.form.chunks[number].width > 0 and not self.compressions[number]
+
+    def are_as_written(self, numbers: Sequence[int], stored: Sequence[pa.Buffer]) -> bool:
+        """Returns whether the stored bytes of these chunks have their checksums."""
+        checksums = self.checksums
+        if numbers[-1] - numbers[0] < len(numbers):  # They follow one another.
+            return list(map(codecs.checksum, stored)) == list(checksums[numbers[0] : numbers[-1] + 1])
+        return list(map(codecs.checksum, stored)) == [checksums[number] for number in numbers]
 
     @property
     def bytes_held(self) -> int:

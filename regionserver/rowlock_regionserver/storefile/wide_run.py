@@ -44,6 +44,8 @@ from rowlock_regionserver.storefile.wide_index import WideIndex
 _KNOWN_SHARES_MAX = 64
 # A scan that needs nothing of the blocks, because it counts rows, stops after this many of them.
 _WINDOW_BLOCKS_MAX = 4096
+# Blocks that stay unread take no memory, so this many windows of them are one: each window takes its time.
+_UNREAD_WINDOWS = 4
 
 
 @dataclass(slots=True)
@@ -232,22 +234,17 @@ class WideRun:
         every = index.blocks_of_range(start, stop)
         if not every:
             return self._chunk(window, empty_cells(), None, 0)
-        in_order, byte_count = list(reversed(every)) if reverse else every, 0
+        in_order = list(reversed(every)) if reverse else every
         shares = self._shares(in_order[0], wanted)
-        for number in in_order:
-            block_bytes = int(index.raw_bytes[number] * shares.raw)
-            if wanted.counts_cells:
-                block_bytes += index.cell_counts[number] * (len(index.first_rows[number]) + CELL_BYTES_BESIDE)
-            is_full = byte_count + block_bytes > bytes_max or len(window.numbers) == _WINDOW_BLOCKS_MAX
-            if index.have_versions[number] or (window.numbers and is_full):
-                window.frontier = index.last_rows[number] + b"\x00" if reverse else index.first_rows[number]
-                break
-            window.numbers.append(number)
-            byte_count += block_bytes
-        if not window.numbers:
+        reader = None
+        if wanted.unread_columns_max and shares.are_plain:
+            reader, window.frontier = self._reader(in_order, _UNREAD_WINDOWS * bytes_max, wanted, shares)
+        if reader is None or not reader.leaves_unread:
+            reader, window.frontier = self._reader(in_order, bytes_max, wanted, shares)
+        if reader is None:
             return None
-        numbers = range(min(window.numbers), max(window.numbers) + 1)
-        reader = StoredBlocks(self._blocks, numbers, wanted, shares)
+        numbers = reader.numbers
+        window.numbers += numbers
         blocks = [StoredWideBlock(reader, number) for number in numbers]
         columns = wanted.columns
         if columns is None:
@@ -261,7 +258,36 @@ class WideRun:
         if stop and stop <= index.last_rows[numbers[-1]]:
             last -= blocks[-1].line_count - first_not_below(as_binary(blocks[-1].values(None)), stop)
         clipped = lines.slice(first, max(first, last))
-        return self._chunk(window, empty_cells(), clipped, clipped.bytes_held) if len(clipped) else None
+        if not len(clipped):
+            return None
+        key_bytes = sum([index.key_bytes[number] for number in numbers])
+        return self._chunk(window, empty_cells(), clipped, key_bytes if reader.leaves_unread else clipped.bytes_held)
+
+    def _reader(
+        self, in_order: Sequence[int], bytes_max: int, wanted: LinesWanted, shares: Shares
+    ) -> tuple[StoredBlocks | None, bytes | None]:
+        """Returns a reader of the first of these neighbours, of about `bytes_max`, and their frontier.
+
+        None: the first block has a row with several lines.
+        """
+        index = self._index
+        raw_bytes, cell_counts, first_rows = index.raw_bytes, index.cell_counts, index.first_rows
+        byte_count = 0
+        for place, number in enumerate(in_order):
+            block_bytes = int(raw_bytes[number] * shares.raw)
+            if wanted.counts_cells:
+                block_bytes += cell_counts[number] * (len(first_rows[number]) + CELL_BYTES_BESIDE)
+            byte_count += block_bytes
+            is_full = byte_count > bytes_max or place == _WINDOW_BLOCKS_MAX
+            if index.have_versions[number] or (place and is_full):
+                frontier = first_rows[number] if number >= in_order[0] else index.last_rows[number] + b"\x00"
+                break
+        else:
+            place, frontier = len(in_order), None
+        if not place:
+            return None, frontier
+        first, last = sorted([in_order[0], in_order[place - 1]])
+        return StoredBlocks(self._blocks, range(first, last + 1), wanted, shares), frontier
 
     def _shares(self, number: int, wanted: LinesWanted) -> Shares:
         """Returns what the first scan that wanted these columns found; reads a block's directory for the first one."""

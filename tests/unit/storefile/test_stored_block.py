@@ -120,14 +120,13 @@ def test_a_wrong_byte_of_one_of_several_columns_is_no_answer(case: Case, compres
     lines = case.open_file(info).runs[0].read_rows(b"", b"", 1 << 20, lines=LinesWanted(compressed=True)).lines
     assert lines is not None
     assert lines.stored is not None
-    [(block, _, _)] = lines.stored.slices
     numbers = [chunks.directory.form.values_of[name] for name in (b"c04", b"c05")]
     targets = [pa.allocate_buffer(8 * 200) for _ in range(3)]
     places = [memoryview(target) for target in targets]
-    block.values_into([b"c04", b"c05"], 0, 200, places[:2])
+    lines.stored.values_into([b"c04", b"c05"], places[:2])
     assert targets[:2] == [chunks.raw(number) for number in numbers]
     with pytest.raises(CorruptionError) as raised:
-        block.values_into([b"c04", b"c03", b"c05"], 0, 200, places)
+        lines.stored.values_into([b"c04", b"c03", b"c05"], places)
     assert raised.value.offset == place + damaged
 
 
