@@ -62,8 +62,8 @@ COMPRESSED = [
     Mutant(
         "values that are read in place are not compared with their checksums",
         "WideBlocks.read_chunks",
-        "        WideChunks(directory, stored, file.path, offset).check_several(chunks)\n",
-        "",
+        "                if not directory.are_as_written(chunks, stored):\n",
+        "                if False:\n",
         f"{IN_PLACE}::test_a_wrong_byte_of_values_in_place_is_no_answer",
     ),
     Mutant(
@@ -75,16 +75,16 @@ COMPRESSED = [
     ),
     Mutant(
         "a part of a block is read in place as if it were the whole",
-        "StoredWideBlock.values_into",
-        "            if stop - start == self.line_count:\n",
-        "            if True:\n",
+        "StoredBlocks.values_into",
+        " and stop - start == block.line_count:\n",
+        ":\n",
         f"{IN_PLACE}::test_a_part_of_a_block_is_read_with_the_rest_of_it",
     ),
     Mutant(
         "values that are compressed are read in place",
-        "StoredWideBlock._are_read_in_place",
-        "return all(map(self._directory.is_plain, numbers))",
-        "return True",
+        "_ChosenChunks.__init__",
+        "self.are_plain = _ROWS not in numbers and all(map(directory.is_plain, numbers))",
+        "self.are_plain = _ROWS not in numbers",
         f"{IN_PLACE}::test_compressed_values_of_later_blocks_are_decompressed",
     ),
     Mutant(
@@ -96,14 +96,14 @@ COMPRESSED = [
     ),
     Mutant(
         "the keys of a large file displace the blocks of point reads",
-        "WideBlocks.keys",
+        "WideBlocks._read_keys",
         "self._keeps_keys = keys.bytes_held * len(self.index) <= file.cache_bytes_max // 8",
         "self._keeps_keys = True",
         f"{IN_PLACE}::test_keys_of_a_file_that_is_large_for_the_cache_are_not_kept",
     ),
     Mutant(
         "keys are cached before they are verified",
-        "WideBlocks.keys",
+        "WideBlocks._read_keys",
         "            chunks.check_all()\n",
         "",
         f"{IN_PLACE}::test_keys_that_were_misread_once_are_not_cached",
@@ -138,16 +138,16 @@ COMPRESSED = [
     ),
     Mutant(
         "values of a block that was read whole are read again",
-        "StoredWideBlock._are_read_in_place",
-        """ or "_read" in vars(self)""",
+        "StoredWideBlock.is_unread",
+        """ and "_read" not in vars(self)""",
         "",
         f"{IN_PLACE}::test_a_column_of_a_block_that_was_read_whole_comes_from_there",
     ),
     Mutant(
         "a block that is cached is read in place",
-        "StoredBlocks.read_keys",
-        " and self.blocks.cached(number) is None",
-        "",
+        "WideBlocks.keys_of_uncached",
+        " if block is None]",
+        "]",
         f"{IN_PLACE}::test_blocks_that_are_cached_are_not_read",
     ),
     Mutant(
@@ -181,7 +181,7 @@ COMPRESSED = [
     Mutant(
         "blocks with other columns are taken for alike",
         "StoredWideBlock.layout",
-        "id(self._form), id(self._reader.wanted)",
+        "id(self._form), id(self.reader.wanted)",
         "0, 0",
         STORED,
     ),

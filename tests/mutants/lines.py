@@ -138,15 +138,15 @@ OF_LINES = [
     Mutant(
         "few columns are read of lines that a tombstone may hide",
         "WindowReader._wanted",
-        "            if source.has_tombstones or is_line_hidden:\n",
-        "            if is_line_hidden:\n",
+        "        if any(source.has_tombstones for source in sources) or self._hides_lines(family, sources):\n",
+        "        if self._hides_lines(family, sources):\n",
         f"{ANSWER}::test_a_row_whose_cells_are_all_hidden_is_not_there_whatever_columns_are_read",
     ),
     Mutant(
         "few columns are read of lines that the read point may not see",
         "WindowReader._wanted",
-        "            if source.has_tombstones or is_line_hidden:\n",
-        "            if source.has_tombstones:\n",
+        "        if any(source.has_tombstones for source in sources) or self._hides_lines(family, sources):\n",
+        "        if any(source.has_tombstones for source in sources):\n",
         MODEL,
     ),
     Mutant(
@@ -201,8 +201,8 @@ OF_LINES = [
     Mutant(
         "a row is there whose only cells are hidden, of columns that are not read",
         "WindowReader._wanted",
-        "                return LinesWanted(columns, marks_others=True)\n",
-        "                return LinesWanted(columns)\n",
+        "            return LinesWanted(columns, marks_others=True)\n",
+        "            return LinesWanted(columns)\n",
         f"{ANSWER}::test_a_row_whose_cells_are_all_hidden_is_not_there_whatever_columns_are_read",
     ),
     Mutant(

@@ -70,6 +70,7 @@ from .splitting import SPLITTING_MUTANTS
 from .stamps_and_answers import STAMPS_AND_ANSWERS
 from .table_operations import TABLE_OPERATIONS
 from .transfers import TRANSFER_MUTANTS
+from .unread import UNREAD_ROWS
 from .writing import WRITING
 from .writing_role import WRITING_ROLE
 
@@ -94,6 +95,7 @@ MUTANTS = [
     *ROWS_AND_FILES,
     *COMPACTING_MUTANTS,
     *COMPRESSED,
+    *UNREAD_ROWS,
     *COMPACTION_QUEUE_MUTANTS,
     *DIRECT,
     *DIRECT_MEMORY,

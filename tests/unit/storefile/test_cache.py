@@ -32,6 +32,22 @@ def test_the_least_recently_used_block_is_evicted_first() -> None:
     assert cache.statistics().evicted_count == 1
 
 
+def test_several_blocks_are_found_as_one_by_one() -> None:
+    one = block()
+    cache = BlockCache(3 * one.bytes_held)
+    reader = cache.new_reader()
+    blocks = [block() for _ in range(3)]
+    for number, each in enumerate(blocks):
+        cache.put(reader, number, each)
+    assert cache.get_several(reader, [1, 7, 0]) == [blocks[1], None, blocks[0]]
+    assert (cache.statistics().hit_count, cache.statistics().miss_count) == (2, 1)
+    cache.put(reader, 3, block())
+    cache.put(reader, 4, block())
+    # The other ones were used last, first number 1 and then number 0.
+    assert [cache.holds(reader, number) for number in range(5)] == [True, False, False, True, True]
+    assert cache.get_several(reader, []) == []
+
+
 def test_a_block_over_the_bound_is_not_cached_and_evicts_nothing() -> None:
     cache = BlockCache(block().bytes_held + 100)
     reader = cache.new_reader()
