@@ -65,11 +65,12 @@ class LinesWanted:
     compressed: lines may be in stored blocks (arrow/block_lines.py), their values compressed.
     without_rows: then nothing needs the rows, unless lines are merged.
     counts_cells: the lines become cells, here or at the client, so `bytes_max` bounds their bytes as cells.
-    unread_columns_max: lines with so many columns stay unread until they are answered, so more than `bytes_max` may be
-    returned of those whose values are stored as they are. 0: they may have to be read at once.
 
     Else lines with all columns may have to be merged as cells, of which each repeats its row's key. So as cells they
     take at most CELLS_OF_LINES * `bytes_max`, or are those of one block.
+
+    unread_columns_max: lines with at most so many columns may stay unread until they are answered, if their values are
+    stored as they are. Of those the source returns several times `bytes_max`. 0: none may.
     """
 
     columns: frozenset[bytes] | None = None

@@ -145,7 +145,7 @@ COMPRESSED = [
     ),
     Mutant(
         "a block that is cached is read in place",
-        "WideBlocks.keys_of_uncached",
+        "WideBlocks.keys_or_directories",
         " if block is None]",
         "]",
         f"{IN_PLACE}::test_blocks_that_are_cached_are_not_read",
@@ -159,7 +159,7 @@ COMPRESSED = [
     ),
     Mutant(
         "a part of a block that is decompressed begins with its block",
-        "StoredWideBlock.values_into",
+        "StoredWideBlock.chunks_into",
         "[start * width : stop * width]",
         "[: (stop - start) * width]",
         STORED,

@@ -11,7 +11,7 @@ from rowlock_regionserver.arrow.columns import Column, Integers, Mask, offsets, 
 from rowlock_regionserver.cells import CELL_BYTES_BESIDE
 
 _OFFSET_BYTES = 4
-_OFFSET_MAX = (1 << 31) - 1
+_OFFSET_MAX = (1 << 31) - 1  # of a binary column of Arrow
 
 
 def is_present(column: Column) -> Mask:
@@ -106,7 +106,7 @@ def _byte_count(column: Column) -> int:
 
 
 def as_binary(column: Column) -> Column:
-    """Returns a column in its variable form, with the same values if it is all that is in their buffer."""
+    """Returns a column in its variable form. Values that fill their buffer are not copied."""
     if column.type == pa.binary():
         return column
     width, data = int(column.type.byte_width), column.buffers()[1]

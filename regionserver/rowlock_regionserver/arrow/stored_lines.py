@@ -47,7 +47,7 @@ class StoredBlock(Protocol):
 
     @property
     def reader(self) -> BlockReader:
-        """Reads this block and others, which it shares with them."""
+        """The reader of this block, which reads its neighbours, too."""
 
     @property
     def layout(self) -> Hashable:
@@ -109,12 +109,16 @@ class BlockReader(Protocol):
     def leaves_unread(self) -> bool:
         """Whether values are best read when they are answered, straight to their targets."""
 
+    @property
+    def bytes_held(self) -> int:
+        """The memory of what it has read, except for values that it has read straight to targets."""
+
     def values_into(
         self, slices: Sequence[BlockSlice], names: Sequence[bytes | None], targets: Sequence[memoryview]
     ) -> None:
         """Writes values of several columns, each of one length, to the targets, slice after slice of its blocks.
 
-        A target has exactly the bytes of its column. Raises CorruptionError for damage.
+        There is a slice at least. A target has exactly the bytes of its column. Raises CorruptionError for damage.
         """
 
 
@@ -167,6 +171,7 @@ class StoredLines:
         for last_start, last_count, last in self._last_slice:
             if (last_start, last_count) == (start, count):
                 return last
+        assert 0 <= start <= start + count <= self.line_count, f"{count} lines from {start} on, of {self.line_count}"
         slices: list[BlockSlice] = []
         if count:
             bounds, end = self._bounds, start + count
@@ -181,7 +186,10 @@ class StoredLines:
         return sliced
 
     def values_into(self, names: Sequence[bytes | None], targets: Sequence[memoryview]) -> None:
-        """Writes the values of several columns, each of one length, to the targets, which have exactly their bytes."""
+        """Writes the values of several columns, each of one length, to the targets, which have exactly their bytes.
+
+        There is a line at least.
+        """
         of_readers = [(reader, list(slices)) for reader, slices in groupby(self.slices, attrgetter("block.reader"))]
         if len(of_readers) == 1:
             of_readers[0][0].values_into(self.slices, names, targets)
@@ -199,7 +207,7 @@ class StoredLines:
 
 
 def parts_of(target: memoryview, counts: Sequence[int]) -> list[memoryview]:
-    """Returns the parts of the memory for values of one length, which follow one another; each takes so many values."""
+    """Divides the memory of values of one length, of which there are some, into parts for so many values each."""
     width = target.nbytes // sum(counts)
     bounds = [width * place for place in accumulate(counts, initial=0)]
     return list(map(target.__getitem__, map(slice, bounds, bounds[1:])))

@@ -94,7 +94,7 @@ class Batches:
                 yield from self.drain()
 
     def _add_blocks(self, rows: CompressedRows | UnreadRows, bytes_beside: int) -> Iterator[ScanAnswer]:
-        """Adds rows of which the single sizes are not known, as if neighbours were equally large."""
+        """Adds rows in blocks, whose single sizes are not known: as if neighbours were equally large."""
         places, before = rows.byte_bounds()
         before = before + bytes_beside * places
         self._added_rows, self._added_bytes = self._added_rows + rows.num_rows, self._added_bytes + int(before[-1])
@@ -240,7 +240,7 @@ def _bytes_before(table: pa.Table, places: Integers) -> Integers:
 
 
 def _sent(rows: AnswerRows) -> pa.Table | CompressedRows:
-    """Returns rows as they are sent, for which they may be read."""
+    """Returns rows in the form in which they are sent. Reads those that are unread."""
     return rows if isinstance(rows, CompressedRows) and rows.is_worth_it else plain_table(rows)
 
 

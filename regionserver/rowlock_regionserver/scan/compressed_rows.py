@@ -136,7 +136,7 @@ AnswerRows: TypeAlias = pa.Table | CompressedRows | UnreadRows
 
 
 def plain_table(rows: AnswerRows) -> pa.Table:
-    """Returns rows as a table, decompressed."""
+    """Returns rows as a table, read and decompressed."""
     return rows if isinstance(rows, pa.Table) else rows.table()
 
 

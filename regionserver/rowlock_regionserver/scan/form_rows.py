@@ -57,7 +57,7 @@ class FormRows:
         return self if mask.all() else self.take(integer_array(np.flatnonzero(mask), pa.int64()))
 
     def answer(self, form: RowLayout, *, reverse: bool) -> AnswerRows:
-        """Returns the rows in the form's columns, unread if that is possible, or compressed if that saves bytes."""
+        """Returns the rows in the form's columns: unread if they may stay so, compressed if that saves bytes."""
         rows = self.take(integer_array(np.arange(len(self))[::-1], pa.int64())) if reverse else self
         columns = [rows.columns.get(place) for place in range(len(form.columns))]
         unread = UnreadRows.of(rows.keys, columns, form)

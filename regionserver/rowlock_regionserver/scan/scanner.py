@@ -17,6 +17,7 @@ import pyarrow as pa
 from rowlock_regionserver.cells import ReadPoint
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.operations import EVERYTHING, FormColumn, ScanPlan, Selection
 from rowlock_regionserver.row_ranges import EVERYTHING as ALL_ROWS
 from rowlock_regionserver.row_ranges import clipped
@@ -40,7 +41,8 @@ __all__ = ["Scan", "ScanAnswer", "scan"]
 
 # A reader often leaves after the first rows, so windows begin small, smaller still with a low row limit or while the
 # scan is being opened, and grow to full size within a few steps. They grow no further than the rows up to the limit are
-# expected to need. A window that uses up the scan's time slice makes the next one smaller.
+# expected to need. A window that uses up the scan's time slice makes the next one smaller; if its values stay unread,
+# each of its batches takes its own time.
 FIRST_WINDOW_BYTES = 256 * 1024
 FIRST_SMALL_WINDOW_BYTES = 32 * 1024
 LEAST_WINDOW_BYTES = 4 * 1024
@@ -49,7 +51,7 @@ WINDOW_GROWTH = 4
 ROW_BYTES_ASSUMED = 1000
 # With smaller batches, blocks would be decompressed several times.
 COMPRESSED_ROWS_MIN, COMPRESSED_BYTES_MIN = 16_384, MIB
-# To read the rows of smaller batches one by one costs more than to read a window at once.
+# In smaller batches it costs more to read the rows of each than to read a window at once.
 UNREAD_BYTES_MIN = 2 * MIB
 
 
@@ -77,8 +79,9 @@ def scan(
     raises, the scan ends. is_slice_over() is called after each window: if it returns true, an answer follows at once,
     with the rows so far, perhaps none, and the resume key. The caller can then send a heartbeat, let other scans
     run, or stop. reading() is called before each window and says how it reads the blocks of store files. While that is
-    AT_ONCE, an answer does not block on a disk, and may raise WouldWaitError, which ends the scan. row_bytes: what a
-    row has probably, from which the first window of a scan with a limit is guessed.
+    AT_ONCE, an answer does not block on a disk, and may raise WouldWaitError, which ends the scan. Once it is BULK it
+    stays so: rows that are not answered yet may still have to be read. row_bytes: what a row has probably, from which
+    the first window of a scan with a limit is guessed.
 
     Raises FilterTypeError when the scan reaches a row in which a filter reads a value that doesn't fit its type; a row
     limit reached before that row ends the scan without the error. Raises LimitExceededError when the scan reaches a row
@@ -238,7 +241,7 @@ class Scan(Iterator[ScanAnswer]):
                 takes_rows=not plan.without_keys,
                 newest_only=selection.versions == 1 and is_whole_time(selection),
                 takes_lines=plan.lines and selection == EVERYTHING,
-                unread_columns_max=COLUMNS_MAX if _leaves_unread(plan) else 0,
+                unread_columns_max=_unread_columns_max(plan),
             )
             while (window := reader.next(bytes_max, self._reading())) is not None:
                 if isinstance(window, WideRow):
@@ -293,8 +296,18 @@ def _takes_compressed(plan: ScanPlan) -> bool:
     return (plan.compressed or plan.lines) and has_large_batches
 
 
+def _unread_columns_max(plan: ScanPlan) -> int:
+    """Returns of how many columns a row may stay unread until its batch is made: with more it may become cells."""
+    if not _leaves_unread(plan):
+        return 0
+    return COLUMNS_MAX if plan.row_form is None else NO_LIMIT
+
+
 def _leaves_unread(plan: ScanPlan) -> bool:
-    """Returns whether each batch may read its rows by itself: not if rows are compared, or read backwards."""
+    """Returns whether each batch may read its own rows.
+
+    Not if a filter compares them, if they are read backwards, or if a limit may end the scan within a window.
+    """
     is_of_all = plan.selection.where is None and not plan.reverse and not plan.row_limit
     return is_of_all and plan.batch_bytes >= UNREAD_BYTES_MIN
 

@@ -61,7 +61,8 @@ class WindowReader:
     ) -> None:
         """Creates a reader at the start of the range, or at its end with `reverse`.
 
-        `window_bytes` bounds a window, unless it is a single row. `bytes_held_max` bounds what is read ahead.
+        `window_bytes` bounds a window, unless it is a single row or stays unread. `bytes_held_max` bounds what is read
+        ahead.
         `reads_values` says that values of visible cells will be read. `line_columns`: windows may have lines, and of
         each family only these columns matter beside the rows themselves. `takes_lines`: windows may have lines with all
         columns. If neither is given, windows have cells. `takes_compressed`: values of lines may be compressed.
@@ -186,7 +187,7 @@ class WindowReader:
         )
 
     def _hides_lines(self, family: Family, sources: Sequence[Source]) -> bool:
-        """Returns whether the read point may not see some line of the sources."""
+        """Returns whether some lines of the sources may be hidden from the read point."""
         return any(
             source.line_timestamp_min is not None
             and not are_seen(self._read_point, source.write_number_max, source.line_timestamp_min, family)

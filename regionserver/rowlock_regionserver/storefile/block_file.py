@@ -70,7 +70,7 @@ class BlockFile:
         return self._cache.get(self._reader, key)
 
     def cached_several(self, keys: Sequence[int]) -> list[AnyBlock | None]:
-        """Returns each of the blocks that is cached, as used last."""
+        """Returns the blocks, None for those that are not cached, and marks them as used last."""
         return self._cache.get_several(self._reader, keys)
 
     def is_cached(self, key: int) -> bool:

@@ -15,7 +15,10 @@ _OVERHEAD_BYTES = 1000
 
 
 class BlockKeys:
-    """A block's directory, rows, timestamps and write numbers. Safe to use from many threads."""
+    """A block's directory, rows, timestamps and write numbers. Safe to use from many threads.
+
+    Two threads may decompress a chunk, or make the timestamps, at once, which is harmless.
+    """
 
     __slots__ = ("_byte_count", "_chunks", "_raw", "_timestamps", "directory")
 
@@ -24,7 +27,7 @@ class BlockKeys:
         self.directory: Directory = chunks.directory
         self._chunks = chunks
         self._byte_count = byte_count
-        # Those that were decompressed. Two threads may decompress a chunk at once, which is harmless.
+        # Those that were decompressed.
         self._raw: dict[int, pa.Buffer] = {}
         self._timestamps: LineNumbers | None = None
 

@@ -9,7 +9,12 @@ GAP_BYTES_MAX = 8192
 # The chunks of one scattered read: with the gaps between them 999 buffers, where a read takes a thousand.
 SCATTERED_CHUNKS_MAX = 500
 # Receives the bytes of gaps, which nobody reads, from any thread.
-_UNREAD = memoryview(bytearray(GAP_BYTES_MAX))
+_GAP = memoryview(bytearray(GAP_BYTES_MAX))
+
+
+def follow_one_another(chunks: Sequence[int]) -> bool:
+    """Returns whether no chunk is between these, which ascend; there is at least one."""
+    return chunks[-1] - chunks[0] == len(chunks) - 1
 
 
 def close_runs(chunks: Sequence[int], starts: Sequence[int]) -> Iterator[list[int]]:
@@ -31,7 +36,7 @@ def scattered_reads(
 
     Chunks ascend. A target has the length of its chunk.
     """
-    if chunks[-1] - chunks[0] < len(chunks) <= SCATTERED_CHUNKS_MAX:  # They follow one another.
+    if len(chunks) <= SCATTERED_CHUNKS_MAX and follow_one_another(chunks):
         yield starts[chunks[0]], list(targets)
         return
     target_of = dict(zip(chunks, targets, strict=True))
@@ -42,7 +47,7 @@ def scattered_reads(
             stop = starts[run[0]]
             for chunk in run:
                 if starts[chunk] > stop:
-                    buffers.append(_UNREAD[: starts[chunk] - stop])
+                    buffers.append(_GAP[: starts[chunk] - stop])
                 buffers.append(target_of[chunk])
                 stop = starts[chunk + 1]
             yield starts[run[0]], buffers

@@ -21,6 +21,7 @@ from rowlock_regionserver.storefile.format import HEADER_BYTES, Header, check_pa
 
 # The bytes between extents are read in pieces of this size.
 _PIECE_BYTES_MAX = 1 << 20
+_NBYTES = attrgetter("nbytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,10 @@ def read_exactly(files: Files, descriptor: int, path: Path, byte_count: int, off
 def read_into(files: Files, descriptor: int, path: Path, pieces: list[memoryview], offset: int) -> int:
     """Fills the pieces, none empty, with the bytes at `offset`, by one read unless the system splits it.
 
-    Returns their number.
+    Returns how many bytes these are.
     """
     unfilled = pieces
-    byte_count: int = sum(map(attrgetter("nbytes"), pieces))
+    byte_count: int = sum(map(_NBYTES, pieces))
     place = 0
     try:
         while place < byte_count:

@@ -3,8 +3,9 @@
 The blocks of one window share a reader. A block is read when somebody first needs a chunk of it: with its neighbours if
 the scan wants most columns, else only the chunks of the columns that it wants.
 
-If the scan wants most columns, and their values are stored as they are and have one length, the block is read in place:
-first its directory and keys, then its values, straight to their places in the answer.
+If the scan wants most columns, and their values are stored as they are and have one length, the blocks are read in
+place: the directories and keys of all of them when the window begins, then the values, straight to their places in the
+answer. The values may stay unread until then (`leaves_unread`): each batch of the answer reads its own.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from rowlock_regionserver.storefile.wide_lines import places_of, timestamps_of, 
 _ROWS = 0
 # In a window of fewer blocks most are answered in part, and so read whole.
 _IN_PLACE_BLOCKS_MIN = 3
-# A block of which a part is answered is read whole, and kept for the other part.
-_UNREAD_BYTES_MAX = 1 << 20
+# Of a block that two batches share the first one reads all, and keeps it for the second. The smallest batch of which
+# the rows stay unread (scan/scanner.py) is twice as large, so batches mostly end with a block.
+_UNREAD_BLOCK_BYTES_MAX = 1 << 20
 # Where plain values are less of what is answered, it may be sent as it is stored (scan/compressed_rows.py).
 _PLAIN_SHARE_MIN = 0.75
 
@@ -41,13 +43,17 @@ _PLAIN_SHARE_MIN = 0.75
 class Shares(NamedTuple):
     """How much of a block is rows and wanted columns: of its bytes on the disk, and of those before compression.
 
+    `raw_keys`: how much of the latter are rows, timestamps and write numbers of the lines.
     `are_plain`: each of these columns has a value of one length for each line, stored as it is, and no chunk beside it;
     and these values are most of the bytes.
+    `may_stay_unread`: then all columns that are wanted are there, and not too many.
     """
 
     stored: float
     raw: float
+    raw_keys: float
     are_plain: bool
+    may_stay_unread: bool
 
 
 def shares_of(directory: Directory, wanted: LinesWanted) -> Shares:
@@ -59,18 +65,31 @@ def shares_of(directory: Directory, wanted: LinesWanted) -> Shares:
     if not wanted.without_rows:
         numbers.append(_ROWS)
     wanted_bytes = sum([raw_bytes[number] for number in numbers])
+    are_plain = value_bytes > _PLAIN_SHARE_MIN * wanted_bytes and all(
+        directory.is_plain(column.values) and len(column.numbers()) == 1 for column in columns
+    )
+    has_all = wanted.columns is None or wanted.columns <= form.place_of.keys()
     return Shares(
         sum([starts[number + 1] - starts[number] for number in numbers]) / starts[-1],
         wanted_bytes / sum(raw_bytes),
-        value_bytes > _PLAIN_SHARE_MIN * wanted_bytes
-        and all(directory.is_plain(column.values) and len(column.numbers()) == 1 for column in columns),
+        sum([raw_bytes[number] for number in form.key_chunks]) / sum(raw_bytes),
+        are_plain,
+        are_plain and has_all and len(form.columns) <= wanted.unread_columns_max,
     )
 
 
 class StoredBlocks:
     """Reads the blocks of one window. Used by one thread."""
 
-    def __init__(self, blocks: WideBlocks, numbers: range, wanted: LinesWanted, shares: Shares) -> None:
+    def __init__(
+        self,
+        blocks: WideBlocks,
+        numbers: range,
+        wanted: LinesWanted,
+        shares: Shares,
+        keys: Mapping[int, BlockKeys] | None = None,
+    ) -> None:
+        """`keys` are those that another reader of these blocks has."""
         index = blocks.index
         byte_count = sum([index.payload_bytes[number] for number in numbers])
         self.blocks = blocks
@@ -80,36 +99,52 @@ class StoredBlocks:
         self._ahead = ReadAhead(blocks.file, index, numbers, byte_count, byte_count)
         self._takes_most = shares.stored > MOST_SHARE_MIN
         reads_in_place = self._takes_most and shares.are_plain and len(numbers) >= _IN_PLACE_BLOCKS_MIN
-        # Of the blocks whose values are to be read in place, by number.
-        self.keys: Mapping[int, BlockKeys] = blocks.keys_of_uncached(numbers) if reads_in_place else {}
+        # Of the blocks whose values are to be read in place, by number; all others are cached.
+        self.keys: Mapping[int, BlockKeys] = {}
+        self._cached: Sequence[Directory] = ()
+        if reads_in_place and keys is not None:
+            self.keys = {number: keys[number] for number in numbers if number in keys}
+        elif reads_in_place:
+            self.keys, self._cached = blocks.keys_or_directories(numbers)
+        self._read_bytes = 0
 
     @cached_property
     def leaves_unread(self) -> bool:
-        """Whether the values of all blocks but cached ones are to be read in place, when they are answered.
+        """Whether the values of the blocks that are not cached are best read when they are answered.
 
-        The blocks are small, and have the same columns, all that are wanted, with values of the same lengths.
+        Then the blocks are small, and have the same columns, all that are wanted, with values of the same lengths.
         """
-        if not self.keys or max([self.blocks.index.raw_bytes[number] for number in self.numbers]) > _UNREAD_BYTES_MAX:
+        index = self.blocks.index
+        if not self.keys or max([index.raw_bytes[number] for number in self.numbers]) > _UNREAD_BLOCK_BYTES_MAX:
             return False
-        every = {(id(keys.directory.form), keys.directory.compressions): keys.directory for keys in self.keys.values()}
-        first, *others = every.values()
-        form, columns = first.form, self.wanted.columns
-        return (
-            len(form.columns) <= self.wanted.unread_columns_max
-            and (columns is None or columns <= form.place_of.keys())
-            and all((each.form.qualifiers, each.form.chunks) == (form.qualifiers, form.chunks) for each in others)
-            and all(shares_of(each, self.wanted).are_plain for each in every.values())
+        every = [*[keys.directory for keys in self.keys.values()], *self._cached]
+        alike = {(id(directory.form), directory.compressions): directory for directory in every}
+        form, *others = [directory.form for directory in alike.values()]
+        return all((each.qualifiers, each.chunks) == (form.qualifiers, form.chunks) for each in others) and all(
+            shares_of(directory, self.wanted).may_stay_unread for directory in alike.values()
         )
 
-    def read(self, number: int, *, alone: bool = False) -> tuple[WideChunks, Mapping[int, bytes]]:
-        """Returns the chunks of a block, and those that are decompressed already. alone: reads no neighbours."""
+    @property
+    def bytes_held(self) -> int:
+        """The memory of what was read, except for values that were read in place."""
+        return self._key_bytes + self._read_bytes
+
+    @cached_property
+    def _key_bytes(self) -> int:
+        return sum([keys.bytes_held for keys in self.keys.values()])
+
+    def read(self, number: int) -> tuple[WideChunks, Mapping[int, bytes]]:
+        """Returns the chunks of a block, and those that are decompressed already."""
         blocks = self.blocks
         cached = blocks.cached(number)
         if cached is not None:
             return cached.chunks()
         if not self._takes_most:
             return blocks.some_chunks(number, self.wanted)[0], {}
-        return blocks.whole(number, None if alone else self._ahead), {}
+        # The neighbours of a block of which only a part is answered are read in place.
+        chunks = blocks.whole(number, None if self.keys else self._ahead)
+        self._read_bytes += chunks.bytes_held
+        return chunks, {}
 
     def values_into(
         self, slices: Sequence[BlockSlice], names: Sequence[bytes | None], targets: Sequence[memoryview]
@@ -127,7 +162,7 @@ class StoredBlocks:
             if chosen.are_plain and block.is_unread and stop - start == block.line_count:
                 reads.append(ChunkRead(block.number, directory, chosen.numbers, chosen.in_order(parts)))
             else:
-                block.values_into(chosen.numbers, start, stop, chosen.in_order(parts))
+                block.chunks_into(chosen.numbers, start, stop, chosen.in_order(parts))
         if reads:
             self.blocks.read_chunks(reads)
 
@@ -139,6 +174,7 @@ class _ChosenChunks:
         self._form = directory.form
         self._compressions = directory.compressions
         numbers = list(map(self._form.values_of.__getitem__, names))
+        assert len(set(numbers)) == len(numbers), f"a column twice: {names}"
         self.numbers = sorted(numbers)
         self._order = None if numbers == self.numbers else sorted(range(len(numbers)), key=numbers.__getitem__)
         # Whether they are values that are stored as they are.
@@ -216,7 +252,7 @@ class StoredWideBlock:
     def timestamps(self) -> LineNumbers:
         """The timestamps of the columns that were read."""
         found = None if self._keys is None else self._keys.timestamps
-        return found or timestamps_of(self.directory, self._raw, self.reader.wanted)
+        return timestamps_of(self.directory, self._raw, self.reader.wanted) if found is None else found
 
     @property
     def write_numbers(self) -> LineNumbers:
@@ -243,14 +279,14 @@ class StoredWideBlock:
         """The same, decompressed, as fixed-size binary or binary; bytes under a null are undefined."""
         return value_array(self._raw(self._form.values_of[name]), self.line_count, self.width(name))
 
-    def values_into(self, numbers: Sequence[int], start: int, stop: int, targets: Sequence[memoryview]) -> None:
-        """Writes the lines [start, stop) of several chunks, each of values of one length, to the targets.
+    def chunks_into(self, numbers: Sequence[int], start: int, stop: int, targets: Sequence[memoryview]) -> None:
+        """Writes the lines [start, stop) of some chunks, each with values of one length, to the targets.
 
         The targets have exactly their bytes.
         """
         if stop - start < self.line_count and self.is_unread and _ROWS not in numbers:
-            # The neighbours are read in place. A part of a chunk is not: its checksum is that of all lines.
-            self._read = self.reader.read(self.number, alone=True)
+            # A part of a chunk is not read in place: its checksum is that of all lines.
+            self._read = self.reader.read(self.number)
         for target, raw in zip(targets, self._raws(numbers), strict=True):
             width = target.nbytes // (stop - start)
             target[:] = memoryview(raw)[start * width : stop * width]

@@ -22,6 +22,7 @@ from rowlock_regionserver.few_rows import FewRows, LineFacts, LineValues, line_v
 from rowlock_regionserver.found_cells import FoundCell, FoundLine, LongRowError
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
+from rowlock_regionserver.storefile.wide_directory import Directory
 from rowlock_regionserver.storefile.wide_lines import decoded_lines
 
 # Memory of a WideBlock beside its buffers, and of each of its columns.
@@ -89,6 +90,11 @@ class WideBlock:
         self._columns: list[_Column | None] = [None] * len(form.columns)
         self._missing_count = len(form.columns)
         self.bytes_held = chunks.bytes_held + _OVERHEAD_BYTES + _COLUMN_OVERHEAD_BYTES * len(form.columns)
+
+    @property
+    def directory(self) -> Directory:
+        """The directory."""
+        return self._directory
 
     # ---- points
 

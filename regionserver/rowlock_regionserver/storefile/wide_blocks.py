@@ -167,11 +167,12 @@ class WideBlocks:
         [keys] = self._keys([number])
         return keys
 
-    def keys_of_uncached(self, numbers: Sequence[int]) -> dict[int, BlockKeys]:
-        """Returns the keys, as `keys` does, of the blocks that are not cached themselves."""
+    def keys_or_directories(self, numbers: Sequence[int]) -> tuple[dict[int, BlockKeys], list[Directory]]:
+        """Returns the keys, as `keys` does, of the blocks that are not cached, and the directories of cached ones."""
         blocks = self.file.cached_several([self._first_block + number for number in numbers])
         uncached = [number for number, block in zip(numbers, blocks, strict=True) if block is None]
-        return dict(zip(uncached, self._keys(uncached), strict=True))
+        directories = [block.directory for block in blocks if isinstance(block, WideBlock)]
+        return dict(zip(uncached, self._keys(uncached), strict=True)), directories
 
     def _keys(self, numbers: Sequence[int]) -> list[BlockKeys]:
         if not self._keeps_keys:
@@ -180,7 +181,7 @@ class WideBlocks:
         cached = self.file.cached_several([self._first_keys + number for number in numbers])
         for number, keys in zip(numbers, cached, strict=True):
             assert keys is None or isinstance(keys, BlockKeys), type(keys)
-            every.append(keys or self._read_keys(number))
+            every.append(self._read_keys(number) if keys is None else keys)
         return every
 
     def _read_keys(self, number: int) -> BlockKeys:
@@ -199,17 +200,21 @@ class WideBlocks:
     def read_chunks(self, reads: Sequence[ChunkRead]) -> None:
         """Reads chunks that are stored as they are, of some blocks, each into its target, and verifies them."""
         file = self.file
-        byte_count = 0
-        with file.handle as descriptor:
-            for number, directory, chunks, targets in reads:
-                offset = self.index.offsets[number]
-                for start, pieces in scattered_reads(chunks, targets, directory.starts):
-                    byte_count += read_into(file.files, descriptor, file.path, pieces, offset + HEADER_BYTES + start)
-                # At once, while the bytes are in the processor's cache.
-                stored = list(map(pa.py_buffer, targets))
-                if not directory.are_as_written(chunks, stored):
-                    WideChunks(directory, dict(zip(chunks, stored, strict=True)), file.path, offset).check_all()
-        file.count(len(reads), byte_count)
+        block_count = byte_count = 0
+        try:
+            with file.handle as descriptor:
+                for number, directory, chunks, targets in reads:
+                    offset = self.index.offsets[number]
+                    for start, pieces in scattered_reads(chunks, targets, directory.starts):
+                        place = offset + HEADER_BYTES + start
+                        byte_count += read_into(file.files, descriptor, file.path, pieces, place)
+                    block_count += 1
+                    # At once, while the bytes are in the processor's cache.
+                    stored = list(map(pa.py_buffer, targets))
+                    if not directory.are_as_written(chunks, stored):
+                        WideChunks(directory, dict(zip(chunks, stored, strict=True)), file.path, offset).check_all()
+        finally:
+            file.count(block_count, byte_count)
 
     def some_chunks(self, number: int, wanted: LinesWanted) -> tuple[WideChunks, int]:
         """Returns the chunks of a block that are wanted, and the bytes that it read, which are little more than theirs.

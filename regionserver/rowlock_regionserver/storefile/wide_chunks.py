@@ -114,7 +114,10 @@ class WideChunks:
         self.check_several(list(self._stored))
 
     def check_several(self, numbers: Sequence[int]) -> None:
-        """Raises CorruptionError unless each of these chunks has its checksum. Takes fewer steps than one by one."""
+        """Raises CorruptionError unless each of these chunks, which ascend, has its checksum.
+
+        Takes fewer steps than one by one.
+        """
         if not self.directory.are_as_written(numbers, [self._stored[number] for number in numbers]):
             for number in numbers:
                 self.check(number)

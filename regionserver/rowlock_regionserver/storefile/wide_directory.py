@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.storefile import codecs, wide_form
+from rowlock_regionserver.storefile.chunk_reads import follow_one_another
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.wide_form import ChunkForm, Form, require
 
@@ -68,9 +69,9 @@ class Directory:
         return self.form.chunks[number].width > 0 and not self.compressions[number]
 
     def are_as_written(self, numbers: Sequence[int], stored: Sequence[pa.Buffer]) -> bool:
-        """Returns whether the stored bytes of these chunks have their checksums."""
+        """Returns whether the stored bytes of these chunks, at least one, which ascend, have their checksums."""
         checksums = self.checksums
-        if numbers[-1] - numbers[0] < len(numbers):  # They follow one another.
+        if follow_one_another(numbers):
             return list(map(codecs.checksum, stored)) == list(checksums[numbers[0] : numbers[-1] + 1])
         return list(map(codecs.checksum, stored)) == [checksums[number] for number in numbers]
 

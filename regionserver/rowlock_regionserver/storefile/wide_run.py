@@ -6,7 +6,7 @@ in the sense of Source.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -36,6 +36,7 @@ from rowlock_regionserver.sources import (
 )
 from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
+from rowlock_regionserver.storefile.block_keys import BlockKeys
 from rowlock_regionserver.storefile.row_filter import RowFilter
 from rowlock_regionserver.storefile.stored_block import Shares, StoredBlocks, StoredWideBlock, shares_of
 from rowlock_regionserver.storefile.wide_blocks import CachedLoader, HeldBlock, WideBlocks, WideLoader
@@ -44,8 +45,11 @@ from rowlock_regionserver.storefile.wide_index import WideIndex
 _KNOWN_SHARES_MAX = 64
 # A scan that needs nothing of the blocks, because it counts rows, stops after this many of them.
 _WINDOW_BLOCKS_MAX = 4096
-# Blocks that stay unread take no memory, so this many windows of them are one: each window takes its time.
+# Of blocks that stay unread only the keys are in memory. So a window may have this many times its bytes: each window
+# takes the same steps, however large it is.
 _UNREAD_WINDOWS = 4
+# About the memory of a block's keys beside rows and numbers.
+_KEYS_OVERHEAD_BYTES = 2500
 
 
 @dataclass(slots=True)
@@ -237,10 +241,11 @@ class WideRun:
         in_order = list(reversed(every)) if reverse else every
         shares = self._shares(in_order[0], wanted)
         reader = None
-        if wanted.unread_columns_max and shares.are_plain:
-            reader, window.frontier = self._reader(in_order, _UNREAD_WINDOWS * bytes_max, wanted, shares)
+        if shares.may_stay_unread:
+            reader, window.frontier = self._reader(in_order, bytes_max, wanted, shares, may_stay_unread=True)
         if reader is None or not reader.leaves_unread:
-            reader, window.frontier = self._reader(in_order, bytes_max, wanted, shares)
+            known = None if reader is None else reader.keys
+            reader, window.frontier = self._reader(in_order, bytes_max, wanted, shares, known)
         if reader is None:
             return None
         numbers = reader.numbers
@@ -260,25 +265,35 @@ class WideRun:
         clipped = lines.slice(first, max(first, last))
         if not len(clipped):
             return None
-        key_bytes = sum([index.key_bytes[number] for number in numbers])
-        return self._chunk(window, empty_cells(), clipped, key_bytes if reader.leaves_unread else clipped.bytes_held)
+        bytes_held = reader.bytes_held if reader.leaves_unread else clipped.bytes_held
+        return self._chunk(window, empty_cells(), clipped, bytes_held)
 
     def _reader(
-        self, in_order: Sequence[int], bytes_max: int, wanted: LinesWanted, shares: Shares
+        self,
+        in_order: Sequence[int],
+        bytes_max: int,
+        wanted: LinesWanted,
+        shares: Shares,
+        known: Mapping[int, BlockKeys] | None = None,
+        *,
+        may_stay_unread: bool = False,
     ) -> tuple[StoredBlocks | None, bytes | None]:
         """Returns a reader of the first of these neighbours, of about `bytes_max`, and their frontier.
 
-        None: the first block has a row with several lines.
+        The reader is None if the first block has a row with several lines; the frontier is None if no block follows.
+        `known` are the keys that another reader of these blocks has. `may_stay_unread`: `bytes_max` bounds their keys.
         """
         index = self._index
+        values_max = _UNREAD_WINDOWS * bytes_max if may_stay_unread else bytes_max
         raw_bytes, cell_counts, first_rows = index.raw_bytes, index.cell_counts, index.first_rows
-        byte_count = 0
+        byte_count = key_bytes = 0
         for place, number in enumerate(in_order):
             block_bytes = int(raw_bytes[number] * shares.raw)
             if wanted.counts_cells:
                 block_bytes += cell_counts[number] * (len(first_rows[number]) + CELL_BYTES_BESIDE)
             byte_count += block_bytes
-            is_full = byte_count > bytes_max or place == _WINDOW_BLOCKS_MAX
+            key_bytes += int(raw_bytes[number] * shares.raw_keys) + _KEYS_OVERHEAD_BYTES
+            is_full = byte_count > values_max or key_bytes > bytes_max or place == _WINDOW_BLOCKS_MAX
             if index.have_versions[number] or (place and is_full):
                 frontier = first_rows[number] if number >= in_order[0] else index.last_rows[number] + b"\x00"
                 break
@@ -287,7 +302,7 @@ class WideRun:
         if not place:
             return None, frontier
         first, last = sorted([in_order[0], in_order[place - 1]])
-        return StoredBlocks(self._blocks, range(first, last + 1), wanted, shares), frontier
+        return StoredBlocks(self._blocks, range(first, last + 1), wanted, shares, known), frontier
 
     def _shares(self, number: int, wanted: LinesWanted) -> Shares:
         """Returns what the first scan that wanted these columns found; reads a block's directory for the first one."""

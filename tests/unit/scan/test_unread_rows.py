@@ -28,7 +28,9 @@ from rowlock_regionserver.sources import LinesWanted, Source
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile import stored_block
 from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.stored_block import StoredBlocks
+from rowlock_regionserver.storefile.wide_blocks import WideBlocks
 from rowlock_regionserver.storefile.wide_run import WideRun
 
 from tests.unit.scan.whole_scans import all_rows_at
@@ -93,11 +95,12 @@ class Views:
     def __init__(self, case: Case, *sources: Source) -> None:
         self._family = case.family
         self._sources = list(sources)
+        self.others: list[tuple[Family, Sequence[Source]]] = []
         self.count = 0
 
     def __call__(self) -> list[tuple[Family, Sequence[Source]]]:
         self.count += 1
-        return [(self._family, self._sources)]
+        return [(self._family, self._sources), *self.others]
 
     def answers(self, plan: ScanPlan, read_point: ReadPoint = _NOW) -> Scan:
         return scan(self, plan, all_rows_at(read_point), window_bytes=_WINDOW_BYTES)
@@ -202,7 +205,7 @@ def test_a_scan_counts_the_rows_that_it_has_read(case: Case, lines: Lines) -> No
     for plan in (_FORM, replace(_FORM, batch_bytes=_BATCH_BYTES - 1)):
         answers = Views(case, run).answers(plan)
         held.append(max(answers.bytes_held for _ in answers))
-    assert held[0] < _WINDOW_BYTES  # keys, and three columns of timestamps
+    assert held[0] < 3 * _WINDOW_BYTES  # keys of small blocks, counted twice, and three columns of timestamps
     assert held[1] > 1.5 * _WINDOW_BYTES  # a window, and the part of it that the next batch begins with
 
 
@@ -262,21 +265,108 @@ def test_rows_that_may_be_hidden_are_read_at_once(case: Case, lines: Lines, unre
     assert not any(unread)
 
 
+def pieces_with_other_widths(lines: Lines) -> tuple[Lines, Lines]:
+    """Returns two pieces, of which no block has rows of both."""
+    longer = replace(lines, values=(random_column(91, 9), *lines.values[1:]))
+    line_bytes = _LINE_BYTES + 11 + 8  # with the row, its offset, and the timestamp
+    # Rows of both would have values with offsets, and so fill a block before the second piece begins.
+    count = 50 * (_BLOCK_BYTES // line_bytes) + _BLOCK_BYTES // (line_bytes + 4)
+    return lines.slice(0, count), longer.slice(count, _COUNT)
+
+
+def widths_of(case: Case, info: StoreFileInfo) -> set[tuple[int, ...]]:
+    return {tuple(chunk.width for chunk in chunks.directory.form.chunks) for _, chunks in chunks_of(case, info)}
+
+
 @BOTH
 def test_a_window_of_blocks_with_other_widths_is_read_at_once(
     case: Case, lines: Lines, unread: list[bool], plan: ScanPlan
 ) -> None:
-    longer = replace(lines, values=(random_column(91, 9), *lines.values[1:]))
-    line_bytes = _LINE_BYTES + 11 + 8  # with the row, its offset, and the timestamp
-    # Rows of both, whose values have offsets then, fill no block: the second piece begins with one.
-    count = 50 * (_BLOCK_BYTES // line_bytes) + _BLOCK_BYTES // (line_bytes + 4)
-    pieces = lines.slice(0, count), longer.slice(count, _COUNT)
+    pieces = pieces_with_other_widths(lines)
     info, run = written(case, *pieces)
-    widths = {tuple(chunk.width for chunk in chunks.directory.form.chunks) for _, chunks in chunks_of(case, info)}
-    assert len(widths) == 2  # no block has both
+    assert len(widths_of(case, info)) == 2
     assert cells_of(Views(case, run).answers(plan), plan) == [*cells_of_lines(pieces[0]), *cells_of_lines(pieces[1])]
     assert True in unread
     assert False in unread
+
+
+def test_a_window_looks_for_keys_once(
+    case: Case, lines: Lines, unread: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is cut where the widths change, and so has a second reader."""
+    _, run = written(case, *pieces_with_other_widths(lines))
+    looked_for: list[Sequence[int]] = []
+    keys_or_directories = WideBlocks.keys_or_directories
+
+    def noted(self: WideBlocks, numbers: Sequence[int]) -> object:
+        looked_for.append(numbers)
+        return keys_or_directories(self, numbers)
+
+    monkeypatch.setattr(WideBlocks, "keys_or_directories", noted)
+    views = Views(case, run)
+    assert sum(answer.row_count for answer in views.answers(_FORM)) == _COUNT
+    assert False in unread
+    assert len(looked_for) <= views.count
+
+
+def test_cached_blocks_with_other_widths_are_not_left_unread(
+    case: Case, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = pieces_with_other_widths(lines)
+    info, run = written(case, *pieces, cache=BlockCache(1 << 22))
+    for row in pieces[1].rows.to_pylist()[::50]:
+        assert row is not None
+        assert run.row_cells(row)
+    widths = [chunks.directory.form.chunks for _, chunks in chunks_of(case, info)]
+    left_unread: list[range] = []
+    init = StoredBlocks.__init__
+
+    def noted(self: StoredBlocks, *args: Any) -> None:
+        init(self, *args)
+        if self.leaves_unread:
+            left_unread.append(self.numbers)
+
+    monkeypatch.setattr(StoredBlocks, "__init__", noted)
+    assert cells_of(Views(case, run).answers(_FORM), _FORM) == [*cells_of_lines(pieces[0]), *cells_of_lines(pieces[1])]
+    assert left_unread
+    assert all(len({widths[number] for number in numbers}) == 1 for numbers in left_unread)
+
+
+def test_a_window_of_narrow_rows_has_the_keys_of_a_window(case: Case, unread: list[bool]) -> None:
+    """Their timestamps take as much as their values."""
+    count = 60_000
+    rows = binary_array([b"k%06d" % number for number in range(count)])
+    values = random_column(24, 1, count)
+    narrow = Lines(rows, np.arange(count).reshape(1, -1) + 5, np.full((1, 1), 7), (b"a",), (values,))
+    _, run = written(case, narrow)
+    plan = replace(_FORM, row_form=(FormColumn(b"f", b"a", FormPart.VALUE),))
+    views = Views(case, run)
+    assert sum(answer.row_count for answer in views.answers(plan)) == count
+    assert all(unread)
+    assert views.count >= count * 15 // _WINDOW_BYTES
+
+
+def test_a_block_that_is_kept_for_the_next_batch_is_counted(case: Case, lines: Lines) -> None:
+    _, run = written(case, lines)
+    rows = unread_rows(run)
+    before = rows.bytes_held
+    count = rows.lines.counts[0] // 2
+    assert rows.slice(0, count).table().num_rows == count
+    assert rows.bytes_held - before >= count * _LINE_BYTES
+
+
+def test_a_column_of_a_family_without_rows_is_null(case: Case, lines: Lines, unread: list[bool]) -> None:
+    assert _FORM.row_form is not None
+    absent = [FormColumn(b"g", b"a", part) for part in FormPart]
+    plan = replace(_FORM, row_form=(*absent, *_FORM.row_form))
+    _, run = written(case, lines)
+    views = Views(case, run)
+    views.others.append((Family(2, b"g"), []))
+    answers = list(views.answers(plan))
+    assert cells_of(answers, plan) == cells_of_lines(lines)
+    assert all(answer.table.column(place).null_count == answer.row_count for answer in answers for place in (1, 2))
+    assert all(unread)
+    assert views.count <= _COUNT * _LINE_BYTES // (4 * _WINDOW_BYTES) + 3
 
 
 def test_a_column_that_the_table_lacks_is_null(case: Case, lines: Lines, unread: list[bool]) -> None:
@@ -302,7 +392,7 @@ def test_large_blocks_are_not_left_unread(
     case: Case, lines: Lines, unread: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A part of a block that is answered keeps the whole block in memory."""
-    monkeypatch.setattr(stored_block, "_UNREAD_BYTES_MAX", _BLOCK_BYTES // 2)
+    monkeypatch.setattr(stored_block, "_UNREAD_BLOCK_BYTES_MAX", _BLOCK_BYTES // 2)
     _, run = written(case, lines)
     assert cells_of(Views(case, run).answers(_FORM), _FORM) == cells_of_lines(lines)
     assert not any(unread)

@@ -95,9 +95,9 @@ def whole_blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     numbers: list[int] = []
     read = StoredBlocks.read
 
-    def counted(self: StoredBlocks, number: int, *, alone: bool = False) -> object:
+    def counted(self: StoredBlocks, number: int) -> object:
         numbers.append(number)
-        return read(self, number, alone=alone)
+        return read(self, number)
 
     monkeypatch.setattr(StoredBlocks, "read", counted)
     return numbers
