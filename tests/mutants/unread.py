@@ -46,8 +46,8 @@ UNREAD_ROWS = [
     Mutant(
         "a window that is read at once looks for its keys twice",
         "WideRun._stored_window",
-        "known = None if reader is None else reader.keys",
-        "known = None",
+        "bytes_max, wanted, shares, reader)",
+        "bytes_max, wanted, shares)",
         f"{UNREAD}::test_a_window_looks_for_keys_once",
     ),
     Mutant(
@@ -60,8 +60,8 @@ UNREAD_ROWS = [
     Mutant(
         "a cached block with other widths is taken for alike",
         "WideBlocks.keys_or_directories",
-        "[block.directory for block in blocks if isinstance(block, WideBlock)]",
-        "[]",
+        "{number: block.directory for number, block in blocks.items() if isinstance(block, WideBlock)}",
+        "{}",
         f"{UNREAD}::test_cached_blocks_with_other_widths_are_not_left_unread",
     ),
     Mutant(

@@ -19,7 +19,8 @@ from rowlock_regionserver.arrow.columns import Integers, numbers, single_array
 from rowlock_regionserver.arrow.merge import first_row
 from rowlock_regionserver.errors import LimitExceededError
 from rowlock_regionserver.operations import FormColumn
-from rowlock_regionserver.scan.compressed_rows import AnswerRows, CompressedRows, bytes_before, joined_rows, plain_table
+from rowlock_regionserver.scan.answer_rows import AnswerRows, plain_table
+from rowlock_regionserver.scan.compressed_rows import CompressedRows, bytes_before, joined_rows
 from rowlock_regionserver.scan.newest_rows import NewestRows
 from rowlock_regionserver.scan.unread_rows import UnreadRows
 
@@ -252,8 +253,9 @@ def _joined(parts: Sequence[AnswerRows]) -> AnswerRows:
         joined = first.followed_by(unread) if len(unread) == len(others) else None
         if joined is not None:
             return joined
-    compressed = next((part for part in parts if isinstance(part, CompressedRows)), None)
-    return _joined_tables(list(map(plain_table, parts))) if compressed is None else joined_rows(parts, compressed.form)
+    read = [part.table() if isinstance(part, UnreadRows) else part for part in parts]
+    compressed = next((part for part in read if isinstance(part, CompressedRows)), None)
+    return _joined_tables(list(map(plain_table, read))) if compressed is None else joined_rows(read, compressed.form)
 
 
 def _joined_tables(tables: Sequence[pa.Table]) -> pa.Table:

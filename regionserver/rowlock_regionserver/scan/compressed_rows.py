@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +23,6 @@ from rowlock_regionserver.arrow.line_values import as_binary
 from rowlock_regionserver.arrow.stored_lines import StoredLines
 from rowlock_regionserver.operations import FormPart
 from rowlock_regionserver.scan.row_form import RowLayout
-from rowlock_regionserver.scan.unread_rows import UnreadRows
 
 # Compressed rows cost their reader more than plain ones, so they have to be smaller by this factor.
 SHRUNK_MAX = 0.75
@@ -132,19 +130,9 @@ class CompressedRows:
         return cls(keys, columns, form)
 
 
-AnswerRows: TypeAlias = pa.Table | CompressedRows | UnreadRows
-
-
-def plain_table(rows: AnswerRows) -> pa.Table:
-    """Returns rows as a table, read and decompressed."""
-    return rows if isinstance(rows, pa.Table) else rows.table()
-
-
-def joined_rows(parts: Sequence[AnswerRows], form: RowLayout) -> CompressedRows:
+def joined_rows(parts: Sequence[pa.Table | CompressedRows], form: RowLayout) -> CompressedRows:
     """Returns the rows of all parts, one after the other."""
-    rows = [
-        part if isinstance(part, CompressedRows) else CompressedRows.of_table(plain_table(part), form) for part in parts
-    ]
+    rows = [CompressedRows.of_table(part, form) if isinstance(part, pa.Table) else part for part in parts]
     counts = [part.num_rows for part in rows]
     concatenation = Concatenation(counts)
     columns: list[LineColumn | None] = []

@@ -26,7 +26,8 @@ from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, Line
 from rowlock_regionserver.arrow.line_values import as_binary, bitmap_of, concatenated_column, spread_values
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.arrow.masks import numpy_mask
-from rowlock_regionserver.scan.compressed_rows import AnswerRows, CompressedRows
+from rowlock_regionserver.scan.answer_rows import AnswerRows
+from rowlock_regionserver.scan.compressed_rows import CompressedRows
 from rowlock_regionserver.scan.row_form import FamilyLayout, RowLayout
 from rowlock_regionserver.scan.unread_rows import UnreadRows
 

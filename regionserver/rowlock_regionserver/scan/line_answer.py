@@ -14,7 +14,7 @@ import numpy as np
 from rowlock_regionserver.arrow.columns import Mask, bytes_at
 from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.operations import EVERY_CELL, FormColumn, FormPart, RowFilter, Selection
-from rowlock_regionserver.scan.compressed_rows import AnswerRows
+from rowlock_regionserver.scan.answer_rows import AnswerRows
 from rowlock_regionserver.scan.filter_columns import NewestValues, evaluated
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.form_rows import FormRows, interleaved, of_lines, present_values, zipped

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.cells import CELL_BYTES_BESIDE
 from rowlock_regionserver.operations import FormColumn, FormPart
-from rowlock_regionserver.scan.compressed_rows import AnswerRows
+from rowlock_regionserver.scan.answer_rows import AnswerRows
 from rowlock_regionserver.scan.form_rows import of_lines, zipped
 from rowlock_regionserver.scan.row_form import RowLayout
 from rowlock_regionserver.scan.window_selection import FamilyCells

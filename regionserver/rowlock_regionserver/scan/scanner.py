@@ -21,8 +21,8 @@ from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.operations import EVERYTHING, FormColumn, ScanPlan, Selection
 from rowlock_regionserver.row_ranges import EVERYTHING as ALL_ROWS
 from rowlock_regionserver.row_ranges import clipped
+from rowlock_regionserver.scan.answer_rows import plain_table
 from rowlock_regionserver.scan.batches import Batches, ScanAnswer
-from rowlock_regionserver.scan.compressed_rows import plain_table
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.line_answer import LineForm
 from rowlock_regionserver.scan.lines_as_rows import COLUMNS_MAX

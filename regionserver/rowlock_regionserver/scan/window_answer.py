@@ -29,7 +29,7 @@ from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import ANSWER_SCHEMA, Family
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import EVERY_CELL, CellFilter, FormColumn, Selection
-from rowlock_regionserver.scan.compressed_rows import AnswerRows, plain_table
+from rowlock_regionserver.scan.answer_rows import AnswerRows, plain_table
 from rowlock_regionserver.scan.line_answer import LineForm
 from rowlock_regionserver.scan.lines_as_rows import lines_as_rows
 from rowlock_regionserver.scan.pivot import pivoted
@@ -61,7 +61,7 @@ class WindowAnswer:
 
     @property
     def table(self) -> pa.Table:
-        """The rows as a table, decompressed."""
+        """The rows as a table, read and decompressed."""
         return plain_table(self.rows)
 
 

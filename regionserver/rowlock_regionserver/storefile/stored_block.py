@@ -87,9 +87,9 @@ class StoredBlocks:
         numbers: range,
         wanted: LinesWanted,
         shares: Shares,
-        keys: Mapping[int, BlockKeys] | None = None,
+        other: StoredBlocks | None = None,
     ) -> None:
-        """`keys` are those that another reader of these blocks has."""
+        """`other` is a reader of these blocks, and of more, which found their keys."""
         index = blocks.index
         byte_count = sum([index.payload_bytes[number] for number in numbers])
         self.blocks = blocks
@@ -101,11 +101,12 @@ class StoredBlocks:
         reads_in_place = self._takes_most and shares.are_plain and len(numbers) >= _IN_PLACE_BLOCKS_MIN
         # Of the blocks whose values are to be read in place, by number; all others are cached.
         self.keys: Mapping[int, BlockKeys] = {}
-        self._cached: Sequence[Directory] = ()
-        if reads_in_place and keys is not None:
-            self.keys = {number: keys[number] for number in numbers if number in keys}
+        self._directories: Mapping[int, Directory] = {}  # of the cached ones
+        if reads_in_place and other is not None:
+            self.keys = {number: other.keys[number] for number in numbers if number in other.keys}
+            self._directories = {number: each for number, each in other._directories.items() if number in numbers}
         elif reads_in_place:
-            self.keys, self._cached = blocks.keys_or_directories(numbers)
+            self.keys, self._directories = blocks.keys_or_directories(numbers)
         self._read_bytes = 0
 
     @cached_property
@@ -117,7 +118,7 @@ class StoredBlocks:
         index = self.blocks.index
         if not self.keys or max([index.raw_bytes[number] for number in self.numbers]) > _UNREAD_BLOCK_BYTES_MAX:
             return False
-        every = [*[keys.directory for keys in self.keys.values()], *self._cached]
+        every = [*[keys.directory for keys in self.keys.values()], *self._directories.values()]
         alike = {(id(directory.form), directory.compressions): directory for directory in every}
         form, *others = [directory.form for directory in alike.values()]
         return all((each.qualifiers, each.chunks) == (form.qualifiers, form.chunks) for each in others) and all(

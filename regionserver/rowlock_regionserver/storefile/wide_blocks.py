@@ -167,11 +167,13 @@ class WideBlocks:
         [keys] = self._keys([number])
         return keys
 
-    def keys_or_directories(self, numbers: Sequence[int]) -> tuple[dict[int, BlockKeys], list[Directory]]:
+    def keys_or_directories(self, numbers: Sequence[int]) -> tuple[dict[int, BlockKeys], dict[int, Directory]]:
         """Returns the keys, as `keys` does, of the blocks that are not cached, and the directories of cached ones."""
-        blocks = self.file.cached_several([self._first_block + number for number in numbers])
-        uncached = [number for number, block in zip(numbers, blocks, strict=True) if block is None]
-        directories = [block.directory for block in blocks if isinstance(block, WideBlock)]
+        blocks = dict(
+            zip(numbers, self.file.cached_several([self._first_block + number for number in numbers]), strict=True)
+        )
+        uncached = [number for number, block in blocks.items() if block is None]
+        directories = {number: block.directory for number, block in blocks.items() if isinstance(block, WideBlock)}
         return dict(zip(uncached, self._keys(uncached), strict=True)), directories
 
     def _keys(self, numbers: Sequence[int]) -> list[BlockKeys]:

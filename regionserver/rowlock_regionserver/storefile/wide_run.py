@@ -6,7 +6,7 @@ in the sense of Source.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -36,7 +36,6 @@ from rowlock_regionserver.sources import (
 )
 from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
-from rowlock_regionserver.storefile.block_keys import BlockKeys
 from rowlock_regionserver.storefile.row_filter import RowFilter
 from rowlock_regionserver.storefile.stored_block import Shares, StoredBlocks, StoredWideBlock, shares_of
 from rowlock_regionserver.storefile.wide_blocks import CachedLoader, HeldBlock, WideBlocks, WideLoader
@@ -244,8 +243,7 @@ class WideRun:
         if shares.may_stay_unread:
             reader, window.frontier = self._reader(in_order, bytes_max, wanted, shares, may_stay_unread=True)
         if reader is None or not reader.leaves_unread:
-            known = None if reader is None else reader.keys
-            reader, window.frontier = self._reader(in_order, bytes_max, wanted, shares, known)
+            reader, window.frontier = self._reader(in_order, bytes_max, wanted, shares, reader)
         if reader is None:
             return None
         numbers = reader.numbers
@@ -274,14 +272,14 @@ class WideRun:
         bytes_max: int,
         wanted: LinesWanted,
         shares: Shares,
-        known: Mapping[int, BlockKeys] | None = None,
+        other: StoredBlocks | None = None,
         *,
         may_stay_unread: bool = False,
     ) -> tuple[StoredBlocks | None, bytes | None]:
         """Returns a reader of the first of these neighbours, of about `bytes_max`, and their frontier.
 
         The reader is None if the first block has a row with several lines; the frontier is None if no block follows.
-        `known` are the keys that another reader of these blocks has. `may_stay_unread`: `bytes_max` bounds their keys.
+        `other`: see StoredBlocks. `may_stay_unread`: `bytes_max` bounds the keys, and several times as much the values.
         """
         index = self._index
         values_max = _UNREAD_WINDOWS * bytes_max if may_stay_unread else bytes_max
@@ -302,7 +300,7 @@ class WideRun:
         if not place:
             return None, frontier
         first, last = sorted([in_order[0], in_order[place - 1]])
-        return StoredBlocks(self._blocks, range(first, last + 1), wanted, shares, known), frontier
+        return StoredBlocks(self._blocks, range(first, last + 1), wanted, shares, other), frontier
 
     def _shares(self, number: int, wanted: LinesWanted) -> Shares:
         """Returns what the first scan that wanted these columns found; reads a block's directory for the first one."""
