@@ -139,7 +139,7 @@ COMPRESSED = [
     Mutant(
         "values of a block that was read whole are read again",
         "StoredWideBlock.is_unread",
-        """ and "_read" not in vars(self)""",
+        " and self._chunks is None",
         "",
         f"{IN_PLACE}::test_a_column_of_a_block_that_was_read_whole_comes_from_there",
     ),

@@ -24,16 +24,16 @@ UNREAD_ROWS = [
     ),
     Mutant(
         "large blocks are kept for the rows that a later batch reads",
-        "StoredBlocks.leaves_unread",
-        " or max([index.raw_bytes[number] for number in self.numbers]) > _UNREAD_BLOCK_BYTES_MAX",
-        "",
+        "shares_of",
+        "        and sum(raw_bytes) <= _UNREAD_BLOCK_BYTES_MAX,\n",
+        ",\n",
         f"{UNREAD}::test_large_blocks_are_not_left_unread",
     ),
     Mutant(
         "rows without a column that is wanted are left unread",
         "shares_of",
-        "are_plain and has_all and len",
-        "are_plain and len",
+        "        and has_all\n",
+        "",
         f"{UNREAD}::test_a_column_that_the_table_lacks_is_null",
     ),
     Mutant(
@@ -67,9 +67,23 @@ UNREAD_ROWS = [
     Mutant(
         "a block that is read whole counts nothing",
         "StoredBlocks.read",
-        "        self._read_bytes += chunks.bytes_held\n",
+        "        self._bytes_read += held.bytes_held\n",
         "",
-        f"{UNREAD}::test_a_block_that_is_kept_for_the_next_batch_is_counted",
+        f"{UNREAD}::test_a_block_is_kept_and_counted_until_all_of_it_is_answered",
+    ),
+    Mutant(
+        "a block of which all is answered is kept",
+        "StoredWideBlock._release",
+        "            self._chunks = None\n",
+        "            pass\n",
+        f"{UNREAD}::test_a_block_is_kept_and_counted_until_all_of_it_is_answered",
+    ),
+    Mutant(
+        "a block of which all is answered is counted",
+        "StoredWideBlock._release",
+        "            self.reader.release(self._chunks)\n",
+        "",
+        f"{UNREAD}::test_a_block_is_kept_and_counted_until_all_of_it_is_answered",
     ),
     Mutant(
         "large windows are merged with other sources",

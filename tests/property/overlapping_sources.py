@@ -30,18 +30,27 @@ COLUMNS = [b"a", b"b", b"c", b"d"]
 NOW = ReadPoint(100, 1 << 40)
 
 
-def random_cells(chance: random.Random, rows: Sequence[bytes], write_number: int) -> dict[bytes, list[Cell]]:
-    """Returns puts of one write number: mostly a cell in each column, or of few columns of few rows."""
+def random_cells(
+    chance: random.Random, rows: Sequence[bytes], write_number: int, *, plain: bool = False
+) -> dict[bytes, list[Cell]]:
+    """Returns puts of one write number: mostly a cell in each column, or of few columns of few rows.
+
+    `plain`: values of each column have one length, or two, and don't shrink; a row has one timestamp and no nulls.
+    """
     columns = COLUMNS if write_number == 1 else chance.sample(COLUMNS, chance.choice([1, 1, 2, 4]))
     width = {column: chance.choice([1, 2, 4, 8, 16, 40, None]) for column in columns}
-    null_share = chance.choice([0, 0, 0.3])
+    if plain:
+        width = {column: chance.choice([1, 8, 16, 40]) for column in columns}
+    null_share = 0 if plain else chance.choice([0, 0, 0.3])
+    longer_from = chance.choice([*rows, b"z", b"z", b"z"]) if plain else b"z"
     found: dict[bytes, list[Cell]] = {}
     for row in rows:
         cells: list[Cell] = []
         for column in sorted(columns):
-            length = width[column] or chance.randrange(12)
-            value = bytes(max(0, length - 1)) + chance.randbytes(min(length, 1))
-            timestamp = chance.choice([5, 5, 5, 6])
+            length = (width[column] or chance.randrange(12)) + (row >= longer_from and column == b"b")
+            zero_count = 0 if plain else max(0, length - 1)
+            value = bytes(zero_count) + chance.randbytes(length - zero_count)
+            timestamp = 5 + len(found) % 3 if plain else chance.choice([5, 5, 5, 6])
             cells.append((column, -timestamp, -write_number, PUT, value))
         kept = [cell for cell in cells if chance.random() >= null_share] or cells[:1]
         found[row] = kept
@@ -56,7 +65,8 @@ def newer(cells: Sequence[Cell]) -> list[Cell]:
 class World:
     """The sources of one or two families, and all of their cells by row and family."""
 
-    def __init__(self, folder: Path, chance: random.Random, open_files: OpenFiles) -> None:
+    def __init__(self, folder: Path, chance: random.Random, open_files: OpenFiles, *, plain: bool = False) -> None:
+        """`plain`: the cells of the oldest source are."""
         self.chance = chance
         self.view: list[tuple[Family, list[Source]]] = []
         self.cells: dict[tuple[bytes, bytes], list[Cell]] = {}
@@ -70,7 +80,9 @@ class World:
                 name,
                 versions=chance.choice([1, 3]),
                 block_bytes=chance.choice([256, 4096, 64 << 10]),
-                compression=chance.choice([Compression.NONE, Compression.LZ4, Compression.ZSTD, Compression.ZSTD]),
+                compression=Compression.NONE
+                if plain
+                else chance.choice([Compression.NONE, Compression.LZ4, Compression.ZSTD, Compression.ZSTD]),
             )
             sources: list[Source] = []
             for write_number in range(1, chance.choice([2, 2, 3, 4])):
@@ -78,7 +90,7 @@ class World:
                 if write_number > 1:
                     some = sorted(chance.sample(rows, chance.randrange(1, len(rows))))
                     some += [b"9999new"] if chance.random() < 0.2 else []
-                cells = random_cells(chance, some, write_number)
+                cells = random_cells(chance, some, write_number, plain=plain and write_number == 1)
                 if chance.random() < 0.15:
                     # Rows with versions.
                     older = random_cells(chance, some[::2], write_number)

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from rowlock._codec.line_rows import LineReader
 from rowlock._codec.row_form import FormColumn as ClientColumn
 from rowlock._codec.row_form import RowFormReader
 from rowlock._codec.scan_message import parse_scan_message
+from rowlock._core.scan_progress import read_cells
 from rowlock_proto.v1 import region_pb2
 from rowlock_regionserver.engine.encoded_message import joined
 from rowlock_regionserver.files import Files
@@ -23,6 +25,7 @@ from rowlock_regionserver.operations import FormPart, ScanPlan
 from rowlock_regionserver.rpc.messages.scan_batches import scan_message
 from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.scan.compressed_rows import CompressedRows
+from rowlock_regionserver.scan.unread_rows import UnreadRows
 from rowlock_regionserver.storefile.open_files import OpenFiles
 
 from tests.drawn_cases import case_count
@@ -30,6 +33,7 @@ from tests.property.overlapping_sources import World
 from tests.seeds import drawn_seed
 from tests.unit.compressed_rows import take_every_row_compressed
 from tests.unit.messages_in_parts import send_every_table_in_parts
+from tests.unit.unread_rows import leave_every_row_unread
 
 CASES = case_count(60, 20)
 Rows = list[tuple[object, ...]]
@@ -83,6 +87,51 @@ def test_compressed_rows_are_the_rows_of_other_scans(tmp_path: Path, monkeypatch
         world.view.clear()
         open_files.close_idle()
     assert seen["compressed"] > CASES, seen
+
+
+def test_unread_rows_are_the_rows_of_other_scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a form, and as cells that a client makes of rows in columns."""
+    seed = drawn_seed()
+    seen: Counter[str] = Counter()
+    table_of = UnreadRows.table
+
+    def counted(self: UnreadRows) -> pa.Table:
+        seen["unread"] += 1
+        return table_of(self)
+
+    monkeypatch.setattr(UnreadRows, "table", counted)
+    for case in range(10 * CASES):
+        if case >= CASES and seen["unread"] > CASES:
+            break
+        chance = random.Random(f"{seed} {case}")
+        folder = tmp_path / str(case)
+        folder.mkdir()
+        open_files = OpenFiles(Files())
+        world = World(folder, chance, open_files, plain=True)
+        for number in range(4):
+            where = f"seed {seed}, case {case}, plan {number}"
+            plan = replace(world.plan(), row_limit=0, reverse=False)
+            cells = replace(plan, row_form=None, fixed_size=False)
+            window_bytes = chance.choice([300, 5000, 1 << 20])
+            expected = rows_of([answer.table for answer in world.answers(plan, window_bytes)])
+            expected_cells = rows_of([answer.table for answer in world.answers(cells, window_bytes)])
+            with monkeypatch.context() as patched:
+                leave_every_row_unread(patched)
+                answers = world.answers(replace(plan, compressed=True), window_bytes)
+                assert rows_of([received(answer, plan)[0] for answer in answers]) == expected, where
+                answers = world.answers(replace(cells, lines=True), window_bytes)
+            assert rows_of([received_cells(answer) for answer in answers]) == expected_cells, where
+        world.view.clear()
+        open_files.close_idle()
+    assert seen["unread"] > CASES, seen
+
+
+def received_cells(answer: ScanAnswer) -> pa.Table:
+    """Returns the cells as a client makes them of the answer's message."""
+    message = parse_scan_message(joined(scan_message(answer, 5)))
+    cells = LineReader().read(message).cells() if message.line_columns else read_cells(message.arrow)
+    cells.validate(full=True)
+    return cells
 
 
 def check_without_keys(answers: Sequence[ScanAnswer], plan: ScanPlan, expected: Rows, where: str) -> None:

@@ -46,7 +46,7 @@ class Shares(NamedTuple):
     `raw_keys`: how much of the latter are rows, timestamps and write numbers of the lines.
     `are_plain`: each of these columns has a value of one length for each line, stored as it is, and no chunk beside it;
     and these values are most of the bytes.
-    `may_stay_unread`: then all columns that are wanted are there, and not too many.
+    `may_stay_unread`: then all columns that are wanted are there, not too many, and the block is small.
     """
 
     stored: float
@@ -74,7 +74,10 @@ def shares_of(directory: Directory, wanted: LinesWanted) -> Shares:
         wanted_bytes / sum(raw_bytes),
         sum([raw_bytes[number] for number in form.key_chunks]) / sum(raw_bytes),
         are_plain,
-        are_plain and has_all and len(form.columns) <= wanted.unread_columns_max,
+        are_plain
+        and has_all
+        and len(form.columns) <= wanted.unread_columns_max
+        and sum(raw_bytes) <= _UNREAD_BLOCK_BYTES_MAX,
     )
 
 
@@ -101,13 +104,13 @@ class StoredBlocks:
         reads_in_place = self._takes_most and shares.are_plain and len(numbers) >= _IN_PLACE_BLOCKS_MIN
         # Of the blocks whose values are to be read in place, by number; all others are cached.
         self.keys: Mapping[int, BlockKeys] = {}
-        self._directories: Mapping[int, Directory] = {}  # of the cached ones
+        self.directories: Mapping[int, Directory] = {}  # of the cached ones
         if reads_in_place and other is not None:
             self.keys = {number: other.keys[number] for number in numbers if number in other.keys}
-            self._directories = {number: each for number, each in other._directories.items() if number in numbers}
+            self.directories = {number: each for number, each in other.directories.items() if number in numbers}
         elif reads_in_place:
-            self.keys, self._directories = blocks.keys_or_directories(numbers)
-        self._read_bytes = 0
+            self.keys, self.directories = blocks.keys_or_directories(numbers)
+        self._bytes_read = 0
 
     @cached_property
     def leaves_unread(self) -> bool:
@@ -115,10 +118,9 @@ class StoredBlocks:
 
         Then the blocks are small, and have the same columns, all that are wanted, with values of the same lengths.
         """
-        index = self.blocks.index
-        if not self.keys or max([index.raw_bytes[number] for number in self.numbers]) > _UNREAD_BLOCK_BYTES_MAX:
+        if not self.keys:
             return False
-        every = [*[keys.directory for keys in self.keys.values()], *self._directories.values()]
+        every = [*[keys.directory for keys in self.keys.values()], *self.directories.values()]
         alike = {(id(directory.form), directory.compressions): directory for directory in every}
         form, *others = [directory.form for directory in alike.values()]
         return all((each.qualifiers, each.chunks) == (form.qualifiers, form.chunks) for each in others) and all(
@@ -128,24 +130,31 @@ class StoredBlocks:
     @property
     def bytes_held(self) -> int:
         """The memory of what was read, except for values that were read in place."""
-        return self._key_bytes + self._read_bytes
+        return self._key_bytes + self._bytes_read
 
     @cached_property
     def _key_bytes(self) -> int:
         return sum([keys.bytes_held for keys in self.keys.values()])
 
-    def read(self, number: int) -> tuple[WideChunks, Mapping[int, bytes]]:
-        """Returns the chunks of a block, and those that are decompressed already."""
+    def read(self, number: int) -> _HeldChunks:
+        """Returns the chunks of a block, which count until they are released."""
+        held = self._chunks_of(number)
+        self._bytes_read += held.bytes_held
+        return held
+
+    def release(self, held: _HeldChunks) -> None:
+        """Counts the chunks no longer."""
+        self._bytes_read -= held.bytes_held
+
+    def _chunks_of(self, number: int) -> _HeldChunks:
         blocks = self.blocks
         cached = blocks.cached(number)
         if cached is not None:
-            return cached.chunks()
+            return _HeldChunks(*cached.chunks())
         if not self._takes_most:
-            return blocks.some_chunks(number, self.wanted)[0], {}
+            return _HeldChunks(blocks.some_chunks(number, self.wanted)[0], {})
         # The neighbours of a block of which only a part is answered are read in place.
-        chunks = blocks.whole(number, None if self.keys else self._ahead)
-        self._read_bytes += chunks.bytes_held
-        return chunks, {}
+        return _HeldChunks(blocks.whole(number, None if self.keys else self._ahead), {})
 
     def values_into(
         self, slices: Sequence[BlockSlice], names: Sequence[bytes | None], targets: Sequence[memoryview]
@@ -160,12 +169,24 @@ class StoredBlocks:
             directory = block.directory
             if chosen is None or not chosen.are_of(directory):
                 chosen = _ChosenChunks(directory, names)
+            # A part of a chunk is not read in place: its checksum is that of all lines.
             if chosen.are_plain and block.is_unread and stop - start == block.line_count:
                 reads.append(ChunkRead(block.number, directory, chosen.numbers, chosen.in_order(parts)))
             else:
                 block.chunks_into(chosen.numbers, start, stop, chosen.in_order(parts))
         if reads:
             self.blocks.read_chunks(reads)
+
+
+class _HeldChunks(NamedTuple):
+    """The chunks of a block as they are stored, and those that are decompressed already."""
+
+    chunks: WideChunks
+    kept: Mapping[int, bytes]
+
+    @property
+    def bytes_held(self) -> int:
+        return self.chunks.bytes_held + sum(map(len, self.kept.values()))
 
 
 class _ChosenChunks:
@@ -200,12 +221,15 @@ class StoredWideBlock:
         self.line_count = index.line_counts[number]
         self._index = index
         self._keys = keys = reader.keys.get(number)
-        if keys is not None:
-            self.directory = keys.directory
+        self._directory = reader.directories.get(number) if keys is None else keys.directory
+        self._chunks: _HeldChunks | None = None
 
-    @cached_property
-    def _read(self) -> tuple[WideChunks, Mapping[int, bytes]]:
-        return self.reader.read(self.number)
+    @property
+    def _read(self) -> _HeldChunks:
+        """The chunks, which it keeps once it has read them."""
+        if self._chunks is None:
+            self._chunks = self.reader.read(self.number)
+        return self._chunks
 
     @property
     def stored_bytes(self) -> int:
@@ -225,10 +249,12 @@ class StoredWideBlock:
     def last_row(self) -> bytes:
         return self._index.last_rows[self.number]
 
-    @cached_property
+    @property
     def directory(self) -> Directory:
         """The directory, for which the block may have to be read."""
-        return self._read[0].directory
+        if self._directory is None:
+            self._directory = self._read.chunks.directory
+        return self._directory
 
     @property
     def _form(self) -> Form:
@@ -237,7 +263,7 @@ class StoredWideBlock:
     @property
     def is_unread(self) -> bool:
         """Whether the values are to be read in place."""
-        return self._keys is not None and "_read" not in vars(self)
+        return self._keys is not None and self._chunks is None
 
     @property
     def layout(self) -> tuple[int, int]:
@@ -253,7 +279,10 @@ class StoredWideBlock:
     def timestamps(self) -> LineNumbers:
         """The timestamps of the columns that were read."""
         found = None if self._keys is None else self._keys.timestamps
-        return timestamps_of(self.directory, self._raw, self.reader.wanted) if found is None else found
+        if found is None:
+            found = timestamps_of(self.directory, self._raw, self.reader.wanted)
+            self._release()
+        return found
 
     @property
     def write_numbers(self) -> LineNumbers:
@@ -285,12 +314,17 @@ class StoredWideBlock:
 
         The targets have exactly their bytes.
         """
-        if stop - start < self.line_count and self.is_unread and _ROWS not in numbers:
-            # A part of a chunk is not read in place: its checksum is that of all lines.
-            self._read = self.reader.read(self.number)
         for target, raw in zip(targets, self._raws(numbers), strict=True):
             width = target.nbytes // (stop - start)
             target[:] = memoryview(raw)[start * width : stop * width]
+        if stop == self.line_count:
+            self._release()  # The next batch begins with the next block.
+
+    def _release(self) -> None:
+        """Drops the chunks, if many blocks wait until their values are answered."""
+        if self._chunks is not None and self.reader.leaves_unread:
+            self.reader.release(self._chunks)
+            self._chunks = None
 
     def _raws(self, numbers: Sequence[int]) -> list[pa.Buffer]:
         if self._keys is None or _ROWS not in numbers:

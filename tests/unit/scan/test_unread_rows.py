@@ -346,13 +346,32 @@ def test_a_window_of_narrow_rows_has_the_keys_of_a_window(case: Case, unread: li
     assert views.count >= count * 15 // _WINDOW_BYTES
 
 
-def test_a_block_that_is_kept_for_the_next_batch_is_counted(case: Case, lines: Lines) -> None:
+def test_a_block_is_kept_and_counted_until_all_of_it_is_answered(case: Case, lines: Lines) -> None:
     _, run = written(case, lines)
     rows = unread_rows(run)
-    before = rows.bytes_held
-    count = rows.lines.counts[0] // 2
-    assert rows.slice(0, count).table().num_rows == count
-    assert rows.bytes_held - before >= count * _LINE_BYTES
+    keys_bytes = rows.bytes_held
+    block = rows.lines.slices[1].block
+    start, count = rows.lines.counts[0], rows.lines.counts[1]
+    read_count = run.statistics().block_read_count
+    parts = [rows.slice(start, count // 2).table()]
+    assert rows.bytes_held - keys_bytes >= count * _LINE_BYTES
+    parts.append(rows.slice(start + count // 2, count - count // 2).table())
+    assert rows.bytes_held == keys_bytes
+    assert block._chunks is None  # type: ignore[attr-defined]
+    assert run.statistics().block_read_count - read_count == 1
+    assert pa.concat_tables(parts).column(0).to_pylist() == lines.slice(start, start + count).rows.to_pylist()
+
+
+def test_cached_blocks_are_kept_by_the_cache_only(case: Case, lines: Lines) -> None:
+    cache = BlockCache(1 << 22)
+    _, run = written(case, lines, cache=cache)
+    for number in range(1, 12):
+        run._blocks.block(number)
+    rows = unread_rows(run)
+    assert all(each.block._chunks is None for each in rows.lines.slices)  # type: ignore[attr-defined]
+    table = rows.table()
+    assert all(each.block._chunks is None for each in rows.lines.slices)  # type: ignore[attr-defined]
+    assert table.column(0).to_pylist() == lines.slice(0, rows.num_rows).rows.to_pylist()
 
 
 def test_a_column_of_a_family_without_rows_is_null(case: Case, lines: Lines, unread: list[bool]) -> None:
