@@ -72,7 +72,7 @@ SCAN_CONNECTIONS = [
         "OpenScan._send_step",
         " or self._clock.monotonic() >= step_ends_at",
         "",
-        f"{SENT}::test_a_step_that_sends_is_not_longer_than_a_slice",
+        f"{SENT}::test_a_step_sends_for_a_bounded_time",
     ),
     Mutant(
         "a step begins before the rest of the last batch was taken",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 UNREAD = "unit/scan/test_unread_rows.py"
+SCANNER = "unit/scan/test_scanner.py"
 STORED_LINES = "unit/arrow/test_stored_lines.py"
 
 UNREAD_ROWS = [
@@ -84,6 +85,27 @@ UNREAD_ROWS = [
         "            self.reader.release(self._chunks)\n",
         "",
         f"{UNREAD}::test_a_block_is_kept_and_counted_until_all_of_it_is_answered",
+    ),
+    Mutant(
+        "a step sends for as long as a slice",
+        "OpenScan._send_step",
+        "min(self._slice_ends_at, self._clock.monotonic() + SENDING_SECONDS_MAX)",
+        "self._slice_ends_at",
+        "unit/engine/test_sent_scans.py::test_a_step_sends_for_a_bounded_time",
+    ),
+    Mutant(
+        "the first window is less than a batch",
+        "Scan._window_answers",
+        "max(bytes_first, bytes_of_batch)",
+        "bytes_first",
+        f"{SCANNER}::test_the_first_window_is_as_large_as_what_is_answered_first",
+    ),
+    Mutant(
+        "the first window of a scan for few rows is as large as its largest batch",
+        "Scan._window_answers",
+        "min(plan.batch_bytes, plan.batch_rows * self._row_bytes)",
+        "plan.batch_bytes",
+        f"{SCANNER}::test_the_first_window_is_as_large_as_what_is_answered_first",
     ),
     Mutant(
         "large windows are merged with other sources",

@@ -24,6 +24,10 @@ from rowlock_regionserver.sources import Reading, WouldWaitError
 Encode = Callable[[ScanAnswer, int], EncodedMessage]
 
 
+# A step that sends its batches lasts about so long: to begin the next one takes two changes of threads.
+SENDING_SECONDS_MAX = 0.05
+
+
 class OpenScan:
     """One scan, stepped by worker threads. Thread-safe."""
 
@@ -155,8 +159,8 @@ class OpenScan:
             self._failure = error
         return batches
 
-    def send_step(self, count: int, send: Callable[[EncodedMessage], bool]) -> int:
-        """Sends the next encoded answers, at most `count`, each before the next one is made. Blocks.
+    def send_step(self, send: Callable[[EncodedMessage], bool]) -> int:
+        """Sends encoded answers for SENDING_SECONDS_MAX, each before the next one is made. Blocks.
 
         Ends when `send` returns False, and returns the memory that its answer keeps alive; else 0. Closes the scan at
         its end, and when it fails.
@@ -164,19 +168,17 @@ class OpenScan:
         sending = Holding(self._account)
         try:
             with self._stepping():
-                return self._send_step(count, send, sending)
+                return self._send_step(send, sending)
         finally:
             sending.set(0)
 
-    def _send_step(self, count: int, send: Callable[[EncodedMessage], bool], sending: Holding) -> int:
+    def _send_step(self, send: Callable[[EncodedMessage], bool], sending: Holding) -> int:
         if self._failure is not None:
             raise self._failure
         self._begin_slice()
-        step_ends_at = self._slice_ends_at  # Each full batch begins another slice.
-        for _ in range(count):
-            batch = self._next()
-            if batch is None:
-                break
+        # Each full batch begins another slice.
+        step_ends_at = min(self._slice_ends_at, self._clock.monotonic() + SENDING_SECONDS_MAX)
+        while (batch := self._next()) is not None:
             # It may keep alive a window that no later batch has a part of.
             sending.set(bytes_held(batch))
             if not send(batch):

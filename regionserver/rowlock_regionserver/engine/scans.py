@@ -1,13 +1,13 @@
 """Scans: worker threads make their batches, a few at a time, and send them, or the event loop does.
 
-1. A scan reads nothing on the event loop. Its steps may run in different threads, but never two at once. The first step
-   makes one batch, since that often meets the scan's limit; later steps make several, as many as one window yields.
-   On a direct connection a step sends each batch before it makes the next one. The system keeps a batch for the client,
-   so neither side waits for the other. If the client does not take a batch within a moment, the step ends, and the
-   event loop sends the rest.
-   By gRPC the event loop sends the batches of a step. From the second step on, the next one is made meanwhile, unless
-   scans hold more than half of scan_bytes_held_max. Otherwise one side would wait for the other: gRPC accepts little
-   more than a client has read.
+1. A scan reads nothing on the event loop. Its steps may run in different threads, but never two at once.
+   On a direct connection a step sends each batch before it makes the next one, for a twentieth of a second. The system
+   keeps a batch for the client, so neither side waits for the other. If the client does not take a batch within a
+   moment, the step ends, and the event loop sends the rest.
+   By gRPC the event loop sends the batches of a step. The first step makes one batch, since that often meets the scan's
+   limit; later steps make several, as many as one window yields. From the second step on, the next one is made
+   meanwhile, unless scans hold more than half of scan_bytes_held_max. Otherwise one side would wait for the other: gRPC
+   accepts little more than a client has read.
    A step without a full batch for scan_heartbeat_ms ends after its current window, so that all scans and bulk batches
    get a share of the workers. It sends the rows found so far, perhaps none, with the resume key: a heartbeat for the
    client.
@@ -52,8 +52,6 @@ Write = Callable[[EncodedMessage], Coroutine[None, None, None] | asyncio.Future[
 
 # A step's batches; a window of the default size is cut into twice as many.
 STEP_BATCHES_MAX = 4
-# Those of a step that sends them, and so has one at a time.
-SENT_BATCHES_MAX = 16
 
 
 class BatchSender(NamedTuple):
@@ -266,12 +264,10 @@ class Scans:
                 ahead = None
 
     async def _send_batches(self, scan: OpenScan, sender: BatchSender, listed: ListedScan) -> None:
-        count = 1
         unread = Holding(self._account)
         try:
             while not scan.is_over:
-                unread.set(await self._step(partial(scan.send_step, count, sender.send), listed))
-                count = min(2 * count, SENT_BATCHES_MAX)
+                unread.set(await self._step(partial(scan.send_step, sender.send), listed))
                 await self._write(sender.send_rest(), listed)
                 unread.set(0)
         finally:

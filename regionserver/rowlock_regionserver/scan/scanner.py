@@ -39,7 +39,7 @@ from rowlock_regionserver.sources import Reading
 
 __all__ = ["Scan", "ScanAnswer", "scan"]
 
-# A reader often leaves after the first rows, so windows begin small, smaller still with a low row limit or while the
+# A reader often leaves after the first rows, so windows begin with a batch, smaller with a low row limit or while the
 # scan is being opened, and grow to full size within a few steps. They grow no further than the rows up to the limit are
 # expected to need. A window that uses up the scan's time slice makes the next one smaller; if its values stay unread,
 # each of its batches takes its own time.
@@ -223,6 +223,9 @@ class Scan(Iterator[ScanAnswer]):
         is_short = 0 < plan.row_limit <= FEW_ROWS or self._reading() is not Reading.BULK
         bytes_first = min(self._window_bytes, FIRST_SMALL_WINDOW_BYTES if is_short else FIRST_WINDOW_BYTES)
         bytes_max = bytes_first
+        if not is_short:  # Then nothing is answered before a batch is full.
+            bytes_of_batch = min(plan.batch_bytes, plan.batch_rows * self._row_bytes)
+            bytes_max = min(self._window_bytes, max(bytes_first, bytes_of_batch))
         if plan.row_limit:
             bytes_max = min(self._window_bytes, FIRST_WINDOW_BYTES, self._bytes_to_limit())
         bytes_read = 0

@@ -7,7 +7,7 @@ cache before they are sent, and all of them would be in memory. So each batch re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -78,7 +78,7 @@ class UnreadRows:
     def slice(self, start: int, count: int) -> UnreadRows:
         """Returns some of the rows, unread."""
         others = {place: column.slice(start, count) for place, column in self.others.items()}
-        return replace(self, lines=self.lines.slice(start, count), others=others)
+        return UnreadRows(self.lines.slice(start, count), self.unread, others, self.schema, self.fixed_size)
 
     def followed_by(self, parts: Sequence[UnreadRows]) -> UnreadRows | None:
         """Returns these rows and those of the parts after them; None if columns differ."""
@@ -87,7 +87,7 @@ class UnreadRows:
         every = [self, *parts]
         lines = StoredLines(tuple([each for part in every for each in part.lines.slices]))
         others = {place: pa.concat_arrays([part.others[place] for part in every]) for place in self.others}
-        return replace(self, lines=lines, others=others)
+        return UnreadRows(lines, self.unread, others, self.schema, self.fixed_size)
 
     def table(self) -> pa.Table:
         """Reads the rows; returns them as a table of the form's columns."""

@@ -20,23 +20,19 @@ class BlockKeys:
     Two threads may decompress a chunk, or make the timestamps, at once, which is harmless.
     """
 
-    __slots__ = ("_byte_count", "_chunks", "_raw", "_timestamps", "directory")
+    __slots__ = ("_chunks", "_raw", "_timestamps", "bytes_held", "directory")
 
     def __init__(self, chunks: WideChunks, byte_count: int) -> None:
         """`chunks` has the directory and the chunks of the keys, which were read together in this many bytes."""
         self.directory: Directory = chunks.directory
         self._chunks = chunks
-        self._byte_count = byte_count
+        directory = self.directory
+        raw_bytes = sum([directory.raw_bytes[number] for number in directory.form.key_chunks])
+        # About the memory, with all chunks decompressed.
+        self.bytes_held = _OVERHEAD_BYTES + directory.bytes_held + byte_count + raw_bytes
         # Those that were decompressed.
         self._raw: dict[int, pa.Buffer] = {}
         self._timestamps: LineNumbers | None = None
-
-    @property
-    def bytes_held(self) -> int:
-        """About the memory, with all chunks decompressed. Only keys that may be cached are counted."""
-        directory = self.directory
-        raw_bytes = sum([directory.raw_bytes[number] for number in directory.form.key_chunks])
-        return _OVERHEAD_BYTES + directory.bytes_held + self._byte_count + raw_bytes
 
     def has(self, number: int) -> bool:
         """Whether this is a chunk of keys."""

@@ -161,6 +161,9 @@ class StoredBlocks:
     ) -> None:
         """Writes values of several columns, each of one length, to the targets; see BlockReader."""
         counts = [stop - start for _, start, stop in slices]
+        if names == [None]:
+            _rows_into(slices, parts_of(targets[0], counts))
+            return
         parts_of_slices = zip(*[parts_of(target, counts) for target in targets], strict=True)
         reads: list[ChunkRead] = []
         chosen: _ChosenChunks | None = None
@@ -176,6 +179,15 @@ class StoredBlocks:
                 block.chunks_into(chosen.numbers, start, stop, chosen.in_order(parts))
         if reads:
             self.blocks.read_chunks(reads)
+
+
+def _rows_into(slices: Sequence[BlockSlice], parts: Sequence[memoryview]) -> None:
+    """Writes the rows of the slices, which have one length, to the parts."""
+    for (block, start, stop), part in zip(slices, parts, strict=True):
+        assert isinstance(block, StoredWideBlock), type(block)
+        width = part.nbytes // (stop - start)
+        part[:] = memoryview(block.raw_rows)[start * width : stop * width]
+        block.note_answer(stop)
 
 
 class _HeldChunks(NamedTuple):
@@ -200,7 +212,7 @@ class _ChosenChunks:
         self.numbers = sorted(numbers)
         self._order = None if numbers == self.numbers else sorted(range(len(numbers)), key=numbers.__getitem__)
         # Whether they are values that are stored as they are.
-        self.are_plain = _ROWS not in numbers and all(map(directory.is_plain, numbers))
+        self.are_plain = all(map(directory.is_plain, numbers))
 
     def are_of(self, directory: Directory) -> bool:
         """Returns whether they are the chunks in a block with this directory, too."""
@@ -294,6 +306,11 @@ class StoredWideBlock:
         columns = self.reader.wanted.columns
         return name in self._form.place_of and (columns is None or name in columns)
 
+    @property
+    def raw_rows(self) -> pa.Buffer:
+        """The chunk of all rows, decompressed."""
+        return self._raw(_ROWS) if self._keys is None else self._keys.raw(_ROWS)
+
     def chunk(self, name: bytes | None) -> CompressedChunk:
         """The rows or values of all lines."""
         chunks, kept = self._read
@@ -317,8 +334,12 @@ class StoredWideBlock:
         for target, raw in zip(targets, self._raws(numbers), strict=True):
             width = target.nbytes // (stop - start)
             target[:] = memoryview(raw)[start * width : stop * width]
+        self.note_answer(stop)
+
+    def note_answer(self, stop: int) -> None:
+        """Drops the chunks after the last line was answered: the next batch begins with the next block."""
         if stop == self.line_count:
-            self._release()  # The next batch begins with the next block.
+            self._release()
 
     def _release(self) -> None:
         """Drops the chunks, if many blocks wait until their values are answered."""
@@ -327,10 +348,9 @@ class StoredWideBlock:
             self._chunks = None
 
     def _raws(self, numbers: Sequence[int]) -> list[pa.Buffer]:
-        if self._keys is None or _ROWS not in numbers:
-            chunks, kept = self._read
-            if not kept and all(map(chunks.has, numbers)):
-                return chunks.raws(numbers)
+        chunks, kept = self._read
+        if not kept and all(map(chunks.has, numbers)):
+            return chunks.raws(numbers)
         return list(map(self._raw, numbers))
 
     def width(self, name: bytes | None) -> int:

@@ -7,11 +7,11 @@ import itertools
 import threading
 
 import pytest
-from rowlock_regionserver.clock import ManualClock
+from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.encoded_message import EncodedMessage, MessageParts
 from rowlock_regionserver.engine.open_scan import OpenScan
-from rowlock_regionserver.engine.scans import SENT_BATCHES_MAX, BatchSender, Scans
+from rowlock_regionserver.engine.scans import BatchSender, Scans
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import LeaseExpiredError, StoppingError
 from rowlock_regionserver.ledger import Ledger
@@ -72,8 +72,8 @@ class Taking:
         return True
 
 
-def scans_of(workers: Workers, config: Config) -> Scans:
-    return Scans(workers, NEVER_SLOW, config, ManualClock(), Ledger(config))
+def scans_of(workers: Workers, config: Config, clock: Clock | None = None) -> Scans:
+    return Scans(workers, NEVER_SLOW, config, clock or ManualClock(), Ledger(config))
 
 
 def test_worker_threads_send_every_batch_in_order(region: FakeRegion, workers: Workers) -> None:
@@ -89,23 +89,16 @@ def test_worker_threads_send_every_batch_in_order(region: FakeRegion, workers: W
     run(test)
 
 
-def test_a_step_sends_one_batch_first_and_then_more(region: FakeRegion) -> None:
-    taking = Taking()
-    scan = OpenScan(region, plan(100), encoded, Ledger(Config()).scans, Config(), ManualClock())
-    counts = []
-    for count in (1, 2, SENT_BATCHES_MAX):
-        assert scan.send_step(count, taking.send) == 0
-        counts.append(len(taking.batches))
-    assert counts == [1, 3, 3 + SENT_BATCHES_MAX]
-    scan.close()
-
-
-def test_a_step_that_sends_is_not_longer_than_a_slice(region: FakeRegion) -> None:
+@pytest.mark.parametrize(("heartbeat_ms", "count"), [(10_000, 5), (20, 2)])
+def test_a_step_sends_for_a_bounded_time(region: FakeRegion, heartbeat_ms: int, count: int) -> None:
     clock, taking = ManualClock(), Taking()
-    region.after_window = lambda _: clock.advance(90)
-    scan = OpenScan(region, plan(100), encoded, Ledger(Config()).scans, Config(scan_heartbeat_ms=100), clock)
-    assert scan.send_step(SENT_BATCHES_MAX, taking.send) == 0
-    assert len(taking.batches) == 2
+    region.after_window = lambda _: clock.advance(10)
+    config = Config(scan_heartbeat_ms=heartbeat_ms)
+    scan = OpenScan(region, plan(100), encoded, Ledger(config).scans, config, clock)
+    for _ in range(3):
+        taking.batches.clear()
+        assert scan.send_step(taking.send) == 0
+        assert len(taking.batches) == count
     scan.close()
 
 
@@ -139,7 +132,7 @@ def test_a_batch_is_counted_with_its_window_while_a_thread_sends_it(region: Fake
         return True
 
     scan = OpenScan(region, plan(2), lambda *_: IN_PARTS, account, Config(), ManualClock())
-    assert scan.send_step(5, send) == 0
+    assert scan.send_step(send) == 0
     assert counted == [1000 + 1000] * 2
     assert account.bytes_held == 0
     assert region.open_scans == 0
@@ -163,7 +156,7 @@ def test_batches_before_a_failure_are_sent(region: FakeRegion) -> None:
     taking = Taking()
     scan = OpenScan(region, plan(5), lambda *_: made.pop(0), account, Config(), ManualClock())
     with pytest.raises(IndexError):
-        scan.send_step(4, taking.send)
+        scan.send_step(taking.send)
     assert taking.batches == [b"1", b"2"]
     assert region.open_scans == account.bytes_held == 0
 
@@ -195,7 +188,9 @@ def test_a_scan_that_is_cancelled_during_a_step_counts_nothing_afterwards(region
 
 def test_a_scan_ends_after_the_step_in_which_the_server_stops(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
-        scans, connection = scans_of(workers, Config()), Connection(100)
+        clock, connection = ManualClock(), Connection(100)
+        region.after_window = lambda _: clock.advance(60)
+        scans = scans_of(workers, Config(), clock)
         serving = asyncio.create_task(scans.serve(region, plan(5, is_held=True), encoded, connection.sender))
         await asyncio.to_thread(region.waiting.acquire)
         scans.stop()

@@ -33,7 +33,12 @@ from rowlock_regionserver.row_groups import NO_ROW_GROUPS
 from rowlock_regionserver.row_ranges import clipped
 from rowlock_regionserver.scan import scanner
 from rowlock_regionserver.scan.ranges import RowsAt
-from rowlock_regionserver.scan.scanner import FIRST_WINDOW_BYTES, ROW_BYTES_ASSUMED, ScanAnswer, scan
+from rowlock_regionserver.scan.scanner import (
+    FIRST_WINDOW_BYTES,
+    ROW_BYTES_ASSUMED,
+    ScanAnswer,
+    scan,
+)
 from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN
 from rowlock_regionserver.scan.window_split import View
 from rowlock_regionserver.sources import Chunk, FewWanted, LinesWanted, Reading, RowPlace
@@ -281,18 +286,36 @@ def test_windows_become_smaller_when_they_take_longer_than_a_time_slice() -> Non
     source = ListSource(numbered(100), cells_at_once=10)
     asked = source.asked
     view: View = [(FAMILY, [source])]
-    list(scan(lambda: view, ScanPlan(), all_rows_at(READ_POINT), is_slice_over=lambda: asked[-1] > 1 << 20))
+    plan = ScanPlan(batch_bytes=1)
+    list(scan(lambda: view, plan, all_rows_at(READ_POINT), is_slice_over=lambda: asked[-1] > 1 << 20))
     first = FIRST_WINDOW_BYTES
     assert asked[:7] == [first, 4 * first, 16 * first, 4 * first, 16 * first, 4 * first, 16 * first]
 
 
 def test_the_first_read_is_small_only_if_other_sources_may_have_rows_there() -> None:
     alone, empty = ListSource(numbered(100)), ListSource([])
-    list(scan(lambda: [(FAMILY, [alone, empty])], ScanPlan(), all_rows_at(READ_POINT)))
+    list(scan(lambda: [(FAMILY, [alone, empty])], ScanPlan(batch_bytes=1), all_rows_at(READ_POINT)))
     assert alone.asked == [FIRST_WINDOW_BYTES]
     several = [ListSource(numbered(100)), ListSource(numbered(100, 7, number=2))]
     list(scan(lambda: [(FAMILY, several)], ScanPlan(), all_rows_at(READ_POINT)))
     assert [source.asked[0] for source in several] == [SOURCE_BYTES_MIN, SOURCE_BYTES_MIN]
+
+
+@pytest.mark.parametrize(
+    ("plan", "first"),
+    [
+        (ScanPlan(batch_bytes=4 << 20), 4 << 20),
+        (ScanPlan(batch_bytes=64 << 20), 8 << 20),
+        (ScanPlan(batch_bytes=1), FIRST_WINDOW_BYTES),
+        (ScanPlan(batch_bytes=4 << 20, batch_rows=2000), 2000 * ROW_BYTES_ASSUMED),
+        (ScanPlan(batch_bytes=4 << 20, row_limit=10_000), FIRST_WINDOW_BYTES),
+    ],
+    ids=["batch", "window", "small batch", "few rows", "limit"],
+)
+def test_the_first_window_is_as_large_as_what_is_answered_first(plan: ScanPlan, first: int) -> None:
+    source = ListSource(numbered(100))
+    list(scan(lambda: [(FAMILY, [source])], plan, all_rows_at(READ_POINT)))
+    assert source.asked[0] == first
 
 
 def test_during_a_time_slice_batches_have_the_requested_size() -> None:
