@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .broken_build import Mutant
+from .broken_build import CLIENT, Mutant
 
 MEMORY = "unit/region/test_memory.py"
 NUMBERING = "unit/commit/test_numbering.py"
@@ -290,5 +290,13 @@ STAMPS_AND_ANSWERS = [
         "            grown -= client.raise_floor(floor)\n",
         "            client.floor = floor\n",
         f"{MEMORY}::test_replay_holds_no_more_of_a_client_than_it_still_waits_for",
+    ),
+    Mutant(
+        "an attempt that the deadline cuts hides the failure before it",
+        "Attempts.failed",
+        "if self._last_error is None or not is_late:",
+        "if True:",
+        "unit/client/test_retry.py::test_a_connection_attempt_that_the_deadline_cuts_does_not_hide_the_failure_before_it",
+        CLIENT,
     ),
 ]

@@ -54,7 +54,7 @@ UNREAD_ROWS = [
     Mutant(
         "a window has any number of keys",
         "WideRun._reader",
-        " or key_bytes > bytes_max",
+        " or key_bytes > keys_max",
         "",
         f"{UNREAD}::test_a_window_of_narrow_rows_has_the_keys_of_a_window",
     ),
@@ -89,8 +89,8 @@ UNREAD_ROWS = [
     Mutant(
         "a step sends for as long as a slice",
         "OpenScan._send_step",
-        "min(self._slice_ends_at, self._clock.monotonic() + SENDING_SECONDS_MAX)",
-        "self._slice_ends_at",
+        "min(SENDING_SECONDS_MAX, self._slice_seconds)",
+        "self._slice_seconds",
         "unit/engine/test_sent_scans.py::test_a_step_sends_for_a_bounded_time",
     ),
     Mutant(
@@ -108,6 +108,20 @@ UNREAD_ROWS = [
         f"{SCANNER}::test_the_first_window_is_as_large_as_what_is_answered_first",
     ),
     Mutant(
+        "rows that were read before a source was alone make a window be read at once",
+        "UnreadRows.of",
+        "not any(",
+        "not all(",
+        f"{UNREAD}::test_rows_that_were_read_before_a_source_was_alone_are_in_their_batch",
+    ),
+    Mutant(
+        "a count has the windows of a scan of values",
+        "WideRun._reader",
+        "keys_max = bytes_max if shares.are_plain else NO_LIMIT",
+        "keys_max = bytes_max // 4",
+        f"{UNREAD}::test_a_count_reads_many_blocks_at_once",
+    ),
+    Mutant(
         "large windows are merged with other sources",
         "SourceChunks._is_alone",
         "return all(each.frontier is None and not each.chunks for each in others)",
@@ -123,30 +137,30 @@ UNREAD_ROWS = [
     ),
     Mutant(
         "rows that are compared are left unread",
-        "_leaves_unread",
+        "_unread_columns_max",
         "plan.selection.where is None and ",
         "",
         f"{UNREAD}::test_other_scans_read_a_window_at_once",
     ),
     Mutant(
         "rows that are read backwards are left unread",
-        "_leaves_unread",
+        "_unread_columns_max",
         " and not plan.reverse",
         "",
         f"{UNREAD}::test_other_scans_read_a_window_at_once",
     ),
     Mutant(
         "a limited scan takes the keys of rows that it does not answer",
-        "_leaves_unread",
+        "_unread_columns_max",
         " and not plan.row_limit",
         "",
         f"{UNREAD}::test_other_scans_read_a_window_at_once",
     ),
     Mutant(
         "small batches read their rows by themselves",
-        "_leaves_unread",
-        "is_of_all and plan.batch_bytes >= UNREAD_BYTES_MIN",
-        "is_of_all",
+        "_unread_columns_max",
+        "not is_of_all or plan.batch_bytes < UNREAD_BYTES_MIN",
+        "not is_of_all",
         f"{UNREAD}::test_other_scans_read_a_window_at_once",
     ),
     Mutant(

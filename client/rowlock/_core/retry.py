@@ -146,7 +146,9 @@ class Attempts:
         was_sent: the request was given to the connection, and this error is not the server's answer to it.
         """
         self.count += 1
-        self._last_error = error
+        is_late = now >= self.ends_at and isinstance(error, ServerUnavailableError)
+        if self._last_error is None or not is_late:  # An attempt that the deadline cuts says less than the one before.
+            self._last_error = error
         is_in_doubt = was_sent and not _was_not_admitted(error)
         if self._kind is not Kind.READ and (is_in_doubt or isinstance(error, UnknownOutcomeError | ServerError)):
             self._is_in_doubt = True
@@ -157,7 +159,7 @@ class Attempts:
             pause = 0.0  # It was split, say, and the catalog names the new regions already.
         self._postpone(error, now, pause)
         if now + pause >= self.ends_at:
-            self._raise(self.out_of_time(error), error)
+            self._raise(self.out_of_time(self._last_error), self._last_error)
         if not self._is_in_doubt:  # A busy server may refuse for an hour; a refused change does not age.
             self._began_s = self._uptime_s()
         return pause

@@ -160,8 +160,9 @@ class OpenScan:
         return batches
 
     def send_step(self, send: Callable[[EncodedMessage], bool]) -> int:
-        """Sends encoded answers for SENDING_SECONDS_MAX, each before the next one is made. Blocks.
+        """Sends encoded answers, each before the next one is made. Blocks.
 
+        Begins none after SENDING_SECONDS_MAX, or after a slice if that is shorter.
         Ends when `send` returns False, and returns the memory that its answer keeps alive; else 0. Closes the scan at
         its end, and when it fails.
         """
@@ -176,8 +177,8 @@ class OpenScan:
         if self._failure is not None:
             raise self._failure
         self._begin_slice()
-        # Each full batch begins another slice.
-        step_ends_at = min(self._slice_ends_at, self._clock.monotonic() + SENDING_SECONDS_MAX)
+        # Each full batch begins another slice, but the step ends all the same.
+        step_ends_at = self._clock.monotonic() + min(SENDING_SECONDS_MAX, self._slice_seconds)
         while (batch := self._next()) is not None:
             # It may keep alive a window that no later batch has a part of.
             sending.set(bytes_held(batch))
@@ -204,7 +205,7 @@ class OpenScan:
         if answer is None:
             return None
         if not answer.resume_key:
-            # While batches are full, only their number ends the step.
+            # While batches are full, their number ends the step, or the time of a step that sends them.
             self._begin_slice()
         return self._encode(answer, self.read_point)
 

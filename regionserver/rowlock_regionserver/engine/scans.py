@@ -8,9 +8,9 @@
    limit; later steps make several, as many as one window yields. From the second step on, the next one is made
    meanwhile, unless scans hold more than half of scan_bytes_held_max. Otherwise one side would wait for the other: gRPC
    accepts little more than a client has read.
-   A step without a full batch for scan_heartbeat_ms ends after its current window, so that all scans and bulk batches
-   get a share of the workers. It sends the rows found so far, perhaps none, with the resume key: a heartbeat for the
-   client.
+   By either way a step without a full batch for scan_heartbeat_ms ends after its current window, so that all scans and
+   bulk batches get a share of the workers. It sends the rows found so far, perhaps none, with the resume key: a
+   heartbeat for the client.
 2. A closed scan closes its read point at once, or after the current window if a step is running.
 3. If a client does not read the next batch within the lease, the scan closes its read point and ends with
    LEASE_EXPIRED.
@@ -50,7 +50,7 @@ T = TypeVar("T")
 # Writes an encoded batch. It was taken when the returned coroutine or future has ended; None: it was taken at once.
 Write = Callable[[EncodedMessage], Coroutine[None, None, None] | asyncio.Future[None] | None]
 
-# A step's batches; a window of the default size is cut into twice as many.
+# A step's batches where the event loop sends them; a window of the default size is cut into twice as many.
 STEP_BATCHES_MAX = 4
 
 

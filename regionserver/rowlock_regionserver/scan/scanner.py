@@ -39,7 +39,7 @@ from rowlock_regionserver.sources import Reading
 
 __all__ = ["Scan", "ScanAnswer", "scan"]
 
-# A reader often leaves after the first rows, so windows begin with a batch, smaller with a low row limit or while the
+# A reader often leaves after the first rows, so windows begin with a batch, smaller with a row limit or while the
 # scan is being opened, and grow to full size within a few steps. They grow no further than the rows up to the limit are
 # expected to need. A window that uses up the scan's time slice makes the next one smaller; if its values stay unread,
 # each of its batches takes its own time.
@@ -300,19 +300,15 @@ def _takes_compressed(plan: ScanPlan) -> bool:
 
 
 def _unread_columns_max(plan: ScanPlan) -> int:
-    """Returns of how many columns a row may stay unread until its batch is made: with more it may become cells."""
-    if not _leaves_unread(plan):
-        return 0
-    return COLUMNS_MAX if plan.row_form is None else NO_LIMIT
+    """Returns how many columns rows may have whose values stay unread until their batch is made; 0: none may.
 
-
-def _leaves_unread(plan: ScanPlan) -> bool:
-    """Returns whether each batch may read its own rows.
-
-    Not if a filter compares them, if they are read backwards, or if a limit may end the scan within a window.
+    None may if a filter compares values, if rows are read backwards, or if a limit may end the scan within a window.
+    Rows of more than COLUMNS_MAX columns are answered as cells, except in row form.
     """
     is_of_all = plan.selection.where is None and not plan.reverse and not plan.row_limit
-    return is_of_all and plan.batch_bytes >= UNREAD_BYTES_MIN
+    if not is_of_all or plan.batch_bytes < UNREAD_BYTES_MIN:
+        return 0
+    return COLUMNS_MAX if plan.row_form is None else NO_LIMIT
 
 
 def _reads_values(selection: Selection) -> bool:

@@ -46,9 +46,10 @@ class UnreadRows:
 
         None: a column has changes or nulls, or is not of the same blocks; or the blocks are best read at once.
         """
-        if not isinstance(keys, CompressedColumn):
-            return None
-        if not all(block.reader.leaves_unread for block, _, _ in keys.lines.slices):
+        # A step of several reads may have few rows more, which then are read with their batch, too.
+        if not isinstance(keys, CompressedColumn) or not any(
+            block.reader.leaves_unread for block, _, _ in keys.lines.slices
+        ):
             return None
         unread: list[_UnreadColumn] = []
         others: dict[int, Column] = {}
@@ -92,13 +93,14 @@ class UnreadRows:
     def table(self) -> pa.Table:
         """Reads the rows; returns them as a table of the form's columns."""
         count = self.num_rows
+        # Before the values, which drop blocks that were read whole.
+        keys = CompressedColumn(self.lines, None).plain
         data = [pa.allocate_buffer(count * width) for _, _, width in self.unread]
         self.lines.values_into([name for _, name, _ in self.unread], [memoryview(each) for each in data])
         columns = dict(self.others)
         for (place, _, width), each in zip(self.unread, data, strict=True):
             column = fixed_size(width, count, None, each)
             columns[place] = column if self.fixed_size else as_binary(column)
-        keys = CompressedColumn(self.lines, None).plain
         return pa.Table.from_arrays([keys, *[columns[place] for place in range(len(columns))]], schema=self.schema)
 
     def byte_bounds(self) -> tuple[Integers, Integers]:
@@ -112,5 +114,7 @@ class UnreadRows:
     def bytes_held(self) -> int:
         """The memory that the rows keep alive."""
         readers = {id(block.reader): block.reader for block, _, _ in self.lines.slices}
-        held = [column.get_total_buffer_size() for column in self.others.values()]
-        return sum(held) + sum([reader.bytes_held for reader in readers.values()])
+        # Columns of timestamps may be one array.
+        others = pa.RecordBatch.from_arrays(list(self.others.values()), names=list(map(str, self.others)))
+        held: int = others.get_total_buffer_size()
+        return held + sum([reader.bytes_held for reader in readers.values()])

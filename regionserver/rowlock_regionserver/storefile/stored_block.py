@@ -34,7 +34,7 @@ _ROWS = 0
 # In a window of fewer blocks most are answered in part, and so read whole.
 _IN_PLACE_BLOCKS_MIN = 3
 # Of a block that two batches share the first one reads all, and keeps it for the second. The smallest batch of which
-# the rows stay unread (scan/scanner.py) is twice as large, so batches mostly end with a block.
+# the rows stay unread (scan/scanner.py) is twice as large, in row form, so batches mostly end with a block.
 _UNREAD_BLOCK_BYTES_MAX = 1 << 20
 # Where plain values are less of what is answered, it may be sent as it is stored (scan/compressed_rows.py).
 _PLAIN_SHARE_MIN = 0.75
@@ -102,9 +102,9 @@ class StoredBlocks:
         self._ahead = ReadAhead(blocks.file, index, numbers, byte_count, byte_count)
         self._takes_most = shares.stored > MOST_SHARE_MIN
         reads_in_place = self._takes_most and shares.are_plain and len(numbers) >= _IN_PLACE_BLOCKS_MIN
-        # Of the blocks whose values are to be read in place, by number; all others are cached.
+        # If values are read in place: the keys of the blocks that are not cached, and the directories of the others.
         self.keys: Mapping[int, BlockKeys] = {}
-        self.directories: Mapping[int, Directory] = {}  # of the cached ones
+        self.directories: Mapping[int, Directory] = {}
         if reads_in_place and other is not None:
             self.keys = {number: other.keys[number] for number in numbers if number in other.keys}
             self.directories = {number: each for number, each in other.directories.items() if number in numbers}
@@ -116,7 +116,8 @@ class StoredBlocks:
     def leaves_unread(self) -> bool:
         """Whether the values of the blocks that are not cached are best read when they are answered.
 
-        Then the blocks are small, and have the same columns, all that are wanted, with values of the same lengths.
+        Then the blocks are small, judged by one of each kind, and have the same columns, all that are wanted, with
+        values of the same lengths.
         """
         if not self.keys:
             return False
@@ -187,7 +188,6 @@ def _rows_into(slices: Sequence[BlockSlice], parts: Sequence[memoryview]) -> Non
         assert isinstance(block, StoredWideBlock), type(block)
         width = part.nbytes // (stop - start)
         part[:] = memoryview(block.raw_rows)[start * width : stop * width]
-        block.note_answer(stop)
 
 
 class _HeldChunks(NamedTuple):
@@ -299,7 +299,9 @@ class StoredWideBlock:
     @property
     def write_numbers(self) -> LineNumbers:
         """The write numbers of the columns that were read."""
-        return write_numbers_of(self.directory, self._raw, self.reader.wanted)
+        found = write_numbers_of(self.directory, self._raw, self.reader.wanted)
+        self._release()
+        return found
 
     def has(self, name: bytes) -> bool:
         """Whether the column was read, and some line has a cell of it."""
@@ -334,15 +336,11 @@ class StoredWideBlock:
         for target, raw in zip(targets, self._raws(numbers), strict=True):
             width = target.nbytes // (stop - start)
             target[:] = memoryview(raw)[start * width : stop * width]
-        self.note_answer(stop)
-
-    def note_answer(self, stop: int) -> None:
-        """Drops the chunks after the last line was answered: the next batch begins with the next block."""
         if stop == self.line_count:
-            self._release()
+            self._release()  # The next batch begins with the next block.
 
     def _release(self) -> None:
-        """Drops the chunks, if many blocks wait until their values are answered."""
+        """Drops the chunks if each batch reads its own rows; else the window keeps them."""
         if self._chunks is not None and self.reader.leaves_unread:
             self.reader.release(self._chunks)
             self._chunks = None

@@ -241,12 +241,15 @@ class WideRun:
         shares = self._shares(in_order[0], wanted)
         reader = None
         if shares.may_stay_unread:
-            reader, window.frontier = self._reader(in_order, bytes_max, wanted, shares, may_stay_unread=True)
+            reader = self._reader(in_order, bytes_max, wanted, shares, may_stay_unread=True)
         if reader is None or not reader.leaves_unread:
-            reader, window.frontier = self._reader(in_order, bytes_max, wanted, shares, reader)
+            reader = self._reader(in_order, bytes_max, wanted, shares, reader)
         if reader is None:
             return None
         numbers = reader.numbers
+        if len(numbers) < len(in_order):
+            following = in_order[len(numbers)]
+            window.frontier = index.last_rows[following] + b"\x00" if reverse else index.first_rows[following]
         window.numbers += numbers
         blocks = [StoredWideBlock(reader, number) for number in numbers]
         columns = wanted.columns
@@ -275,32 +278,33 @@ class WideRun:
         other: StoredBlocks | None = None,
         *,
         may_stay_unread: bool = False,
-    ) -> tuple[StoredBlocks | None, bytes | None]:
-        """Returns a reader of the first of these neighbours, of about `bytes_max`, and their frontier.
+    ) -> StoredBlocks | None:
+        """Returns a reader of the first of these neighbours, of about `bytes_max`.
 
-        The reader is None if the first block has a row with several lines; the frontier is None if no block follows.
-        `other`: see StoredBlocks. `may_stay_unread`: `bytes_max` bounds the keys, and several times as much the values.
+        None: the first block has a row with several lines. `other`: see StoredBlocks. `may_stay_unread`: `bytes_max`
+        bounds the keys, and several times as much the values.
         """
         index = self._index
         values_max = _UNREAD_WINDOWS * bytes_max if may_stay_unread else bytes_max
+        keys_max = bytes_max if shares.are_plain else NO_LIMIT
         raw_bytes, cell_counts, first_rows = index.raw_bytes, index.cell_counts, index.first_rows
         byte_count = key_bytes = 0
+        count = len(in_order)
         for place, number in enumerate(in_order):
             block_bytes = int(raw_bytes[number] * shares.raw)
             if wanted.counts_cells:
                 block_bytes += cell_counts[number] * (len(first_rows[number]) + CELL_BYTES_BESIDE)
             byte_count += block_bytes
-            key_bytes += int(raw_bytes[number] * shares.raw_keys) + _KEYS_OVERHEAD_BYTES
-            is_full = byte_count > values_max or key_bytes > bytes_max or place == _WINDOW_BLOCKS_MAX
+            # As they are stored, and decompressed.
+            key_bytes += 2 * int(raw_bytes[number] * shares.raw_keys) + _KEYS_OVERHEAD_BYTES
+            is_full = byte_count > values_max or key_bytes > keys_max or place == _WINDOW_BLOCKS_MAX
             if index.have_versions[number] or (place and is_full):
-                frontier = first_rows[number] if number >= in_order[0] else index.last_rows[number] + b"\x00"
+                count = place
                 break
-        else:
-            place, frontier = len(in_order), None
-        if not place:
-            return None, frontier
-        first, last = sorted([in_order[0], in_order[place - 1]])
-        return StoredBlocks(self._blocks, range(first, last + 1), wanted, shares, other), frontier
+        if not count:
+            return None
+        first, last = sorted([in_order[0], in_order[count - 1]])
+        return StoredBlocks(self._blocks, range(first, last + 1), wanted, shares, other)
 
     def _shares(self, number: int, wanted: LinesWanted) -> Shares:
         """Returns what the first scan that wanted these columns found; reads a block's directory for the first one."""

@@ -121,6 +121,21 @@ def test_an_answered_refusal_ends_the_call_as_it_is(error: RowlockError, kind: K
     assert caught.value is error
 
 
+def test_a_connection_attempt_that_the_deadline_cuts_does_not_hide_the_failure_before_it() -> None:
+    lost, late = ServerUnavailableError("the connection was lost"), ServerUnavailableError("it did not answer in time")
+    attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE)
+    attempts.failed(lost, 1.0, was_sent=True)
+    with pytest.raises(UnknownOutcomeError, match="last error: the connection was lost") as caught:
+        attempts.failed(late, 10.0, was_sent=False)
+    assert caught.value.__cause__ is lost
+    for before in (ServerUnavailableError("earlier"), None):
+        attempts = Attempts(0.0, 10.0, Kind.READ)
+        if before is not None:
+            attempts.failed(before, 1.0, was_sent=False)
+        with pytest.raises(DeadlineError, match="last error: it did not answer in time"):
+            attempts.failed(late, 9.9999 if before is not None else 10.0, was_sent=False)
+
+
 def test_a_lost_change_is_repeated_only_if_it_has_a_number() -> None:
     lost = ServerUnavailableError("cut")
     assert Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE).failed(lost, 1.0, was_sent=True) > 0

@@ -61,7 +61,9 @@ async def test_rows_come_as_dicts_cells_and_arrow(db: rowlock.aio.Client, fake_s
     assert list((await table.scan().to_pandas())["row"]) == [b"a", b"b", b"c"]
 
 
-async def test_a_scan_to_arrow_asks_for_larger_batches(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+async def test_scans_to_dicts_and_to_arrow_ask_for_larger_batches(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
     fake_server.scan = lambda request: iter([batch(b"a")])
     table = db.table("t")
     for batch_bytes in (0, 5):
@@ -69,7 +71,7 @@ async def test_a_scan_to_arrow_asks_for_larger_batches(db: rowlock.aio.Client, f
         assert len([cell async for cell in table.scan(batch_bytes=batch_bytes).cells()]) == 1
         assert len([item async for item in table.scan(batch_bytes=batch_bytes).to_batches()]) == 1
         assert len(await table.scan(batch_bytes=batch_bytes).to_arrow()) == 1
-    assert [request.batch_bytes for request in fake_server.scans] == [0, 0, 4 << 20, 4 << 20, 5, 5, 5, 5]
+    assert [request.batch_bytes for request in fake_server.scans] == [2 << 20, 0, 4 << 20, 4 << 20, 5, 5, 5, 5]
 
 
 async def test_of_several_versions_a_row_shows_the_newest_and_cells_show_all(

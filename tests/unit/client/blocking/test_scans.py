@@ -59,7 +59,7 @@ def test_rows_come_as_dicts_cells_and_arrow(db: rowlock.Client, fake_server: Fak
     assert list(table.scan().to_pandas()["row"]) == [b"a", b"b", b"c"]
 
 
-def test_a_scan_to_arrow_asks_for_larger_batches(db: rowlock.Client, fake_server: FakeServer) -> None:
+def test_scans_to_dicts_and_to_arrow_ask_for_larger_batches(db: rowlock.Client, fake_server: FakeServer) -> None:
     fake_server.scan = lambda request: iter([batch(b"a")])
     table = db.table("t")
     for batch_bytes in (0, 5):
@@ -67,7 +67,7 @@ def test_a_scan_to_arrow_asks_for_larger_batches(db: rowlock.Client, fake_server
         assert len(list(table.scan(batch_bytes=batch_bytes).cells())) == 1
         assert len(list(table.scan(batch_bytes=batch_bytes).to_batches())) == 1
         assert len(table.scan(batch_bytes=batch_bytes).to_arrow()) == 1
-    assert [request.batch_bytes for request in fake_server.scans] == [0, 0, 4 << 20, 4 << 20, 5, 5, 5, 5]
+    assert [request.batch_bytes for request in fake_server.scans] == [2 << 20, 0, 4 << 20, 4 << 20, 5, 5, 5, 5]
 
 
 def test_of_several_versions_a_row_shows_the_newest_and_cells_show_all(
