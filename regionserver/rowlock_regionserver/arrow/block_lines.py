@@ -92,4 +92,4 @@ def joined_blocks(parts: Sequence[Lines]) -> BlockLines | None:
     if len(blocks) < len(parts) or any(part.qualifiers != blocks[0].qualifiers for part in blocks):
         return None
     stored = [part.stored for part in blocks if part.stored is not None]
-    return BlockLines(StoredLines(tuple([each for part in stored for each in part.slices])), blocks[0].qualifiers)
+    return BlockLines(StoredLines.joined(stored), blocks[0].qualifiers)

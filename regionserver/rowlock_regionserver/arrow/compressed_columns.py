@@ -247,7 +247,7 @@ class Concatenation:
         for of_parts, joined in self._stored:
             if all(map(is_, of_parts, parts)):
                 return joined
-        joined = StoredLines(tuple([each for part in parts for each in part.slices]))
+        joined = StoredLines.joined(parts)
         self._stored.append((list(parts), joined))
         return joined
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, groupby
@@ -128,6 +128,11 @@ class StoredLines:
 
     slices: tuple[BlockSlice, ...]
     _last_slice: list[tuple[int, int, StoredLines]] = field(default_factory=list, compare=False, repr=False)
+
+    @classmethod
+    def joined(cls, parts: Iterable[StoredLines]) -> StoredLines:
+        """Returns the lines of all parts, one after the other."""
+        return cls(tuple([each for part in parts for each in part.slices]))
 
     @cached_property
     def counts(self) -> Sequence[int]:

@@ -162,9 +162,8 @@ class OpenScan:
     def send_step(self, send: Callable[[EncodedMessage], bool]) -> int:
         """Sends encoded answers, each before the next one is made. Blocks.
 
-        Begins none after SENDING_SECONDS_MAX, or after a slice if that is shorter.
-        Ends when `send` returns False, and returns the memory that its answer keeps alive; else 0. Closes the scan at
-        its end, and when it fails.
+        Begins none after SENDING_SECONDS_MAX, or after a slice if that is shorter. Ends when `send` returns False, and
+        returns the memory that its answer keeps alive; else 0. Closes the scan at its end, and when it fails.
         """
         sending = Holding(self._account)
         try:

@@ -17,9 +17,8 @@ from rowlock_regionserver.arrow.columns import Column, Integers
 from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, LineColumn
 from rowlock_regionserver.arrow.line_values import as_binary, fixed_size
 from rowlock_regionserver.arrow.stored_lines import StoredLines
+from rowlock_regionserver.scan.compressed_rows import bytes_before
 from rowlock_regionserver.scan.row_form import RowLayout
-
-_OFFSET_BYTES = 4
 
 
 class _UnreadColumn(NamedTuple):
@@ -86,7 +85,7 @@ class UnreadRows:
         if any(part.unread != self.unread or not part.schema.equals(self.schema) for part in parts):
             return None
         every = [self, *parts]
-        lines = StoredLines(tuple([each for part in every for each in part.lines.slices]))
+        lines = StoredLines.joined([part.lines for part in every])
         others = {place: pa.concat_arrays([part.others[place] for part in every]) for place in self.others}
         return UnreadRows(lines, self.unread, others, self.schema, self.fixed_size)
 
@@ -106,9 +105,10 @@ class UnreadRows:
     def byte_bounds(self) -> tuple[Integers, Integers]:
         """Returns some places, from 0 to the number of rows, and about how many bytes of rows come before each."""
         places = np.cumsum([0, *self.lines.counts])
-        types = [column.type for column in self.others.values()]
-        beside = sum([_OFFSET_BYTES if each == pa.binary() else int(each.byte_width) for each in types])
-        return places, self.lines.bytes_before(places) + beside * places
+        before = self.lines.bytes_before(places)
+        for column in self.others.values():
+            before += bytes_before(column, places)
+        return places, before
 
     @property
     def bytes_held(self) -> int:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Column, Integers
 from rowlock_regionserver.arrow.compressed_columns import value_array
+from rowlock_regionserver.arrow.line_values import as_binary
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.arrow.stored_lines import LineNumbers
 from rowlock_regionserver.sources import LinesWanted
@@ -81,11 +82,7 @@ def chunks_of(directory: Directory, wanted: LinesWanted) -> list[int]:
 
 def _rows(directory: Directory, raw: pa.Buffer) -> Column:
     """Returns the rows as a binary column."""
-    count, width = directory.line_count, directory.form.chunks[0].width
-    if width:
-        stops = np.arange(0, (count + 1) * width, width, dtype=np.int32)
-        return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(stops.data), raw], 0)
-    return value_array(raw, count, 0)
+    return as_binary(value_array(raw, directory.line_count, directory.form.chunks[0].width))
 
 
 def _marks(directory: Directory, raw_of: RawOf, validity: int | None) -> Column:
