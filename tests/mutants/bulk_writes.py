@@ -7,6 +7,7 @@ from .broken_build import Mutant
 COMMIT = "unit/host/test_bulk_commit.py"
 LARGE = "unit/host/test_large_bulk_writes.py"
 DAMAGED = "unit/host/test_damaged_bulk_commits.py"
+LOST = "unit/host/test_lost_batches.py"
 MANY = "unit/host/test_many_batches.py"
 LARGE_CRASHES = "unit/host/test_large_bulk_crashes.py"
 LARGE_CRASH = f"{LARGE_CRASHES}::test_a_crash_at_any_call_of_a_large_commit_leaves_all_of_it_or_nothing[False]"
@@ -92,6 +93,42 @@ BULK_WRITE_MUTANTS = [
         "request.identity is not None and commits.has_identity",
         "False and commits.has_identity",
         f"{COMMIT}::test_a_commit_of_a_known_identity_does_nothing",
+    ),
+    # ---- lost batches
+    Mutant(
+        "a commit passes over a lost batch",
+        "_Committing.commit",
+        "        check_none_is_lost(self._write, writes.staging, request.number, request.staged_batches)\n",
+        "",
+        f"{LOST}::test_a_commit_without_a_lost_last_batch_is_refused",
+    ),
+    Mutant(
+        "batches of another bulk write of the session count",
+        "check_none_is_lost",
+        "numbers if is_another else write.contents.missing(numbers)",
+        "write.contents.missing(numbers)",
+        f"{LOST}::test_batches_of_another_bulk_write_of_the_session_are_lost",
+    ),
+    Mutant(
+        "the number of a lost batch is given again after a restart",
+        "StagedContents.__init__",
+        "max(self.last_number, last_reserved) + 1",
+        "self.last_number + 1",
+        f"{LOST}::test_the_number_of_a_lost_batch_is_not_given_again",
+    ),
+    Mutant(
+        "a block of numbers is in use before it is durable",
+        "Staging.reserved",
+        "        self._write(with_block)\n",
+        "",
+        f"{LOST}::test_the_number_of_a_lost_batch_is_not_given_again",
+    ),
+    Mutant(
+        "a lost batch before a gap is not missed",
+        "Staging.read_folder",
+        "        _check_there(folder, _BATCH, batch_numbers, [batch.after for batch in batches if batch.after])\n",
+        "",
+        f"{LOST}::test_a_lost_batch_that_another_one_follows_ends_the_write_also_beside_a_gap",
     ),
     # ---- large writes
     Mutant(

@@ -19,7 +19,7 @@ from rowlock.errors import InvalidArgumentError, RowlockError, ServerRecoveringE
 # The feature count of rowlock.v1 that this client knows, and the first ones that have a feature: rows in bulk batches,
 # the cells of filters in the answers to conditions, the server's status, puts in columns, scans that point requests
 # open, splits and merges of regions, change feeds, and puts of a row as RowValues.
-PROTOCOL = 10
+PROTOCOL = 11
 ROWS_PROTOCOL = 2
 FILTERED_PROTOCOL = STATUS_PROTOCOL = 4
 PUT_ROWS_PROTOCOL = OPEN_SCAN_PROTOCOL = 6

@@ -447,18 +447,20 @@ class BulkColumn(_message.Message):
     def __init__(self, family: _Optional[bytes] = ..., qualifier: _Optional[bytes] = ...) -> None: ...
 
 class BulkAnswer(_message.Message):
-    __slots__ = ("cell_count", "row_count", "timestamp", "error", "repeated_request")
+    __slots__ = ("cell_count", "row_count", "timestamp", "error", "repeated_request", "staged_batch")
     CELL_COUNT_FIELD_NUMBER: _ClassVar[int]
     ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     REPEATED_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    STAGED_BATCH_FIELD_NUMBER: _ClassVar[int]
     cell_count: int
     row_count: int
     timestamp: int
     error: _types_pb2.Error
     repeated_request: bool
-    def __init__(self, cell_count: _Optional[int] = ..., row_count: _Optional[int] = ..., timestamp: _Optional[int] = ..., error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., repeated_request: bool = ...) -> None: ...
+    staged_batch: int
+    def __init__(self, cell_count: _Optional[int] = ..., row_count: _Optional[int] = ..., timestamp: _Optional[int] = ..., error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., repeated_request: bool = ..., staged_batch: _Optional[int] = ...) -> None: ...
 
 class FlushRequest(_message.Message):
     __slots__ = ("table",)

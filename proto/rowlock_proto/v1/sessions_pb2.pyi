@@ -231,7 +231,7 @@ class OpenBulkWriteResponse(_message.Message):
     def __init__(self, number: _Optional[int] = ...) -> None: ...
 
 class CommitBulkWriteRequest(_message.Message):
-    __slots__ = ("session", "table", "start", "stop", "replace", "snapshot_id", "identity", "number", "lock")
+    __slots__ = ("session", "table", "start", "stop", "replace", "snapshot_id", "identity", "number", "staged_batches", "lock")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
@@ -240,6 +240,7 @@ class CommitBulkWriteRequest(_message.Message):
     SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    STAGED_BATCHES_FIELD_NUMBER: _ClassVar[int]
     LOCK_FIELD_NUMBER: _ClassVar[int]
     session: _types_pb2.SessionRef
     table: str
@@ -249,8 +250,9 @@ class CommitBulkWriteRequest(_message.Message):
     snapshot_id: bytes
     identity: CommitIdentity
     number: int
+    staged_batches: _containers.RepeatedScalarFieldContainer[int]
     lock: _catalog_pb2.LockOptions
-    def __init__(self, session: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ..., table: _Optional[str] = ..., start: _Optional[bytes] = ..., stop: _Optional[bytes] = ..., replace: bool = ..., snapshot_id: _Optional[bytes] = ..., identity: _Optional[_Union[CommitIdentity, _Mapping]] = ..., number: _Optional[int] = ..., lock: _Optional[_Union[_catalog_pb2.LockOptions, _Mapping]] = ...) -> None: ...
+    def __init__(self, session: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ..., table: _Optional[str] = ..., start: _Optional[bytes] = ..., stop: _Optional[bytes] = ..., replace: bool = ..., snapshot_id: _Optional[bytes] = ..., identity: _Optional[_Union[CommitIdentity, _Mapping]] = ..., number: _Optional[int] = ..., staged_batches: _Optional[_Iterable[int]] = ..., lock: _Optional[_Union[_catalog_pb2.LockOptions, _Mapping]] = ...) -> None: ...
 
 class CommitIdentity(_message.Message):
     __slots__ = ("text", "number")

@@ -1,7 +1,8 @@
 """The commit of a bulk write: all of it in all regions of the table at once, or nothing. docs/bulk_writes.md.
 
-1. Read the staged files, and check that all regions can take them. If the commit replaces rows, find those. The store
-   files of a large write are linked into the folders of the regions that will adopt them; those regions are flushed.
+1. Check that no staged batch is lost. Read the staged files, and check that all regions can take them. If the commit
+   replaces rows, find those. The store files of a large write are linked into the folders of the regions that will
+   adopt them; those regions are flushed.
 2. Gates of all regions, exclusively, by region id. Wait until every write is published, and is flushed in
    regions that adopt files. Check what has changed.
 3. In each region a write number is taken that stays incomplete, so the read point stops before it. Store files get the
@@ -35,6 +36,7 @@ from rowlock_regionserver.errors import (
 from rowlock_regionserver.host.bulk_write import BulkWrite
 from rowlock_regionserver.host.bulk_writes import BulkWrites
 from rowlock_regionserver.host.client_state import ClientState
+from rowlock_regionserver.host.commit_checks import check_none_is_lost, check_ranges_and_families
 from rowlock_regionserver.host.commit_conflicts import StagedRows
 from rowlock_regionserver.host.commit_parts import CommitParts
 from rowlock_regionserver.host.replaced_rows import ReplacedRows
@@ -73,6 +75,7 @@ class CommitRequest:
     snapshot_id: bytes = b""  # refuse if rows have changed since; empty: no check
     identity: Identity | None = None
     number: int = 0  # of the bulk write, by which a repeated call is recognised; 0: it is not
+    staged_batches: Sequence[int] = ()  # refuse if one of these is lost
 
     @property
     def operation(self) -> Operation:
@@ -127,7 +130,8 @@ def commit_bulk_write(
 ) -> CommitResult:
     """Commits. Blocks. `region_ids`: what `regions_locked` returned before the locks were taken.
 
-    Raises RegionsMovedError, ConflictError, SessionEndedError, InvalidRequestError and LockUnavailableError.
+    Raises RegionsMovedError, ConflictError, SessionEndedError, InvalidRequestError, LockUnavailableError, and
+    CorruptionError if a staged batch is lost or damaged.
     """
     table = host.table(request.table)
     host.clients.numbers.prepare()  # Which takes the catalog's lock.
@@ -192,7 +196,8 @@ class _Committing:
             writes.committed(self._write)
             writes.remove(self._write, bulk_files_too=True)
             return CommitResult(0, 0, 0, is_repeated=True)
-        self._check()
+        check_none_is_lost(self._write, writes.staging, request.number, request.staged_batches)
+        check_ranges_and_families(self._write, self._table, request.ranges)
         with self._undo:
             return self._commit()
 
@@ -249,24 +254,6 @@ class _Committing:
                 gates.enter_context(region.all_flushed(deadline))
             else:
                 gates.enter_context(region.without_writes(deadline))
-
-    def _check(self) -> None:
-        """Raises InvalidRequestError."""
-        for each in self._write.contents.every_batch():
-            unknown = set(each.family_numbers) - set(self._table.name_by_number)
-            if unknown:
-                raise InvalidRequestError(
-                    f"a column family of the bulk write of table {self._table.name!r} was dropped since; nothing was "
-                    "committed",
-                    table=self._table.name,
-                )
-            first, last = each.record.first_row, each.last_row
-            if not any(start <= first and (not stop or last < stop) for start, stop in self._request.ranges):
-                raise InvalidRequestError(
-                    f"rows from {row_text(first)} to {row_text(last)} of the bulk write are not all in the range that "
-                    "it may write; nothing was committed",
-                    table=self._table.name,
-                )
 
     def _in_regions(self, staged: StagedBatch) -> Iterator[StagedBatch]:
         """Yields the batch, or if its region was split or merged since it was staged, its parts in today's regions."""

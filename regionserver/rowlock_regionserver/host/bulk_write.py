@@ -27,12 +27,12 @@ class BulkWrite:
     """A Holding: one bulk write of a session to a table. Thread-safe."""
 
     def __init__(self, write: StagedWrite, writes: OpenWrites, contents: StagedContents) -> None:
-        self.write = write
         self._writes = writes
         # Held for a whole spill, which the end of the write waits for.
         self._spill_lock = threading.Lock()
         self._lock = threading.Lock()
-        # Guarded by self._lock, until the write is closed:
+        # Guarded by self._lock, until the write is closed. Of `write` only the reserved block changes.
+        self.write = write
         self.contents = contents
         self._file_count = max([info.number for each in contents.spills for info in each.infos()], default=0)
         self._is_closed = False
@@ -74,22 +74,25 @@ class BulkWrite:
         with self._lock:
             return self.contents.find(request)
 
-    def add(self, request: RequestId | None, staged: Sequence[StagedBatch], staging: Staging) -> Batch | None:
-        """Makes a batch part of the write, durably; returns None.
+    def add(self, request: RequestId | None, staged: Sequence[StagedBatch], staging: Staging) -> tuple[Batch, bool]:
+        """Makes a batch part of the write, durably. Returns it, and True.
 
-        If the request was repeated and another call of it was quicker, returns that one's batch, and adds nothing.
-        Raises InvalidRequestError and OSError.
+        If the request was repeated and another call of it was quicker, returns that one's batch and False, and adds
+        nothing. Raises InvalidRequestError and OSError.
         """
-        batch = Batch(_key_of(request), tuple(staged), () if request is None else request.parts_of)
         with self._lock:
             self._check_open()
             known = self.contents.find(request)
             if known is not None:
-                return known
+                return known, False
             number = self.contents.next_number
-            staging.add(self.write, number, batch)
-            self.contents.add(number, batch)
-        return None
+            if number > self.write.last_reserved:
+                self.write = staging.reserved(self.write, number)
+            parts_of = () if request is None else request.parts_of
+            batch = Batch(number, self.contents.last_number, _key_of(request), tuple(staged), parts_of)
+            staging.add(self.write, batch)
+            self.contents.add(batch)
+        return batch, True
 
     def _check_open(self) -> None:
         if self._is_closed:

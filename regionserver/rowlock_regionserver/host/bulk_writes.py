@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from rowlock_regionserver.errors import InvalidRequestError, SessionEndedError, UnknownOutcomeError
@@ -17,7 +17,7 @@ from rowlock_regionserver.host.bulk_write import BulkWrite
 from rowlock_regionserver.host.client_state import ClientState
 from rowlock_regionserver.host.disk_failures import DiskFailures
 from rowlock_regionserver.host.spilling import Spilling
-from rowlock_regionserver.host.staging import StagedContents, StagedWrite, Staging
+from rowlock_regionserver.host.staging import Batch, StagedContents, StagedWrite, Staging
 from rowlock_regionserver.operations import RequestId
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
@@ -129,22 +129,21 @@ class BulkWrites:
             write = self.find(session, region.table)
             known = write.find(request)
             if known is not None:
-                return _result_of(known.staged, is_repeated=True)
+                return _result_of(known, is_repeated=True)
             deadline = self._clock.monotonic() + self._config.row_lock_wait_ms / 1000
             staged = region.bulk_load.stage(batch, deadline)
             try:
                 byte_count = sum([each.record.file_bytes for each in staged])
                 self.spilling.make_room(write, region.table, byte_count)
-                known = write.add(request, staged, self.staging)
+                added, is_new = write.add(request, staged, self.staging)
             except UnknownOutcomeError:
                 raise  # The batch may be staged, and then a start needs its files.
             except BaseException:
                 self._remove_files(staged)
                 raise
-            if known is not None:
+            if not is_new:
                 self._remove_files(staged)
-                return _result_of(known.staged, is_repeated=True)
-            return _result_of(staged, is_repeated=False)
+            return _result_of(added, is_repeated=not is_new)
 
     def forget(self, write: BulkWrite) -> None:
         """Removes it from the open ones."""
@@ -182,6 +181,7 @@ class BulkWrites:
                 self._files.remove_if_there(bulk_file_path(self._bulk_folder, each.record.file_number))
 
 
-def _result_of(staged: Sequence[StagedBatch], *, is_repeated: bool) -> BulkResult:
-    cell_count = sum([each.record.cell_count for each in staged])
-    return BulkResult(cell_count, sum([each.record.row_count for each in staged]), 0, is_repeated)
+def _result_of(batch: Batch, *, is_repeated: bool) -> BulkResult:
+    cell_count = sum([each.record.cell_count for each in batch.staged])
+    row_count = sum([each.record.row_count for each in batch.staged])
+    return BulkResult(cell_count, row_count, 0, is_repeated, batch.number)

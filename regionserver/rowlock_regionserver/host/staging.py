@@ -8,8 +8,21 @@
 The first three are small files with the frame of generations.py. A batch is staged when its file here is durable; the
 bulk files are durable before. A spill takes the place of its batches when its file is durable; then their bulk files
 are removed. At start a write is open again with its session, unless it was committed, or its table is gone. What
-can't be read is removed: its session has ended then, and nothing of it was committed. Batches and spills are numbered
-from 1 on, so that a missing file is noticed, unless it is the last one.
+can't be read is removed: its session has ended then, and nothing of it was committed.
+
+Missing files of batches and spills are noticed:
+
+1. Spills are numbered from 1 on. A batch has the number of the one before it plus 1, or its file names that number
+   (`after`). So a file that another one follows is missed at start.
+2. A missing last one leaves no trace in the folder. But a client knows the numbers of its batches, and names them in
+   the commit, which is refused unless all are there (commit_checks.py). A lost spill leaves its batches, whose bulk
+   files are gone.
+3. For that, a number is never given twice. Which ones were given can't be seen in the files, as any number of the last
+   ones may be lost. So numbers are taken from blocks: `write` names the last number of the block in use, and is
+   replaced, durably, before a number beyond it is given. After a restart the next number is the first one after the
+   block. (A count of batches in `write`, always right, would cost two syncs more for each batch.)
+
+A write of an earlier version names no block; its first restart here continues after the first block, too.
 """
 
 from __future__ import annotations
@@ -19,8 +32,9 @@ import contextlib
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,7 +50,9 @@ from rowlock_regionserver.region.store_file_names import store_file_path
 
 _FOLDER = re.compile(r"\d+")
 _BATCH, _SPILL = "batch", "spill"
-_NUMBERED = re.compile(rf"({_BATCH}|{_SPILL})-(\d{{8}})")
+_NUMBERED = re.compile(rf"({_BATCH}|{_SPILL})-(\d{{8,}})")
+# The numbers of batches in one block: a write of 400 GB needs a second one, and a thousand restarts have 8 digits.
+_BLOCK = 100_000
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +62,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class StagedWrite:
-    """A bulk write: its session, and its table."""
+    """A bulk write: its session, and its table. last_reserved: no batch has a greater number."""
 
     session_id: str
     number: int
@@ -57,12 +73,18 @@ class StagedWrite:
     table: str
     table_id: int
     write_number: int  # of this bulk write; never used again
+    last_reserved: int = _BLOCK
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one request staged. parts_of: the requests that it is a part of, since a region was split."""
+    """What one request staged. parts_of: the requests that it is a part of, since a region was split.
 
+    number: within its bulk write. after: the number of the batch that was staged before it; 0: none was.
+    """
+
+    number: int
+    after: int
     request: RequestKey | None
     staged: tuple[StagedBatch, ...]
     parts_of: tuple[int, ...] = ()
@@ -71,28 +93,36 @@ class Batch:
 class StagedContents:
     """What a bulk write has staged: batches by number, and spills in their order. Not thread-safe."""
 
-    def __init__(self, batches: Mapping[int, Batch] | None = None, spills: Iterable[Spill] = ()) -> None:
+    def __init__(self, batches: Iterable[Batch] = (), spills: Iterable[Spill] = (), last_reserved: int = 0) -> None:
+        """batches: by number. last_reserved: numbers up to this one may have been given to others, which are lost."""
         self._batches: dict[int, Batch] = {}
         self._of_request: dict[RequestKey, Batch] = {}
         self._of_part: dict[RequestKey, Batch] = {}  # by the requests that the batch is a part of
         self.spills: tuple[Spill, ...] = ()
         self.unspilled_bytes = 0  # of the bulk files that are in no spill
-        self.next_number = 1
-        for number, batch in sorted((batches or {}).items()):
-            self.add(number, batch)
+        self.last_number = 0  # of the newest batch that is there
+        for batch in batches:
+            self.add(batch)
         for spill in spills:
             self.add_spill(spill)
+        self.next_number = max(self.last_number, last_reserved) + 1
 
-    def add(self, number: int, batch: Batch) -> None:
-        """Adds a batch, whose number is not less than `next_number`. O(1)."""
-        self._batches[number] = batch
-        self.next_number = number + 1
+    def add(self, batch: Batch) -> None:
+        """Adds a batch, whose number is greater than those of all others. O(1)."""
+        assert batch.number > self.last_number, (batch.number, self.last_number)
+        self._batches[batch.number] = batch
+        self.last_number = batch.number
+        self.next_number = batch.number + 1
         self.unspilled_bytes += _byte_count(batch)
         if batch.request is not None:
             client, sequence = batch.request
             self._of_request[client, sequence] = batch
             for part_of in batch.parts_of:
                 self._of_part.setdefault((client, part_of), batch)
+
+    def missing(self, numbers: Iterable[int]) -> list[int]:
+        """Returns those of these numbers of batches that are not there, in their order."""
+        return [number for number in numbers if number not in self._batches]
 
     def add_spill(self, spill: Spill) -> None:
         """Adds a spill of some batches."""
@@ -142,10 +172,21 @@ def _file_name(kind: str, number: int) -> str:
     return f"{kind}-{number:08d}"
 
 
-def _batch_of(fields: Any) -> Batch:  # Any: JSON
+def _batch_of(number: int, fields: Any) -> Batch:  # Any: JSON
     request = fields["request"] and (base64.b64decode(fields["request"][0]), fields["request"][1])
     staged = tuple([StagedBatch.from_json(each) for each in fields["staged"]])
-    return Batch(request, staged, tuple(fields.get("parts_of", ())))
+    after = fields.get("after", number - 1)
+    if not 0 <= after < number:
+        raise ValueError(f"batch {number} can't be after batch {after}")
+    return Batch(number, after, request, staged, tuple(fields.get("parts_of", ())))
+
+
+def _write_fields(write: StagedWrite) -> dict[str, object]:
+    """Returns what the file `write` has. Earlier versions can read it before a second block is in use."""
+    fields = asdict(write)
+    if write.last_reserved == _BLOCK:
+        del fields["last_reserved"]
+    return fields
 
 
 class Staging:
@@ -161,16 +202,28 @@ class Staging:
         with contextlib.suppress(FileExistsError):
             self._files.make_folder(folder)
         self._files.fsync_folder(self._folder)
-        replace_file(self._files, folder / "write", generations.framed(1, json.dumps(asdict(write)).encode()))
+        self._write(write)
 
-    def add(self, write: StagedWrite, number: int, batch: Batch) -> None:
+    def reserved(self, write: StagedWrite, number: int) -> StagedWrite:
+        """Makes a block of numbers durable that begins with this one. Returns the write with it. Raises as `make`."""
+        with_block = replace(write, last_reserved=number + _BLOCK - 1)
+        self._write(with_block)
+        return with_block
+
+    def _write(self, write: StagedWrite) -> None:
+        body = json.dumps(_write_fields(write)).encode()
+        replace_file(self._files, self.folder_of(write) / "write", generations.framed(1, body))
+
+    def add(self, write: StagedWrite, batch: Batch) -> None:
         """Makes a batch durable. Raises as `make`."""
         request = batch.request and [base64.b64encode(batch.request[0]).decode(), batch.request[1]]
         fields: dict[str, object] = {"request": request, "staged": [each.to_json() for each in batch.staged]}
         if batch.parts_of:
             fields["parts_of"] = list(batch.parts_of)
-        body = json.dumps(fields).encode()
-        replace_file(self._files, self.folder_of(write) / _file_name(_BATCH, number), generations.framed(number, body))
+        if batch.after != batch.number - 1:
+            fields["after"] = batch.after
+        path = self.batch_path(write.write_number, batch.number)
+        replace_file(self._files, path, generations.framed(batch.number, json.dumps(fields).encode()))
 
     def add_spill(self, write: StagedWrite, number: int, spill: Spill) -> None:
         """Makes a spill take the place of its batches, durably. Raises as `make`."""
@@ -217,25 +270,24 @@ class Staging:
         after a removal that did not finish, DataFolderError when a newer version wrote one, and OSError.
         """
         write = self._decoded(folder / "write", 1, lambda fields: StagedWrite(**fields))
-        spills = [self._decoded(path, number, Spill.from_json) for number, path in self._numbered(folder, _SPILL)]
-        last_spilled = max([number for spill in spills for number in spill.batches], default=0)
-        paths = self._numbered(folder, _BATCH, last_spilled)
-        batches = {number: self._decoded(path, number, _batch_of) for number, path in paths}
-        return write, StagedContents(batches, spills)
+        spill_numbers = self._numbers(folder, _SPILL)
+        _check_there(folder, _SPILL, spill_numbers, range(1, max(spill_numbers, default=0)))
+        spills = [
+            self._decoded(folder / _file_name(_SPILL, number), number, Spill.from_json) for number in spill_numbers
+        ]
+        batch_numbers = self._numbers(folder, _BATCH)
+        _check_there(folder, _BATCH, batch_numbers, [number for spill in spills for number in spill.batches])
+        batches = [
+            self._decoded(folder / _file_name(_BATCH, number), number, partial(_batch_of, number))
+            for number in batch_numbers
+        ]
+        _check_there(folder, _BATCH, batch_numbers, [batch.after for batch in batches if batch.after])
+        return write, StagedContents(batches, spills, write.last_reserved)
 
-    def _numbered(self, folder: Path, kind: str, last: int = 0) -> list[tuple[int, Path]]:
-        """Returns the files of a kind with their numbers, from 1 to `last` at least.
-
-        Raises CorruptionError if one is missing.
-        """
+    def _numbers(self, folder: Path, kind: str) -> list[int]:
+        """Returns the numbers of the files of a kind, in ascending order."""
         matches = map(_NUMBERED.fullmatch, self._files.list_folder(folder))
-        numbers = {int(match[2]) for match in matches if match and match[1] == kind}
-        every = range(1, max(numbers | {last}) + 1)
-        for number in every:
-            if number not in numbers:
-                path = folder / _file_name(kind, number)
-                raise CorruptionError.missing(path, "what a bulk write staged", "no file")
-        return [(number, folder / _file_name(kind, number)) for number in every]
+        return sorted([int(match[2]) for match in matches if match and match[1] == kind])
 
     def _decoded(self, path: Path, number: int, decode: Callable[[Any], Value]) -> Value:  # Any: JSON
         body = generations.read(self._files, path, number)
@@ -264,3 +316,15 @@ class Staging:
     def folder_of(self, write: StagedWrite) -> Path:
         """Returns the folder of a write."""
         return self._folder / str(write.write_number)
+
+    def batch_path(self, write_number: int, number: int) -> Path:
+        """Returns the file of a batch of a write."""
+        return self._folder / str(write_number) / _file_name(_BATCH, number)
+
+
+def _check_there(folder: Path, kind: str, numbers: Collection[int], expected: Iterable[int]) -> None:
+    """Raises CorruptionError for the first expected number that is none of the files'."""
+    there = set(numbers)
+    for number in expected:
+        if number not in there:
+            raise CorruptionError.missing(folder / _file_name(kind, number), "what a bulk write staged", "no file")

@@ -88,14 +88,21 @@ class Store:
             return self.server.bulk_writes.find(session, self.server.table("t"))
 
     def stage(
-        self, ref: SessionRef, *cells: tuple[bytes, bytes], sequence: int = 0, batch: BulkBatch | None = None
-    ) -> None:
-        """Stages (row, value) in family f, each row in its region."""
+        self,
+        ref: SessionRef,
+        *cells: tuple[bytes, bytes],
+        sequence: int = 0,
+        parts_of: tuple[int, ...] = (),
+        batch: BulkBatch | None = None,
+    ) -> list[int]:
+        """Stages (row, value) in family f, each row in its region. Returns the numbers of the batches, one a row."""
+        numbers = []
         for row, value in cells or ((b"", b""),) if batch is None else ((b"a", b""),):
             (region,) = self.server.regions_of("t", row, row + b"\0")
             data = bulk_batch((row, b"f", b"q", None, value)) if batch is None else batch
-            request = RequestId(bytes(16), sequence, sequence) if sequence else None
-            self.server.bulk_writes.stage(ref, region, data, request)
+            request = RequestId(bytes(16), sequence, sequence, parts_of=parts_of) if sequence else None
+            numbers.append(self.server.bulk_writes.stage(ref, region, data, request).staged_batch)
+        return numbers
 
     def commit(self, ref: SessionRef, **options: object) -> CommitResult:
         request = CommitRequest(ref, "t", **options)  # type: ignore[arg-type]

@@ -56,6 +56,7 @@ class BulkResult:
     row_count: int
     timestamp: int  # the stamp of cells without a timestamp
     repeated_request: bool = False
+    staged_batch: int = 0  # of a staged batch: its number within the bulk write
 
 
 BulkOutcome = BulkResult | RegionServerError

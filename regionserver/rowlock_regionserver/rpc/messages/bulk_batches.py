@@ -54,6 +54,7 @@ class BulkMessages:
                 row_count=outcome.row_count,
                 timestamp=outcome.timestamp,
                 repeated_request=outcome.repeated_request,
+                staged_batch=outcome.staged_batch,
             )
         return answer.SerializeToString()
 

@@ -29,6 +29,7 @@ def commit_request(message: sessions_pb2.CommitBulkWriteRequest) -> CommitReques
         message.snapshot_id,
         identity,
         message.number,
+        tuple(message.staged_batches),
     )
 
 

@@ -37,7 +37,7 @@ from rowlock_regionserver.rpc.services.snapshot_operations import SnapshotOperat
 from rowlock_regionserver.rpc.services.worker_calls import in_worker, run_locked
 from rowlock_regionserver.table import Table
 
-PROTOCOL = 10
+PROTOCOL = 11
 
 
 class CatalogHost(RegionsHost, SnapshotsHost, Protocol):
