@@ -99,6 +99,54 @@ def test_what_is_staged_survives_a_kill_of_the_server(
     assert list(table.scan()) == [(b"s", {b"f:q": b"1"}), (b"t", {b"f:q": b"2"})]
 
 
+def _lose_last_batch(server: RowlockServer) -> str:
+    """Removes the file of the newest staged batch while the server is down. Returns its name."""
+    server.stop()
+    *_, path = sorted(server.folder.glob("staging/*/batch-*"), key=lambda each: int(each.name[len("batch-") :]))
+    path.unlink()
+    server.restart()
+    return str(path)
+
+
+def test_a_commit_whose_last_batch_was_lost_while_the_server_was_down_is_refused(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, table: rowlock.Table[bytes]
+) -> None:
+    """Also if more batches were staged since. What is left may be aborted."""
+    table.put(b"old", {b"f:q": b"1"})
+    write = rowlock_client.bulk_write("t", replace=True)
+    rows = pa.table({"row": [b"a", b"b"], "family": [b"f"] * 2, "qualifier": [b"q"] * 2, "value": [b"1"] * 2})
+    write.write(rows, batch_bytes=1)
+    lost = _lose_last_batch(rowlock_server)
+    write.put("c", {"f:q": b"1"})
+    for _ in range(2):
+        with pytest.raises(rowlock.CorruptionError) as refused:
+            write.commit()
+        assert lost in str(refused.value)
+        assert "table 't'" in str(refused.value)
+        assert "nothing was committed: abort the bulk write, and write all of it again" in str(refused.value)
+        assert list(table.scan()) == [(b"old", {b"f:q": b"1"})]
+    assert write.session.is_open
+    write.abort()
+    with rowlock_client.bulk_write("t", replace=True) as again:
+        again.write(rows, batch_bytes=1)
+        rowlock_server.restart()
+        again.put("c", {"f:q": b"1"})
+    assert [row for row, _ in table.scan()] == [b"a", b"b", b"c"]
+
+
+def test_a_lost_batch_refuses_the_commit_of_the_asyncio_client(
+    rowlock_server: RowlockServer, table: rowlock.Table[bytes]
+) -> None:
+    async def test() -> None:
+        async with rowlock.aio.connect(rowlock_server.address) as db, db.bulk_write("t") as write:
+            await write.write(pa.table({"row": [b"s"], "family": [b"f"], "qualifier": [b"q"], "value": [b"1"]}))
+            await asyncio.to_thread(_lose_last_batch, rowlock_server)
+
+    with pytest.raises(rowlock.CorruptionError):
+        asyncio.run(test())
+    assert list(table.scan()) == []
+
+
 def test_a_conflict_names_the_rows_and_a_session_that_was_ended_says_so(
     rowlock_client: rowlock.Client, table: rowlock.Table[bytes]
 ) -> None:

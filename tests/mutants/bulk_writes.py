@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .broken_build import Mutant
+from .broken_build import CLIENT, Mutant
 
 COMMIT = "unit/host/test_bulk_commit.py"
 LARGE = "unit/host/test_large_bulk_writes.py"
@@ -129,6 +129,28 @@ BULK_WRITE_MUTANTS = [
         "        _check_there(folder, _BATCH, batch_numbers, [batch.after for batch in batches if batch.after])\n",
         "",
         f"{LOST}::test_a_lost_batch_that_another_one_follows_ends_the_write_also_beside_a_gap",
+    ),
+    Mutant(
+        "the number of a staged batch is not answered",
+        "BulkMessages.answer",
+        "                staged_batch=outcome.staged_batch,\n",
+        "",
+        "unit/rpc/test_staged_batches.py::test_the_answer_to_a_staged_batch_has_its_number",
+    ),
+    Mutant(
+        "the numbers of a commit are not read",
+        "commit_request",
+        "        tuple(message.staged_batches),\n",
+        "",
+        "unit/rpc/test_staged_batches.py::test_a_commit_has_the_numbers_that_its_client_names",
+    ),
+    Mutant(
+        "the numbers of staged batches are not collected",
+        "BulkSend.answered",
+        "                self.stage.numbers.add(answer.staged_batch)\n",
+        "                pass\n",
+        "unit/client/test_staged_batches.py::test_the_numbers_of_all_answered_batches_are_collected",
+        CLIENT,
     ),
     # ---- large writes
     Mutant(

@@ -335,6 +335,33 @@ def test_the_commit_of_an_overwriting_job_replaces_all_rows_at_once(
     assert dict(_rows(rowlock_client))[b"x"].items() >= {b"f:a": b"4"}.items()
 
 
+@pytest.mark.parametrize("is_of_a_failed_attempt", [False, True])
+def test_a_lost_batch_of_a_task_that_succeeded_refuses_the_commit(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, *, is_of_a_failed_attempt: bool
+) -> None:
+    """One of an attempt whose result Spark does not take has no row that is not in another batch."""
+    _write(_plan(rowlock_server), ("old", "1", "1"))
+    before = _rows(rowlock_client)
+    writer = _overwriting(rowlock_server)
+    messages = [writer.write(iter([_batch((row, "2", None))])) for row in ("x", "y")]
+    assert [each.written.staged_batches for each in messages if isinstance(each, PartWritten)] == [{1}, {2}]
+    if is_of_a_failed_attempt:
+        writer.write(iter([_batch(("y", "2", None))]))
+    rowlock_server.stop()
+    *_, last = sorted(rowlock_server.folder.glob("staging/*/batch-*"))
+    last.unlink()
+    rowlock_server.restart()
+    if is_of_a_failed_attempt:
+        writer.commit(messages)
+        assert [row for row, _ in _rows(rowlock_client)] == [b"x", b"y"]
+        return
+    with pytest.raises(WriteFailedError, match=rf"not replaced, the table stays as it was: .*{last.name} is damaged"):
+        writer.commit(messages)
+    assert _rows(rowlock_client) == before
+    writer.abort(messages)
+    assert rowlock_client.sessions() == []
+
+
 def test_an_overwriting_job_that_fails_leaves_the_table_as_it_was(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import cast
+
+from rowlock_proto.v1 import types_pb2
 
 from rowlock._core.bulk_input import Piece
 from rowlock._core.retry import Attempts
 from rowlock.bulk_outcome import Portion
 from rowlock.schema import Region
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """For which session's bulk write batches are staged, and the numbers of those that the server answered.
+
+    The commit names the numbers, so that the server notices if it has lost one of these batches. Servers of protocol 10
+    and earlier answer without numbers.
+    """
+
+    session: types_pb2.SessionRef
+    numbers: set[int] = field(default_factory=set)
 
 
 class Whole:

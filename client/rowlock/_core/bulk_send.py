@@ -29,7 +29,7 @@ from rowlock._codec.bulk_rows import BulkRows, fill_arrow
 from rowlock._codec.columns import check_int
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.bulk_input import Piece, Sizes
-from rowlock._core.bulk_parts import Bulk, Whole
+from rowlock._core.bulk_parts import Bulk, Stage, Whole
 from rowlock._core.retry import REPEATED_FOR_S, Attempts, Kind
 from rowlock._core.sequences import Sequences
 from rowlock._core.waiting import Waiting
@@ -90,8 +90,8 @@ class BulkSend:
         self._in_flight: deque[Bulk] = deque()
         # After a failure no batch is sent until all batches in flight are answered.
         self._is_draining = False
-        # The session for whose bulk write the batches are staged; None: they are applied.
-        self.stage: types_pb2.SessionRef | None = None
+        # Where the batches are staged; None: they are applied.
+        self.stage: Stage | None = None
         # Whether a server has refused rows.
         self._is_cells_only = False
         self._is_exhausted = False
@@ -174,7 +174,7 @@ class BulkSend:
             sequence_floor=self._sequences.floor(),
             durability=self._durability,
             age_ms=bulk.age_ms,
-            stage=self.stage,
+            stage=None if self.stage is None else self.stage.session,
             parts_of=[whole.sequence for whole in bulk.wholes],
         )
         data = bulk.batch.data
@@ -205,6 +205,8 @@ class BulkSend:
             self._waiting.progressed()
             self._end(bulk)
             self._outcome.part_applied(bulk.portion, answer.cell_count)
+            if self.stage is not None and answer.staged_batch:
+                self.stage.numbers.add(answer.staged_batch)
         self._resume_if_drained()
         return bulk.region
 

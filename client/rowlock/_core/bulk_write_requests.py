@@ -56,8 +56,13 @@ class WriteOptions:
     snapshot_id: bytes
     identity: tuple[str, int] | None
 
-    def commit_request(self, session: types_pb2.SessionRef, number: int) -> sessions_pb2.CommitBulkWriteRequest:
-        """Returns the request that commits, without its wait for locks. number: of the bulk write."""
+    def commit_request(
+        self, session: types_pb2.SessionRef, number: int, staged_batches: Iterable[int]
+    ) -> sessions_pb2.CommitBulkWriteRequest:
+        """Returns the request that commits, without its wait for locks.
+
+        number: of the bulk write. staged_batches: the numbers of the batches that it must have.
+        """
         identity = self.identity
         return sessions_pb2.CommitBulkWriteRequest(
             session=session,
@@ -67,6 +72,7 @@ class WriteOptions:
             stop=self.stop,
             replace=self.replace,
             snapshot_id=self.snapshot_id,
+            staged_batches=sorted(staged_batches),
             identity=None if identity is None else sessions_pb2.CommitIdentity(text=identity[0], number=identity[1]),
             lock=lock_options(),
         )

@@ -10,6 +10,7 @@ from rowlock_proto.v1 import sessions_pb2, types_pb2
 
 from rowlock._codec.columns import Name, check_timestamp
 from rowlock._core.bulk_input import ArrowInput, bulk_pieces
+from rowlock._core.bulk_parts import Stage
 from rowlock._core.bulk_send import checked_sizes
 from rowlock._core.bulk_write_requests import (
     BulkWriteResult,
@@ -62,6 +63,7 @@ class BulkWrite:
         self._rows = GatheredRows()
         self._is_over = False
         self._session = session
+        self._staged = Stage(session.ref)
         self._result: BulkWriteResult | None = None
 
     @property
@@ -168,7 +170,7 @@ class BulkWrite:
         pieces = bulk_pieces(data, mapping, timestamp, sizes, is_partial=is_partial, or_cells=or_cells)
         with self.session.noting_its_end():
             try:
-                written = await put_pieces(self._servers, self._view, pieces, busy_timeout, None, self.session.ref)
+                written = await put_pieces(self._servers, self._view, pieces, busy_timeout, None, self._staged)
             except BulkError as error:
                 raise staging_error(error) from error
         return written.row_count
@@ -177,13 +179,14 @@ class BulkWrite:
         """Makes all of it visible at once; returns when it is durable. A second call returns the same result.
 
         Raises ConflictError, LockUnavailableError, SessionEndedError and InvalidArgumentError. Then nothing was
-        written, and what was staged stays: commit again, or abort.
+        written, and what was staged stays: commit again, or abort. Raises CorruptionError if the server has lost
+        something that was staged, or a region is damaged; then nothing was written either.
         """
         if self._result is not None:
             return self._result
         await self._send_gathered()
         self._check()
-        request = self._options.commit_request(self.session.ref, self._number)
+        request = self._options.commit_request(self.session.ref, self._number, self._staged.numbers)
         with self.session.noting_its_end():
             answer = await call_with_locks(
                 self._servers, methods.COMMIT_BULK_WRITE, request, self._policy, self._view.timeout_s

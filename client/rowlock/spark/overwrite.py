@@ -1,8 +1,9 @@
 """Overwriting: a job that replaces all rows of a table by one bulk write, all or nothing.
 
 The driver opens a session with a bulk write before the job. The tasks stage their batches into it, where nobody sees
-them. When all tasks are done the driver commits: at one moment the old rows are gone and the new ones there. If the
-job fails, the driver ends the session, and the table stays as it was.
+them. When all tasks are done the driver commits: at one moment the old rows are gone and the new ones there. The commit
+names the batches of the tasks that succeeded, so the server refuses it if it has lost one. If the job fails, the driver
+ends the session, and the table stays as it was.
 
 Spark plans and commits a job in different processes, and tasks run in others. So nobody sends heartbeats: the session
 is renewed by each batch that is staged, and has the longest idle limit. If the driver dies, the session ends after it,
@@ -11,6 +12,7 @@ or by `rowlock sessions end ID`; what was staged is removed then.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -60,10 +62,13 @@ def open_job(client: Client, table: str, timeout_s: float) -> StagedJob:
     return StagedJob(table, session.session_id, session.number, answer.number)
 
 
-def commit_job(client: Client, job: StagedJob, timeout_s: float) -> BulkWriteResult:
-    """Replaces all rows of the table by those that were staged. Raises RowlockError; then the session is open."""
+def commit_job(client: Client, job: StagedJob, timeout_s: float, staged_batches: Iterable[int]) -> BulkWriteResult:
+    """Replaces all rows of the table by those that were staged. Raises RowlockError; then the session is open.
+
+    staged_batches: the numbers of the batches of the tasks that succeeded. The server refuses the commit without them.
+    """
     options = write_options(job.table, True, None, None, None, None, None)
-    request = options.commit_request(job.session, job.write_number)
+    request = options.commit_request(job.session, job.write_number, staged_batches)
     answer = call_with_locks(client._servers, methods.COMMIT_BULK_WRITE, request, DEFAULT_LOCK_POLICY, timeout_s)
     _end(client, job.session, timeout_s)
     return result_from(answer)

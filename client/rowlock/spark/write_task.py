@@ -12,6 +12,7 @@ from rowlock_proto.shown_names import name_text, row_text
 from rowlock._codec.bulk_rows import BulkData
 from rowlock._codec.key_scalars import KeyCodec
 from rowlock._core.bulk_input import Piece, cut_batches
+from rowlock._core.bulk_parts import Stage
 from rowlock._transport.bulk import put_pieces
 from rowlock.errors import BulkError, MappingError, RowlockError
 from rowlock.spark.connections import client_of, patience_s
@@ -24,10 +25,11 @@ class WriteFailedError(RowlockError):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How many rows and cells a task wrote."""
+    """How many rows and cells a task wrote, and the numbers of the batches that it staged."""
 
     row_count: int
     cell_count: int
+    staged_batches: frozenset[int] = frozenset()
 
 
 def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch], part: str) -> Written:
@@ -42,13 +44,13 @@ def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch], part: str) ->
         client = client_of(options.server, wait_s)
         table = client.table(options.table, durability=options.durability, timeout=wait_s)
         # Their servers and views are private to the package.
-        stage = None if plan.job is None else plan.job.session
+        stage = None if plan.job is None else Stage(plan.job.session)
         result = put_pieces(client._servers, table._view, rows.pieces(batches), options.busy_timeout_s, None, stage)
     except RowlockError as error:
         if isinstance(error, BulkError) and error.__cause__ and not isinstance(error.__cause__, RowlockError):
             raise error.__cause__ from None  # the error of the iterator
         raise WriteFailedError(_failure_message(plan, part, error, wait_s), table=options.table) from None
-    return Written(rows.count, result.cell_count)
+    return Written(rows.count, result.cell_count, frozenset() if stage is None else frozenset(stage.numbers))
 
 
 class _Rows:

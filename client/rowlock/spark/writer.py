@@ -72,11 +72,11 @@ class RowlockWriter(DataSourceArrowWriter):
 
         All rows are durable by then. Raises WriteFailedError if they can't replace the others.
         """
+        written = [message.written for message in messages if isinstance(message, PartWritten)]
         try:
-            self._replace_rows()
+            self._replace_rows(written)
         finally:
             exclude_modules()
-        written = [message.written for message in messages if isinstance(message, PartWritten)]
         _log.info(
             "%s %d rows, %d cells to table %r, from timestamp %d on",
             "wrote" if self._plan.job is None else "replaced all rows: wrote",
@@ -86,12 +86,13 @@ class RowlockWriter(DataSourceArrowWriter):
             self._plan.timestamp,
         )
 
-    def _replace_rows(self) -> None:
+    def _replace_rows(self, written: Sequence[Written]) -> None:
         options, job = self._plan.options, self._plan.job
         if job is None:
             return
         try:
-            commit_job(client_of(options.server, options.timeout_s), job, options.timeout_s)
+            staged = {number for part in written for number in part.staged_batches}
+            commit_job(client_of(options.server, options.timeout_s), job, options.timeout_s, staged)
         except UnknownOutcomeError as error:
             raise WriteFailedError(
                 f"whether the rows of table {options.table!r} were replaced is unknown: {error}", table=options.table

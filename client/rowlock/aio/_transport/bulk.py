@@ -11,6 +11,7 @@ from rowlock_proto.v1 import types_pb2
 
 from rowlock._codec.columns import Text, check_timestamp
 from rowlock._core.bulk_input import ArrowInput, Piece, bulk_pieces
+from rowlock._core.bulk_parts import Stage
 from rowlock._core.bulk_send import BulkSend, checked_sizes
 from rowlock._core.view import View, checked_timeout
 from rowlock.aio._transport.bulk_stream import BulkStream
@@ -47,9 +48,9 @@ async def put_pieces(
     pieces: Iterator[Piece],
     busy_timeout: float,
     on_progress: Callable[[int], None] | None,
-    stage: types_pb2.SessionRef | None = None,
+    stage: Stage | None = None,
 ) -> BulkResult:
-    """Does what put_arrow does, with input that is cut and converted already. stage: for whose bulk write."""
+    """Does what put_arrow does, with input that is cut and converted already. stage: where; None: it is applied."""
     send = BulkSend(
         view.table,
         pieces,
