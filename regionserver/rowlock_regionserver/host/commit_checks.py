@@ -43,8 +43,7 @@ def check_none_is_lost(write: BulkWrite, staging: Staging, write_number: int, nu
         raise CorruptionError(
             staging.batch_path(write_number or write.write.write_number, lost[0]),
             0,
-            f"a batch of the bulk write of table {write.write.table!r} that was staged (of {len(numbers)} batches "
-            f"{len(lost)} are lost)",
+            f"a staged batch of the bulk write of table {write.write.table!r} ({len(lost)} of {len(numbers)} are lost)",
             "no file",
             what_to_do="nothing was committed: abort the bulk write, and write all of it again",
         )

@@ -248,7 +248,7 @@ def test_batches_of_another_bulk_write_of_the_session_are_lost(store: Store) -> 
     store.open()
     store.server.bulk_writes.open(ref, store.server.table("t"))
     assert store.stage(ref, (b"c", b"1"), (b"d", b"1")) == numbers
-    with pytest.raises(CorruptionError, match="2 are lost") as caught:
+    with pytest.raises(CorruptionError, match="2 of 2 are lost") as caught:
         store.commit(ref, number=number, staged_batches=numbers)
     assert caught.value.path == store.folder / "staging" / str(number) / "batch-00000001"
     assert store.content() == {}
