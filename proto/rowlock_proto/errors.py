@@ -167,6 +167,11 @@ ERRORS: Sequence[ErrorRow] = (
         server=ErrorClass("TooManyOpenFilesError", "RegionTooBusyError"),
     ),
     ErrorRow(
+        "The process lacks memory or address space; nothing was changed.",
+        can_retry=True,
+        server=ErrorClass("OutOfMemoryError", "RegionTooBusyError"),
+    ),
+    ErrorRow(
         "Timed out; nothing was changed.",
         code=Code("DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"),
         can_retry=True,

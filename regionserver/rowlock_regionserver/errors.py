@@ -13,7 +13,8 @@ RegionServerError
 ├── AnotherFolderError         The call names another data folder; nothing was changed
 ├── RegionTooBusyError         Memory, the log or a queue is full; nothing was changed
 │   ├── DiskFullError          The server's disk is full: writes fail until space is free; reads still work
-│   └── TooManyOpenFilesError  The process or the system has no file descriptor left; nothing was changed
+│   ├── TooManyOpenFilesError  The process or the system has no file descriptor left; nothing was changed
+│   └── OutOfMemoryError       The process lacks memory or address space; nothing was changed
 ├── DeadlineError              Timed out; nothing was changed
 ├── StoppingError              The server is shutting down; nothing was changed
 ├── RecoveringError            The server is still replaying its log; nothing was changed
@@ -140,6 +141,10 @@ class DiskFullError(RegionTooBusyError):
 
 class TooManyOpenFilesError(RegionTooBusyError):
     """The process or the system has no file descriptor left; nothing was changed."""
+
+
+class OutOfMemoryError(RegionTooBusyError):
+    """The process lacks memory or address space; nothing was changed."""
 
 
 class DeadlineError(RegionServerError):

@@ -1,10 +1,60 @@
-"""What to do about an error of the system that comes from a limit of this process, not from the disk."""
+"""What to do about an error of the system that comes from a limit of this process, not from the disk.
+
+A lack of memory is a MemoryError of Python or Arrow, or ENOMEM from the system. Work that has changed nothing yet
+raises OutOfMemoryError then, and is repeated. A failed sync is final, whatever its error is.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import resource
 from collections.abc import Iterator
+from pathlib import Path
+
+from rowlock_regionserver.errors import OutOfMemoryError, UnknownOutcomeError
+
+_RETRY_AFTER_MS = 200
+
+
+@contextlib.contextmanager
+def memory_error_refused(path: Path) -> Iterator[None]:
+    """Raises OutOfMemoryError for a MemoryError of the block, which works on `path` and can be repeated then."""
+    try:
+        yield
+    except MemoryError as error:
+        raise OutOfMemoryError(
+            f"the process lacks memory or address space for {path}{_detail(error)}; nothing was changed, retry, or "
+            "give it more",
+            retry_after_ms=_RETRY_AFTER_MS,
+        ) from error
+
+
+@contextlib.contextmanager
+def lack_of_memory_refused(path: Path) -> Iterator[None]:
+    """Raises OutOfMemoryError for ENOMEM too. The block must sync nothing: the error of a sync is final."""
+    with memory_error_refused(path):
+        try:
+            yield
+        except OSError as error:
+            if error.errno != errno.ENOMEM:
+                raise
+            raise MemoryError(error.strerror or str(error)) from error
+
+
+@contextlib.contextmanager
+def memory_error_final(path: Path) -> Iterator[None]:
+    """Raises UnknownOutcomeError, which ends the server, for a MemoryError of the block, which can't be repeated."""
+    try:
+        yield
+    except MemoryError as error:
+        raise UnknownOutcomeError(
+            f"the process lacked memory or address space in the middle of a change of {path}{_detail(error)}"
+        ) from error
+
+
+def _detail(error: MemoryError) -> str:
+    return f" ({error})" if str(error) else ""
 
 
 def limit_advice(error: BaseException) -> str:

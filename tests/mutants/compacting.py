@@ -39,21 +39,21 @@ COMPACTING_MUTANTS = [
     ),
     Mutant(
         "a replaced file is removed under its reader",
-        "LiveFiles.apply_edit",
+        "LiveFiles._apply",
         "                    file.remove_when_unused()\n",
         "                    self._files.remove_if_there(file.path)\n",
         f"{LIVE_FILES}::test_a_replaced_file_is_removed_after_its_last_reader",
     ),
     Mutant(
         "an input that stays is removed",
-        "LiveFiles.apply_edit",
+        "LiveFiles._apply",
         "                if file.path not in kept:\n",
         "                if True:\n",
         f"{LIVE_FILES}::test_an_input_may_stay",
     ),
     Mutant(
         "readers see new files before the manifest names them",
-        "LiveFiles.apply_edit",
+        "LiveFiles._apply",
         "            self._commit(self._edited(self.manifest if manifest is None else manifest, edit))\n"
         "            self._publish(edit)\n",
         "            edited = self._edited(self.manifest if manifest is None else manifest, edit)\n"

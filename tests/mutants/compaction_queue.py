@@ -61,7 +61,8 @@ COMPACTION_QUEUE_MUTANTS = [
     Mutant(
         "a full disk counts as a failure of the store",
         "JobRunner._record_failure",
-        "            case DiskFullError() | TooManyOpenFilesError() if not entry.shown().work.bytes_read:\n",
+        "            case DiskFullError() | TooManyOpenFilesError() | OutOfMemoryError() if not "
+        "entry.shown().work.bytes_read:\n",
         "            case DiskFullError() if False:\n",
         f"{THREADS}::test_a_disk_that_is_too_full_refuses_the_job_before_it_starts",
     ),

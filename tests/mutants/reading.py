@@ -208,7 +208,7 @@ READING = [
     ),
     Mutant(
         "a flush that does not commit drops its segments",
-        "LiveFiles.apply_edit",
+        "LiveFiles._apply",
         "            self._commit(self._edited(self.manifest if manifest is None else manifest, edit))\n"
         "            self._publish(edit)\n",
         "            try:\n"

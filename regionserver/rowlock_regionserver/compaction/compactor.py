@@ -21,6 +21,7 @@ from rowlock_regionserver.cells import Family
 from rowlock_regionserver.compaction.progress import Progress
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.process_limits import lack_of_memory_refused
 from rowlock_regionserver.region.background_pacing import COMPACTION, COMPACTION_BEHIND, BackgroundPacing, Permit
 from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.storefile.info import StoreFileInfo
@@ -53,7 +54,7 @@ def compact_files(
 
     A window has about `window_bytes` of cells. `bytes_per_second` of the inputs are read at most; 0: as many as
     there is time for. Blocks on the disk. Raises CompactionCancelledError, CorruptionError if an input is damaged,
-    DiskFullError and OSError; then nothing is left.
+    DiskFullError, OutOfMemoryError and OSError; then nothing is left.
     """
     merge = _Merge(inputs, retention, family.versions, window_bytes, bytes_per_second, progress, pacing)
     with contextlib.closing(merge.pieces()) as pieces:
@@ -102,16 +103,17 @@ class _Merge:
                 self._wait_for_throttle(permit)
 
             try:
-                yield from retained_tables(
-                    self._sources,
-                    self._retention,
-                    self._versions,
-                    self._window_bytes,
-                    self._window_bytes,
-                    bytes_held_max=_WINDOWS_HELD * self._window_bytes,
-                    merging=self._count,
-                    between=between,
-                )
+                with lack_of_memory_refused(self._inputs[0].path):
+                    yield from retained_tables(
+                        self._sources,
+                        self._retention,
+                        self._versions,
+                        self._window_bytes,
+                        self._window_bytes,
+                        bytes_held_max=_WINDOWS_HELD * self._window_bytes,
+                        merging=self._count,
+                        between=between,
+                    )
             except OSError as error:  # Of a read: what the writer raises does not come here.
                 raise CorruptionError.of(error, self._inputs[0].path) from error
         self._count(self._cell_count)

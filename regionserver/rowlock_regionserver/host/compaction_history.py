@@ -18,6 +18,7 @@ from rowlock_regionserver.errors import (
     CorruptionError,
     DataFolderError,
     DiskFullError,
+    OutOfMemoryError,
     TooManyOpenFilesError,
     UnknownOutcomeError,
 )
@@ -65,7 +66,7 @@ class HistoryFiles:
                 generations.write(self._files, folder, NAME, generation, history.encode(*newest))
             except UnknownOutcomeError:
                 raise
-            except (DiskFullError, TooManyOpenFilesError, OSError) as error:
+            except (DiskFullError, TooManyOpenFilesError, OutOfMemoryError, OSError) as error:
                 logger.warning("the history of compactions in %s could not be written: %s", folder, error)
             else:
                 self._generations[region_id] = generation

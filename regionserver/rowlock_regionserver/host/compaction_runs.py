@@ -2,6 +2,7 @@
 
 it is done, or there is nothing to do               SUCCEEDED
 the disk has too little space for the output        ATTEMPTED; FAILED if it was found full later; tried again
+the process lacks descriptors or memory             the same
 it was cancelled, or its store is gone              FAILED
 a file is damaged                                   FAILED; automatic compaction of the store stops at once
 any other error of its own                          FAILED; counts towards a stop
@@ -35,6 +36,7 @@ from rowlock_regionserver.errors import (
     DiskFullError,
     InvalidRequestError,
     NotServingRegionError,
+    OutOfMemoryError,
     RegionServerError,
     StoppingError,
     TooManyOpenFilesError,
@@ -100,10 +102,10 @@ class JobRunner:
         text = str(error)
         failure = Failure.STORE
         match error:
-            case DiskFullError() | TooManyOpenFilesError() if not entry.shown().work.bytes_read:
+            case DiskFullError() | TooManyOpenFilesError() | OutOfMemoryError() if not entry.shown().work.bytes_read:
                 self._queue.refused(entry, text, now_ms, monotonic)
                 return
-            case DiskFullError() | TooManyOpenFilesError():
+            case DiskFullError() | TooManyOpenFilesError() | OutOfMemoryError():
                 failure = Failure.OUTSIDE
             case CompactionCancelledError() | NotServingRegionError():
                 failure, text = Failure.OUTSIDE, entry.cancelled or text

@@ -21,6 +21,7 @@ from rowlock_regionserver.config import MIB, Config
 from rowlock_regionserver.errors import (
     DiskFullError,
     NotServingRegionError,
+    OutOfMemoryError,
     StoppingError,
     TooManyOpenFilesError,
     UnknownOutcomeError,
@@ -44,9 +45,9 @@ _WORK_SHARE, _HASHES_SHARE = 3, 16
 class FlushThreads:
     """Flushes the regions that are due, largest first: when memory has grown, after each flush, and every second.
 
-    `tidy_up` is called before each look at the regions. `flush` makes a failed sync end the server. Without disk space
-    the segments stay, and the flush is repeated. `on_failure` is called when the flush threads end by another error:
-    without them all writes would soon be refused.
+    `tidy_up` is called before each look at the regions. `flush` makes a failed sync end the server. Without disk space,
+    descriptors or memory the segments stay, and the flush is repeated. `on_failure` is called when the flush threads
+    end by another error: without them all writes would soon be refused.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class FlushThreads:
         self._lock = threading.Lock()
         # Guarded by self._lock:
         self._running: dict[int, int] = {}  # by region id: the bytes that its flush frees
-        self._refused: dict[int, float] = {}  # by region id: when the disk refused it
+        self._refused: dict[int, float] = {}  # by region id: when the disk refused it, or there was no memory
         self._requested: set[int] = set()  # region ids
         self.thread = threading.Thread(target=self._run, name="flush-scheduler", daemon=True)
 
@@ -144,6 +145,10 @@ class FlushThreads:
                 self._flush(region)
         except (DiskFullError, TooManyOpenFilesError):
             refused_at = self._clock.monotonic()
+        except OutOfMemoryError as error:
+            refused_at = self._clock.monotonic()
+            if region.region_id not in self._refused:  # One line for all attempts. No other thread flushes the region.
+                logger.warning("region %d could not be flushed, and is tried again: %s", region.region_id, error)
         except NotServingRegionError:
             pass  # It was dropped in the meantime.
         except (UnknownOutcomeError, StoppingError, OSError):

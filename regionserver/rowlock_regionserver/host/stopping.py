@@ -1,7 +1,7 @@
 """The last flush: writes memstores to store files, as far as the disk has space, and reports the regions it could not.
 
-No step waits for disk space. Writes that could not be flushed are in the log, from which the next start recovers them;
-only writes at durability skip are lost.
+No step waits for disk space or memory. Writes that could not be flushed are in the log, from which the next start
+recovers them; only writes at durability skip are lost.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rowlock_regionserver.errors import (
     DiskFullError,
     NotServingRegionError,
+    OutOfMemoryError,
     StoppingError,
     TooManyOpenFilesError,
     UnknownOutcomeError,
@@ -44,7 +45,7 @@ def flush_at_the_end(
         unflushed: Unflushed | None = None
         try:
             flush(region)
-        except (DiskFullError, TooManyOpenFilesError, UnknownOutcomeError) as error:
+        except (DiskFullError, TooManyOpenFilesError, OutOfMemoryError, UnknownOutcomeError) as error:
             unflushed = Unflushed(region.table.name, region.memstore_bytes, str(error))
         except (NotServingRegionError, StoppingError):
             pass  # The region was dropped, or the server ends after a failure, which was reported.
@@ -61,5 +62,5 @@ def unflushed_text(unflushed: Sequence[Unflushed]) -> str:
     more = f" and {len(unflushed) - _NAMED_MAX} more" if len(unflushed) > _NAMED_MAX else ""
     return (
         f"stopped without flushing {names}{more}: {unflushed[0].why.rstrip('.')}; acknowledged writes are in the log, "
-        "except those at durability skip: free some disk space, then the next start recovers them"
+        "except those at durability skip; the next start recovers them"
     )

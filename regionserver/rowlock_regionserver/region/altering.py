@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 
 from rowlock_regionserver.catalog.properties import changes_retained_ms
-from rowlock_regionserver.errors import DiskFullError, TooManyOpenFilesError
+from rowlock_regionserver.errors import DiskFullError, OutOfMemoryError, TooManyOpenFilesError
 from rowlock_regionserver.region.applied_limits import limits_of
 from rowlock_regionserver.region.compacting import RegionCompactor
 from rowlock_regionserver.region.flush import Flusher
@@ -74,9 +74,12 @@ class Altering:
         self._commit(Edit())
 
     def _commit(self, edit: Edit) -> bool:
-        """Commits the applied limits and the live families; returns False if there is no space for the manifest."""
+        """Commits the applied limits and the live families.
+
+        Returns False if there is no space, descriptor or memory for the manifest.
+        """
         # Then the manifest names the files of dropped families until the next flush.
-        with contextlib.suppress(DiskFullError, TooManyOpenFilesError):
+        with contextlib.suppress(DiskFullError, TooManyOpenFilesError, OutOfMemoryError):
             self._parts.live_files.apply_edit(edit)
             return True
         return False

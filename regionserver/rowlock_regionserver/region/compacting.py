@@ -22,6 +22,7 @@ from rowlock_regionserver.compaction.picker import FileFacts, Kind, Plan
 from rowlock_regionserver.compaction.progress import CompactionCancelledError, CompactionResult, Progress
 from rowlock_regionserver.compaction.tombstone_flushes import NOTHING_IN_MEMORY, MemoryFacts
 from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, UnknownOutcomeError
+from rowlock_regionserver.process_limits import lack_of_memory_refused, memory_error_refused
 from rowlock_regionserver.region.live_files import Edit, Replacement
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.stores import Store
@@ -82,8 +83,8 @@ class RegionCompactor:
 
         Raises CompactionCancelledError, also if the files or the family of the plan are gone; CorruptionError, which
         names the damaged input; DiskFullError, before it starts if the output may not fit; TooManyOpenFilesError;
-        NotServingRegionError after `close`; UnknownOutcomeError and OSError. Unless the outcome is unknown, nothing has
-        changed then.
+        OutOfMemoryError; NotServingRegionError after `close`; UnknownOutcomeError and OSError. Unless the outcome is
+        unknown, nothing has changed then.
         """
         with self._registered(family_number, progress):
             result = self._compact(family_number, plan, progress)
@@ -114,9 +115,10 @@ class RegionCompactor:
         settled = self._settled_through(family_number, [f for f in inputs if f.info.number not in plan.moved])
         written: list[StoreFile] = []
         try:
-            for group in plan.groups:
-                files = [file for file in rewritten if file.info.number in group]
-                written += self._written(family_number, files, inputs, older, plan, progress)
+            with memory_error_refused(self._folder):
+                for group in plan.groups:
+                    files = [file for file in rewritten if file.info.number in group]
+                    written += self._written(family_number, files, inputs, older, plan, progress)
             moved = [file.as_base() for file in inputs if file.info.number in plan.moved]
             outputs = sorted([*moved, *written], key=lambda file: file.info.write_number_max, reverse=True)
             progress.check()
@@ -210,7 +212,8 @@ class RegionCompactor:
         made_ms = self._clock.now_ms() if is_base else min(file.info.made_ms for file in files)
         info = replace(info, is_base=is_base, made_ms=made_ms)
         try:
-            return [StoreFile.open(path, info, self._cache, self._open_files)]
+            with lack_of_memory_refused(path):
+                return [StoreFile.open(path, info, self._cache, self._open_files)]
         except BaseException:
             self._files.remove_if_there(path)
             raise

@@ -16,6 +16,9 @@ A flush that fails before 4 leaves nothing but files that no manifest names; the
 writes them first, and seals the active segments only when that succeeds. So however often a full disk fails a flush,
 reads have one more segment to look at, not one for each attempt. A crash at any point leaves either the old manifest
 and the log, or the new manifest.
+
+A lack of memory in 3, and in 4 up to the rename of the manifest, fails the flush as a full disk does. In 1, where some
+families may be sealed and not published, and after the rename it ends the server: such a flush can't be repeated.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.process import yield_now
+from rowlock_regionserver.process_limits import lack_of_memory_refused, memory_error_final, memory_error_refused
 from rowlock_regionserver.region.background_pacing import FLUSH
 from rowlock_regionserver.region.idempotency.manifest_answers import with_answers
 from rowlock_regionserver.region.live_files import Edit
@@ -108,8 +112,9 @@ class Flusher:
     def flush(self) -> FlushResult:
         """Writes everything that is in memory now to store files; returns when they are live.
 
-        Raises OSError for a disk error, DiskFullError also if the log waits for space for the cells to be flushed, and
-        TooManyOpenFilesError; then the segments stay, and nothing is lost. Raises NotServingRegionError after `close`.
+        Raises OSError for a disk error, DiskFullError also if the log waits for space for the cells to be flushed,
+        TooManyOpenFilesError and OutOfMemoryError; then the segments stay, and nothing is lost. Raises
+        NotServingRegionError after `close`.
         """
         with self._lock:
             retried = self.flush_sealed()
@@ -174,7 +179,8 @@ class Flusher:
         self._mvcc.wait_until_published(sealed.write_number, self._log.waits_for_space)
         spans = self._mvcc.protected_read_points()
         oldest_now_ms = self._mvcc.oldest_now_ms()
-        manifest = self._with_answers(sealed.write_number)
+        with memory_error_refused(self._folder):
+            manifest = self._with_answers(sealed.write_number)
         settled_through = min(spans[0][0], sealed.write_number)
         settled = {
             family.number: settled_through
@@ -182,7 +188,8 @@ class Flusher:
             if family.past and not self._stores.of(family.number).files
         }
         try:
-            written = self._write_all(sealed, spans, oldest_now_ms, is_paced=is_paced)
+            with memory_error_refused(self._folder):
+                written = self._write_all(sealed, spans, oldest_now_ms, is_paced=is_paced)
         except BaseException:
             self._live_files.discard(manifest, ())
             raise
@@ -199,9 +206,10 @@ class Flusher:
         self._flushed(sealed.write_number)
         freed_bytes = sum(segment.bytes_held for _, segments in sealed.segments for segment in segments)
         if is_paced:
-            pieces = _pieces_of(sealed)
-            del sealed
-            _free_slowly(pieces)
+            with contextlib.suppress(MemoryError):  # Then they are freed at once.
+                pieces = _pieces_of(sealed)
+                del sealed
+                _free_slowly(pieces)
         self._memory.flushed(freed_bytes)
         return FlushResult(len(written), sum(file.info.cell_count for _, file in written))
 
@@ -236,7 +244,8 @@ class Flusher:
                 store.memstore.switch()
 
         write_number = self._mvcc.last
-        self._stores.change(seal)
+        with memory_error_final(self._folder):
+            self._stores.change(seal)
         if write_number != self._clean_up_to:
             self._sealed_up_to = write_number
         return write_number
@@ -293,7 +302,8 @@ class Flusher:
                 if info is not None:
                     info = replace(info, made_ms=self._clock.now_ms())
                     # Before the commit: a file that can't be opened changes nothing.
-                    written.append((family, StoreFile.open(paths[-1], info, self._cache, self._open_files)))
+                    with lack_of_memory_refused(paths[-1]):
+                        written.append((family, StoreFile.open(paths[-1], info, self._cache, self._open_files)))
         except BaseException:
             for path in paths:
                 self._files.remove_if_there(path)

@@ -6,8 +6,9 @@ A change is one Edit, applied in this order:
 2. Publish: readers see the new files instead of what they replace, segments or other files, in one step (stores.py).
 3. Remove: files that no manifest names any more are removed, each when its last reader is done.
 
-If there is no space or file descriptor for the manifest, the new files are removed, and nothing has changed. After any
-other failure of 1 they stay, because the manifest that names them may be on the disk; the next start finds out.
+If there is no space, file descriptor or memory for the manifest, the new files are removed, and nothing has changed.
+After any other failure of 1 they stay, because the manifest that names them may be on the disk; the next start finds
+out. A lack of memory after the rename of the manifest raises UnknownOutcomeError, because the edit is done in part.
 
 The files of a bulk write come in two steps, because they are committed by the catalog for all regions at once:
 `prepare` names them in a manifest, on condition of the commit, and then `adopt` publishes them, or `withdraw` gives
@@ -22,9 +23,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rowlock_regionserver.errors import DiskFullError, FamilyNotFoundError, TooManyOpenFilesError
+from rowlock_regionserver.errors import (
+    DiskFullError,
+    FamilyNotFoundError,
+    OutOfMemoryError,
+    TooManyOpenFilesError,
+)
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.memstore import Segment
+from rowlock_regionserver.process_limits import memory_error_final
 from rowlock_regionserver.region.applied_limits import AppliedLimits
 from rowlock_regionserver.region.idempotency.manifest_answers import unnamed_answers
 from rowlock_regionserver.region.manifest import LiveManifest, Manifest
@@ -108,8 +115,12 @@ class LiveFiles:
         """Makes the edit. `manifest`: a live one with what changes besides its store files.
 
         Only one caller at a time may pass a manifest. Raises FamilyNotFoundError if the family of a replacement was
-        dropped, DiskFullError, TooManyOpenFilesError, UnknownOutcomeError and OSError.
+        dropped, DiskFullError, TooManyOpenFilesError, OutOfMemoryError, UnknownOutcomeError and OSError.
         """
+        with memory_error_final(self.folder):
+            self._apply(edit, manifest)
+
+    def _apply(self, edit: Edit, manifest: Manifest | None) -> None:
         with self._edit_lock:
             self._check_replaced(edit)
             self._commit(self._edited(self.manifest if manifest is None else manifest, edit))
@@ -135,7 +146,7 @@ class LiveFiles:
         `files`: by family number, newest first; their cells are newer than those of all other files. No flush runs
         until `adopt` or `withdraw`. Raises as `apply_edit`; then the files are removed, unless the outcome is unknown.
         """
-        with self._edit_lock:
+        with self._edit_lock, memory_error_final(self.folder):
             manifest = self._edited(self.manifest, Edit())
             live = manifest.store_files
             added = {number: tuple([file.info for file in of_family]) for number, of_family in files.items()}
@@ -175,7 +186,7 @@ class LiveFiles:
         before = self.manifest
         try:
             self._live = self._live.replaced(self._files, manifest)
-        except (DiskFullError, TooManyOpenFilesError):
+        except (DiskFullError, TooManyOpenFilesError, OutOfMemoryError):
             self.discard(manifest, sorted(self._paths(manifest) - self._paths(before)))
             raise
         self._committed(self._live.generation)

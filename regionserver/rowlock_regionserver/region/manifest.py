@@ -17,6 +17,7 @@ from rowlock_regionserver import generations
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import AnswerCell, RowResult
+from rowlock_regionserver.process_limits import memory_error_refused
 from rowlock_regionserver.region.applied_limits import AppliedLimits
 from rowlock_regionserver.region.idempotency.answer import SavedAnswer
 from rowlock_regionserver.region.idempotency.answers_file import AnswersFile
@@ -172,7 +173,9 @@ class LiveManifest:
 
 def write_manifest(files: Files, folder: Path, number: int, manifest: Manifest) -> None:
     """Makes the manifest live under this generation number; durable when it returns."""
-    generations.write(files, folder, NAME, number, manifest.encode(), version=manifest.format_version)
+    with memory_error_refused(folder / NAME):
+        body = manifest.encode()
+    generations.write(files, folder, NAME, number, body, version=manifest.format_version)
 
 
 def write_first_manifest(files: Files, folder: Path, manifest: Manifest) -> None:

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.files import NO_DESCRIPTOR, NO_SPACE, SYNCED_BYTES, Files
 from rowlock_regionserver.process import forget_pages
+from rowlock_regionserver.process_limits import lack_of_memory_refused
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.background_sync import BackgroundSync
 
@@ -48,15 +49,16 @@ _Entry = tuple[bytes, bytes]
 class Container:
     """A context manager whose exit waits for the running sync, and closes LMDB's environment and the file.
 
-    Methods raise OSError when the disk fails, with ENOSPC when it did not accept a write completely, and with ENOMEM
-    for lack of memory or address space. Then the file must be removed: after a failed sync a later one would succeed
-    although data is lost.
+    Methods raise OSError when the disk fails, with ENOSPC when it did not accept a write completely, and
+    OutOfMemoryError for lack of memory or address space. Then the file must be removed: after a failed sync a later one
+    would succeed although data is lost.
     """
 
     def __init__(self, path: Path, files: Files, map_bytes: int = MAP_BYTES) -> None:
         """Creates the file, replacing an existing one."""
         # LMDB would append to an existing file, and follow a link. It treats an empty file as a new one.
-        descriptor = files.create(path)
+        with lack_of_memory_refused(path):
+            descriptor = files.create(path)
         self._path = path
         self._pending: dict[bytes, list[_Entry]] = {}  # by the database
         self._pending_bytes = 0
@@ -168,11 +170,15 @@ class Container:
 
     @contextlib.contextmanager
     def _os_errors(self) -> Iterator[None]:
-        """Raises LMDB's errors as OSError, which callers handle like any other error of the disk."""
-        try:
-            yield
-        except lmdb.Error as error:
-            number = error.code if error.code in _NO_RESOURCES else errno.EIO
-            if error.code in _FAILED_WRITE:
-                number = errno.ENOSPC
-            raise OSError(number, f"LMDB: {error}", str(self._path)) from error
+        """Raises LMDB's errors as OSError, which callers handle like any other error of the disk; see the class too.
+
+        LMDB syncs nothing, so a lack of memory that it reports is no failed sync.
+        """
+        with lack_of_memory_refused(self._path):
+            try:
+                yield
+            except lmdb.Error as error:
+                number = error.code if error.code in _NO_RESOURCES else errno.EIO
+                if error.code in _FAILED_WRITE:
+                    number = errno.ENOSPC
+                raise OSError(number, f"LMDB: {error}", str(self._path)) from error

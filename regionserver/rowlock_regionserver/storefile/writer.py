@@ -24,6 +24,7 @@ from rowlock_regionserver.cells import Family
 from rowlock_regionserver.durable_files import durably_named
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.process import yield_now
+from rowlock_regionserver.process_limits import lack_of_memory_refused
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile import metadata
 from rowlock_regionserver.storefile.block_writer import BlockWriter, Written
@@ -54,8 +55,8 @@ def write_store_file(
     a table may continue in the next one. Where lines are denser, cells of tables become lines, unless `forms_lines` is
     False. No cells make a valid file without blocks. `number` is the store file's number, stored in its info;
     `map_bytes` is the initial size of LMDB's map, which grows. Memory: some pieces, some 16 MiB of blocks on their way
-    to the disk, and 8 bytes a row. Raises DiskFullError or another OSError, after which nothing is left behind and a
-    retry is safe, and OutOfOrderError when the cells are not in order.
+    to the disk, and 8 bytes a row. Raises DiskFullError, OutOfMemoryError or another OSError, after which nothing is
+    left behind and a retry is safe, and OutOfOrderError when the cells are not in order.
     """
     with durably_named(files, path) as temporary:
         properties = CellProperties(hash_rows=family.bloom_filter)
@@ -121,16 +122,18 @@ def _info(properties: CellProperties, number: int, written: Written) -> StoreFil
 
 def _read_back_and_sync(path: Path, files: Files, info: StoreFileInfo, extents: list[Extent]) -> StoreFileInfo:
     """Checks and syncs the finished file; returns `info` with the places."""
-    descriptor = files.open(path, os.O_RDONLY)
+    with lack_of_memory_refused(path):
+        descriptor = files.open(path, os.O_RDONLY)
     try:
-        file_bytes = files.identity(descriptor).byte_count
-        for count, extent in enumerate(extents):
-            payload = read_payload(files, descriptor, path, extent)
-            if extent.header.magic in layout.LINES_MAGICS:
-                WideChunks.of_extent(extent, payload, path).check_all()
-            if count % _READ_IN_ONE_STRETCH == 0:
-                yield_now()
-        checksum = container_checksum(files, descriptor, path, extents, file_bytes)
+        with lack_of_memory_refused(path):
+            file_bytes = files.identity(descriptor).byte_count
+            for count, extent in enumerate(extents):
+                payload = read_payload(files, descriptor, path, extent)
+                if extent.header.magic in layout.LINES_MAGICS:
+                    WideChunks.of_extent(extent, payload, path).check_all()
+                if count % _READ_IN_ONE_STRETCH == 0:
+                    yield_now()
+            checksum = container_checksum(files, descriptor, path, extents, file_bytes)
         # If this fails, the file is removed, never synced again.
         files.fsync(descriptor)
     finally:

@@ -27,6 +27,7 @@ from rowlock_regionserver.errors import (
     DiskFullError,
     InvalidRequestError,
     NotServingRegionError,
+    OutOfMemoryError,
     StoppingError,
     UnknownOutcomeError,
 )
@@ -288,6 +289,14 @@ def test_a_disk_that_is_too_full_refuses_the_job_before_it_starts(make: Make) ->
         State.ATTEMPTED,
         "a compaction of 4000 bytes needs 5000 bytes of free disk space",
     )
+
+
+def test_a_lack_of_memory_is_no_failure_of_the_store(make: Make) -> None:
+    """It was reported as a bug, and two of them stopped automatic compaction."""
+    case = make()
+    case.outcomes.append(OutOfMemoryError("the process lacks memory"))
+    ended = case.ended(case.request())
+    assert (ended.state, ended.error) == (State.ATTEMPTED, "the process lacks memory")
 
 
 def test_a_working_job_is_cancelled_within_a_piece(make: Make) -> None:

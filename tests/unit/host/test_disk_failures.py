@@ -13,7 +13,7 @@ import pytest
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, StoppingError
+from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, OutOfMemoryError, StoppingError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_folder import region_folder
 from rowlock_regionserver.host.region_server import RegionServer
@@ -138,20 +138,54 @@ def test_a_failed_sync_of_a_bulk_file_ends_the_server(serving: Serving) -> None:
         serving.put(b"r")
 
 
+@pytest.mark.parametrize("error_number", [errno.EIO, errno.ENOMEM])
 @pytest.mark.parametrize("file", ["*.store*", "manifest-*"])
-def test_a_failed_sync_of_a_flush_ends_the_server(serving: Serving, file: str) -> None:
+def test_a_failed_sync_of_a_flush_ends_the_server(serving: Serving, file: str, error_number: int) -> None:
+    """Also for lack of memory: what was synced is not known."""
     serving.put(b"r")
 
     def fail(call: Call) -> None:
         if call.name == "fsync" and call.path.match(file):
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(call.path))
+            raise OSError(error_number, os.strerror(error_number), str(call.path))
 
     serving.disk.before_call = fail
-    with pytest.raises(OSError, match="Input/output"):
+    with pytest.raises(OSError, match=os.strerror(error_number)):
         serving.server.flush("t")
     assert len(serving.fatal) == 1
     with pytest.raises(NotServingRegionError):
         serving.put(b"r")
+
+
+@pytest.mark.parametrize(
+    ("call_name", "file"),
+    [
+        ("create", "*.store*"),
+        ("rename", "*.store"),
+        ("create", "manifest-*"),
+        ("pwrite", "manifest-*"),
+        ("rename", "manifest-*"),
+    ],
+)
+def test_a_flush_for_which_the_system_lacks_memory_changes_nothing_and_is_good_later(
+    serving: Serving, call_name: str, file: str
+) -> None:
+    """It ended the server."""
+    serving.put(b"r")
+
+    def fail(call: Call) -> None:
+        if call.name == call_name and call.path.match(file):
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), str(call.path))
+
+    serving.disk.before_call = fail
+    for _ in range(2):
+        with pytest.raises(OutOfMemoryError, match="Cannot allocate memory"):
+            serving.server.flush("t")
+    assert serving.fatal == []
+    assert list(serving.disk.root.rglob("*.store*")) == []
+    serving.disk.before_call = lambda call: None
+    serving.put(b"s")
+    assert serving.server.flush("t").store_file_count == 4  # two of each attempt that sealed: f and g
+    serving.stop()
 
 
 def failing(serving: Serving, error_number: int, name: str, folder: str) -> list[Call]:

@@ -17,7 +17,7 @@ from rowlock_regionserver.compaction.picker import Kind, Plan, pick
 from rowlock_regionserver.compaction.progress import CompactionCancelledError, CompactionResult, Progress
 from rowlock_regionserver.compaction.settings import CompactionSettings
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import CorruptionError, DiskFullError, NotServingRegionError
+from rowlock_regionserver.errors import CorruptionError, DiskFullError, NotServingRegionError, OutOfMemoryError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan
 from rowlock_regionserver.region.background_pacing import (
@@ -52,11 +52,13 @@ class Disk(Files):
 
     free: int | None = None
     refused: str | None = None
+    refused_with = errno.ENOSPC
     unreadable: Path | None = None
+    unreadable_for = errno.EIO
 
     def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
         if path == self.unreadable:
-            raise OSError(errno.EIO, "the disk failed", str(path))
+            raise OSError(self.unreadable_for, "the disk failed", str(path))
         return super().open(path, flags, mode)
 
     def free_bytes(self, path: Path) -> int:
@@ -64,7 +66,7 @@ class Disk(Files):
 
     def rename(self, source: Path, target: Path) -> None:
         if self.refused is not None and target.match(self.refused):
-            raise OSError(errno.ENOSPC, "No space left on device", str(target))
+            raise OSError(self.refused_with, "No space left on device", str(target))
         super().rename(source, target)
 
 
@@ -298,14 +300,18 @@ def test_a_compaction_that_may_not_fit_the_disk_is_refused_before_it_starts(tmp_
     lone.stop()
 
 
+@pytest.mark.parametrize(("number", "error"), [(errno.ENOSPC, DiskFullError), (errno.ENOMEM, OutOfMemoryError)])
 @pytest.mark.parametrize("refused", ["*.store", "manifest-*"])
-def test_a_compaction_that_meets_a_full_disk_leaves_nothing_behind(tmp_path: Path, refused: str) -> None:
+def test_a_compaction_that_meets_a_full_disk_or_lacks_memory_leaves_nothing_behind(
+    tmp_path: Path, refused: str, number: int, error: type[Exception]
+) -> None:
     disk = Disk()
+    disk.refused_with = number
     lone = LoneRegion(tmp_path, CONFIG, files=disk)
     written(lone, b"1", b"2")
     before, files = lone.scan(), sorted(lone.parts.live_files.folder.iterdir())
     disk.refused = refused
-    with pytest.raises(DiskFullError):
+    with pytest.raises(error):
         compacted(lone)
     assert (lone.scan(), sorted(lone.parts.live_files.folder.iterdir())) == (before, files)
     disk.refused = None
@@ -427,6 +433,9 @@ def test_an_input_that_cannot_be_read_is_named_and_ends_nothing_else(tmp_path: P
     disk.unreadable = lone.parts.live_files.path_of(F, numbers(lone.region)[-1])
     lone.parts.shared.open_files.close_idle()
     with pytest.raises(CorruptionError, match=disk.unreadable.name):
+        compacted(lone)
+    disk.unreadable_for = errno.ENOMEM
+    with pytest.raises(OutOfMemoryError):  # It was damage, which stops automatic compaction.
         compacted(lone)
     disk.unreadable = None
     compacted(lone)

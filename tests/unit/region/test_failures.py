@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import threading
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,14 +12,21 @@ import pytest
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import CorruptionError, DiskFullError, NotServingRegionError, RegionServerError
+from rowlock_regionserver.errors import (
+    CorruptionError,
+    DiskFullError,
+    NotServingRegionError,
+    RegionServerError,
+    UnknownOutcomeError,
+)
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.memstore import Memstore
 from rowlock_regionserver.operations import Put
 from rowlock_regionserver.region import flush
+from rowlock_regionserver.region.live_files import LiveFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 
-from tests.waiting import WAIT_S
+from tests.waiting import wait_until
 
 from .conftest import Engine, abandon, bulk_batch
 
@@ -86,16 +91,59 @@ def test_a_bulk_batch_that_can_not_be_applied_is_not_logged_and_changes_nothing(
 def test_a_flush_thread_that_meets_the_unexpected_ends_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def unexpected(*_: object, **named: object) -> int:
+        raise ZeroDivisionError
+
     engine = running(tmp_path, config=Config(memstore_flush_bytes=10_000))
-    monkeypatch.setattr(flush, "retained_tables", no_memory)
+    monkeypatch.setattr(flush, "retained_tables", unexpected)
     with contextlib.suppress(RegionServerError):  # It ends in the middle of them.
         for i in range(200):
             engine.change(b"%d" % i, Put(b"f", b"q", b"v" * 100))
-    deadline = time.monotonic() + WAIT_S
-    while not engine.fatal and time.monotonic() < deadline:
-        threading.Event().wait(0.01)
-    assert [type(error) for error in engine.fatal] == [MemoryError]
+    wait_until(lambda: bool(engine.fatal))
+    assert [type(error) for error in engine.fatal] == [ZeroDivisionError]
     abandon(engine.server)
+
+
+def test_a_flush_thread_without_memory_logs_it_once_and_flushes_when_there_is_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended the server."""
+    attempts: list[None] = []
+
+    def no_memory_yet(*_: object, **named: object) -> int:
+        attempts.append(None)
+        raise pa.ArrowMemoryError("malloc of size 1 failed")
+
+    engine = running(tmp_path, config=Config(memstore_flush_bytes=10_000))
+    with monkeypatch.context() as patched:
+        patched.setattr(flush, "retained_tables", no_memory_yet)
+        for i in range(200):
+            engine.change(b"%d" % i, Put(b"f", b"q", b"v" * 100))
+        wait_until(lambda: len(attempts) > 1)
+    wait_until(lambda: bool(list(engine.folder.rglob("*.store"))))
+    assert engine.fatal == []
+    assert caplog.text.count("could not be flushed") == 1
+    assert "malloc of size 1 failed" in caplog.text
+    engine.crash()
+    assert len(engine.scan()) == 200
+    engine.server.stop()
+
+
+@pytest.mark.parametrize(("where", "step"), [(Memstore, "switch"), (LiveFiles, "_publish")], ids=["seal", "publish"])
+def test_a_lack_of_memory_where_a_flush_can_not_be_repeated_ends_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: type, step: str
+) -> None:
+    engine = running(tmp_path)
+    engine.change(b"r", Put(b"f", b"q", b"v"))
+    with monkeypatch.context() as patched:
+        patched.setattr(where, step, no_memory)
+        with pytest.raises(UnknownOutcomeError, match="lacked memory"):
+            engine.server.flush("t")
+    assert len(engine.fatal) == 1
+    engine.fatal.clear()
+    engine.crash()
+    assert len(engine.scan()) == 1
+    engine.server.stop()
 
 
 def test_a_store_file_that_can_not_be_opened_changes_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,6 +149,22 @@ def test_after_a_failed_sync_of_the_manifest_its_files_stay(region: Region) -> N
     assert (region.stored(), region.committed) == (["1-1.store"], [])
 
 
+def test_after_a_lack_of_memory_behind_the_commit_the_files_stay(
+    region: Region, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compaction removed its output, although the manifest named it."""
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    file = region.file(F)
+    monkeypatch.setattr(LiveFiles, "_publish", no_memory)
+    with pytest.raises(UnknownOutcomeError, match="lacked memory"):
+        region.live.apply_edit(Edit(added={1: file}))
+    assert region.named() == {1: [file.info.number]}
+    assert file.path.exists()
+
+
 def test_files_of_a_dropped_family_are_removed_after_their_last_reader(region: Region) -> None:
     region.live.apply_edit(Edit(added={1: region.file(F)}))
     region.live.apply_edit(Edit(added={2: region.file(G)}))
