@@ -18,13 +18,13 @@ _RETRY_AFTER_MS = 200
 
 
 @contextlib.contextmanager
-def memory_error_refused(path: Path) -> Iterator[None]:
-    """Raises OutOfMemoryError for a MemoryError of the block, which works on `path` and can be repeated then."""
+def memory_error_refused(what: Path | str) -> Iterator[None]:
+    """Raises OutOfMemoryError for a MemoryError of the block, which works on `what` and can be repeated then."""
     try:
         yield
     except MemoryError as error:
         raise OutOfMemoryError(
-            f"the process lacks memory or address space for {path}{_detail(error)}; nothing was changed, retry, or "
+            f"the server lacks memory or address space for {what}{_detail(error)}; nothing was changed, retry, or "
             "give it more",
             retry_after_ms=_RETRY_AFTER_MS,
         ) from error

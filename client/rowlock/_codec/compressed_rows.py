@@ -83,6 +83,8 @@ def decoded_rows(message: pa.Buffer, are_timestamps: Sequence[bool]) -> tuple[Ar
             _timestamps(column, row_count) if is_timestamp else _decoded(column, row_count)
             for column, is_timestamp in zip(columns[1:], are_timestamps, strict=True)
         ]
+    except MemoryError:  # Arrow's, too, which is no damage.
+        raise
     except (ValueError, struct.error, pa.ArrowException, OSError, OverflowError, zstandard.ZstdError) as error:
         raise ServerError(f"a batch of compressed rows is damaged: {error}") from error
     return keys, decoded

@@ -213,6 +213,9 @@ def _report(output: Output, error: Exception, session: Session) -> None:
     elif isinstance(error, ValueError | TypeError):
         # The client refused an argument, or pyarrow a file.
         output.error(str(error), kind=type(error).__name__)
+    elif isinstance(error, MemoryError):
+        detail = f" ({error})" if str(error) else ""
+        output.error(f"the command lacks memory{detail}; give it more, and repeat it", kind="MemoryError")
     else:
         output.error(f"unexpected {type(error).__name__}: {error}. Please report this bug.", kind=type(error).__name__)
 

@@ -60,6 +60,8 @@ def decoded(payload: pa.Buffer, cell_count: int, path: Path, offset: int) -> pa.
     """
     try:
         batch = pa.ipc.read_record_batch(payload, CELL_SCHEMA)
+    except MemoryError:  # Arrow's, too, which is no damage.
+        raise
     except (pa.ArrowException, OSError) as error:
         raise CorruptionError(path, offset + HEADER_BYTES, "an Arrow record batch", f"{error}") from error
     if batch.num_rows != cell_count:

@@ -84,6 +84,8 @@ def decompressed(stored: pa.Buffer, how: int, raw_bytes: int, value_bytes: int) 
     """Returns the chunk, of which `stored` was verified. Raises ValueError when it is not `raw_bytes` long."""
     try:
         raw = _zstd_decompressed(stored, raw_bytes) if how & Compression.ZSTD else _lz4_decompressed(stored, raw_bytes)
+    except MemoryError:  # Arrow's, too, which is no damage.
+        raise
     except (pa.ArrowException, OSError, zstandard.ZstdError) as error:
         raise ValueError(f"{error}") from error
     if len(raw) != raw_bytes:

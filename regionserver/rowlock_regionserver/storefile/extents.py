@@ -6,6 +6,7 @@ sector would kill the process, and bytes may change after they were verified.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -47,7 +48,7 @@ def read_exactly(files: Files, descriptor: int, path: Path, byte_count: int, off
 def read_into(files: Files, descriptor: int, path: Path, pieces: list[memoryview], offset: int) -> int:
     """Fills the pieces, none empty, with the bytes at `offset`, by one read unless the system splits it.
 
-    Returns how many bytes these are.
+    Returns how many bytes these are. Raises CorruptionError if they can't be read, and MemoryError.
     """
     unfilled = pieces
     byte_count: int = sum(map(_NBYTES, pieces))
@@ -61,6 +62,8 @@ def read_into(files: Files, descriptor: int, path: Path, pieces: list[memoryview
             if place < byte_count:
                 unfilled = _without_first(unfilled, count)
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError(f"{error.strerror}: {path}") from error
         raise CorruptionError(path, offset + place, f"{byte_count - place} readable bytes", f"{error}") from error
     return byte_count
 

@@ -163,6 +163,12 @@ def test_a_bug_is_one_line_that_asks_to_be_reported(console: Console) -> None:
     assert console.err == "rowlock: unexpected KeyError: 'x'. Please report this bug.\n"
 
 
+def test_a_lack_of_memory_is_no_bug(console: Console) -> None:
+    console.client.answers["row"] = MemoryError("malloc of size 1 failed")
+    assert console.run("get", "t", "r") == 2
+    assert console.err == "rowlock: the command lacks memory (malloc of size 1 failed); give it more, and repeat it\n"
+
+
 def test_an_interrupt_prints_no_traceback(console: Console) -> None:
     console.client.answers["row"] = KeyboardInterrupt()
     assert console.run("get", "t", "r") == 130

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 import rowlock
 import zstandard
+from rowlock._codec import compressed_rows
 from rowlock._codec.compressed_rows import decoded_rows
 
 NONE, LZ4, ZSTD, ABSENT, TRANSPOSED = 0, 1, 2, 15, 16
@@ -159,6 +160,16 @@ def test_keys_may_be_left_out() -> None:
 def test_a_message_that_contradicts_itself_is_refused(message: Message) -> None:
     with pytest.raises(rowlock.ServerError, match="compressed rows"):
         decoded_rows(message.buffer(), [False])
+
+
+def test_a_lack_of_memory_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 1 failed")
+
+    message = Message(2).column().column(plain(b"aabb", 2)).buffer()
+    monkeypatch.setattr(compressed_rows, "_decoded", no_memory)
+    with pytest.raises(MemoryError, match="malloc"):
+        decoded_rows(message, [False])
 
 
 def test_no_damaged_message_is_a_crash_or_an_invalid_column() -> None:

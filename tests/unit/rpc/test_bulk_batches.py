@@ -10,7 +10,8 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 from rowlock_proto.v1 import region_pb2
-from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
+from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError, OutOfMemoryError
+from rowlock_regionserver.rpc.messages import untrusted_batches
 from rowlock_regionserver.rpc.messages.bulk_batches import BULK_SCHEMA, BulkPut, bulk_table
 
 from tests.seeds import drawn_seed
@@ -62,6 +63,15 @@ def test_a_batch_larger_than_it_declares_is_refused() -> None:
     sent = batch(1000)
     with pytest.raises(InvalidRequestError, match="uncompressed_bytes is 1000"):
         read(encoded(sent), 1000)
+
+
+def test_a_lack_of_memory_is_no_fault_of_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 1 failed")
+
+    monkeypatch.setattr(untrusted_batches, "_record_batch", no_memory)
+    with pytest.raises(OutOfMemoryError, match="malloc"):
+        read(encoded(batch(1000)))
 
 
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -9,8 +10,13 @@ import sys
 from pathlib import Path
 
 import google_crc32c
+import pyarrow as pa
 import pytest
+from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.storefile import codecs
+from rowlock_regionserver.storefile.block import decoded
 from rowlock_regionserver.storefile.verify import verify_store_file
 from rowlock_regionserver.storefile.wide_form import Kind as ChunkKind
 
@@ -73,6 +79,25 @@ def test_a_cut_file_is_refused_before_anything_of_it_is_used(case: Case, kept: f
         case.open(info)
     assert (refusal.value.offset, refusal.value.found) == (length, str(length))
     assert len(verify_store_file(case.path, info, case.files)) == 1
+
+
+def test_a_lack_of_memory_is_no_damage(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 1 failed")
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    info = case.write(simple_cells(50))
+    monkeypatch.setattr(Files, "pread_into", refused)
+    with pytest.raises(MemoryError, match="Cannot allocate memory"):
+        case.open(info)
+    monkeypatch.setattr(codecs, "_lz4_decompressed", no_memory)
+    with pytest.raises(MemoryError, match="malloc"):
+        codecs.decompressed(pa.py_buffer(b"stored"), Compression.LZ4, 1, 0)
+    monkeypatch.setattr(pa.ipc, "read_record_batch", no_memory)
+    with pytest.raises(MemoryError, match="malloc"):
+        decoded(pa.py_buffer(b"payload"), 1, case.path, 0)
 
 
 def test_a_file_with_more_at_its_end_is_refused(case: Case) -> None:

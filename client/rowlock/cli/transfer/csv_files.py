@@ -79,6 +79,8 @@ def _reads(source: Source, columns: FileColumns, dialect: Dialect) -> Iterator[R
             block_bytes = max(_BLOCK_BYTES_MIN, len(data))
             for batch in _parsed(pa.BufferReader(data), columns, dialect, block_bytes):
                 _converted(batch, columns)
+        except MemoryError:
+            raise
         except _PARSE_ERRORS as error:
             return error
         return None
@@ -89,6 +91,8 @@ def _reads(source: Source, columns: FileColumns, dialect: Dialect) -> Iterator[R
             rows += batch.num_rows
             reached = max(reached, min(position, source.byte_count))
             yield Read(_converted(batch, columns), rows if source.is_compressed else reached)
+    except MemoryError:  # Arrow's, too: the file may be good.
+        raise
     except _PARSE_ERRORS as error:
         found = first_fault(source, columns, dialect.separator, dialect.nulls, parse_error, 2 * _BLOCK_BYTES_MAX)
         raise ArgumentError(f"{source.name} can't be read as csv with this mapping: {found or error}") from error

@@ -37,6 +37,8 @@ def reader(source: Source, kind: Format, columns: FileColumns, nulls: Sequence[s
         else:
             content = json_content(source, columns)
         yield _joined(content, source)
+    except MemoryError:  # Arrow's, too: the file may be good.
+        raise
     except pa.ArrowException as error:
         raise ArgumentError(f"{source.name} can't be read as {kind.kind} with this mapping: {error}") from error
 

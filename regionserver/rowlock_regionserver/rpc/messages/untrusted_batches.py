@@ -22,6 +22,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
+from rowlock_regionserver.process_limits import memory_error_refused
 
 # Positions in the flatbuffer tables Message and RecordBatch, from Arrow's format/Message.fbs.
 _MESSAGE_HEADER = 2
@@ -36,7 +37,7 @@ def untrusted_batch(
     """Returns the batch, without copying the bytes. `field`: what the bytes are, for messages.
 
     `check_schema` raises InvalidRequestError for a schema that the caller does not accept. Raises LimitExceededError
-    for a batch that is too large, and InvalidRequestError for any other invalid batch.
+    for a batch that is too large, InvalidRequestError for any other invalid batch, and OutOfMemoryError.
     """
     if uncompressed_bytes > bytes_max or len(data) > bytes_max:
         found = max(uncompressed_bytes, len(data))
@@ -47,7 +48,8 @@ def untrusted_batch(
             found=found,
         )
     try:
-        return _record_batch(data, uncompressed_bytes, check_schema)
+        with memory_error_refused(f"the bulk batch in {field}"):  # Arrow's, too: the batch may be good.
+            return _record_batch(data, uncompressed_bytes, check_schema)
     except (pa.ArrowException, ValueError, OSError, struct.error) as error:
         raise InvalidRequestError(
             f"the bulk batch is not an Arrow IPC stream of the schema of {field}: {error}"

@@ -6,13 +6,14 @@ import datetime
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
 from rowlock import Mapping
 from rowlock.cli.arguments import ArgumentError
-from rowlock.cli.transfer import csv_files
+from rowlock.cli.transfer import csv_files, files
 from rowlock.cli.transfer.columns import columns_of
 
 from tests.unit.cli.transfer.reading import read_batches, read_rows, write_file
@@ -56,6 +57,20 @@ def test_an_invalid_timestamp_is_reported_with_the_file(tmp_path: Path) -> None:
     path.write_text("k,t\n1,yesterday\n")
     with pytest.raises(ArgumentError, match=r"rows\.csv can't be read as csv .*'yesterday'"):
         read_rows(path, Mapping("k STRING :key, t TIMESTAMP f:t"))
+
+
+@pytest.mark.parametrize(("where", "step"), [(csv_files, "_converted"), (files, "_joined")], ids=["csv", "any"])
+def test_a_lack_of_memory_is_no_fault_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: ModuleType, step: str
+) -> None:
+    def no_memory(*_: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 1 failed")
+
+    path = tmp_path / "rows.csv"
+    path.write_text("k,v\n1,a\n")
+    monkeypatch.setattr(where, step, no_memory)
+    with pytest.raises(MemoryError, match="malloc"):
+        read_rows(path, MAPPING)
 
 
 def test_a_row_that_is_too_long_is_reported_with_the_file(tmp_path: Path) -> None:
