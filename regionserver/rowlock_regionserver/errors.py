@@ -37,6 +37,7 @@ RegionServerError
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection
 from pathlib import Path
 from typing import ClassVar, Self
@@ -44,6 +45,8 @@ from typing import ClassVar, Self
 # A request can fail in each of 100,000 rows, so the length of a message is bounded, whatever it quotes.
 MESSAGE_CHARACTERS_MAX = 1000
 _LISTED_CHARACTERS_MAX = 200
+# The system's errors for a lack of resources of the process or the machine.
+_NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 
 class RegionServerError(Exception):
@@ -242,32 +245,38 @@ class CorruptionError(RegionServerError):
         found: str,
         *,
         what_to_do: str = "run 'rowlock-server verify' on the data folder, with the server stopped",
+        what_is_wrong: str = "",
     ) -> None:
-        super().__init__(
-            f"{path} is damaged at byte {offset}: expected {expected}, found {found}. "
-            f"None of it is served; {what_to_do}."
-        )
+        what_is_wrong = what_is_wrong or f"is damaged at byte {offset}: expected {expected}, found {found}"
+        super().__init__(f"{path} {what_is_wrong}. None of it is served; {what_to_do}.")
         self.path = Path(path)
         self.offset = offset
         self.expected = expected
         self.found = found
 
     @classmethod
-    def missing(cls, path: Path | str, expected: str, found: str) -> CorruptionError:
+    def missing(cls, path: Path | str, expected: str, found: str, what_is_wrong: str = "") -> CorruptionError:
         """For a file or folder that is missing or unreadable, which the operator may be able to restore."""
         return cls(
             path,
             0,
             expected,
             found,
+            what_is_wrong=what_is_wrong,
             what_to_do="restore it, or make it readable for this user, and restart the server; "
             "'rowlock-server salvage' extracts the intact data",
         )
 
     @classmethod
     def of(cls, error: OSError, path: Path) -> CorruptionError:
-        """For an OSError at `path`, or at the file that the error itself names."""
-        return cls.missing(error.filename or path, "a readable file", error.strerror or str(error))
+        """For an OSError at `path`, or at the file that the error itself names. The message says that it is unreadable.
+
+        Raises the error if the process or the machine lacks descriptors or memory: the file may be intact.
+        """
+        if error.errno in _NO_RESOURCES:
+            raise error
+        reason = error.strerror or str(error)
+        return cls.missing(error.filename or path, "a readable file", reason, f"can't be read: {reason}")
 
 
 class _EndedError(RegionServerError):

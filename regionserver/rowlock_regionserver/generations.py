@@ -103,14 +103,15 @@ def numbers_in(names: Iterable[str], name: str) -> list[int]:
 def read(files: Files, path: Path, number: int, *, version_max: int = FORMAT_VERSION) -> bytes:
     """Returns the body of the generation at `path`, which must be `number`.
 
-    Raises CorruptionError when it is damaged, and DataFolderError when its version is greater than `version_max`.
+    Raises CorruptionError when it is damaged or unreadable, FileNotFoundError, and DataFolderError when its version is
+    greater than `version_max`. Raises OSError and TooManyOpenFilesError for a lack of memory and descriptors.
     """
     try:
         raw = files.read(path)
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise CorruptionError(path, 0, "a readable file", f"{error}") from error
+        raise CorruptionError.of(error, path) from error
     if len(raw) < _HEADER.size:
         raise CorruptionError(path, 0, f"at least {_HEADER.size} bytes", f"{len(raw)}")
     magic, version, checksum, found_number, body_bytes = _HEADER.unpack_from(raw)

@@ -39,6 +39,8 @@ def reason_of(error: Exception) -> str:
     """Returns the message of an error. An OSError of the system gives its file and the reason, without the number."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return f"the process lacks memory{f' ({error})' if str(error) else ''}"
     return str(error)
 
 

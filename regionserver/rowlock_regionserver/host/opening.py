@@ -14,7 +14,6 @@ them. Step 3 must precede a flush in step 2, which can't be undone: then the log
 from __future__ import annotations
 
 import contextlib
-import errno
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,8 +21,7 @@ from pathlib import Path
 from rowlock_regionserver.catalog import catalog
 from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.catalog.regions import RegionEntry
-from rowlock_regionserver.errors import CorruptionError, RegionServerError, UnknownOutcomeError
-from rowlock_regionserver.files import NO_DESCRIPTOR
+from rowlock_regionserver.errors import CorruptionError, OutOfMemoryError, RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.host.leftovers import (
     Unnamed,
     lost_catalog,
@@ -35,6 +33,7 @@ from rowlock_regionserver.host.leftovers import (
 from rowlock_regionserver.host.region_folder import region_folder, remove_region_folder
 from rowlock_regionserver.host.set_aside import SetAside, list_set_aside, set_aside
 from rowlock_regionserver.host.staging import StagedContents, StagedWrite, Staging
+from rowlock_regionserver.process_limits import lack_of_memory_refused
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_number
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
 from rowlock_regionserver.region.region import Region
@@ -73,10 +72,11 @@ def open_region(
 ) -> Region:
     """Opens a region from its folder, for replay. `commits`: those of bulk writes in the catalog.
 
-    `made`: see open_parts. Raises CorruptionError.
+    `made`: see open_parts. Raises CorruptionError, TooManyOpenFilesError, OutOfMemoryError and OSError.
     """
     path = region_folder(folder, region.region_id)
-    return Region(open_parts(region.region_id, (region.start, region.stop), table, path, shared, commits, made))
+    with lack_of_memory_refused(path):
+        return Region(open_parts(region.region_id, (region.start, region.stop), table, path, shared, commits, made))
 
 
 class Opening:
@@ -209,7 +209,7 @@ class Opening:
                     self._move_aside(unnamed, region_id)
 
     def _move_aside(self, unnamed: Unnamed, region_id: int) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, OutOfMemoryError):
             set_aside(self._folder, self._files, self._shared.clock, unnamed, region_id)
 
     def _begin_serving(self, regions: dict[int, Region], recovered: Recovered) -> Opened:
@@ -263,14 +263,6 @@ class Opening:
         return greatest
 
 
-# Errors for a lack of resources of the process or the machine; the file may be intact.
-_NO_RESOURCES = NO_DESCRIPTOR | {errno.ENOMEM, errno.ENOBUFS}
-
-
 def damage_of(error: CorruptionError | OSError, path: Path) -> CorruptionError:
     """Returns the damage for which a region is closed, at `path` by default. Raises errors that are not of the file."""
-    if isinstance(error, CorruptionError):
-        return error
-    if error.errno in _NO_RESOURCES:
-        raise error
-    return CorruptionError.of(error, path)
+    return error if isinstance(error, CorruptionError) else CorruptionError.of(error, path)

@@ -66,7 +66,8 @@ class ReadSnapshots:
     def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> list[Region]:
         """The regions of the snapshot that overlap [start, stop), in row order. Opens all of them if they are closed.
 
-        Raises SnapshotNotFoundError, CorruptionError, TooManyOpenFilesError and OSError.
+        Raises SnapshotNotFoundError, CorruptionError, TooManyOpenFilesError and OutOfMemoryError. A later call tries
+        again to open what could not be opened.
         """
         with self._lock:
             entry = self.entry(name)

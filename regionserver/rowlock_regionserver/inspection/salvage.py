@@ -69,7 +69,7 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
     damage: list[CorruptionError] = []
     try:
         report = report_of(salvage(options.folder.resolve(), options.out, Files(), damage), damage)
-    except (RegionServerError, OSError) as error:
+    except (RegionServerError, OSError, MemoryError) as error:
         stderr.write(f"rowlock-server salvage: {reason_of(error)}\n")
         return NOT_WRITTEN
     stdout.write(report)

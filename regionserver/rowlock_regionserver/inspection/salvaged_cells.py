@@ -196,7 +196,7 @@ def _intact_part(
                     tables = []
                 tables.append(found)
     except OSError as error:
-        damage.append(CorruptionError(path, 0, "a readable file", str(error)))
+        damage.append(CorruptionError.of(error, path))
     return [*segments, *_segment_of(tables)]
 
 

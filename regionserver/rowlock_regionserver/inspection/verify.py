@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from rowlock_regionserver.compaction import history
-from rowlock_regionserver.errors import CorruptionError, DataFolderError
+from rowlock_regionserver.errors import CorruptionError, DataFolderError, TooManyOpenFilesError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host import compaction_history
 from rowlock_regionserver.host.leftovers import Unnamed
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
     folder: Path = parser.parse_args(arguments).folder.resolve()
     try:
         found = verify(folder, Files())
-    except (DataFolderError, OSError) as error:
+    except (DataFolderError, TooManyOpenFilesError, OSError, MemoryError) as error:
         stderr.write(f"rowlock-server verify: {reason_of(error)}\n")
         return NOT_CHECKED
     for remark in found.remarks:

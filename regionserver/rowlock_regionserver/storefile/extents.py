@@ -64,7 +64,13 @@ def read_into(files: Files, descriptor: int, path: Path, pieces: list[memoryview
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise MemoryError(f"{error.strerror}: {path}") from error
-        raise CorruptionError(path, offset + place, f"{byte_count - place} readable bytes", f"{error}") from error
+        raise CorruptionError(
+            path,
+            offset + place,
+            f"{byte_count - place} readable bytes",
+            f"{error}",
+            what_is_wrong=f"can't be read at byte {offset + place}: {error.strerror}",
+        ) from error
     return byte_count
 
 

@@ -43,7 +43,7 @@ def verify_store_file(path: Path, info: StoreFileInfo, files: Files) -> list[Cor
     try:
         descriptor = files.open(path, os.O_RDONLY)
     except OSError as error:
-        return [CorruptionError(path, 0, "a readable file", f"{error}")]
+        return [CorruptionError.of(error, path)]
     try:
         return _verify(path, info, files, descriptor)
     finally:

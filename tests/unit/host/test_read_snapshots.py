@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +15,11 @@ from rowlock_regionserver.errors import (
     CorruptionError,
     InvalidRequestError,
     NotServingRegionError,
+    OutOfMemoryError,
     SnapshotEndedError,
     SnapshotNotFoundError,
     TableNotFoundError,
+    TooManyOpenFilesError,
 )
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
@@ -158,6 +162,38 @@ def test_a_damaged_snapshot_is_not_read(table: Serving) -> None:
     with pytest.raises(CorruptionError, match=path.name):
         table.server.readable_regions_of("@s")
     table.server.drop_named_snapshot("s")
+
+
+@pytest.mark.parametrize(
+    ("error_number", "call", "raised", "message"),
+    [
+        (errno.EMFILE, "open", TooManyOpenFilesError, "no file descriptor is left"),
+        (errno.ENOMEM, "open", OutOfMemoryError, "Cannot allocate memory"),
+        (errno.ENOMEM, "pread_into", OutOfMemoryError, "Cannot allocate memory"),
+        (errno.EIO, "open", CorruptionError, "can't be read: Input/output error"),
+        (errno.EIO, "pread_into", CorruptionError, "can't be read at byte .*: Input/output error"),
+    ],
+)
+def test_a_snapshot_that_could_not_be_opened_says_why_and_can_be_read_later(
+    table: Serving,
+    monkeypatch: pytest.MonkeyPatch,
+    error_number: int,
+    call: str,
+    raised: type[Exception],
+    message: str,
+) -> None:
+    """A lack of memory was "unexpected OSError in the server", and an error of the disk was called damage."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(error_number, os.strerror(error_number))
+
+    rows = fill(table)
+    table.server.create_named_snapshot("s", "t")
+    with monkeypatch.context() as patched:
+        patched.setattr(os if call == "open" else Files, call, refuse)
+        with pytest.raises(raised, match=message):
+            table.server.readable_regions_of("@s")
+    assert readable(table) == rows
 
 
 def test_a_snapshot_without_a_folder_is_not_read(table: Serving) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pa_parquet
 import pytest
 from rowlock_regionserver.data_folder import FORMAT
-from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.errors import CorruptionError, OutOfMemoryError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.salvage import salvage
 from rowlock_regionserver.inspection.verify import Verification, verify_folder
@@ -192,12 +192,25 @@ def test_the_newest_catalog_that_can_not_be_read_is_named(folder: Path, tmp_path
     assert path in [error.path for error in salvaged]
 
 
+@pytest.mark.parametrize("find", list(CASES.values()), ids=list(CASES))
+def test_a_lack_of_memory_is_no_damage(folder: Path, tmp_path: Path, find: Callable[[Path], Path]) -> None:
+    """verify and salvage reported it as damage."""
+    files = RefusingFiles(find(folder), errno.ENOMEM)
+    for attempt in (
+        lambda: opened(folder, files),
+        lambda: verify_folder(folder, files, Verification()),
+        lambda: salvage(folder, tmp_path / "out", files, []),
+    ):
+        with pytest.raises((OSError, OutOfMemoryError), match="Cannot allocate memory"):
+            attempt()
+
+
 def test_the_error_says_what_to_do(folder: Path) -> None:
     path = CASES["a store file"](folder)
     server = opened(folder, missing(path))
     (damage,) = server.damaged_regions().values()
     assert damage.message == (
-        f"{path} is damaged at byte 0: expected a readable file, found No such file or directory. None of it is "
+        f"{path} can't be read: No such file or directory. None of it is "
         "served; restore it, or make it readable for this user, and restart the server; 'rowlock-server salvage' "
         "extracts the intact data."
     )
