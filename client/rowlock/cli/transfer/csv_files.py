@@ -6,15 +6,19 @@ written with \xNN escapes, because CSV is text.
 Arrow parses a file block by block, and gives one batch for each. A row must lie within two consecutive blocks, and
 about thirty blocks are in memory. So blocks are small at first. When a row does not fit, the file is parsed again from
 its beginning, with larger blocks, and the rows that were yielded already are dropped.
+
+Arrow takes a quote that is not closed for closed at the end of the file. So it gets one more line, whose number of
+fields is wrong: if it reports no such line, the last row has swallowed it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -51,6 +55,29 @@ class Dialect:
     separator: str
 
 
+class _LastLine:
+    """The line behind the end of a file with so many columns. Used for one parse."""
+
+    def __init__(self, column_count: int, separator: str) -> None:
+        self._text = secrets.token_hex(8) + column_count * separator
+        self._is_added = False
+        self.is_reported = False  # as a row with a wrong number of fields
+
+    def added(self, data: pa.Buffer) -> pa.Buffer:
+        """Returns the data, or, once, the line instead of the empty data at the file's end. For Arrow's threads."""
+        if data.size or self._is_added:
+            return data
+        self._is_added = True
+        return pa.py_buffer(f"\n{self._text}\n".encode())
+
+    def judge(self, row: pa_csv.InvalidRow) -> Literal["skip", "error"]:
+        """Returns what Arrow does with a row whose number of fields is wrong."""
+        if row.text != self._text:
+            return "error"
+        self.is_reported = True
+        return "skip"
+
+
 def csv_content(source: Source, wanted: FileColumns, dialect: Dialect) -> Content:
     """Returns the rows of a file. Raises ArgumentError if it lacks a column.
 
@@ -58,7 +85,7 @@ def csv_content(source: Source, wanted: FileColumns, dialect: Dialect) -> Conten
     """
     heading, hint = _heading(source, wanted, dialect.separator)
     columns = columns_among(source.name, wanted, heading, hint)
-    reads = _reads(source, columns, dialect)
+    reads = _reads(source, columns, dialect, len(heading))
     # How much a compressed file has is not known before its end.
     return Content(reads, None, "rows") if source.is_compressed else Content(reads, source.byte_count, "bytes")
 
@@ -71,13 +98,14 @@ def csv_writer(file: IO[bytes], schema: pa.Schema, separator: str) -> Iterator[C
         yield lambda batch: writer.write_batch(_with_escapes(batch, text_schema))
 
 
-def _reads(source: Source, columns: FileColumns, dialect: Dialect) -> Iterator[Read]:
+def _reads(source: Source, columns: FileColumns, dialect: Dialect, column_count: int) -> Iterator[Read]:
     """Yields the batches, each with the position in bytes, or of a compressed file in rows."""
 
     def parse_error(data: bytes, columns: FileColumns) -> Exception | None:
         try:
             block_bytes = max(_BLOCK_BYTES_MIN, len(data))
-            for batch in _parsed(pa.BufferReader(data), columns, dialect, block_bytes):
+            last_line = _LastLine(column_count, dialect.separator)
+            for batch in _parsed(pa.BufferReader(data), columns, dialect, block_bytes, last_line):
                 _converted(batch, columns)
         except MemoryError:
             raise
@@ -87,7 +115,7 @@ def _reads(source: Source, columns: FileColumns, dialect: Dialect) -> Iterator[R
 
     rows = reached = 0
     try:
-        for batch, position in _in_growing_blocks(source, columns, dialect):
+        for batch, position in _in_growing_blocks(source, columns, dialect, column_count):
             rows += batch.num_rows
             reached = max(reached, min(position, source.byte_count))
             yield Read(_converted(batch, columns), rows if source.is_compressed else reached)
@@ -98,15 +126,19 @@ def _reads(source: Source, columns: FileColumns, dialect: Dialect) -> Iterator[R
         raise ArgumentError(f"{source.name} can't be read as csv with this mapping: {found or error}") from error
 
 
-def _in_growing_blocks(source: Source, columns: FileColumns, dialect: Dialect) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _in_growing_blocks(
+    source: Source, columns: FileColumns, dialect: Dialect, column_count: int
+) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yields every row once, in batches that are not converted, with the bytes of the blocks up to each batch's."""
     delivered = 0
     block_bytes = _BLOCK_BYTES_MIN
     while True:
         parsed = 0
         try:
+            last_line = _LastLine(column_count, dialect.separator)
             with source.open_arrow() as file:
-                for number, batch in enumerate(_parsed(file, columns, dialect, block_bytes), start=1):
+                batches = _parsed(file, columns, dialect, block_bytes, last_line)
+                for number, batch in enumerate(batches, start=1):
                     # Rows are counted, because lines can't be: Arrow skips empty ones.
                     fresh = batch.slice(min(batch.num_rows, max(0, delivered - parsed)))
                     parsed += batch.num_rows
@@ -120,8 +152,13 @@ def _in_growing_blocks(source: Source, columns: FileColumns, dialect: Dialect) -
         block_bytes = min(_BLOCK_BYTES_MAX, 2 * block_bytes)
 
 
-def _parsed(file: pa.NativeFile, columns: FileColumns, dialect: Dialect, block_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Yields the batches of a file, one for each block; bytes and timestamps are text."""
+def _parsed(
+    file: pa.NativeFile, columns: FileColumns, dialect: Dialect, block_bytes: int, last_line: _LastLine
+) -> Iterator[pa.RecordBatch]:
+    """Yields the batches of a file, one for each block; bytes and timestamps are text.
+
+    Raises ArgumentError instead of the last one if the file ends within quotes.
+    """
     text_schema = pa.schema([_as_read(field) for field in columns.schema])
     options = pa_csv.ConvertOptions(
         column_types=text_schema,
@@ -131,10 +168,21 @@ def _parsed(file: pa.NativeFile, columns: FileColumns, dialect: Dialect, block_b
         quoted_strings_can_be_null=False,
     )
     read = pa_csv.ReadOptions(block_size=block_bytes)
-    parse = pa_csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True)
-    # The stubs don't list pyarrow's own files; other threads would read a Python file, under the GIL.
-    with pa_csv.open_csv(file, read_options=read, parse_options=parse, convert_options=options) as batches:  # type: ignore[arg-type]
-        yield from batches
+    parse = pa_csv.ParseOptions(
+        delimiter=dialect.separator, newlines_in_values=True, invalid_row_handler=last_line.judge
+    )
+    # Other threads read the file, and of Python they run only `added`. The stubs don't list pyarrow's own files.
+    with_last_line = pa.TransformInputStream(file, last_line.added)
+    with pa_csv.open_csv(with_last_line, read_options=read, parse_options=parse, convert_options=options) as batches:  # type: ignore[arg-type]
+        held: pa.RecordBatch | None = None
+        for batch in batches:
+            if held is not None:
+                yield held
+            held = batch
+        if not last_line.is_reported:
+            raise ArgumentError("a quote is not closed, so the last row extends to the end of the file")
+        if held is not None:
+            yield held
 
 
 def _converted(batch: pa.RecordBatch, columns: FileColumns) -> pa.RecordBatch:

@@ -214,6 +214,33 @@ def test_a_quote_that_is_not_closed_is_reported_with_its_line(tmp_path: Path, ro
     assert found == f"line {line}: a quote is not closed, so the row extends to the end of the file"
 
 
+@pytest.mark.parametrize("row", [b'b,"2\n', b'b,"', b'b,"c\nd,e\n', b'b,"c""\n', b'b,"c,'])
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_a_quote_that_is_not_closed_is_no_text(tmp_path: Path, row: bytes, separator: str) -> None:
+    """The rest of the file was silently the value of the last column."""
+    path = tmp_path / "rows.csv"
+    path.write_bytes((b"k,v\n" + b"a,1\n" * 9 + row).replace(b",", separator.encode()))
+    with pytest.raises(ArgumentError) as refused:
+        read_rows(path, MAPPING, separator=separator)
+    assert "line 11: a quote is not closed, so the row extends to the end of the file" in str(refused.value)
+    assert str(refused.value).startswith(f"{path} can't be read")
+
+
+@pytest.mark.parametrize(
+    ("end", "value"),
+    [(b'"', ""), (b'c"', "c"), (b'c""d"\n', 'c"d'), (b'c\n"\r\n\n', "c\n"), (b'c,"', "c,"), (b'c,""\n"', 'c,"\n')],
+)
+@pytest.mark.parametrize("block_bytes", [64, 1 << 20])
+def test_a_file_may_end_with_a_closed_quote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: bytes, value: str, block_bytes: int
+) -> None:
+    monkeypatch.setattr(csv_files, "_BLOCK_BYTES_MIN", block_bytes)
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"k,v\n" + b"a,1\n" * 20 + b'b,"' + end)
+    rows = read_rows(path, MAPPING)
+    assert (len(rows), rows[-1]) == (21, {"k": "b", "v": value})
+
+
 def test_a_quoted_null_is_reported_as_quoted(tmp_path: Path) -> None:
     found = fault(tmp_path / "rows.csv", b'id,delay\na,NA\nb,"NA"\n', MAPPING_OF_TWO, ["NA"])
     assert found == "line 3, column 'delay': 'NA' is quoted, so it is a value and not a null, and it is not a valid INT"
