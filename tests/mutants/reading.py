@@ -5,6 +5,7 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 DISK = "unit/host/test_disk_failures.py"
+FAILURES = "unit/region/test_failures.py"
 FLUSH = "unit/region/test_flush.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
 MVCC = "unit/commit/test_mvcc.py"
@@ -216,6 +217,27 @@ READING = [
         "            finally:\n"
         "                self._publish(replace(edit, added={}))\n",
         f"{FLUSH}::test_a_flush_without_space_loses_nothing_and_the_next_one_takes_all[manifest-*]",
+    ),
+    Mutant(
+        "a lack of memory in a flush ends the server",
+        "Flusher._flush",
+        "            with memory_error_refused(self._folder):\n                written",
+        "            if True:\n                written",
+        f"{FAILURES}::test_a_flush_thread_without_memory_logs_it_once_and_flushes_when_there_is_some",
+    ),
+    Mutant(
+        "a sync that lacked memory is taken for a call that may be repeated",
+        "_read_back_and_sync",
+        "        files.fsync(descriptor)\n",
+        "        with lack_of_memory_refused(path):\n            files.fsync(descriptor)\n",
+        f"{DISK}::test_a_failed_sync_of_a_flush_ends_the_server",
+    ),
+    Mutant(
+        "an edit that lacked memory after its commit is taken for one that was not made",
+        "LiveFiles.apply_edit",
+        "        with memory_error_final(self.folder):\n",
+        "        if True:\n",
+        "unit/region/test_live_files.py::test_after_a_lack_of_memory_behind_the_commit_the_files_stay",
     ),
     Mutant(
         "a region that was only opened is written again",

@@ -22,6 +22,13 @@ def _mutant(name: str, where: str, passage: str, replacement: str, caught_by: st
 
 TRANSFER_MUTANTS = [
     _mutant(
+        "a quote that is not closed at the end of a file of CSV is taken for closed",
+        "_parsed",
+        "        if not last_line.is_reported:\n",
+        "        if False:\n",
+        f"{_CSV}::test_a_quote_that_is_not_closed_is_no_text",
+    ),
+    _mutant(
         "rows of a mapping that names the columns of cells are written as cells",
         "bulk_pieces",
         "(or_cells and not _names_cell_columns(mapping))",
