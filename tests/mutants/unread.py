@@ -53,15 +53,29 @@ UNREAD_ROWS = [
     ),
     Mutant(
         "a window has any number of keys",
-        "WideRun._reader",
-        " or key_bytes > keys_max",
+        "WindowBounds.fitting",
+        " & (key_bytes <= keys_max)",
         "",
         f"{UNREAD}::test_a_window_of_narrow_rows_has_the_keys_of_a_window",
     ),
     Mutant(
+        "a window has blocks after one with versions",
+        "WindowBounds.fitting",
+        "if low < high:",
+        "if False:",
+        "unit/storefile/test_window_bounds.py",
+    ),
+    Mutant(
+        "a window of descending rows ends with the first block that has versions in the file",
+        "WindowBounds.fitting",
+        "low if numbers.step > 0 else high - 1",
+        "low",
+        "unit/storefile/test_window_bounds.py",
+    ),
+    Mutant(
         "a cached block with other widths is taken for alike",
         "WideBlocks.keys_or_directories",
-        "{number: block.directory for number, block in blocks.items() if isinstance(block, WideBlock)}",
+        "{number: block.directory for number, block in of_numbers.items() if isinstance(block, WideBlock)}",
         "{}",
         f"{UNREAD}::test_cached_blocks_with_other_widths_are_not_left_unread",
     ),
@@ -117,8 +131,8 @@ UNREAD_ROWS = [
     Mutant(
         "a count has the windows of a scan of values",
         "WideRun._reader",
-        "keys_max = bytes_max if shares.are_plain else NO_LIMIT",
-        "keys_max = bytes_max // 4",
+        "bytes_max if shares.are_plain else NO_LIMIT",
+        "bytes_max // 4",
         f"{UNREAD}::test_a_count_reads_many_blocks_at_once",
     ),
     Mutant(
@@ -208,8 +222,8 @@ UNREAD_ROWS = [
     Mutant(
         "blocks that are found together are not used last",
         "BlockCache.get_several",
-        "                        self._blocks.move_to_end(key)\n",
-        "                        pass\n",
+        "                deque(map(self._blocks.move_to_end, hits), 0)\n",
+        "",
         "unit/storefile/test_cache.py::test_several_blocks_are_found_as_one_by_one",
     ),
     Mutant(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rowlock_regionserver.scan import compressed_rows, scanner
-from rowlock_regionserver.storefile import stored_block
+from rowlock_regionserver.storefile import shares, stored_block
 
 
 def leave_every_row_unread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,5 +14,5 @@ def leave_every_row_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scanner, "UNREAD_BYTES_MIN", 0)
     monkeypatch.setattr(stored_block, "_IN_PLACE_BLOCKS_MIN", 1)
     monkeypatch.setattr(stored_block, "MOST_SHARE_MIN", 0)
-    monkeypatch.setattr(stored_block, "_PLAIN_SHARE_MIN", 0)
+    monkeypatch.setattr(shares, "_PLAIN_SHARE_MIN", 0)
     monkeypatch.setattr(compressed_rows, "SHRUNK_MAX", 0)

@@ -200,7 +200,7 @@ class StoredLines:
             of_readers[0][0].values_into(self.slices, names, targets)
             return
         counts = [sum([stop - start for _, start, stop in slices]) for _, slices in of_readers]
-        parts = zip(*[parts_of(target, counts) for target in targets], strict=True)
+        parts = zip(*parts_of(targets, counts), strict=True)
         for (reader, slices), of_reader in zip(of_readers, parts, strict=True):
             reader.values_into(slices, names, of_reader)
 
@@ -211,8 +211,14 @@ class StoredLines:
         return before
 
 
-def parts_of(target: memoryview, counts: Sequence[int]) -> list[memoryview]:
-    """Divides the memory of values of one length, of which there are some, into parts for so many values each."""
-    width = target.nbytes // sum(counts)
-    bounds = [width * place for place in accumulate(counts, initial=0)]
-    return list(map(target.__getitem__, map(slice, bounds, bounds[1:])))
+def parts_of(targets: Sequence[memoryview], counts: Sequence[int]) -> list[list[memoryview]]:
+    """Divides the memory of values into parts for so many values each; returns the parts of each target.
+
+    Values of one target have one length. There is a value at least.
+    """
+    places = list(accumulate(counts, initial=0))
+    slices_of: dict[int, list[slice]] = {}  # by the length of values
+    for width in {target.nbytes // places[-1] for target in targets}:
+        bounds = [width * place for place in places]
+        slices_of[width] = list(map(slice, bounds, bounds[1:]))
+    return [list(map(target.__getitem__, slices_of[target.nbytes // places[-1]])) for target in targets]

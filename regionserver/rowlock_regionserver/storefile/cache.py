@@ -9,11 +9,11 @@ The bound is the cache's own share of the memory, or more while other parts of t
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress, count
 
 from rowlock_regionserver.storefile.block import Block
 from rowlock_regionserver.storefile.block_keys import BlockKeys
@@ -46,7 +46,7 @@ class BlockCache:
         """`bytes_max` is the cache's own share."""
         self.bytes_max = bytes_max
         self._bytes_max_now: Callable[[], int] = lambda: bytes_max
-        self._reader_numbers = itertools.count(1)
+        self._reader_numbers = count(1)
         # Filled without the lock: a finalizer may run anywhere, also in a thread that holds it.
         self._released: deque[int] = deque()
         self._lock = threading.Lock()
@@ -101,13 +101,12 @@ class BlockCache:
             keys = [reader | number for number in numbers[first : first + _LOOKED_UP_TOGETHER]]
             with self._lock:
                 blocks = list(map(self._blocks.get, keys))
-                for key, block in zip(keys, blocks, strict=True):
-                    if block is not None:
-                        self._blocks.move_to_end(key)
                 miss_count = blocks.count(None)
+                hits = compress(keys, blocks) if miss_count else keys
+                deque(map(self._blocks.move_to_end, hits), 0)
                 self._miss_count += miss_count
                 self._hit_count += len(blocks) - miss_count
-            found += [None if block is None else block[0] for block in blocks]
+            found += [block and block[0] for block in blocks]
         return found
 
     def holds(self, reader: int, number: int) -> bool:

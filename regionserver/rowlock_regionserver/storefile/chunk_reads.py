@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any
 
 # Bytes between two wanted chunks that cost less to read than one more read.
 GAP_BYTES_MAX = 8192
@@ -15,6 +17,12 @@ _GAP = memoryview(bytearray(GAP_BYTES_MAX))
 def follow_one_another(chunks: Sequence[int]) -> bool:
     """Returns whether no chunk is between these, which ascend; there is at least one."""
     return chunks[-1] - chunks[0] == len(chunks) - 1
+
+
+def chosen(chunks: Sequence[int]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+    """Returns what takes the numbers of these chunks, which ascend, at least one, out of those of all."""
+    places: list[Any] = [slice(chunks[0], chunks[-1] + 1)] if follow_one_another(chunks) else [*chunks]
+    return itemgetter(*places)
 
 
 def close_runs(chunks: Sequence[int], starts: Sequence[int]) -> Iterator[list[int]]:

@@ -23,62 +23,15 @@ from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile.block_file import ReadAhead
 from rowlock_regionserver.storefile.block_keys import BlockKeys
+from rowlock_regionserver.storefile.shares import Shares, shares_of
 from rowlock_regionserver.storefile.wide_blocks import MOST_SHARE_MIN, ChunkRead, WideBlocks
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_directory import Directory
-from rowlock_regionserver.storefile.wide_form import Form
-from rowlock_regionserver.storefile.wide_lines import places_of, timestamps_of, write_numbers_of
+from rowlock_regionserver.storefile.wide_form import ROWS_CHUNK, Form
+from rowlock_regionserver.storefile.wide_lines import timestamps_of, write_numbers_of
 
-# The number of the chunk with the rows.
-_ROWS = 0
 # In a window of fewer blocks most are answered in part, and so read whole.
 _IN_PLACE_BLOCKS_MIN = 3
-# Of a block that two batches share the first one reads all, and keeps it for the second. The smallest batch of which
-# the rows stay unread (scan/scanner.py) is twice as large, in row form, so batches mostly end with a block.
-_UNREAD_BLOCK_BYTES_MAX = 1 << 20
-# Where plain values are less of what is answered, it may be sent as it is stored (scan/compressed_rows.py).
-_PLAIN_SHARE_MIN = 0.75
-
-
-class Shares(NamedTuple):
-    """How much of a block is rows and wanted columns: of its bytes on the disk, and of those before compression.
-
-    `raw_keys`: how much of the latter are rows, timestamps and write numbers of the lines.
-    `are_plain`: each of these columns has a value of one length for each line, stored as it is, and no chunk beside it;
-    and these values are most of the bytes.
-    `may_stay_unread`: then all columns that are wanted are there, not too many, and the block is small.
-    """
-
-    stored: float
-    raw: float
-    raw_keys: float
-    are_plain: bool
-    may_stay_unread: bool
-
-
-def shares_of(directory: Directory, wanted: LinesWanted) -> Shares:
-    """Returns the shares of a block; those of the other blocks of its file are alike."""
-    form, starts, raw_bytes = directory.form, directory.starts, directory.raw_bytes
-    columns = [form.columns[place] for place in places_of(directory, wanted)]
-    numbers = [column.values for column in columns]
-    value_bytes = sum([raw_bytes[number] for number in numbers])
-    if not wanted.without_rows:
-        numbers.append(_ROWS)
-    wanted_bytes = sum([raw_bytes[number] for number in numbers])
-    are_plain = value_bytes > _PLAIN_SHARE_MIN * wanted_bytes and all(
-        directory.is_plain(column.values) and len(column.numbers()) == 1 for column in columns
-    )
-    has_all = wanted.columns is None or wanted.columns <= form.place_of.keys()
-    return Shares(
-        sum([starts[number + 1] - starts[number] for number in numbers]) / starts[-1],
-        wanted_bytes / sum(raw_bytes),
-        sum([raw_bytes[number] for number in form.key_chunks]) / sum(raw_bytes),
-        are_plain,
-        are_plain
-        and has_all
-        and len(form.columns) <= wanted.unread_columns_max
-        and sum(raw_bytes) <= _UNREAD_BLOCK_BYTES_MAX,
-    )
 
 
 class StoredBlocks:
@@ -111,6 +64,7 @@ class StoredBlocks:
         elif reads_in_place:
             self.keys, self.directories = blocks.keys_or_directories(numbers)
         self._bytes_read = 0
+        self._chosen: _ChosenChunks | None = None  # that were read last
 
     @cached_property
     def leaves_unread(self) -> bool:
@@ -163,23 +117,30 @@ class StoredBlocks:
         """Writes values of several columns, each of one length, to the targets; see BlockReader."""
         counts = [stop - start for _, start, stop in slices]
         if names == [None]:
-            _rows_into(slices, parts_of(targets[0], counts))
+            _rows_into(slices, *parts_of(targets, counts))
             return
-        parts_of_slices = zip(*[parts_of(target, counts) for target in targets], strict=True)
+        parts_of_slices = zip(*parts_of(targets, counts), strict=True)
         reads: list[ChunkRead] = []
-        chosen: _ChosenChunks | None = None
+        chosen = None if self._chosen is None or self._chosen.names != names else self._chosen
         for (block, start, stop), parts in zip(slices, parts_of_slices, strict=True):
             assert isinstance(block, StoredWideBlock), type(block)
             directory = block.directory
             if chosen is None or not chosen.are_of(directory):
-                chosen = _ChosenChunks(directory, names)
+                self._read_in_place(reads)
+                chosen = self._chosen = _ChosenChunks(directory, names)
+            in_order = parts if chosen.order is None else [parts[place] for place in chosen.order]
             # A part of a chunk is not read in place: its checksum is that of all lines.
             if chosen.are_plain and block.is_unread and stop - start == block.line_count:
-                reads.append(ChunkRead(block.number, directory, chosen.numbers, chosen.in_order(parts)))
+                reads.append(ChunkRead(block.number, directory, in_order))
             else:
-                block.chunks_into(chosen.numbers, start, stop, chosen.in_order(parts))
+                block.chunks_into(chosen.numbers, start, stop, in_order)
+        self._read_in_place(reads)
+
+    def _read_in_place(self, reads: list[ChunkRead]) -> None:
         if reads:
-            self.blocks.read_chunks(reads)
+            assert self._chosen is not None, "reads of some chunks"
+            self.blocks.read_chunks(self._chosen.numbers, reads)
+            reads.clear()
 
 
 def _rows_into(slices: Sequence[BlockSlice], parts: Sequence[memoryview]) -> None:
@@ -207,20 +168,18 @@ class _ChosenChunks:
     def __init__(self, directory: Directory, names: Sequence[bytes | None]) -> None:
         self._form = directory.form
         self._compressions = directory.compressions
+        self.names = names
         numbers = list(map(self._form.values_of.__getitem__, names))
         assert len(set(numbers)) == len(numbers), f"a column twice: {names}"
         self.numbers = sorted(numbers)
-        self._order = None if numbers == self.numbers else sorted(range(len(numbers)), key=numbers.__getitem__)
+        # The places of the columns in the order of the numbers; None: they are in that order.
+        self.order = None if numbers == self.numbers else sorted(range(len(numbers)), key=numbers.__getitem__)
         # Whether they are values that are stored as they are.
         self.are_plain = all(map(directory.is_plain, numbers))
 
     def are_of(self, directory: Directory) -> bool:
         """Returns whether they are the chunks in a block with this directory, too."""
         return directory.form is self._form and directory.compressions == self._compressions
-
-    def in_order(self, targets: Sequence[memoryview]) -> Sequence[memoryview]:
-        """Returns the targets of the columns in the order of the numbers."""
-        return targets if self._order is None else [targets[place] for place in self._order]
 
 
 class StoredWideBlock:
@@ -311,7 +270,7 @@ class StoredWideBlock:
     @property
     def raw_rows(self) -> pa.Buffer:
         """The chunk of all rows, decompressed."""
-        return self._raw(_ROWS) if self._keys is None else self._keys.raw(_ROWS)
+        return self._raw(ROWS_CHUNK) if self._keys is None else self._keys.raw(ROWS_CHUNK)
 
     def chunk(self, name: bytes | None) -> CompressedChunk:
         """The rows or values of all lines."""

@@ -23,6 +23,7 @@ from rowlock_regionserver.found_cells import FoundCell, FoundLine, LongRowError
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
 from rowlock_regionserver.storefile.wide_chunks import WideChunks
 from rowlock_regionserver.storefile.wide_directory import Directory
+from rowlock_regionserver.storefile.wide_form import ROWS_CHUNK
 from rowlock_regionserver.storefile.wide_lines import decoded_lines
 
 # Memory of a WideBlock beside its buffers, and of each of its columns.
@@ -220,7 +221,7 @@ class WideBlock:
             if self._keys is None:
                 timestamps = self._numbers(self._form.timestamps)
                 write_numbers = self._write_numbers(self._form.write_numbers)
-                self._keys = _Keys(self._values(0), timestamps, write_numbers)
+                self._keys = _Keys(self._values(ROWS_CHUNK), timestamps, write_numbers)
             return self._keys
 
     def _decoded_columns(self, places: Sequence[int] | None) -> list[_Column]:

@@ -18,11 +18,11 @@ from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.few_rows import FewRows, LineFacts
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, FoundLine
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
-from rowlock_regionserver.storefile import wide_directory
+from rowlock_regionserver.storefile import codecs, wide_directory
 from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
 from rowlock_regionserver.storefile.block_file import AtOnce, BlockFile, ReadAhead
 from rowlock_regionserver.storefile.block_keys import BlockKeys
-from rowlock_regionserver.storefile.chunk_reads import close_runs, scattered_reads
+from rowlock_regionserver.storefile.chunk_reads import chosen, close_runs, scattered_reads
 from rowlock_regionserver.storefile.extents import read_exactly, read_into, read_start
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.wide_block import WideBlock
@@ -46,11 +46,10 @@ Ts = TypeVarTuple("Ts")
 
 
 class ChunkRead(NamedTuple):
-    """Some chunks of a block, ascending, and the memory for each, which has its length."""
+    """A block, and the memory for some of its chunks, which has their lengths."""
 
     number: int
     directory: Directory
-    chunks: Sequence[int]
     targets: Sequence[memoryview]
 
 
@@ -169,22 +168,22 @@ class WideBlocks:
 
     def keys_or_directories(self, numbers: Sequence[int]) -> tuple[dict[int, BlockKeys], dict[int, Directory]]:
         """Returns the keys, as `keys` does, of the blocks that are not cached, and the directories of cached ones."""
-        blocks = dict(
-            zip(numbers, self.file.cached_several([self._first_block + number for number in numbers]), strict=True)
-        )
-        uncached = [number for number, block in blocks.items() if block is None]
-        directories = {number: block.directory for number, block in blocks.items() if isinstance(block, WideBlock)}
+        blocks = self.file.cached_several([self._first_block + number for number in numbers])
+        if blocks.count(None) == len(blocks):
+            return dict(zip(numbers, self._keys(numbers), strict=True)), {}
+        of_numbers = dict(zip(numbers, blocks, strict=True))
+        uncached = [number for number, block in of_numbers.items() if block is None]
+        directories = {number: block.directory for number, block in of_numbers.items() if isinstance(block, WideBlock)}
         return dict(zip(uncached, self._keys(uncached), strict=True)), directories
 
     def _keys(self, numbers: Sequence[int]) -> list[BlockKeys]:
         if not self._keeps_keys:
             return list(map(self._read_keys, numbers))
-        every: list[BlockKeys] = []
         cached = self.file.cached_several([self._first_keys + number for number in numbers])
-        for number, keys in zip(numbers, cached, strict=True):
-            assert keys is None or isinstance(keys, BlockKeys), type(keys)
-            every.append(self._read_keys(number) if keys is None else keys)
-        return every
+        return [
+            keys if isinstance(keys, BlockKeys) else self._read_keys(number)
+            for number, keys in zip(numbers, cached, strict=True)
+        ]
 
     def _read_keys(self, number: int) -> BlockKeys:
         file = self.file
@@ -199,13 +198,14 @@ class WideBlocks:
             file.put(self._first_keys + number, keys)
         return keys
 
-    def read_chunks(self, reads: Sequence[ChunkRead]) -> None:
-        """Reads chunks that are stored as they are, of some blocks, each into its target, and verifies them."""
+    def read_chunks(self, chunks: Sequence[int], reads: Sequence[ChunkRead]) -> None:
+        """Reads these chunks, which ascend and are stored as they are, of some blocks, and verifies them."""
         file = self.file
+        checksums_of = chosen(chunks)
         block_count = byte_count = 0
         try:
             with file.handle as descriptor:
-                for number, directory, chunks, targets in reads:
+                for number, directory, targets in reads:
                     offset = self.index.offsets[number]
                     for start, pieces in scattered_reads(chunks, targets, directory.starts):
                         place = offset + HEADER_BYTES + start
@@ -213,7 +213,7 @@ class WideBlocks:
                     block_count += 1
                     # At once, while the bytes are in the processor's cache.
                     stored = list(map(pa.py_buffer, targets))
-                    if not directory.are_as_written(chunks, stored):
+                    if tuple(map(codecs.checksum, stored)) != checksums_of(directory.checksums):
                         WideChunks(directory, dict(zip(chunks, stored, strict=True)), file.path, offset).check_all()
         finally:
             file.count(block_count, byte_count)

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.storefile import codecs, wide_form
-from rowlock_regionserver.storefile.chunk_reads import follow_one_another
+from rowlock_regionserver.storefile.chunk_reads import chosen
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.wide_form import ChunkForm, Form, require
 
@@ -59,7 +59,7 @@ class Directory:
     write_number: int
     starts: Sequence[int]  # in the payload, and at last its end
     raw_bytes: Sequence[int]
-    checksums: Sequence[int]
+    checksums: tuple[int, ...]
     compressions: bytes
     # Added to the write numbers that chunks have (adopted_numbers.py); `write_number` includes it.
     write_number_base: int = 0
@@ -70,10 +70,7 @@ class Directory:
 
     def are_as_written(self, numbers: Sequence[int], stored: Sequence[pa.Buffer]) -> bool:
         """Returns whether the stored bytes of these chunks, at least one, which ascend, have their checksums."""
-        checksums = self.checksums
-        if follow_one_another(numbers):
-            return list(map(codecs.checksum, stored)) == list(checksums[numbers[0] : numbers[-1] + 1])
-        return list(map(codecs.checksum, stored)) == [checksums[number] for number in numbers]
+        return tuple(map(codecs.checksum, stored)) == chosen(numbers)(self.checksums)
 
     @property
     def bytes_held(self) -> int:

@@ -23,6 +23,8 @@ from rowlock_regionserver.storefile.codecs import known_compressions
 
 _COUNT = struct.Struct("<I")
 _CHUNK = struct.Struct("<BxHI")
+# The number of the chunk with the rows.
+ROWS_CHUNK = 0
 # A larger form is parsed for each block. All that are kept take less than 30 MiB.
 KEPT_BYTES_MAX = 4096
 # Of a parsed form, for each column; its names are usually short.

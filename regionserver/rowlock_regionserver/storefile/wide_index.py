@@ -18,8 +18,9 @@ from rowlock_regionserver.storefile.index import BlockIndex
 
 # About the bytes of a cell's keys: all of it but its value.
 _CELL_KEY_BYTES = 48
-# Memory of an entry beside those of BlockIndex: nine list slots, seven integers of 32 bytes.
-_ENTRY_BYTES = 9 * 8 + 7 * 32
+# Memory of an entry beside those of BlockIndex: nine list slots, seven integers of 32 bytes, and the two sums of
+# window_bounds.py.
+_ENTRY_BYTES = 9 * 8 + 7 * 32 + 2 * 8
 
 
 class BlockFacts(NamedTuple):

@@ -14,6 +14,7 @@ from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.arrow.stored_lines import LineNumbers
 from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile.wide_directory import Directory
+from rowlock_regionserver.storefile.wide_form import ROWS_CHUNK
 
 # Returns a chunk by its number, verified and decompressed.
 RawOf = Callable[[int], pa.Buffer]
@@ -34,7 +35,7 @@ def decoded_lines(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> L
         else:
             columns.append(_marks(directory, raw_of, validity))
     write_numbers, _ = write_numbers_of(directory, raw_of, wanted)
-    return Lines(_rows(directory, raw_of(0)), timestamps, write_numbers, qualifiers, tuple(columns))
+    return Lines(_rows(directory, raw_of(ROWS_CHUNK)), timestamps, write_numbers, qualifiers, tuple(columns))
 
 
 def timestamps_of(directory: Directory, raw_of: RawOf, wanted: LinesWanted) -> LineNumbers:
@@ -82,7 +83,7 @@ def chunks_of(directory: Directory, wanted: LinesWanted) -> list[int]:
 
 def _rows(directory: Directory, raw: pa.Buffer) -> Column:
     """Returns the rows as a binary column."""
-    return as_binary(value_array(raw, directory.line_count, directory.form.chunks[0].width))
+    return as_binary(value_array(raw, directory.line_count, directory.form.chunks[ROWS_CHUNK].width))
 
 
 def _marks(directory: Directory, raw_of: RawOf, validity: int | None) -> Column:

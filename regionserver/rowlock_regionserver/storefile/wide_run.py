@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ from rowlock_regionserver.arrow.line_slices import last_slice_of, slices_of
 from rowlock_regionserver.arrow.line_values import as_binary, cell_bytes_of_all
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.arrow.stored_lines import BlockSlice, StoredLines
-from rowlock_regionserver.cells import CELL_BYTES_BESIDE, TIMESTAMP_MAX
+from rowlock_regionserver.cells import TIMESTAMP_MAX
 from rowlock_regionserver.few_rows import NO_FEW_ROWS, FewRows
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell
 from rowlock_regionserver.row_groups import RowGroups
@@ -37,18 +38,16 @@ from rowlock_regionserver.sources import (
 from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
 from rowlock_regionserver.storefile.block_file import BlockFile, StoreFileStatistics
 from rowlock_regionserver.storefile.row_filter import RowFilter
-from rowlock_regionserver.storefile.stored_block import Shares, StoredBlocks, StoredWideBlock, shares_of
+from rowlock_regionserver.storefile.shares import Shares, shares_of
+from rowlock_regionserver.storefile.stored_block import StoredBlocks, StoredWideBlock
 from rowlock_regionserver.storefile.wide_blocks import CachedLoader, HeldBlock, WideBlocks, WideLoader
 from rowlock_regionserver.storefile.wide_index import WideIndex
+from rowlock_regionserver.storefile.window_bounds import WindowBounds
 
 _KNOWN_SHARES_MAX = 64
-# A scan that needs nothing of the blocks, because it counts rows, stops after this many of them.
-_WINDOW_BLOCKS_MAX = 4096
 # Of blocks that stay unread only the keys are in memory. So a window may have this many times its bytes: each window
 # takes the same steps, however large it is.
 _UNREAD_WINDOWS = 4
-# About the memory of a block's keys beside rows and numbers.
-_KEYS_OVERHEAD_BYTES = 2500
 
 
 @dataclass(slots=True)
@@ -237,7 +236,7 @@ class WideRun:
         every = index.blocks_of_range(start, stop)
         if not every:
             return self._chunk(window, empty_cells(), None, 0)
-        in_order = list(reversed(every)) if reverse else every
+        in_order = every[::-1] if reverse else every
         shares = self._shares(in_order[0], wanted)
         reader = None
         if shares.may_stay_unread:
@@ -271,7 +270,7 @@ class WideRun:
 
     def _reader(
         self,
-        in_order: Sequence[int],
+        in_order: range,
         bytes_max: int,
         wanted: LinesWanted,
         shares: Shares,
@@ -284,27 +283,21 @@ class WideRun:
         None: the first block has a row with several lines. `other`: see StoredBlocks. `may_stay_unread`: `bytes_max`
         bounds the keys, and several times as much the values.
         """
-        index = self._index
-        values_max = _UNREAD_WINDOWS * bytes_max if may_stay_unread else bytes_max
-        keys_max = bytes_max if shares.are_plain else NO_LIMIT
-        raw_bytes, cell_counts, first_rows = index.raw_bytes, index.cell_counts, index.first_rows
-        byte_count = key_bytes = 0
-        count = len(in_order)
-        for place, number in enumerate(in_order):
-            block_bytes = int(raw_bytes[number] * shares.raw)
-            if wanted.counts_cells:
-                block_bytes += cell_counts[number] * (len(first_rows[number]) + CELL_BYTES_BESIDE)
-            byte_count += block_bytes
-            # As they are stored, and decompressed.
-            key_bytes += 2 * int(raw_bytes[number] * shares.raw_keys) + _KEYS_OVERHEAD_BYTES
-            is_full = byte_count > values_max or key_bytes > keys_max or place == _WINDOW_BLOCKS_MAX
-            if index.have_versions[number] or (place and is_full):
-                count = place
-                break
-        if not count:
+        numbers = self._bounds.fitting(
+            in_order,
+            shares,
+            _UNREAD_WINDOWS * bytes_max if may_stay_unread else bytes_max,
+            bytes_max if shares.are_plain else NO_LIMIT,
+            counts_cells=wanted.counts_cells,
+        )
+        if not numbers:
             return None
-        first, last = sorted([in_order[0], in_order[count - 1]])
-        return StoredBlocks(self._blocks, range(first, last + 1), wanted, shares, other)
+        ascending = numbers if numbers.step > 0 else numbers[::-1]
+        return StoredBlocks(self._blocks, ascending, wanted, shares, other)
+
+    @cached_property
+    def _bounds(self) -> WindowBounds:
+        return WindowBounds(self._index)
 
     def _shares(self, number: int, wanted: LinesWanted) -> Shares:
         """Returns what the first scan that wanted these columns found; reads a block's directory for the first one."""
@@ -338,14 +331,15 @@ class WideRun:
                 yield self._chunk(_Window(numbers=[number]), table, None, table.get_total_buffer_size())
 
     def _chunk(self, window: _Window, table: pa.Table, lines: Lines | None, bytes_held: int) -> Chunk:
-        index, numbers = self._index, window.numbers
+        index = self._index
+        read = slice(min(window.numbers), max(window.numbers) + 1) if window.numbers else slice(0)
         return Chunk(
             table=table,
             frontier=window.frontier,
             has_tombstones=False,
-            has_versions=any(index.have_versions[number] for number in numbers),
-            write_number_max=max([index.write_numbers_max[number] for number in numbers], default=0),
-            timestamp_min=min([index.timestamps_min[number] for number in numbers], default=TIMESTAMP_MAX),
+            has_versions=any(index.have_versions[read]),
+            write_number_max=max(index.write_numbers_max[read], default=0),
+            timestamp_min=min(index.timestamps_min[read], default=TIMESTAMP_MAX),
             bytes_held=bytes_held,
             lines=lines,
         )

@@ -40,7 +40,13 @@ def test_a_slice_has_the_lines_between_its_bounds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "expected"), [([1], [b"abcdef"]), ([2, 1], [b"abcd", b"ef"]), ([1, 1, 1], [b"ab", b"cd", b"ef"])]
+    ("counts", "expected"),
+    [
+        ([1], [[b"abcdef"], [b"xyz"]]),
+        ([2, 1], [[b"abcd", b"ef"], [b"xy", b"z"]]),
+        ([1, 1, 1], [[b"ab", b"cd", b"ef"], [b"x", b"y", b"z"]]),
+    ],
 )
-def test_parts_of_memory_follow_one_another(counts: list[int], expected: list[bytes]) -> None:
-    assert list(map(bytes, parts_of(memoryview(b"abcdef"), counts))) == expected
+def test_parts_of_memory_follow_one_another(counts: list[int], expected: list[list[bytes]]) -> None:
+    targets = [memoryview(b"abcdef"), memoryview(b"xyz")]
+    assert [list(map(bytes, parts)) for parts in parts_of(targets, counts)] == expected

@@ -26,7 +26,7 @@ from rowlock_regionserver.scan.scanner import Scan, scan
 from rowlock_regionserver.scan.unread_rows import UnreadRows
 from rowlock_regionserver.sources import LinesWanted, Source
 from rowlock_regionserver.storefile import format as layout
-from rowlock_regionserver.storefile import stored_block
+from rowlock_regionserver.storefile import shares
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.stored_block import StoredBlocks
@@ -456,7 +456,7 @@ def test_large_blocks_are_not_left_unread(
     case: Case, lines: Lines, unread: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A part of a block that is answered keeps the whole block in memory."""
-    monkeypatch.setattr(stored_block, "_UNREAD_BLOCK_BYTES_MAX", _BLOCK_BYTES // 2)
+    monkeypatch.setattr(shares, "_UNREAD_BLOCK_BYTES_MAX", _BLOCK_BYTES // 2)
     _, run = written(case, lines)
     assert cells_of(Views(case, run).answers(_FORM), _FORM) == cells_of_lines(lines)
     assert unread

@@ -28,7 +28,7 @@ from pathlib import Path
 import google_crc32c
 import pyarrow as pa
 
-from rowlock_regionserver.arrow.stream_pieces import StreamPieces
+from rowlock_regionserver.arrow.stream_pieces import JoinedPieces
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.durable_files import new_file
 from rowlock_regionserver.errors import CorruptionError
@@ -93,12 +93,12 @@ def encode_parts(parts: FamilyParts) -> list[pa.Buffer | bytes]:
 def _stream(batches: Sequence[pa.RecordBatch]) -> list[pa.Buffer | bytes]:
     # Arrow calls a sink in Python for each buffer, and waits for the interpreter each time.
     is_copied = sum([batch.nbytes for batch in batches]) < _UNCOPIED_BYTES_MIN * batches[0].num_columns
-    pieces = StreamPieces(_UNCOPIED_BYTES_MIN)
+    pieces = JoinedPieces(_UNCOPIED_BYTES_MIN)
     sink = pa.BufferOutputStream() if is_copied else pa.PythonFile(pieces, mode="w")
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    return [sink.getvalue()] if isinstance(sink, pa.BufferOutputStream) else pieces.all()
+    return [sink.getvalue()] if isinstance(sink, pa.BufferOutputStream) else pieces.finish()
 
 
 def decode_parts(data: bytes, path: Path | str = "the log") -> dict[int, FamilyPart]:

@@ -13,7 +13,7 @@ _OPTIONS = pa.ipc.IpcWriteOptions()
 
 def arrow_stream(table: pa.Table) -> list[Part]:
     """Returns the parts of the stream, which follow one another. Each chunk of the table becomes a record batch."""
-    pieces = StreamPieces()
-    with pa.ipc.new_stream(pieces, table.schema, options=_OPTIONS) as writer:
+    stream = StreamPieces()
+    with pa.ipc.new_stream(stream, table.schema, options=_OPTIONS) as writer:
         writer.write_table(table)
-    return [*pieces.all()]
+    return [*stream.pieces]

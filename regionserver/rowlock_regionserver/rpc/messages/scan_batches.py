@@ -63,7 +63,7 @@ def scan_message(answer: ScanAnswer, read_point: int) -> EncodedMessage:
     byte_count = sum(map(len, every))
     is_of_large_parts = byte_count >= PART_BYTES_MIN * len(every)
     if bytes_held and is_of_large_parts and bytes_held <= HELD_SHARE_MAX * byte_count:
-        return MessageParts([part for part in every if len(part)], byte_count, max(byte_count, bytes_held))
+        return MessageParts(list(filter(len, every)), byte_count, max(byte_count, bytes_held))
     return b"".join(every)
 
 
