@@ -34,6 +34,7 @@ class UnreadRows:
     """Distinct rows, ascending, with the form's columns: those in the blocks, and others by their places. Immutable."""
 
     lines: StoredLines
+    key_width: int  # the length of all rows; 0: they may have different ones
     unread: Sequence[_UnreadColumn]
     others: Mapping[int, Column]
     schema: pa.Schema  # of the table
@@ -68,7 +69,7 @@ class UnreadRows:
                 unread.append(_UnreadColumn(place, column.name, column.width))
                 field = field.with_type(pa.binary(column.width)) if form.fixed_size else field
             fields.append(field)
-        return cls(keys.lines, unread, others, pa.schema(fields), form.fixed_size) if unread else None
+        return cls(keys.lines, keys.width, unread, others, pa.schema(fields), form.fixed_size) if unread else None
 
     @property
     def num_rows(self) -> int:
@@ -78,29 +79,40 @@ class UnreadRows:
     def slice(self, start: int, count: int) -> UnreadRows:
         """Returns some of the rows, unread."""
         others = {place: column.slice(start, count) for place, column in self.others.items()}
-        return UnreadRows(self.lines.slice(start, count), self.unread, others, self.schema, self.fixed_size)
+        return self._with(self.lines.slice(start, count), others)
+
+    def _with(self, lines: StoredLines, others: Mapping[int, Column]) -> UnreadRows:
+        return UnreadRows(lines, self.key_width, self.unread, others, self.schema, self.fixed_size)
 
     def followed_by(self, parts: Sequence[UnreadRows]) -> UnreadRows | None:
         """Returns these rows and those of the parts after them; None if columns differ."""
-        if any(part.unread != self.unread or not part.schema.equals(self.schema) for part in parts):
+        if any(
+            part.unread != self.unread or part.key_width != self.key_width or not part.schema.equals(self.schema)
+            for part in parts
+        ):
             return None
         every = [self, *parts]
         lines = StoredLines.joined([part.lines for part in every])
         others = {place: pa.concat_arrays([part.others[place] for part in every]) for place in self.others}
-        return UnreadRows(lines, self.unread, others, self.schema, self.fixed_size)
+        return self._with(lines, others)
 
     def table(self) -> pa.Table:
         """Reads the rows; returns them as a table of the form's columns."""
-        count = self.num_rows
         # Before the values, which drop blocks that were read whole.
-        keys = CompressedColumn(self.lines, None).plain
-        data = [pa.allocate_buffer(count * width) for _, _, width in self.unread]
-        self.lines.values_into([name for _, name, _ in self.unread], [memoryview(each) for each in data])
+        keys = self._read([(None, self.key_width)])[0] if self.key_width else CompressedColumn(self.lines, None).plain
         columns = dict(self.others)
-        for (place, _, width), each in zip(self.unread, data, strict=True):
-            column = fixed_size(width, count, None, each)
+        values = self._read([(name, width) for _, name, width in self.unread])
+        for (place, _, _), column in zip(self.unread, values, strict=True):
             columns[place] = column if self.fixed_size else as_binary(column)
-        return pa.Table.from_arrays([keys, *[columns[place] for place in range(len(columns))]], schema=self.schema)
+        every = [as_binary(keys), *[columns[place] for place in range(len(columns))]]
+        return pa.Table.from_arrays(every, schema=self.schema)
+
+    def _read(self, columns: Sequence[tuple[bytes | None, int]]) -> list[Column]:
+        """Returns columns of the blocks, given by their names and widths, together."""
+        count = self.num_rows
+        data = [pa.allocate_buffer(count * width) for _, width in columns]
+        self.lines.values_into([name for name, _ in columns], list(map(memoryview, data)))
+        return [fixed_size(width, count, None, each) for (_, width), each in zip(columns, data, strict=True)]
 
     def byte_bounds(self) -> tuple[Integers, Integers]:
         """Returns some places, from 0 to the number of rows, and about how many bytes of rows come before each."""
