@@ -7,6 +7,7 @@ never cut, so such a row is a batch of its own.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -96,13 +97,13 @@ class Batches:
 
     def _add_blocks(self, rows: CompressedRows | UnreadRows, bytes_beside: int) -> Iterator[ScanAnswer]:
         """Adds rows in blocks, whose single sizes are not known: as if neighbours were equally large."""
-        places, before = rows.byte_bounds()
-        before = before + bytes_beside * places
-        self._added_rows, self._added_bytes = self._added_rows + rows.num_rows, self._added_bytes + int(before[-1])
+        at, bytes_before = rows.byte_bounds()
+        places, before = at.tolist(), (bytes_before + bytes_beside * at).tolist()
+        self._added_rows, self._added_bytes = self._added_rows + rows.num_rows, self._added_bytes + before[-1]
         row = 0
         while row < rows.num_rows:
-            start_bytes = float(np.interp(row, places, before))
-            fitting = int(np.interp(start_bytes + self._batch_bytes - self._bytes, before, places))
+            start_bytes = _between(row, places, before)
+            fitting = int(_between(start_bytes + self._batch_bytes - self._bytes, before, places))
             stop = _block_end(places, row, min(fitting, row + self._batch_rows - self._rows))
             if stop <= row and self._slices:
                 yield from self.drain()
@@ -111,7 +112,7 @@ class Batches:
                 yield from self._cut(plain_table(rows.slice(row, 1)))
                 row += 1
             else:
-                byte_count = int(np.interp(stop, places, before) - start_bytes)
+                byte_count = int(_between(stop, places, before) - start_bytes)
                 self._take(rows.slice(row, stop - row), byte_count, stop - row)
                 row = stop
             if self._is_full() or row < rows.num_rows:
@@ -196,9 +197,19 @@ class Batches:
             self._bytes = self._rows = 0
 
 
-def _block_end(places: Integers, row: int, stop: int) -> int:
+def _between(place: float, places: Sequence[int], values: Sequence[int]) -> float:
+    """Returns the value at a place of these, which ascend, as if values grew evenly; at most the last one."""
+    after = bisect_right(places, place)
+    if after == len(places):
+        return values[-1]
+    before = after - 1
+    share = (place - places[before]) / (places[after] - places[before])
+    return values[before] + share * (values[after] - values[before])
+
+
+def _block_end(places: Sequence[int], row: int, stop: int) -> int:
     """Returns the last of the places up to `stop`, unless it is nearer to the row: else a block is sent twice."""
-    place = int(places[np.searchsorted(places, stop, "right") - 1])
+    place = places[bisect_right(places, stop) - 1]
     return place if 2 * place >= row + stop else stop
 
 

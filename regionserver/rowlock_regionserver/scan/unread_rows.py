@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +17,11 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.columns import Column, Integers
 from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, LineColumn
 from rowlock_regionserver.arrow.line_values import as_binary, fixed_size
-from rowlock_regionserver.arrow.stored_lines import StoredLines
+from rowlock_regionserver.arrow.stored_lines import BlockReader, StoredLines
 from rowlock_regionserver.scan.compressed_rows import bytes_before
 from rowlock_regionserver.scan.row_form import RowLayout
+
+_READER = attrgetter("block.reader")
 
 
 class _UnreadColumn(NamedTuple):
@@ -111,7 +114,7 @@ class UnreadRows:
         """Returns columns of the blocks, given by their names and widths, together."""
         count = self.num_rows
         data = [pa.allocate_buffer(count * width) for _, width in columns]
-        self.lines.values_into([name for name, _ in columns], list(map(memoryview, data)))
+        self.lines.values_into([name for name, _ in columns], [memoryview(each) for each in data])
         return [fixed_size(width, count, None, each) for (_, width), each in zip(columns, data, strict=True)]
 
     def byte_bounds(self) -> tuple[Integers, Integers]:
@@ -125,8 +128,8 @@ class UnreadRows:
     @property
     def bytes_held(self) -> int:
         """The memory that the rows keep alive."""
-        readers = {id(block.reader): block.reader for block, _, _ in self.lines.slices}
         # Columns of timestamps may be one array.
-        others = pa.RecordBatch.from_arrays(list(self.others.values()), names=list(map(str, self.others)))
+        others = pa.RecordBatch.from_arrays(list(self.others.values()), names=[""] * len(self.others))
         held: int = others.get_total_buffer_size()
-        return held + sum([reader.bytes_held for reader in readers.values()])
+        readers: set[BlockReader] = set(map(_READER, self.lines.slices))
+        return held + sum([reader.bytes_held for reader in readers])
