@@ -194,9 +194,16 @@ UNREAD_ROWS = [
     Mutant(
         "unread rows of other columns are joined",
         "UnreadRows.followed_by",
-        "part.unread != self.unread or not part.schema.equals(self.schema)",
+        "part.unread != self.unread or part.key_width != self.key_width or not part.schema.equals(self.schema)",
         "False",
-        f"{UNREAD}::test_rows_of_two_windows_with_other_columns_are_joined_when_they_are_read",
+        f"{UNREAD}::test_rows_of_two_windows_with_other_columns_are_joined_when_they_are_read[False]",
+    ),
+    Mutant(
+        "unread rows whose keys have other lengths are joined",
+        "UnreadRows.followed_by",
+        " or part.key_width != self.key_width",
+        "",
+        f"{UNREAD}::test_rows_of_two_windows_with_other_columns_are_joined_when_they_are_read[True]",
     ),
     Mutant(
         "a slice of lines begins with its first block",

@@ -496,10 +496,13 @@ def unread_rows(run: WideRun) -> UnreadRows:
     return rows
 
 
+@pytest.mark.parametrize("are_keys", [False, True])
 def test_rows_of_two_windows_with_other_columns_are_joined_when_they_are_read(
-    case: Case, lines: Lines, tmp_path_factory: pytest.TempPathFactory
+    case: Case, lines: Lines, tmp_path_factory: pytest.TempPathFactory, *, are_keys: bool
 ) -> None:
     longer = replace(lines, values=(random_column(91, 9), *lines.values[1:]))
+    if are_keys:
+        longer = replace(lines, rows=binary_array([b"key%06d" % number for number in range(_COUNT)]))
     first, again = (unread_rows(written(case, lines)[1]) for _ in range(2))
     other_case = Case(tmp_path_factory.mktemp("other"), Files())
     other_case.family = case.family
