@@ -17,10 +17,9 @@ from typing import TypeVar
 
 import psutil
 
+from bench.cores import process_clock_seconds
 from bench.measure import Spread
 
-# The resolution of CPU time; a short job may take less.
-TICK_SECONDS = 0.01
 # The detail that says how much of a read is not what Spark's Python data sources cost by themselves, see floors.py.
 FLOOR_RATIO = "ratio to the floor"
 # CPU time between the last sample and a process's end is not counted; most processes are idle before they end.
@@ -57,12 +56,12 @@ class Meter:
         """Runs the job and returns its cost."""
         with Trees(self._java_pid, self._server_pid) as trees:
             # This process is measured alone, because the servers that it starts are its children too.
-            driver = psutil.Process().cpu_times()
+            driver = time.process_time()
             start = time.perf_counter()
             job()
             wall = time.perf_counter() - start
-            driver_after = psutil.Process().cpu_times()
-        driver_cpu = driver_after.user + driver_after.system - driver.user - driver.system - trees.sampling_seconds
+            driver_after = time.process_time()
+        driver_cpu = driver_after - driver - trees.sampling_seconds
         java_cpu, server_cpu = trees.seconds
         return Usage(wall, driver_cpu + java_cpu, server_cpu)
 
@@ -94,9 +93,8 @@ class Trees:
         with self._lock:
             for root, cpu_seconds in zip(self._roots, self._last, strict=True):
                 for process in [root, *root.children(recursive=True)]:
-                    with suppress(psutil.NoSuchProcess):
-                        times = process.cpu_times()
-                        cpu_seconds[process] = times.user + times.system
+                    with suppress(ProcessLookupError):
+                        cpu_seconds[process] = process_clock_seconds(process.pid)
 
     def _sample_until_end(self) -> None:
         while not self._ended.wait(_SAMPLE_SECONDS):

@@ -70,6 +70,6 @@ def typed_reads(stage: Stage, layout: Layout) -> Mapping[str, Measurement]:
 def _of_all(name: str, part: list[Usage], every: list[Usage]) -> Measurement:
     """Returns the server's CPU of a narrow read, divided by that of reading all."""
     return Measurement(
-        usage.ratio(part, every, lambda used: max(used.server_cpu, usage.TICK_SECONDS)),
+        usage.ratio(part, every, lambda used: used.server_cpu),
         {"by the clock": usage.ratio(part, every, lambda used: used.wall), **usage.details(name, part)},
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
-from bench.cores import CpuTimes, cores_between, cpu_times, machine_seconds, process_seconds
+from bench.cores import CpuTimes, cores_between, cpu_times, machine_seconds, process_clock_seconds, process_seconds
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -51,3 +52,12 @@ def test_this_process_is_counted_and_one_that_has_ended_is_not() -> None:
         pass
     assert list(before.processes) == [os.getpid()]
     assert cores_between(before, cpu_times([os.getpid()])).own > 0
+
+
+def test_the_clock_of_a_process_has_what_it_has_used() -> None:
+    before = time.process_time()
+    assert before <= process_clock_seconds(os.getpid()) <= time.process_time()
+    ended = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitpid(ended, 0)
+    with pytest.raises(ProcessLookupError, match=f"no process {ended}"):
+        process_clock_seconds(ended)
