@@ -24,26 +24,31 @@ class StreamPieces(io.IOBase):
         return True
 
 
-class JoinedPieces(StreamPieces):
-    """A file like this in which small pieces are joined with their neighbours."""
+class JoinedPieces(io.IOBase):
+    """A file like StreamPieces that joins small pieces with their neighbours."""
 
     def __init__(self, uncopied_bytes_min: int) -> None:
-        """Pieces that are smaller are joined."""
-        super().__init__()
-        self.write = self._write
+        """Pieces of fewer bytes are joined."""
         self._uncopied_bytes_min = uncopied_bytes_min
+        self._pieces: list[Piece] = []
         self._small = bytearray()  # after the last piece
 
-    def _write(self, data: Piece) -> None:
+    def writable(self) -> bool:
+        """Returns True."""
+        return True
+
+    # No attribute with a bound method, as that would be a cycle: it keeps the pieces until the collector runs.
+    def write(self, data: Piece) -> None:
+        """Takes the next bytes."""
         if len(data) < self._uncopied_bytes_min:
             self._small += data
         else:
             self.finish()
-            self.pieces.append(data)
+            self._pieces.append(data)
 
     def finish(self) -> list[Piece]:
-        """Returns all pieces so far, the last joined one among them."""
+        """Returns all pieces so far, which follow one another; no later piece is joined with them."""
         if self._small:
-            self.pieces.append(bytes(self._small))
+            self._pieces.append(bytes(self._small))
             self._small.clear()
-        return self.pieces
+        return self._pieces
