@@ -214,7 +214,7 @@ class StoredLines:
 def parts_of(targets: Sequence[memoryview], counts: Sequence[int]) -> list[list[memoryview]]:
     """Divides the memory of values into parts for so many values each; returns the parts of each target.
 
-    Values of one target have one length. There is a value at least.
+    Values of one target have one length. The counts have a sum of at least 1.
     """
     places = list(accumulate(counts, initial=0))
     slices_of: dict[int, list[slice]] = {}  # by the length of values

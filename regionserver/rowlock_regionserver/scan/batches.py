@@ -198,7 +198,10 @@ class Batches:
 
 
 def _between(place: float, places: Sequence[int], values: Sequence[int]) -> float:
-    """Returns the value at a place of these, which ascend, as if values grew evenly; at most the last one."""
+    """Returns the value at a place, interpolated between those at the given places, which ascend.
+
+    The place is not before the first of them. Behind the last one the value is the last one.
+    """
     after = bisect_right(places, place)
     if after == len(places):
         return values[-1]

@@ -37,7 +37,7 @@ class UnreadRows:
     """Distinct rows, ascending, with the form's columns: those in the blocks, and others by their places. Immutable."""
 
     lines: StoredLines
-    key_width: int  # the length of all rows; 0: they may have different ones
+    key_width: int  # the length of each key; 0: they may have different ones
     unread: Sequence[_UnreadColumn]
     others: Mapping[int, Column]
     schema: pa.Schema  # of the table
@@ -111,7 +111,7 @@ class UnreadRows:
         return pa.Table.from_arrays(every, schema=self.schema)
 
     def _read(self, columns: Sequence[tuple[bytes | None, int]]) -> list[Column]:
-        """Returns columns of the blocks, given by their names and widths, together."""
+        """Reads columns of the blocks together; each is given by its name, None for the keys, and its width."""
         count = self.num_rows
         data = [pa.allocate_buffer(count * width) for _, width in columns]
         self.lines.values_into([name for name, _ in columns], [memoryview(each) for each in data])

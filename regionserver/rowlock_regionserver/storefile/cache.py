@@ -103,6 +103,7 @@ class BlockCache:
                 blocks = list(map(self._blocks.get, keys))
                 miss_count = blocks.count(None)
                 hits = compress(keys, blocks) if miss_count else keys
+                # A deque of no items takes them all without a step of Python for each.
                 deque(map(self._blocks.move_to_end, hits), 0)
                 self._miss_count += miss_count
                 self._hit_count += len(blocks) - miss_count

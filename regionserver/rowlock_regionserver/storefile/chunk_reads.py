@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any
 
 # Bytes between two wanted chunks that cost less to read than one more read.
 GAP_BYTES_MAX = 8192
@@ -19,10 +18,14 @@ def follow_one_another(chunks: Sequence[int]) -> bool:
     return chunks[-1] - chunks[0] == len(chunks) - 1
 
 
-def chosen(chunks: Sequence[int]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
-    """Returns what takes the numbers of these chunks, which ascend, at least one, out of those of all."""
-    places: list[Any] = [slice(chunks[0], chunks[-1] + 1)] if follow_one_another(chunks) else [*chunks]
-    return itemgetter(*places)
+def getter_of(chunks: Sequence[int]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+    """Returns a function that takes a tuple with a number for each chunk of a block, and returns those of these chunks.
+
+    Chunks ascend; there is at least one.
+    """
+    if follow_one_another(chunks):  # Else one chunk would give no tuple.
+        return itemgetter(slice(chunks[0], chunks[-1] + 1))
+    return itemgetter(*chunks)
 
 
 def close_runs(chunks: Sequence[int], starts: Sequence[int]) -> Iterator[list[int]]:

@@ -69,7 +69,7 @@ def read_into(files: Files, descriptor: int, path: Path, pieces: list[memoryview
             offset + place,
             f"{byte_count - place} readable bytes",
             f"{error}",
-            what_is_wrong=f"can't be read at byte {offset + place}: {error.strerror}",
+            what_is_wrong=f"can't be read at byte {offset + place}: {error.strerror or error}",
         ) from error
     return byte_count
 

@@ -64,7 +64,7 @@ class StoredBlocks:
         elif reads_in_place:
             self.keys, self.directories = blocks.keys_or_directories(numbers)
         self._bytes_read = 0
-        self._chosen: _ChosenChunks | None = None  # that were read last
+        self._chosen: _ChosenChunks | None = None  # those that were read last
 
     @cached_property
     def leaves_unread(self) -> bool:
@@ -126,7 +126,7 @@ class StoredBlocks:
             assert isinstance(block, StoredWideBlock), type(block)
             directory = block.directory
             if chosen is None or not chosen.are_of(directory):
-                self._read_in_place(reads)
+                self._read_in_place(chosen, reads)
                 chosen = self._chosen = _ChosenChunks(directory, names)
             in_order = parts if chosen.order is None else [parts[place] for place in chosen.order]
             # A part of a chunk is not read in place: its checksum is that of all lines.
@@ -134,12 +134,12 @@ class StoredBlocks:
                 reads.append(ChunkRead(block.number, directory, in_order))
             else:
                 block.chunks_into(chosen.numbers, start, stop, in_order)
-        self._read_in_place(reads)
+        self._read_in_place(chosen, reads)
 
-    def _read_in_place(self, reads: list[ChunkRead]) -> None:
-        if reads:
-            assert self._chosen is not None, "reads of some chunks"
-            self.blocks.read_chunks(self._chosen.numbers, reads)
+    def _read_in_place(self, chosen: _ChosenChunks | None, reads: list[ChunkRead]) -> None:
+        """Makes the reads, which are of the chosen chunks, and removes them from the list."""
+        if chosen is not None and reads:
+            self.blocks.read_chunks(chosen.numbers, reads)
             reads.clear()
 
 

@@ -22,7 +22,7 @@ from rowlock_regionserver.storefile import codecs, wide_directory
 from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
 from rowlock_regionserver.storefile.block_file import AtOnce, BlockFile, ReadAhead
 from rowlock_regionserver.storefile.block_keys import BlockKeys
-from rowlock_regionserver.storefile.chunk_reads import chosen, close_runs, scattered_reads
+from rowlock_regionserver.storefile.chunk_reads import close_runs, getter_of, scattered_reads
 from rowlock_regionserver.storefile.extents import read_exactly, read_into, read_start
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.wide_block import WideBlock
@@ -199,9 +199,12 @@ class WideBlocks:
         return keys
 
     def read_chunks(self, chunks: Sequence[int], reads: Sequence[ChunkRead]) -> None:
-        """Reads these chunks, which ascend and are stored as they are, of some blocks, and verifies them."""
+        """Reads these chunks, which ascend and are stored as they are, of some blocks, and verifies them.
+
+        Raises CorruptionError and MemoryError.
+        """
         file = self.file
-        checksums_of = chosen(chunks)
+        checksums_of = getter_of(chunks)
         block_count = byte_count = 0
         try:
             with file.handle as descriptor:

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.storefile import codecs, wide_form
-from rowlock_regionserver.storefile.chunk_reads import chosen
+from rowlock_regionserver.storefile.chunk_reads import getter_of
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.wide_form import ChunkForm, Form, require
 
@@ -70,7 +70,7 @@ class Directory:
 
     def are_as_written(self, numbers: Sequence[int], stored: Sequence[pa.Buffer]) -> bool:
         """Returns whether the stored bytes of these chunks, at least one, which ascend, have their checksums."""
-        return tuple(map(codecs.checksum, stored)) == chosen(numbers)(self.checksums)
+        return tuple(map(codecs.checksum, stored)) == getter_of(numbers)(self.checksums)
 
     @property
     def bytes_held(self) -> int:

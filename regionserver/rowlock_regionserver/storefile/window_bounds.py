@@ -18,11 +18,11 @@ _KEYS_OVERHEAD_BYTES = 2500
 
 
 class WindowBounds:
-    """The bytes of all blocks before each block of a run. Immutable."""
+    """The sums of bytes before each block of a run, by which a window's last block is found. Immutable."""
 
     def __init__(self, index: WideIndex) -> None:
         self._raw_before = _sums(index.raw_bytes)
-        # What lines have more when they are cells.
+        # What cells have beside the bytes of lines.
         self._beside_before = _sums(
             [
                 count * (len(row) + CELL_BYTES_BESIDE)
@@ -40,10 +40,11 @@ class WindowBounds:
         *,
         counts_cells: bool,
     ) -> range:
-        """Returns the first of these neighbours, which may descend, that a window may have.
+        """Returns the first of these neighbours, which may descend, that fit one window; `numbers` has one at least.
 
-        One fits, and as many as have `bytes_max` before compression, of which they share as much as `raw_share`; and
-        `keys_max` of keys, as they are stored, and decompressed. None after a block with a row of several lines fits.
+        `bytes_max` bounds the bytes of rows and wanted columns before compression, and of what cells have beside them
+        if `counts_cells` is set. `keys_max` bounds the memory of keys, stored and decompressed. The first block always
+        fits, but a block that has a row of several lines does not, nor do those after it.
         """
         numbers = numbers[:WINDOW_BLOCKS_MAX]
         byte_counts = shares.raw * _sums_up_to(self._raw_before, numbers)
@@ -52,7 +53,7 @@ class WindowBounds:
         key_bytes = 2 * shares.raw_keys * _sums_up_to(self._raw_before, numbers)
         key_bytes += _KEYS_OVERHEAD_BYTES * np.arange(1, len(numbers) + 1)
         count = max(1, int(np.count_nonzero((byte_counts <= bytes_max) & (key_bytes <= keys_max))))
-        first, last = min(numbers[0], numbers[count - 1]), max(numbers[0], numbers[count - 1])
+        first, last = sorted([numbers[0], numbers[count - 1]])
         low, high = np.searchsorted(self._with_versions, [first, last + 1])
         if low < high:
             count = numbers.index(int(self._with_versions[low if numbers.step > 0 else high - 1]))
@@ -60,12 +61,12 @@ class WindowBounds:
 
 
 def _sums(counts: Iterable[int]) -> Integers:
-    """Returns the sum of all counts before each, and at last that of all."""
+    """Returns the sum of the counts before each one, and at last the sum of all."""
     return np.cumsum([0, *counts], dtype=np.int64)
 
 
 def _sums_up_to(before: Integers, numbers: range) -> Integers:
-    """Returns for each of these neighbours the sum of those up to it."""
+    """Returns for each of these neighbours the sum of the counts from the first one up to it, including both."""
     sums: Integers
     if numbers.step > 0:
         sums = before[numbers.start + 1 : numbers.stop + 1] - before[numbers.start]
