@@ -27,7 +27,13 @@ from pathlib import Path
 from types import TracebackType
 
 from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX, replace_file
-from rowlock_regionserver.errors import DataFolderError, DiskFullError, FolderInUseError, UnknownOutcomeError
+from rowlock_regionserver.errors import (
+    DataFolderError,
+    DiskFullError,
+    FolderInUseError,
+    OutOfMemoryError,
+    UnknownOutcomeError,
+)
 from rowlock_regionserver.files import NO_SPACE, Files
 from rowlock_regionserver.ownership import check_contents, check_own, close_to_others
 from rowlock_regionserver.process_limits import limit_advice
@@ -64,7 +70,7 @@ class DataFolder:
         """
         try:
             return cls._open(Path(os.path.realpath(path)), files, create=create, is_shared=is_shared)
-        except (OSError, DiskFullError, UnknownOutcomeError) as error:
+        except (OSError, DiskFullError, OutOfMemoryError, UnknownOutcomeError) as error:
             raise _unusable(path, error) from error
 
     @classmethod
@@ -197,7 +203,7 @@ def _in_use(path: Path, files: Files) -> FolderInUseError:
     )
 
 
-def _unusable(path: Path, error: OSError | DiskFullError | UnknownOutcomeError) -> DataFolderError:
+def _unusable(path: Path, error: OSError | DiskFullError | OutOfMemoryError | UnknownOutcomeError) -> DataFolderError:
     number = error.errno if isinstance(error, OSError) else None
     match number:
         case errno.EROFS | errno.EACCES | errno.EPERM:

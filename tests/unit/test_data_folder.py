@@ -207,6 +207,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     [
         ("create", errno.EDQUOT, "disk is full"),
         ("pwrite", errno.ENOSPC, "disk is full"),
+        ("pwrite", errno.ENOMEM, "the process lacks memory or address space; give it more"),
         ("fsync", errno.EIO, "can't be used"),
         ("rename", errno.EACCES, "can't be written"),
         ("fsync_folder", errno.EIO, "can't be used .*format is written, but its folder could not be synced"),
