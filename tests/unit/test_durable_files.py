@@ -19,11 +19,12 @@ from rowlock_regionserver.durable_files import (
     replace_file,
     write_synced,
 )
-from rowlock_regionserver.errors import DiskFullError, TooManyOpenFilesError, UnknownOutcomeError
+from rowlock_regionserver.errors import DiskFullError, OutOfMemoryError, TooManyOpenFilesError, UnknownOutcomeError
 from rowlock_regionserver.files import SYNCED_BYTES, Files
 
 from tests.crash.simulated_files import Call, Loss, Moment, SimulatedCrash, SimulatedFiles
 
+ERRORS = [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM]
 OLD, NEW = b"what was there", b"what is new" * 100
 
 Write = Callable[[Files, Path], None]
@@ -54,7 +55,9 @@ def disk(tmp_path: Path) -> SimulatedFiles:
     return SimulatedFiles(tmp_path / "data")
 
 
-def raised(error_number: int) -> type[Exception]:
+def raised(error_number: int, step: str) -> type[Exception]:
+    if error_number == errno.ENOMEM and not step.startswith("fsync"):
+        return OutOfMemoryError  # A failed sync is final, also for lack of memory.
     return DiskFullError if error_number in (errno.ENOSPC, errno.EDQUOT) else OSError
 
 
@@ -150,14 +153,14 @@ def test_a_new_file_whose_sync_failed_is_removed_and_not_synced_again(disk: Simu
 
 
 @pytest.mark.parametrize("step", ["create", "pwrite", "fsync", "rename"])
-@pytest.mark.parametrize("error_number", [errno.ENOSPC, errno.EDQUOT, errno.EIO], ids=["ENOSPC", "EDQUOT", "EIO"])
+@pytest.mark.parametrize("error_number", ERRORS, ids=[errno.errorcode[number] for number in ERRORS])
 def test_a_failure_before_the_rename_changes_nothing_and_leaves_nothing(
     disk: SimulatedFiles, error_number: int, step: str
 ) -> None:
     path = disk.root / "name"
     replace_file(disk, path, OLD)
     disk.fail_next(step, error_number)
-    with pytest.raises(raised(error_number)):
+    with pytest.raises(raised(error_number, step)):
         replace_file(disk, path, NEW)
     assert (disk.list_folder(disk.root), disk.read(path)) == (["name"], OLD)
     disk.before_call = lambda call: None
@@ -175,7 +178,7 @@ def test_a_name_that_readers_look_for_is_an_unknown_outcome_when_its_folder_is_n
     assert disk.read(disk.root / "name") == NEW, "what may be found after a power failure is also there before it"
 
 
-@pytest.mark.parametrize("error_number", [errno.ENOSPC, errno.EDQUOT, errno.EIO], ids=["ENOSPC", "EDQUOT", "EIO"])
+@pytest.mark.parametrize("error_number", ERRORS, ids=[errno.errorcode[number] for number in ERRORS])
 @pytest.mark.parametrize("step", ["create", "pwrite", "fsync", "rename", "fsync_folder"])
 @pytest.mark.parametrize("way", UNNAMED)
 def test_a_file_that_nothing_names_yet_is_removed_when_a_step_fails(
@@ -185,7 +188,7 @@ def test_a_file_that_nothing_names_yet_is_removed_when_a_step_fails(
         return  # It has its name from the beginning.
     disk.fail_next(step, error_number)
     # With `durably_named` the block writes the file and raises any error; a full disk is still DiskFullError.
-    with pytest.raises(raised(error_number)):
+    with pytest.raises(raised(error_number, step)):
         UNNAMED[way](disk, disk.root / "name")
     assert disk.list_folder(disk.root) == []
     disk.before_call = lambda call: None
