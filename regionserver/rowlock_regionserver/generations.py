@@ -42,10 +42,10 @@ def generation_path(folder: Path, name: str, number: int) -> Path:
 def write(files: Files, folder: Path, name: str, number: int, body: bytes, *, version: int = FORMAT_VERSION) -> Path:
     """Writes generation `number`, durably; blocks on the disk. `version` is that of the body's format.
 
-    `number` must be greater than that of every existing generation. Raises DiskFullError, TooManyOpenFilesError or
-    another OSError when nothing was changed and no file is left. Raises UnknownOutcomeError when the folder could not
-    be synced after the rename: after a power failure either generation may be the newest, so the files of neither may
-    be removed, and the process should end.
+    `number` must be greater than that of every existing generation. Raises DiskFullError, TooManyOpenFilesError,
+    OutOfMemoryError or OSError when nothing was changed and no file is left. Raises UnknownOutcomeError when the folder
+    could not be synced after the rename: after a power failure either generation may be the newest, so the files of
+    neither may be removed, and the process should end.
     """
     assert number > 0, f"generation numbers start at 1, not {number}"
     path = generation_path(folder, name, number)
@@ -61,8 +61,8 @@ def write(files: Files, folder: Path, name: str, number: int, body: bytes, *, ve
 def write_first(files: Files, folder: Path, name: str, body: bytes, *, version: int = FORMAT_VERSION) -> None:
     """Writes generation 1 in a new folder, which no reader opens before something durable names it; blocks on the disk.
 
-    Raises FileExistsError if there is one, which stays. Raises DiskFullError, TooManyOpenFilesError or another OSError;
-    then no file is left.
+    Raises FileExistsError if there is one, which stays. Raises DiskFullError, TooManyOpenFilesError, OutOfMemoryError
+    or OSError; then no file is left.
     """
     with new_file(files, generation_path(folder, name, 1)) as file:
         file.append(framed(1, body, version))
@@ -104,7 +104,7 @@ def read(files: Files, path: Path, number: int, *, version_max: int = FORMAT_VER
     """Returns the body of the generation at `path`, which must be `number`.
 
     Raises CorruptionError when it is damaged or unreadable, FileNotFoundError, and DataFolderError when its version is
-    greater than `version_max`. Raises OSError and TooManyOpenFilesError for a lack of memory and descriptors.
+    greater than `version_max`. Raises OSError for a lack of memory, and TooManyOpenFilesError.
     """
     try:
         raw = files.read(path)

@@ -15,7 +15,7 @@ from rowlock.schema import Region
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """For which session's bulk write batches are staged, and the numbers of those that the server answered.
+    """Where batches are staged: in the bulk write of a session. Collects the numbers of those that were answered.
 
     The commit names the numbers, so that the server notices if it has lost one of these batches. Servers of protocol 10
     and earlier answer without numbers.

@@ -78,7 +78,7 @@ class BulkWrite:
         """Makes a batch part of the write, durably. Returns it, and True.
 
         If the request was repeated and another call of it was quicker, returns that one's batch and False, and adds
-        nothing. Raises InvalidRequestError and OSError.
+        nothing. Raises InvalidRequestError if the write is closed, and the errors of `Staging.add`.
         """
         with self._lock:
             self._check_open()

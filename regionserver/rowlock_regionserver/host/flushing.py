@@ -79,7 +79,7 @@ class FlushThreads:
         self._lock = threading.Lock()
         # Guarded by self._lock:
         self._running: dict[int, int] = {}  # by region id: the bytes that its flush frees
-        self._refused: dict[int, float] = {}  # by region id: when the disk refused it, or there was no memory
+        self._refused: dict[int, float] = {}  # by region id: when there was no space, descriptor or memory
         self._requested: set[int] = set()  # region ids
         self.thread = threading.Thread(target=self._run, name="flush-scheduler", daemon=True)
 
@@ -133,7 +133,7 @@ class FlushThreads:
             self._queue.popleft()
 
     def _postponed(self) -> set[int]:
-        """The regions that are being flushed, or whose flush the disk refused in the last second."""
+        """The regions that are being flushed, or whose flush was refused in the last second."""
         since = self._clock.monotonic() - CHECK_AGAIN_S
         with self._lock:
             return {*self._running, *(region_id for region_id, at in self._refused.items() if at > since)}

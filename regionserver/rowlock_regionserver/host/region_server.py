@@ -363,7 +363,7 @@ class RegionServer(ServedRegions):
         return sum(results, FlushResult(0, 0))
 
     def flush_region(self, region: Region) -> FlushResult:
-        """Flushes one region; a failed sync is final. Blocks. Raises DiskFullError, which changes nothing."""
+        """Flushes one region; a failed sync is final. Blocks. Raises the errors of `Flusher.flush`."""
         began = self._shared.clock.monotonic()
         with self._failures.are_final():
             result = region.flush()

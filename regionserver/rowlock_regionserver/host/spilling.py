@@ -42,8 +42,8 @@ class Spilling:
     def make_room(self, write: BulkWrite, table: Table, byte_count: int) -> None:
         """Spills until `byte_count` more bytes of bulk files may be staged. Blocks.
 
-        Raises RegionTooBusyError, DiskFullError, InvalidRequestError, UnknownOutcomeError and OSError; then nothing has
-        changed.
+        Raises RegionTooBusyError, InvalidRequestError and OSError; then nothing has changed. Raises UnknownOutcomeError
+        if a spill may have been made.
         """
         if write.bulk_file_bytes + byte_count <= self.bytes_max:
             return

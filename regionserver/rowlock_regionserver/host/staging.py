@@ -13,10 +13,10 @@ can't be read is removed: its session has ended then, and nothing of it was comm
 Missing files of batches and spills are noticed:
 
 1. Spills are numbered from 1 on. A batch has the number of the one before it plus 1, or its file names that number
-   (`after`). So a file that another one follows is missed at start.
+   (`after`). So a start notices a missing file that another one follows.
 2. A missing last one leaves no trace in the folder. But a client knows the numbers of its batches, and names them in
-   the commit, which is refused unless all are there (commit_checks.py). A lost spill leaves its batches, whose bulk
-   files are gone.
+   the commit, which is refused unless all are there (commit_checks.py). A lost spill leaves its batches without their
+   bulk files, so the commit can't read them.
 3. For that, a number is never given twice. Which ones were given can't be seen in the files, as any number of the last
    ones may be lost. So numbers are taken from blocks: `write` names the last number of the block in use, and is
    replaced, durably, before a number beyond it is given. After a restart the next number is the first one after the
@@ -51,7 +51,8 @@ from rowlock_regionserver.region.store_file_names import store_file_path
 _FOLDER = re.compile(r"\d+")
 _BATCH, _SPILL = "batch", "spill"
 _NUMBERED = re.compile(rf"({_BATCH}|{_SPILL})-(\d{{8,}})")
-# The numbers of batches in one block: a write of 400 GB needs a second one, and a thousand restarts have 8 digits.
+# The numbers of batches in one block. A write of 400 GB needs a second one, and numbers of 9 digits come only after a
+# thousand restarts.
 _BLOCK = 100_000
 
 logger = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ class StagedContents:
     """What a bulk write has staged: batches by number, and spills in their order. Not thread-safe."""
 
     def __init__(self, batches: Iterable[Batch] = (), spills: Iterable[Spill] = (), last_reserved: int = 0) -> None:
-        """batches: by number. last_reserved: numbers up to this one may have been given to others, which are lost."""
+        """batches: by ascending number. last_reserved: up to this number others may have been given and lost."""
         self._batches: dict[int, Batch] = {}
         self._of_request: dict[RequestKey, Batch] = {}
         self._of_part: dict[RequestKey, Batch] = {}  # by the requests that the batch is a part of
@@ -197,7 +198,7 @@ class Staging:
         self._files = files
 
     def make(self, write: StagedWrite) -> None:
-        """Makes the folder of a write, durably. Raises DiskFullError, UnknownOutcomeError and OSError."""
+        """Makes the folder of a write, durably. Raises the errors of durable_files.replace_file."""
         folder = self.folder_of(write)
         with contextlib.suppress(FileExistsError):
             self._files.make_folder(folder)
@@ -205,7 +206,7 @@ class Staging:
         self._write(write)
 
     def reserved(self, write: StagedWrite, number: int) -> StagedWrite:
-        """Makes a block of numbers durable that begins with this one. Returns the write with it. Raises as `make`."""
+        """Reserves a block of numbers from `number` on, durably. Returns the write with it. Raises as `make`."""
         with_block = replace(write, last_reserved=number + _BLOCK - 1)
         self._write(with_block)
         return with_block
@@ -323,7 +324,7 @@ class Staging:
 
 
 def _check_there(folder: Path, kind: str, numbers: Collection[int], expected: Iterable[int]) -> None:
-    """Raises CorruptionError for the first expected number that is none of the files'."""
+    """Raises CorruptionError for the first of the expected numbers that no file of this kind has."""
     there = set(numbers)
     for number in expected:
         if number not in there:

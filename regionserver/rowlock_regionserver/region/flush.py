@@ -17,8 +17,9 @@ writes them first, and seals the active segments only when that succeeds. So how
 reads have one more segment to look at, not one for each attempt. A crash at any point leaves either the old manifest
 and the log, or the new manifest.
 
-A lack of memory in 3, and in 4 up to the rename of the manifest, fails the flush as a full disk does. In 1, where some
-families may be sealed and not published, and after the rename it ends the server: such a flush can't be repeated.
+A lack of memory in 3, and in 4 while the manifest is written, fails the flush as a full disk does. In 1, where some
+families may be sealed and not published, and after the manifest's rename it ends the server: such a flush can't be
+repeated.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ Arrow parses a file block by block, and gives one batch for each. A row must lie
 about thirty blocks are in memory. So blocks are small at first. When a row does not fit, the file is parsed again from
 its beginning, with larger blocks, and the rows that were yielded already are dropped.
 
-Arrow takes a quote that is not closed for closed at the end of the file. So it gets one more line, whose number of
-fields is wrong: if it reports no such line, the last row has swallowed it.
+Arrow closes an open quote silently at the end of a file. So it reads one more line there, which has a field too many.
+If it does not report that line as invalid, the line is within quotes, and so is the end of the file.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Dialect:
 
 
 class _LastLine:
-    """The line behind the end of a file with so many columns. Used for one parse."""
+    """The line that is added at the end of a file with this number of columns. For one parse."""
 
     def __init__(self, column_count: int, separator: str) -> None:
         self._text = secrets.token_hex(8) + column_count * separator
@@ -64,14 +64,14 @@ class _LastLine:
         self.is_reported = False  # as a row with a wrong number of fields
 
     def added(self, data: pa.Buffer) -> pa.Buffer:
-        """Returns the data, or, once, the line instead of the empty data at the file's end. For Arrow's threads."""
+        """Returns the data; at the file's end, where it is empty, the line, but only once. For Arrow's threads."""
         if data.size or self._is_added:
             return data
         self._is_added = True
         return pa.py_buffer(f"\n{self._text}\n".encode())
 
     def judge(self, row: pa_csv.InvalidRow) -> Literal["skip", "error"]:
-        """Returns what Arrow does with a row whose number of fields is wrong."""
+        """Returns what Arrow is to do with a row whose number of fields is wrong."""
         if row.text != self._text:
             return "error"
         self.is_reported = True

@@ -92,7 +92,7 @@ class Adoption:
     def prepare(self, commit_number: int, stamp: int, take_numbers: Callable[[int], int]) -> None:
         """Names the files in the manifest. `take_numbers` takes n write numbers, and returns the one before.
 
-        Raises DiskFullError, TooManyOpenFilesError, UnknownOutcomeError, CorruptionError and OSError.
+        Raises DiskFullError, TooManyOpenFilesError, OutOfMemoryError, UnknownOutcomeError, CorruptionError and OSError.
         """
         shared, made_ms = self._parts.shared, self._parts.shared.clock.now_ms()
         for run in self._runs:

@@ -142,8 +142,8 @@ def write_bulk_file(
 ) -> WrittenBulkFile:
     """Writes the batch; file and name are durable when it returns.
 
-    `syncing` is entered around each wait for the disk. Raises DiskFullError, TooManyOpenFilesError and OSError; then no
-    file remains.
+    `syncing` is entered around each wait for the disk. Raises DiskFullError, TooManyOpenFilesError, OutOfMemoryError
+    and OSError; then no file remains.
     """
     pieces = encode_parts(parts)
     with new_file(files, bulk_file_path(folder, number), syncing) as file, syncing():

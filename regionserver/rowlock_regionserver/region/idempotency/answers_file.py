@@ -79,7 +79,7 @@ def write_answers(
     """Writes lists of answers to a new file; file and name are durable when it returns.
 
     Replaces the file of a failed flush, if there is one. Yields to other threads after each list. Raises DiskFullError,
-    TooManyOpenFilesError and OSError; then no file remains.
+    TooManyOpenFilesError, OutOfMemoryError and OSError; then no file remains.
     """
     path = answers_path(folder, number)
     files.remove_if_there(path)
