@@ -235,6 +235,7 @@ class CorruptionError(RegionServerError):
     """Stored bytes are not what was written.
 
     The file is `path`, the place is the byte at `offset`; `expected` and `found` say what should be there and what is.
+    `what_is_wrong` takes the place of these three in the message, for a file that can't be read.
     """
 
     def __init__(

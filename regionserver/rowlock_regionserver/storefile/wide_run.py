@@ -332,6 +332,7 @@ class WideRun:
 
     def _chunk(self, window: _Window, table: pa.Table, lines: Lines | None, bytes_held: int) -> Chunk:
         index = self._index
+        # They are neighbours, in either order.
         read = slice(min(window.numbers), max(window.numbers) + 1) if window.numbers else slice(0)
         return Chunk(
             table=table,

@@ -71,7 +71,7 @@ class _LastLine:
         return pa.py_buffer(f"\n{self._text}\n".encode())
 
     def judge(self, row: pa_csv.InvalidRow) -> Literal["skip", "error"]:
-        """Returns what Arrow is to do with a row whose number of fields is wrong."""
+        """Returns what Arrow is to do with a row whose number of fields is wrong. For Arrow's threads."""
         if row.text != self._text:
             return "error"
         self.is_reported = True
@@ -171,7 +171,7 @@ def _parsed(
     parse = pa_csv.ParseOptions(
         delimiter=dialect.separator, newlines_in_values=True, invalid_row_handler=last_line.judge
     )
-    # Other threads read the file, and of Python they run only `added`. The stubs don't list pyarrow's own files.
+    # Arrow's threads read and parse, and run only `added` and `judge` in Python. The stubs don't list its own files.
     with_last_line = pa.TransformInputStream(file, last_line.added)
     with pa_csv.open_csv(with_last_line, read_options=read, parse_options=parse, convert_options=options) as batches:  # type: ignore[arg-type]
         held: pa.RecordBatch | None = None
