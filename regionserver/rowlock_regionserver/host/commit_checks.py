@@ -35,7 +35,8 @@ def check_none_is_lost(write: BulkWrite, staging: Staging, write_number: int, nu
     """Raises CorruptionError if a batch that was answered with one of these numbers is not there.
 
     write_number: of the bulk write for which they were staged; 0: of this one. The session may have another one of the
-    table by now: a start ends a bulk write whose files are damaged, but not its session if that has other ones.
+    table by now: a start ends a bulk write whose files are damaged, but not its session if that has other ones. Raises
+    InvalidRequestError if it has, also without numbers.
     """
     is_another = write_number not in (0, write.write.write_number)
     lost = numbers if is_another else write.contents.missing(numbers)
@@ -46,4 +47,10 @@ def check_none_is_lost(write: BulkWrite, staging: Staging, write_number: int, nu
             f"a staged batch of the bulk write of table {write.write.table!r} ({len(lost)} of {len(numbers)} are lost)",
             "no file",
             what_to_do="nothing was committed: abort the bulk write, and write all of it again",
+        )
+    if is_another:
+        raise InvalidRequestError(
+            f"bulk write {write_number} of table {write.write.table!r} has ended, and its session has opened another "
+            "one; nothing was committed",
+            table=write.write.table,
         )

@@ -14,7 +14,7 @@ import pytest
 from rowlock_regionserver import generations
 from rowlock_regionserver.catalog.commits import Identity
 from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.errors import CorruptionError, SessionEndedError
+from rowlock_regionserver.errors import CorruptionError, InvalidRequestError, SessionEndedError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.bulk_commit import CommitRequest, known_commit
 from rowlock_regionserver.host.staging import Batch, StagedContents, Staging
@@ -237,7 +237,10 @@ def test_a_repeated_commit_asks_for_no_batch(store: Store) -> None:
 
 
 def test_batches_of_another_bulk_write_of_the_session_are_lost(store: Store) -> None:
-    """Of one that a start has ended, while the session went on with one of another table."""
+    """Of one that a start has ended, while the session went on with one of another table.
+
+    A commit of the ended one that names no batch is refused, too: it committed what the new one had staged.
+    """
     ref = store.session()
     store.server.create_table("u", FAMILIES)
     store.server.bulk_writes.open(ref, store.server.table("u"))
@@ -251,6 +254,8 @@ def test_batches_of_another_bulk_write_of_the_session_are_lost(store: Store) -> 
     with pytest.raises(CorruptionError, match="2 of 2 are lost") as caught:
         store.commit(ref, number=number, staged_batches=numbers)
     assert caught.value.path == store.folder / "staging" / str(number) / "batch-00000001"
+    with pytest.raises(InvalidRequestError, match=f"bulk write {number} of table 't' has ended"):
+        store.commit(ref, number=number)
     assert store.content() == {}
     own = store.write_of(ref).write.write_number
     assert store.commit(ref, number=own, staged_batches=numbers).row_count == 2
