@@ -247,12 +247,15 @@ class Opening:
     ) -> int:
         """Removes bulk files that no live record and no staged batch names. Returns the greatest number of all.
 
-        If a region is damaged, all files stay, because salvage may need them.
+        That of a lost file counts, too: what names it would read or remove another file of this number. If a region is
+        damaged, all files stay, because salvage may need them.
         """
         named = {number for region in regions.values() for number in region.bulk_files}
         staged_files = [each for _, contents in staged for _, each in contents.unspilled()]
         named.update([each.record.file_number for each in staged_files])
-        greatest = 0
+        # A batch names its bulk file again if its spill is lost.
+        of_batches = [each.record.file_number for _, contents in staged for each in contents.every_batch()]
+        greatest = max([*named, *of_batches], default=0)
         for name in self._files.list_folder(self._shared.bulk_folder):
             number = bulk_file_number(name)
             if number is None:

@@ -170,6 +170,29 @@ def test_a_lost_last_spill_refuses_the_commit(tmp_path: Path) -> None:
     assert store.content() == {}
 
 
+@pytest.mark.parametrize("lost", ["bulk/*", "staging/*/spill-*"])
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_a_write_that_lost_files_removes_none_of_another_one(tmp_path: Path, lost: str, restarts: int) -> None:
+    """The numbers of its bulk files are not given again, neither those of lost ones nor of spilled ones."""
+    store = Store(tmp_path / "data", spills_at=1 if "spill" in lost else 0)
+    store.server.create_table("t", FAMILIES)
+    damaged = store.session("damaged")
+    store.stage(damaged, (b"a", b"1"), (b"b", b"1"), (b"c", b"1"))
+    store.spills_at = 0
+    intact = store.session("intact")
+    for restart in range(restarts):
+        abandon(store.server)
+        for path in store.folder.glob("bulk/*"):
+            path.unlink()
+        for path in store.folder.glob(lost if restart == restarts - 1 else "none"):
+            path.unlink()
+        store.open()
+    numbers = store.stage(intact, (b"d", b"1"), (b"e", b"1"))
+    store.server.bulk_writes.abort(damaged, store.server.table("t"))
+    assert store.commit(intact, staged_batches=numbers).row_count == 2
+    assert store.content() == {b"d": b"1", b"e": b"1"}
+
+
 def test_a_write_of_an_earlier_version_goes_on(store: Store) -> None:
     """Before its first restart the files have what earlier versions wrote, and no more."""
     ref = store.session()
