@@ -51,7 +51,7 @@ def write(files: Files, folder: Path, name: str, number: int, body: bytes, *, ve
     path = generation_path(folder, name, number)
     replace_file(files, path, framed(number, body, version))
     # The generation is written. An old one that stays is harmless: the next write tries again.
-    with contextlib.suppress(OSError, TooManyOpenFilesError):
+    with contextlib.suppress(OSError, TooManyOpenFilesError, MemoryError):
         for old in generation_numbers(files, folder, name)[:-GENERATIONS_KEPT]:
             with contextlib.suppress(OSError):
                 files.remove(generation_path(folder, name, old))

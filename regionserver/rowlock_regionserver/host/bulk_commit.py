@@ -382,6 +382,6 @@ class _Committing:
         commit.add(written, parts)
 
     def _remove(self, file_numbers: Sequence[int]) -> None:
-        with contextlib.suppress(OSError, RegionServerError):
+        with contextlib.suppress(OSError, RegionServerError, MemoryError):
             for file_number in file_numbers:
                 self._shared.files.remove_if_there(bulk_file_path(self._shared.bulk_folder, file_number))

@@ -11,6 +11,7 @@ from rowlock_regionserver.config import GIB, KIB, MIB
 from rowlock_regionserver.errors import InvalidRequestError, UnknownOutcomeError
 from rowlock_regionserver.host.staging import Batch, StagedContents, StagedWrite, Staging
 from rowlock_regionserver.operations import RequestId
+from rowlock_regionserver.process_limits import memory_error_final
 from rowlock_regionserver.region.bulk.spilled import Spill
 from rowlock_regionserver.region.bulk.staged import StagedBatch
 from rowlock_regionserver.sessions.session import HeldItem, HeldKind
@@ -91,7 +92,8 @@ class BulkWrite:
             parts_of = () if request is None else request.parts_of
             batch = Batch(number, self.contents.last_number, _key_of(request), tuple(staged), parts_of)
             staging.add(self.write, batch)
-            self.contents.add(batch)
+            with memory_error_final(staging.batch_path(self.write.write_number, number)):
+                self.contents.add(batch)
         return batch, True
 
     def _check_open(self) -> None:
@@ -123,7 +125,8 @@ class BulkWrite:
         """Makes a spill take the place of its batches, durably; inside `spilling`. Raises OSError."""
         with self._lock:
             staging.add_spill(self.write, 1 + len(self.contents.spills), spill)
-            self.contents.add_spill(spill)
+            with memory_error_final(staging.folder_of(self.write)):
+                self.contents.add_spill(spill)
 
     @contextlib.contextmanager
     def closed(self) -> Iterator[None]:

@@ -176,7 +176,7 @@ class BulkWrites:
         self.forget(write)
 
     def _remove_files(self, staged: Iterable[StagedBatch]) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, MemoryError):
             for each in staged:
                 self._files.remove_if_there(bulk_file_path(self._bulk_folder, each.record.file_number))
 

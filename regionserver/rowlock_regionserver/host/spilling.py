@@ -76,7 +76,7 @@ class Spilling:
         finally:
             shared.memory.add(-byte_count)
         self._replace(write, Spill(region_id, tuple(sorted({number for number, _ in batches})), runs), writer)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, MemoryError):
             for _, each in batches:
                 shared.files.remove_if_there(bulk_file_path(shared.bulk_folder, each.record.file_number))
 

@@ -307,7 +307,7 @@ class Staging:
                     self._files.remove_if_there(folder / name)
 
     def _remove(self, folder: Path) -> None:
-        with contextlib.suppress(OSError, TooManyOpenFilesError):
+        with contextlib.suppress(OSError, TooManyOpenFilesError, MemoryError):
             # `write` first: without it nothing of the folder counts.
             self._files.remove_if_there(folder / "write")
             for name in self._files.list_folder(folder):

@@ -193,6 +193,28 @@ def test_a_write_that_lost_files_removes_none_of_another_one(tmp_path: Path, los
     assert store.content() == {b"d": b"1", b"e": b"1"}
 
 
+@pytest.mark.parametrize("splits", [False, True])
+def test_a_lost_store_file_of_a_spill_refuses_the_commit_and_ends_nothing(tmp_path: Path, *, splits: bool) -> None:
+    store = Store(tmp_path / "data", spills_at=1)
+    store.server.create_table("t", FAMILIES)
+    ref = store.session()
+    numbers = store.stage(ref, (b"a", b"1"), (b"b", b"1"), (b"c", b"1"))
+    if splits:
+        (region,) = store.server.regions_of("t")
+        store.server.split_region("t", region.region_id, b"b")
+    abandon(store.server)
+    paths = list(store.folder.glob("staging/*/*.store"))
+    for path in paths:
+        path.unlink()
+    store.open()
+    for _ in range(2):
+        with pytest.raises(CorruptionError, match="restore it") as caught:
+            store.commit(ref, staged_batches=numbers)
+        assert caught.value.path in paths
+    store.put(b"d", b"1")  # Else the server had ended.
+    assert store.content() == {b"d": b"1"}
+
+
 def test_a_write_of_an_earlier_version_goes_on(store: Store) -> None:
     """Before its first restart the files have what earlier versions wrote, and no more."""
     ref = store.session()

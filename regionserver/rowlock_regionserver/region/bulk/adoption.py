@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.process_limits import memory_error_final
 from rowlock_regionserver.region.bulk.arranged import FamilyParts
 from rowlock_regionserver.region.bulk.bulk_segments import segments_of
 from rowlock_regionserver.region.bulk.spilled import SpilledRun, write_segments
@@ -45,6 +47,11 @@ class Adoption:
         self._is_prepared = False
 
     @property
+    def folder(self) -> Path:
+        """The region's folder."""
+        return self._live_files.folder
+
+    @property
     def has_files(self) -> bool:
         """Whether there is something to adopt."""
         return bool(self._runs)
@@ -57,10 +64,13 @@ class Adoption:
         files = []
         for family_number, written in run.files:
             path = store_file_path(folder, family_number, written.number)
-            info = self._clipped(path, written, run)
-            if info is not None:
-                files.append((family_number, replace(info, number=self._new_number(family_number), made_ms=0)))
-                self._parts.shared.files.link(path, self._paths[-1])
+            try:
+                info = self._clipped(path, written, run)
+                if info is not None:
+                    files.append((family_number, replace(info, number=self._new_number(family_number), made_ms=0)))
+                    self._parts.shared.files.link(path, self._paths[-1])
+            except FileNotFoundError as error:
+                raise CorruptionError.missing(path, "a store file of a bulk write", "no file") from error
         if files:
             self._runs.append(_LinkedRun(run.number_count, None if run.is_stamped else 0, tuple(files)))
 
@@ -113,11 +123,15 @@ class Adoption:
             self._live_files.adopt(self._files)
 
     def withdraw(self) -> None:
-        """Removes the files. What can't be removed is removed by the next start, as no manifest has it then."""
+        """Removes the files. What can't be removed is removed by the next start, as no manifest has it then.
+
+        Raises UnknownOutcomeError for a lack of memory if the next manifest would name them.
+        """
         if self._is_prepared:
-            self._live_files.withdraw()
+            with memory_error_final(self.folder):
+                self._live_files.withdraw()
             self._is_prepared = False
         self._files = {}
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, MemoryError):
             for path in self._paths:
                 self._parts.shared.files.remove_if_there(path)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from rowlock_regionserver.cells import NEWEST, Durability
 from rowlock_regionserver.commit.commit import Commit, TakeBack
 from rowlock_regionserver.commit.numbering import Numbering
+from rowlock_regionserver.process_limits import memory_error_final
 from rowlock_regionserver.region.bulk.adoption import Adoption
 from rowlock_regionserver.region.bulk.arranged import FamilyParts
 from rowlock_regionserver.region.region_parts import RegionParts
@@ -93,9 +94,10 @@ class RegionCommit:
         self._mvcc.complete(self._first)
 
     def take_back(self) -> None:
-        """Removes what was applied."""
-        self.adoption.withdraw()
-        if self._first:
-            self._applier.take_back_after(self._first)
-            self._applier.merge_before(NEWEST)
-            self._mvcc.complete(self._first)
+        """Removes what was applied. Raises UnknownOutcomeError if it can't: then nothing may be published any more."""
+        with memory_error_final(self.adoption.folder):
+            self.adoption.withdraw()
+            if self._first:
+                self._applier.take_back_after(self._first)
+                self._applier.merge_before(NEWEST)
+                self._mvcc.complete(self._first)
