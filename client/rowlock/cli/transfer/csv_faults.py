@@ -122,13 +122,10 @@ def _records(file: TextIO, separator: str, bytes_max: int) -> Iterator[_Record]:
 
 
 def _is_open(record: _Record, separator: str) -> bool:
-    """Returns whether the file ends within a quoted field of the record."""
-    try:
-        for _ in csv.reader([record.raw.decode("latin-1")], delimiter=separator, strict=True):
-            """Without an error each field is closed."""
-    except csv.Error as error:
-        return str(error) == "unexpected end of data"
-    return False
+    """Returns whether the file ends within a quoted field of the record: whether that takes in a further line."""
+    further = "further line"
+    *_, last = csv.reader([record.raw.decode("latin-1"), "\n", further], delimiter=separator)
+    return last != [further]
 
 
 def _blocks(records: Iterator[_Record]) -> Iterator[list[_Record]]:

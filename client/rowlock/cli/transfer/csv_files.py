@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import secrets
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Literal
@@ -76,6 +77,27 @@ class _LastLine:
             return "error"
         self.is_reported = True
         return "skip"
+
+
+@contextlib.contextmanager
+def _without_reports_of_undecodable_rows() -> Iterator[None]:
+    """Returns a context without lines on standard error about rows that are not UTF-8, for which `judge` is not called.
+
+    pyarrow decodes a row for it, and takes an exception of that for "error", which is right.
+    """
+    usual = sys.unraisablehook
+
+    def report(unraisable: sys.UnraisableHookArgs) -> None:
+        is_of_judge = isinstance(getattr(unraisable.object, "__self__", None), _LastLine)
+        if not (is_of_judge and isinstance(unraisable.exc_value, UnicodeDecodeError)):
+            usual(unraisable)
+
+    sys.unraisablehook = report
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is report:
+            sys.unraisablehook = usual
 
 
 def csv_content(source: Source, wanted: FileColumns, dialect: Dialect) -> Content:
@@ -173,7 +195,10 @@ def _parsed(
     )
     # Arrow's threads read and parse, and run only `added` and `judge` in Python. The stubs don't list its own files.
     with_last_line = pa.TransformInputStream(file, last_line.added)
-    with pa_csv.open_csv(with_last_line, read_options=read, parse_options=parse, convert_options=options) as batches:  # type: ignore[arg-type]
+    with (
+        _without_reports_of_undecodable_rows(),
+        pa_csv.open_csv(with_last_line, read_options=read, parse_options=parse, convert_options=options) as batches,  # type: ignore[arg-type]
+    ):
         held: pa.RecordBatch | None = None
         for batch in batches:
             if held is not None:

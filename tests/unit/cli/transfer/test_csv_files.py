@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -214,7 +215,7 @@ def test_a_quote_that_is_not_closed_is_reported_with_its_line(tmp_path: Path, ro
     assert found == f"line {line}: a quote is not closed, so the row extends to the end of the file"
 
 
-@pytest.mark.parametrize("row", [b'b,"2\n', b'b,"', b'b,"c\nd,e\n', b'b,"c""\n', b'b,"c,'])
+@pytest.mark.parametrize("row", [b'b,"2\n', b'b,"', b'b,"c\nd,e\n', b'b,"c""\n', b'b,"c,', b'"b"c,"d\n', b'""b,"\n'])
 @pytest.mark.parametrize("separator", [",", ";"])
 def test_a_quote_that_is_not_closed_is_no_text(tmp_path: Path, row: bytes, separator: str) -> None:
     """The rest of the file was silently the value of the last column."""
@@ -239,6 +240,17 @@ def test_a_file_may_end_with_a_closed_quote(
     path.write_bytes(b"k,v\n" + b"a,1\n" * 20 + b'b,"' + end)
     rows = read_rows(path, MAPPING)
     assert (len(rows), rows[-1]) == (21, {"k": "b", "v": value})
+
+
+def test_a_row_that_is_not_utf_8_and_has_too_many_fields_is_reported_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tracebacks of pyarrow, which decodes such a row for a function that it then does not call, came before it."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)  # Not pytest's, which collects them.
+    found = fault(tmp_path / "rows.csv", b"id,delay\na,1\n\xff,1,2\n", MAPPING_OF_TWO)
+    assert found == "line 3 has 3 fields, but the heading has 2"
+    assert capfd.readouterr().err == ""
+    assert sys.unraisablehook is sys.__unraisablehook__
 
 
 def test_a_quoted_null_is_reported_as_quoted(tmp_path: Path) -> None:
