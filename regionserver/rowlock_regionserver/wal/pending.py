@@ -136,8 +136,7 @@ class Pending:
         assert write_number > previous, f"write number {write_number} after {previous} in region {region_id}"
         if kind > KIND_MAX_OF_FORMAT_2 and self._version < version_for(kind):
             self._check_open()
-            self._version = version_for(kind)
-            self._roll()
+            self._roll(version_for(kind))
         self._add(region_id, write_number, previous, kind, payload)
         chains.last[region_id] = self._touched[region_id] = write_number
         chains.news.add(region_id)
@@ -232,8 +231,9 @@ class Pending:
 
     def _take(self) -> list[Batch]:
         taken = self._batches
-        self._batch = Batch(self._segment, self._offset)
-        self._batches = [self._batch]
+        batch = Batch(self._segment, self._offset)
+        batches = [batch]  # Before any change, as it takes memory.
+        self._batch, self._batches = batch, batches
         return taken
 
     # For a caller that writes what it appends. They take `order` themselves.
@@ -355,7 +355,7 @@ class Pending:
         offset = self._offset
         # A record that is larger than a segment gets a segment of its own, which the writer extends.
         if offset + size > self._capacity and not self._is_fresh:
-            self._roll()
+            self._roll(self._version)
             offset = self._offset
         self._batch.data += encode_record(
             self._seed, offset, region_id, write_number, previous, self.durable, kind, payload
@@ -364,18 +364,22 @@ class Pending:
         self._is_fresh = False
         self.appended_bytes += size
 
-    def _roll(self) -> None:
-        """Begins the next segment: closes the current batch, and starts one with a header and a marker."""
+    def _roll(self, version: int) -> None:
+        """Begins the next segment: closes the current batch, and starts one with a header and a marker.
+
+        All that takes memory comes first: a segment that is begun in part would make the log unreadable.
+        """
         header = SegmentHeader(
-            self._segment + 1, self._log_id, self._segment, self._offset, self._segment_bytes, self._version
+            self._segment + 1, self._log_id, self._segment, self._offset, self._segment_bytes, version
         )
-        self._segment = header.number
-        self._seed = segment_seed(self._log_id, header.number)
-        head = encode_head(header, self._seed, self._chains.full_marker(), self.durable)
-        self._offset = len(head)
+        seed = segment_seed(self._log_id, header.number)
+        head = encode_head(header, seed, self._chains.full_marker(), self.durable)
+        batch = Batch(header.number, len(head), head, self._touched)
+        touched: dict[int, int] = {}
+        self._batches.append(batch)
+        self._batch, self._touched = batch, touched
+        self._segment, self._seed, self._offset = header.number, seed, batch.offset
+        self._version = version
         self._is_fresh = True
         self._capacity = self._segment_bytes
-        self._batch = Batch(header.number, len(head), head, self._touched)
-        self._batches.append(self._batch)
-        self._touched = {}
         self._chains.marked(self.end(), self.appended_bytes, is_full=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.wal import pending
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.log_cleaner import LogCleaner, Sealed
 from rowlock_regionserver.wal.marker import RegionState
-from rowlock_regionserver.wal.segment import decode_segment_header, segment_path
+from rowlock_regionserver.wal.segment import KIND_MAX_OF_FORMAT_2, decode_segment_header, segment_path
 
 from tests.crash.simulated_files import Loss, SimulatedFiles, UnsyncedFiles
 from tests.unit.wal.log_case import LogCase, read_all, segment_names, small_config
@@ -30,6 +31,28 @@ def test_a_full_segment_is_followed_by_the_next(case: LogCase) -> None:
         assert header.log_id == case.log.log_id
         assert header.predecessor_bytes <= 1024
     assert read_all(case.folder)[1] == case.appended
+
+
+@pytest.mark.parametrize("step", ["segment_seed", "encode_head", "Batch"])
+@pytest.mark.parametrize("kind", [1, KIND_MAX_OF_FORMAT_2 + 1])
+def test_a_lack_of_memory_when_a_segment_begins_refuses_one_record(
+    case: LogCase, monkeypatch: pytest.MonkeyPatch, step: str, kind: int
+) -> None:
+    """The segment was begun in part: the next start found no segment 2, and refused to serve anything."""
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    case.append_synced(1, b"x" * (900 if kind == 1 else 1))
+    with monkeypatch.context() as patched:
+        patched.setattr(pending, step, no_memory)
+        with pytest.raises(MemoryError):
+            case.append(1, b"x" * 200, kind=kind)
+    for number in range(20):
+        case.append_synced(1 + number % 3, b"x" * 200)
+    case.append(1, b"x", kind=kind)
+    case.log.close()
+    assert read_all(case.folder)[1] == case.appended == case.completed
 
 
 def test_the_old_segment_and_the_new_name_are_durable_before_a_record_of_the_new_one_completes(
