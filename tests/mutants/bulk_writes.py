@@ -41,8 +41,8 @@ BULK_WRITE_MUTANTS = [
     Mutant(
         "a failed commit stays in memory",
         "RegionCommit.take_back",
-        "            self._applier.take_back_after(self._first)\n",
-        "            pass\n",
+        "                self._applier.take_back_after(self._first)\n",
+        "                pass\n",
         f"{COMMIT}::test_a_full_disk_refuses_a_commit_and_nothing_of_it_is_seen",
     ),
     Mutant(
