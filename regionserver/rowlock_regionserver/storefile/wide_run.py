@@ -47,7 +47,7 @@ from rowlock_regionserver.storefile.window_bounds import WindowBounds
 _KNOWN_SHARES_MAX = 64
 # Of blocks that stay unread only the keys are in memory. So a window may have this many times its bytes: each window
 # takes the same steps, however large it is.
-_UNREAD_WINDOWS = 4
+_UNREAD_WINDOWS = 16
 
 
 @dataclass(slots=True)

@@ -201,7 +201,7 @@ def test_windows_of_rows_that_stay_unread_are_larger(case: Case, lines: Lines, u
     assert unread
     assert all(unread)
     # The first windows are small.
-    assert views.count <= _COUNT * _LINE_BYTES // (4 * _WINDOW_BYTES) + 3
+    assert views.count <= _COUNT * _LINE_BYTES // (16 * _WINDOW_BYTES) + 3
 
 
 def test_a_scan_counts_the_rows_that_it_has_read(case: Case, lines: Lines) -> None:
