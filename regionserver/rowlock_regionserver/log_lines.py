@@ -8,6 +8,8 @@ import logging
 import os
 from datetime import UTC, datetime
 
+from rowlock_regionserver.process_limits import detail_of
+
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -40,7 +42,7 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     if isinstance(error, MemoryError):
-        return f"the process lacks memory{f' ({error})' if str(error) else ''}"
+        return f"the process lacks memory{detail_of(error)}"
     return str(error)
 
 

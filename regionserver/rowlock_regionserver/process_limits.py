@@ -24,7 +24,7 @@ def memory_error_refused(what: Path | str) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise OutOfMemoryError(
-            f"the server lacks memory or address space for {what}{_detail(error)}; nothing was changed, retry, or "
+            f"the server lacks memory or address space for {what}{detail_of(error)}; nothing was changed, retry, or "
             "give it more",
             retry_after_ms=_RETRY_AFTER_MS,
         ) from error
@@ -49,11 +49,12 @@ def memory_error_final(path: Path) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise UnknownOutcomeError(
-            f"the process lacked memory or address space in the middle of a change of {path}{_detail(error)}"
+            f"the process lacked memory or address space in the middle of a change of {path}{detail_of(error)}"
         ) from error
 
 
-def _detail(error: MemoryError) -> str:
+def detail_of(error: MemoryError) -> str:
+    """Returns what the error itself says, in parentheses after a blank; nothing if it says nothing."""
     return f" ({error})" if str(error) else ""
 
 

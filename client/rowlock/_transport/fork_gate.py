@@ -37,9 +37,9 @@ class ForkGate:
     A call passes the open gate without a lock. Appending to a deque and popping from it are atomic; a call appends
     first and then looks at the gate, and a fork closes the gate first and then counts the calls.
 
-    Ctrl-C just as a call enters or leaves may leave it counted: each later fork then waits for it, 1.2 s, and goes on.
-    Python may raise KeyboardInterrupt at the first instruction of `__exit__` too, so no count in Python is exact, and
-    to put off SIGINT (_uninterrupted.py) in every call would cost each of them two system calls.
+    If Ctrl-C comes while a call enters or leaves the gate, the call may stay counted. Each later fork then waits 1.2 s
+    for it, and continues. No count in Python is exact here, because KeyboardInterrupt may come at the first instruction
+    of `__exit__`, too. To block SIGINT in every call (_uninterrupted.py) would cost two system calls each time.
     """
 
     def __init__(

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
-import numpy as np
-
 from rowlock_regionserver.arrow.columns import Column, Integers
 from rowlock_regionserver.arrow.compressed_columns import CompressedColumn, plain
 from rowlock_regionserver.arrow.line_numbers import at_columns, concatenated_numbers, numbers_at
@@ -43,10 +41,6 @@ class BlockLines(Lines):
         return self._numbers([block.write_numbers for block, _, _ in self._blocks.slices])
 
     def _numbers(self, of_blocks: Sequence[LineNumbers]) -> Integers:
-        parts = [numbers for numbers, _ in of_blocks]
-        if [part.shape for part in parts] == [(1, count) for count in self._blocks.counts]:
-            # Of whole blocks, in which each line has one.
-            return np.concatenate(parts, axis=1)
         parts = [
             at_columns(numbers_at(numbers, slice(start, stop)), qualifiers, self.qualifiers)
             for (numbers, qualifiers), (_, start, stop) in zip(of_blocks, self._blocks.slices, strict=True)

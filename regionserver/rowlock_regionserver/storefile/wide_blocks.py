@@ -18,11 +18,11 @@ from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.few_rows import FewRows, LineFacts
 from rowlock_regionserver.found_cells import NO_LIMIT, FoundCell, FoundLine
 from rowlock_regionserver.sources import EVERY_LINE, LinesWanted
-from rowlock_regionserver.storefile import codecs, wide_directory
+from rowlock_regionserver.storefile import wide_directory
 from rowlock_regionserver.storefile.adopted_numbers import AS_WRITTEN, AdoptedNumbers
 from rowlock_regionserver.storefile.block_file import AtOnce, BlockFile, ReadAhead
 from rowlock_regionserver.storefile.block_keys import BlockKeys
-from rowlock_regionserver.storefile.chunk_reads import close_runs, getter_of, scattered_reads
+from rowlock_regionserver.storefile.chunk_reads import close_runs, scattered_reads
 from rowlock_regionserver.storefile.extents import read_exactly, read_into, read_start
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.wide_block import WideBlock
@@ -169,8 +169,6 @@ class WideBlocks:
     def keys_or_directories(self, numbers: Sequence[int]) -> tuple[dict[int, BlockKeys], dict[int, Directory]]:
         """Returns the keys, as `keys` does, of the blocks that are not cached, and the directories of cached ones."""
         blocks = self.file.cached_several([self._first_block + number for number in numbers])
-        if blocks.count(None) == len(blocks):
-            return dict(zip(numbers, self._keys(numbers), strict=True)), {}
         of_numbers = dict(zip(numbers, blocks, strict=True))
         uncached = [number for number, block in of_numbers.items() if block is None]
         directories = {number: block.directory for number, block in of_numbers.items() if isinstance(block, WideBlock)}
@@ -204,7 +202,6 @@ class WideBlocks:
         Raises CorruptionError and MemoryError.
         """
         file = self.file
-        checksums_of = getter_of(chunks)
         block_count = byte_count = 0
         try:
             with file.handle as descriptor:
@@ -216,7 +213,7 @@ class WideBlocks:
                     block_count += 1
                     # At once, while the bytes are in the processor's cache.
                     stored = list(map(pa.py_buffer, targets))
-                    if tuple(map(codecs.checksum, stored)) != checksums_of(directory.checksums):
+                    if not directory.are_as_written(chunks, stored):
                         WideChunks(directory, dict(zip(chunks, stored, strict=True)), file.path, offset).check_all()
         finally:
             file.count(block_count, byte_count)
